@@ -6,8 +6,8 @@ export type AddressBytes = Uint8Array;
 const MAPPED_PREFIX = Uint8Array.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
 
 /**
- * Normalises an address for comparing and counting: an IPv4-mapped IPv6 address (what a `::` socket reports for an IPv4 peer) becomes the
- * IPv4 address, and a zone (`%eth0`) is removed. Text that is not an address is returned unchanged.
+ * Normalises an address for comparing and counting. An IPv4-mapped IPv6 address (a `::` socket reports IPv4 peers so)
+ * becomes the IPv4 address. A zone (`%eth0`) is removed. Text that is not an address is returned unchanged.
  */
 export function normalAddress(text: string): string {
   if (isIPv4(text)) return text;
@@ -15,7 +15,7 @@ export function normalAddress(text: string): string {
   return bytes === undefined ? text : addressText(bytes);
 }
 
-/** The bytes of an IP literal, an IPv4-mapped one as IPv4; undefined for any other text. */
+/** The bytes of an IP literal. An IPv4-mapped one counts as IPv4. Undefined for any other text. */
 export function addressBytes(text: string): AddressBytes | undefined {
   if (isIPv4(text)) return ipv4Bytes(text);
   const zone = text.indexOf("%");
@@ -25,7 +25,7 @@ export function addressBytes(text: string): AddressBytes | undefined {
   return MAPPED_PREFIX.every((byte, index) => bytes[index] === byte) ? bytes.subarray(12) : bytes;
 }
 
-/** The IPv4-mapped IPv6 address of 4 bytes (RFC 4291, 2.5.5.2); 16 bytes are returned unchanged. */
+/** The IPv4-mapped IPv6 address of 4 bytes (RFC 4291, 2.5.5.2). Returns 16 bytes unchanged. */
 export function mappedBytes(bytes: AddressBytes): AddressBytes {
   if (bytes.length === 16) return bytes;
   const mapped = new Uint8Array(16);
@@ -34,7 +34,7 @@ export function mappedBytes(bytes: AddressBytes): AddressBytes {
   return mapped;
 }
 
-/** An address as text: dotted for 4 bytes; RFC 5952 for 16, but never with a dotted part. */
+/** An address as text: dotted for 4 bytes, RFC 5952 for 16. IPv6 text never has a dotted part. */
 export function addressText(bytes: AddressBytes): string {
   return bytes.length === 4 ? `${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}` : ipv6Text(bytes);
 }

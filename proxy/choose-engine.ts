@@ -7,28 +7,28 @@ import { makePortableEngine } from "./portable/engine.ts";
 
 type EngineConfig = Pick<ProxyConfig, "engine" | "workers">;
 
-/** Returns the linux engine after checking that it relays on this machine. Throws the reason why it does not. */
-async function provenLinuxEngine(workers: number): Promise<MakeEngine> {
+/** Returns the linux engine after a check that it relays on this machine. Throws the reason if it does not. */
+async function checkedLinuxEngine(workers: number): Promise<MakeEngine> {
   if (process.platform !== "linux") throw new Error(`the platform is ${process.platform}`);
-  // Loaded on demand: its library has no build for some platforms.
+  // Loaded here, because its library has no build for some platforms.
   const { linuxEngine } = await import("./linux/engine.ts");
   await checkEngine(linuxEngine(1));
   return linuxEngine(workers);
 }
 
 /**
- * Chooses and logs the engine for the configuration. `auto`: the linux engine if it works, else the portable one with the reason in the
- * log. Throws `engine-unavailable` if the config requires the linux engine and it does not work.
+ * Chooses and logs the engine. `auto` means the linux engine if it works, else the portable one; the log has the
+ * reason. Throws `engine-unavailable` if the config requires the linux engine and it does not work.
  */
 export async function chooseEngine(
   { engine, workers }: EngineConfig,
   log: Logger,
-  linux: (workers: number) => Promise<MakeEngine> = provenLinuxEngine,
+  linux: (workers: number) => Promise<MakeEngine> = checkedLinuxEngine,
 ): Promise<MakeEngine> {
   if (engine === "portable") return makePortableEngine;
   try {
     const makeEngine = await linux(workers);
-    log.info({ engine: "linux" }, "the linux engine relays: it has been seen to work here");
+    log.info({ engine: "linux" }, "the linux engine relays: its test here succeeded");
     return makeEngine;
   } catch (cause) {
     if (engine === "linux") {
@@ -36,7 +36,7 @@ export async function chooseEngine(
     }
     log.warn(
       { engine: "portable", err: describeError(cause) },
-      "the linux engine does not work here: the portable one relays",
+      "the linux engine does not work here: the portable engine relays",
     );
     return makePortableEngine;
   }

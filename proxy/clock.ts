@@ -1,8 +1,8 @@
-/** The clock of the proxy's control path (lookups, log lines, drain); tests replace it. */
+/** The clock of the proxy's control path: lookups, log lines, drain. Tests replace it. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Runs `task` once after `ms` milliseconds; the returned function cancels it. Does not keep the process alive. */
+  /** Runs `task` once after `ms` milliseconds. The returned function cancels it. Does not keep the process alive. */
   after(ms: number, task: () => void): () => void;
 }
 

@@ -4,11 +4,11 @@ export const DIAL_CAUSES = [
   "dns-nxdomain",
   /** No name server gave an answer. */
   "dns-timeout",
-  /** The address answered with a reset: no process listens there. */
+  /** The address answered with a reset, because no process listens there. */
   "connection-refused",
   /** The connect timeout passed. */
   "timeout",
-  /** No route, a firewall's answer, or no address family in common. */
+  /** No route, a firewall's answer, or no common address family. */
   "unreachable",
   /** The address is this proxy itself: relaying would loop forever. */
   "self",
@@ -17,26 +17,26 @@ export type DialCause = (typeof DIAL_CAUSES)[number];
 
 /** Why a client was refused with a reset. Metric labels, never reused. */
 export const REFUSAL_CAUSES = [
-  /** As many connections as `maxConnections` are open. */
+  /** `maxConnections` connections are open. */
   "limit-total",
-  /** As many connections as `maxConnectionsPerSource` are open from this client's address. */
+  /** `maxConnectionsPerSource` connections are open from this client's address. */
   "limit-source",
   /** The process or the machine has no file descriptor or socket memory left. */
   "local-limit",
-  /** The client began with a PROXY header of its own, where the upstream might believe it. */
+  /** The client began with its own PROXY header, which the upstream might trust. */
   "client-header",
-  /** No address of the upstream could be reached; DialCause says why. */
+  /** No address of the upstream was reachable. DialCause has the reason. */
   "upstream",
 ] as const;
 export type RefusalCause = (typeof REFUSAL_CAUSES)[number];
 
 /** Why a relayed connection ended before both sides had finished. Metric labels, never reused. */
 export const CUT_CAUSES = [
-  /** The client reset it, or was lost (keepalive, retransmission). */
+  /** The client reset it or disappeared (keepalive, retransmission). */
   "client-reset",
-  /** The upstream reset it, or was lost. */
+  /** The upstream reset it or disappeared. */
   "upstream-reset",
-  /** No byte either way for the idle timeout. */
+  /** No byte moved either way for the idle timeout. */
   "idle-timeout",
   /** The upstream had sent its FIN, and no byte moved either way for the half-closed timeout. */
   "half-closed-timeout",
@@ -47,14 +47,14 @@ export type CutCause = (typeof CUT_CAUSES)[number];
 
 const LOCAL_LIMITS = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
-/** The cause for connect's errno; `local-limit` if this process lacks a resource. */
+/** The cause for connect's errno, or `local-limit` if this process lacks a resource. */
 export function connectCause(errno: string | undefined): DialCause | "local-limit" {
   if (errno === "ECONNREFUSED" || errno === "ECONNRESET") return "connection-refused";
   if (errno === "ETIMEDOUT") return "timeout";
   return errno !== undefined && LOCAL_LIMITS.has(errno) ? "local-limit" : "unreachable";
 }
 
-/** The cause for getaddrinfo's error. Only "no such name" counts as an answer; any other error is a missing answer. */
+/** The cause for getaddrinfo's error. Only "no such name" is an answer. Any other error is a missing answer. */
 export function lookupCause(code: string | undefined): DialCause {
   return code === "ENOTFOUND" || code === "ENODATA" ? "dns-nxdomain" : "dns-timeout";
 }

@@ -8,10 +8,10 @@ export type DialPhase =
   | { readonly state: "ok" }
   | { readonly state: "failing"; readonly cause: DialCause; readonly detail: string };
 
-/** Shortest interval between two log lines, so that an upstream that fails every other time does not flood the log. */
+/** Minimum interval between two log lines. An upstream that fails every other time must not flood the log. */
 export const MIN_LOG_INTERVAL_MS = 10_000;
 
-/** Whether an upstream is reachable. Logs each change once, not each connection. */
+/** Tracks whether an upstream is reachable. Logs each change once, not each connection. */
 export class DialState {
   #phase: DialPhase = { state: "unknown" };
   /** Milliseconds since the epoch. */
@@ -50,7 +50,7 @@ export class DialState {
   }
 
   #logChange(): void {
-    // `unknown` after a failure is not logged: the upstream is reachable again only after a dial has connected.
+    // `unknown` after a failure is not logged: only a successful dial shows that the upstream is reachable again.
     if (this.#phase.state === "unknown" || same(this.#phase, this.#lastLogged) || this.#cancel !== undefined) return;
     const wait = this.#lastLoggedAt + MIN_LOG_INTERVAL_MS - this.#clock.now();
     if (wait > 0) {

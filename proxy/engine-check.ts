@@ -6,7 +6,7 @@ import type { EngineLimits, MakeEngine, RelayEngine, RelaySpec } from "./engine.
 import { parseHeader } from "./proxy-header-parse.ts";
 
 const TIMEOUT_MS = 5000;
-/** Large enough to cover the path of large transfers (splice). */
+/** Large enough to use splice, the path of large transfers. */
 const MESSAGE_BYTES = 512 * 1024;
 const DECLARED_PORT = 443;
 
@@ -22,7 +22,8 @@ const LIMITS: EngineLimits = {
 };
 
 /**
- * Has an engine relay one message on loopback to an echo server. Throws if the header or a byte of the echo is wrong, or after 5 s.
+ * Relays one message through an engine to an echo server on loopback.
+ * Throws if the header or a byte of the echo is wrong, or after 5 s.
  */
 export async function checkEngine(make: MakeEngine): Promise<void> {
   const server = createServer({ allowHalfOpen: true }, (socket) => socket.on("error", () => {}).pipe(socket));

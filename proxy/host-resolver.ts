@@ -14,29 +14,33 @@ export const systemLookup: HostLookup = async (host) => {
   return found.map(({ address }) => address);
 };
 
-/** A lookup without an answer for this long is a `dns-timeout`; getaddrinfo itself may take half a minute. */
+/** A lookup without an answer for this long is a `dns-timeout`. getaddrinfo itself may take half a minute. */
 export const LOOKUP_TIMEOUT_MS = 5_000;
-/** Shortest interval between lookups. Failed dials and lookups shorten the interval down to this. */
+/** Minimum interval between lookups. Failed dials and lookups shorten the interval to this. */
 export const MIN_INTERVAL_MS = 1_000;
 /**
- * NXDOMAIN removes the last addresses only after it has been the answer for this long. A name server that has just started may return it
- * in error. But the ClusterIP of a deleted Service may be reused, and the Service that gets it must not receive this target's clients forever.
+ * NXDOMAIN removes the last addresses only after it has been the answer for this long. A name server that has just
+ * started may return it in error. But the ClusterIP of a deleted Service may be reused. Its next Service must not
+ * receive this target's clients forever.
  */
 export const NXDOMAIN_HOLD_MS = 120_000;
 
-export interface ResolverOptions {
+export interface LookupOptions {
   readonly lookup: HostLookup;
   readonly clock: Clock;
   readonly log: Logger;
   /** Between two lookups while they succeed. */
   readonly intervalMs: number;
-  /** Called when the addresses have changed, or the reason why there are none. */
+}
+
+interface ResolverOptions extends LookupOptions {
+  /** Called when the addresses change, or the reason why they are missing. */
   readonly onChange: () => void;
 }
 
 /**
- * Keeps the addresses of one host current. A missing answer keeps the last good addresses. With `fixed` addresses, and for an IP literal,
- * nothing is ever looked up.
+ * Keeps the addresses of one host current. If the name servers do not answer, the last good addresses stay.
+ * `fixed` addresses and an IP literal are never looked up.
  */
 export class HostResolver {
   readonly host: string;
@@ -73,17 +77,17 @@ export class HostResolver {
     return this.#addresses.length === 0 && this.#failure === undefined;
   }
 
-  /** The last good addresses; empty before the first answer. */
+  /** The last good addresses. Empty before the first answer. */
   get addresses(): readonly string[] {
     return this.#addresses;
   }
 
-  /** Why the last lookup failed; undefined after a successful one. */
+  /** Why the last lookup failed. Undefined after a successful one. */
   get failure(): DialCause | undefined {
     return this.#failure;
   }
 
-  /** Looks up again after an address failed: at once, or as soon as MIN_INTERVAL_MS allows. */
+  /** Looks the name up again after an address failed: at once, or as soon as MIN_INTERVAL_MS allows. */
   refresh(): void {
     if (this.#isFixed || this.#isLookingUp || this.#stopped) return;
     this.#schedule(Math.max(0, this.#startedAt + MIN_INTERVAL_MS - this.#options.clock.now()));
@@ -109,7 +113,7 @@ export class HostResolver {
     else this.#succeeded(result);
   }
 
-  /** A lookup that timed out still occupies one of libuv's few threads, so its answer is awaited again instead of starting another. */
+  /** A lookup that timed out still occupies one of libuv's few threads. So the next one waits for the same answer. */
   #lookUpWithTimeout(): Promise<readonly string[]> {
     this.#inFlight ??= this.#options.lookup(this.host).finally(() => {
       this.#inFlight = undefined;
@@ -156,7 +160,7 @@ export class HostResolver {
     }
   }
 
-  /** Name servers rotate their answers, so another order is not a change. */
+  /** Name servers rotate their answers, so a new order is not a change. */
   #replace(addresses: readonly string[]): void {
     if ([...this.#addresses].sort().join() === [...addresses].sort().join()) return;
     this.#addresses = addresses;

@@ -2,7 +2,7 @@ import { normalAddress } from "./address.ts";
 import type { SelfEndpoints } from "./engine.ts";
 import type { Endpoint } from "./proxy-header.ts";
 
-/** Whether `address`:`port` is this proxy itself. Checked at every dial, because a name may resolve to any address. */
+/** Whether `address`:`port` is this proxy. Checked at every dial, because a name may resolve to any address. */
 export function isSelf(address: string, port: number, self: SelfEndpoints, bound: readonly Endpoint[]): boolean {
   const wanted = normalAddress(address);
   if (self.frontEndpoints.some((front) => front.port === port && normalAddress(front.address) === wanted)) return true;

@@ -13,7 +13,7 @@ interface MetricSources {
 /** The series of one target in a metric. */
 type Reader = (stats: Readonly<TargetStats>) => readonly Sample[];
 
-/** Creates a registry with the proxy's metrics. Values are read from the engine's counters on each scrape. */
+/** Creates a registry with the proxy's metrics. Each scrape reads the engine's counters. */
 export function createProxyMetrics(sources: MetricSources): MetricsRegistry {
   const { engine } = sources;
   const registry = new MetricsRegistry();
@@ -45,14 +45,14 @@ function byTarget(engine: MetricSources["engine"], read: Reader): Sample[] {
 function addCounters(registry: MetricsRegistry, { engine }: MetricSources): void {
   const counter = (name: string, help: string, read: Reader): void =>
     registry.counterOf(`switchback_proxy_${name}`, help, () => byTarget(engine, read));
-  counter("connections_total", "Clients taken in, by target.", (stats) => [[{}, stats.accepted]]);
+  counter("connections_total", "Accepted clients, by target.", (stats) => [[{}, stats.accepted]]);
   counter("bytes_total", "Payload bytes read, by target and by the side that sent them.", (stats) => [
     [{ from: "client" }, stats.clientBytes],
     [{ from: "upstream" }, stats.upstreamBytes],
   ]);
   counter(
     "refused_total",
-    "Clients that were reset in place of being relayed, by target and cause.",
+    "Clients that were reset instead of relayed, by target and cause.",
     byCause((stats) => stats.refused),
   );
   counter(
@@ -62,7 +62,7 @@ function addCounters(registry: MetricsRegistry, { engine }: MetricSources): void
   );
   counter(
     "dial_errors_total",
-    "Addresses of the upstream that were not reached, by target and cause.",
+    "Failed dials of upstream addresses, by target and cause.",
     byCause((stats) => stats.dialErrors),
   );
 }
@@ -86,7 +86,7 @@ function addStateGauges(registry: MetricsRegistry, sources: MetricSources): void
   );
   gauge(
     "upstream_ok",
-    "1 if the last dial connected, 0 if it failed, by target and port; absent until the first.",
+    "1 if the last dial connected, 0 if it failed, by target and port. Missing before the first dial.",
     () => byPort(({ phase }) => (phase.state === "unknown" ? undefined : Number(phase.state === "ok"))),
   );
   gauge("upstream_addresses", "Addresses of the upstream that are in use, by target and port.", () =>
@@ -94,7 +94,7 @@ function addStateGauges(registry: MetricsRegistry, sources: MetricSources): void
   );
   gauge(
     "connections_limit",
-    "Open connections at most, as in force: the limit of open files may be lower than the configuration.",
+    "Maximum number of open connections. The limit of open files may make it lower than the configuration.",
     () => maxConnections,
   );
   gauge("draining", "1 after SIGTERM.", () => Number(draining()));

@@ -85,7 +85,8 @@ test("one flipped bit in a header with a checksum never passes as the same heade
     const flipped = Buffer.from(header);
     flipped.writeUInt8(flipped.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
     const result = parseHeader(flipped);
-    // A flip may make the block longer (partial), a LOCAL header (which carries nothing), or hide the checksum's type (a TLV like any other).
+    // A flip may make the block longer (partial), a LOCAL header (which carries nothing), or hide the checksum's type
+    // (a TLV like any other).
     const harmless = result.status === "complete" && (result.header.command === "LOCAL" || bit >> 3 === 28);
     assert.ok(result.status !== "complete" || harmless, `bit ${bit}`);
   }

@@ -25,12 +25,15 @@ interface Tlv {
 export interface ParsedHeader {
   readonly version: 1 | 2;
   readonly command: "PROXY" | "LOCAL";
-  /** Undefined for LOCAL, UNKNOWN, UNIX and datagrams: the connection's own addresses count. An IPv4-mapped address reads as IPv4. */
+  /**
+   * Undefined for LOCAL, UNKNOWN, UNIX and datagrams: the connection's own addresses count.
+   * An IPv4-mapped address is read as IPv4.
+   */
   readonly endpoints: Endpoints | undefined;
   readonly tlvs: readonly Tlv[];
 }
 
-/** `partial`: all bytes so far may begin a header, read more. `length`: where the payload starts. */
+/** `partial`: the bytes so far may begin a header, so read more. `length`: where the payload starts. */
 export type ParseResult =
   | { readonly status: "complete"; readonly header: ParsedHeader; readonly length: number }
   | { readonly status: "partial" }
@@ -40,8 +43,8 @@ const V1_START = Buffer.from("PROXY ", "latin1");
 const PARTIAL: ParseResult = { status: "partial" };
 
 /**
- * Reads a header of either version from the first bytes of a connection; it never throws. Strict, as section 2 asks of a
- * receiver: whatever does not match is invalid, and no address is looked at before the header is whole.
+ * Reads a header of either version from the first bytes of a connection. Never throws. Strict, as section 2 requires:
+ * bytes that do not match are invalid, and no address is read before the header is complete.
  */
 export function parseHeader(bytes: Uint8Array): ParseResult {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -86,7 +89,8 @@ function v1Header(line: string): ParsedHeader | undefined {
 
 function v1Endpoint(family: string | undefined, address = "", port = ""): Endpoints["source"] | undefined {
   if (family !== "TCP4" && family !== "TCP6") return undefined;
-  // net's isIPv4 refuses leading zeros and short forms, as 2.1 does. A dotted tail in an IPv6 address is not in 2.1, but HAProxy writes it.
+  // net's isIPv4 refuses leading zeros and short forms, as 2.1 requires. 2.1 has no dotted tail in an IPv6 address, but
+  // HAProxy writes one.
   const bytes = (family === "TCP4") === isIPv4(address) && !address.includes("%") ? addressBytes(address) : undefined;
   if (bytes === undefined || !/^(0|[1-9][0-9]{0,4})$/.test(port) || Number(port) > 65_535) return undefined;
   return { address: addressText(bytes), port: Number(port) };
@@ -102,7 +106,7 @@ function parseV2(buffer: Buffer): ParseResult {
   const length = V2_FIXED_BYTES + buffer.readUInt16BE(14);
   if (buffer.length < length) return PARTIAL;
   const header = buffer.subarray(0, length);
-  // 2.2: a LOCAL header's block is skipped, its family ignored.
+  // 2.2: skip a LOCAL header's block and ignore its family.
   if (isLocal) return complete(header, { command: "LOCAL", endpoints: undefined, tlvs: [] });
   const tlvs = readTlvs(header, V2_FIXED_BYTES + (V2_ADDRESS_BYTES[family] ?? 0));
   if (tlvs === undefined) return invalid("v2-tlv", "a TLV is malformed");
@@ -113,7 +117,7 @@ function parseV2(buffer: Buffer): ParseResult {
 
 function v2Command(byte: number): ParseResult | undefined {
   if (byte >> 4 !== V2_VERSION) return invalid("v2-version", `version ${byte >> 4} in a version 2 header`);
-  // LOCAL and PROXY are 0 and 1; the rest is unassigned and "must be dropped" (2.2).
+  // LOCAL is 0 and PROXY is 1. The rest is unassigned and "must be dropped" (2.2).
   return (byte & 0xf) <= V2_COMMAND.proxy ? undefined : invalid("v2-command", `unassigned command ${byte & 0xf}`);
 }
 
@@ -157,7 +161,7 @@ function readTlvs(header: Buffer, start: number): Tlv[] | undefined {
   return tlvs;
 }
 
-/** 2.2.3: the checksum is computed with its own field at zero. Without one there is nothing to check. */
+/** 2.2.3: the checksum is computed with its own field at zero. True if the header has no checksum. */
 function checksumHolds(header: Buffer, tlvs: readonly Tlv[]): boolean {
   const field = tlvs.find((tlv) => tlv.type === TLV_TYPE.crc32c)?.value;
   if (field === undefined) return true;

@@ -1,9 +1,10 @@
+import { randomUUID } from "node:crypto";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { type AddressBytes, addressBytes, addressText, mappedBytes } from "./address.ts";
 import { crc32c } from "./crc32c.ts";
 
 /*
- * The PROXY protocol header. The rule is https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt; sections are cited from it.
+ * The PROXY protocol header. Section numbers refer to https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt.
  *
  * Version 1 (2.1), one line of at most 107 bytes:
  *
@@ -31,7 +32,7 @@ export const V2_VERSION = 2;
 export const V2_COMMAND = { local: 0, proxy: 1 } as const;
 export const V2_FAMILY = { ipv4: 1, ipv6: 2 } as const;
 export const V2_TRANSPORT = { stream: 1, datagram: 2 } as const;
-/** Bytes of the address block of a family (unspecified, IPv4, IPv6, UNIX): two addresses, and two ports where the family has ports. */
+/** Bytes of a family's address block (unspecified, IPv4, IPv6, UNIX): two addresses, and two ports if it has ports. */
 export const V2_ADDRESS_BYTES: readonly number[] = [0, 12, 36, 216];
 export const TLV_TYPE = { crc32c: 0x03, uniqueId: 0x05 } as const;
 export const TLV_HEAD_BYTES = 3;
@@ -44,29 +45,48 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** The two ends of the client's connection: who called, and whom. */
+/** The two ends of the client's connection: the caller and the called address. */
 export interface Endpoints {
   readonly source: Endpoint;
   readonly destination: Endpoint;
 }
 
-export interface V2Options {
+interface V2Options {
   /** Adds the checksum over the whole header (2.2.3). */
   readonly crc32c?: boolean;
   /** Adds this connection's id (2.2.5), at most 128 bytes. */
   readonly uniqueId?: Uint8Array;
 }
 
+/** The configured TLVs of a version 2 header. */
+export interface TlvOptions {
+  /**
+   * A CRC-32C checksum of the header. A receiver that supports it must drop a connection whose header does not match.
+   */
+  readonly crc32c: boolean;
+  /** An id of this connection for the receiver's log: a random UUID as text. */
+  readonly uniqueId: boolean;
+}
+
+const NO_OPTIONS: V2Options = {};
+
+/** The options of one connection's header. */
+export function v2Options(wanted: TlvOptions | undefined): V2Options {
+  if (wanted === undefined) return NO_OPTIONS;
+  const { crc32c, uniqueId } = wanted;
+  return uniqueId ? { crc32c, uniqueId: Buffer.from(randomUUID(), "latin1") } : { crc32c };
+}
+
 /**
- * The header for one connection. An IPv4-mapped IPv6 address counts as IPv4. If only one end is IPv4, both are written as IPv6,
- * the IPv4 one mapped: 2.1 wants both addresses of one family, `UNKNOWN` only "when it is not possible to correctly fill the
- * PROXY line", and HAProxy itself does the same.
- * Throws `input-invalid` if an address is no IP literal, a port is out of range or the unique id is too long.
+ * The header for one connection. An IPv4-mapped IPv6 address counts as IPv4. If only one end is IPv4, both are written
+ * as IPv6, with the IPv4 one mapped, as HAProxy does. 2.1 requires both addresses in one family, and allows `UNKNOWN`
+ * only "when it is not possible to correctly fill the PROXY line". Throws `input-invalid` if an address is no IP
+ * literal, a port is out of range or the unique id is too long.
  */
 export function encodeHeader(
   version: "v1" | "v2",
   { source, destination }: Endpoints,
-  options: V2Options = {},
+  options: V2Options = NO_OPTIONS,
 ): Buffer {
   const ends = {
     source: checkedAddress(source),
@@ -77,7 +97,7 @@ export function encodeHeader(
   return encodeHeaderOf(version, ends, options);
 }
 
-/** The two ends as the system gave them: 4 or 16 bytes each, an IPv4-mapped address as 4. */
+/** The two ends as bytes: 4 or 16 each. An IPv4-mapped address has 4. */
 interface EndBytes {
   readonly source: AddressBytes;
   readonly sourcePort: number;
@@ -85,8 +105,8 @@ interface EndBytes {
   readonly destinationPort: number;
 }
 
-/** The same for addresses that are bytes already. */
-export function encodeHeaderOf(version: "v1" | "v2", ends: EndBytes, options: V2Options = {}): Buffer {
+/** The same for addresses in bytes. */
+export function encodeHeaderOf(version: "v1" | "v2", ends: EndBytes, options: V2Options = NO_OPTIONS): Buffer {
   const { source, destination } = ends;
   const isOneFamily = source.length === destination.length;
   const from = isOneFamily ? source : mappedBytes(source);
@@ -112,12 +132,12 @@ function encodeV2(from: AddressBytes, to: AddressBytes, ends: EndBytes, options:
   fixed[13] = (family << 4) | V2_TRANSPORT.stream;
   fixed.writeUInt16BE(body.length, 14);
   const header = Buffer.concat([fixed, body]);
-  // 2.2.3: computed over the whole header with the field at zero. The field is last, see tlvs().
+  // 2.2.3: the checksum covers the whole header, with its own field at zero. The field is last, see tlvs().
   if (options.crc32c === true) header.writeUInt32BE(crc32c(header), header.length - 4);
   return header;
 }
 
-/** The optional TLVs; the checksum's, still zero, comes last. */
+/** The optional TLVs. The checksum's is still zero and comes last. */
 function tlvs({ uniqueId, crc32c: withChecksum }: V2Options): Buffer[] {
   const parts: Buffer[] = [];
   if (uniqueId !== undefined) {

@@ -3,8 +3,8 @@ import type { ListenerStatus } from "./engine.ts";
 import type { UpstreamState } from "./upstream.ts";
 
 /**
- * Ready while all listeners are bound and the proxy is not stopping. One line per check: `[+]` and `[-]` decide, `[i]` only informs. An
- * unreachable upstream is `[i]`: removing this proxy from its Services would cut off the other targets and fix nothing.
+ * Ready while all listeners are bound and the proxy is not stopping. One line per check: `[+]` and `[-]` decide, `[i]`
+ * only informs. An unreachable upstream is `[i]`. If it made the proxy unready, the other targets would fail too.
  */
 export function relayReadiness(
   listeners: readonly ListenerStatus[] | undefined,

@@ -2,7 +2,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { Clock } from "./clock.ts";
 import type { RefusalCause } from "./close-causes.ts";
 
-/** Refusals of a cause are over after this long without one. */
+/** After this long without a refusal of a cause, these refusals are over. */
 export const QUIET_MS = 10_000;
 
 const TEXTS: Record<Exclude<RefusalCause, "upstream">, string> = {
@@ -10,11 +10,11 @@ const TEXTS: Record<Exclude<RefusalCause, "upstream">, string> = {
   "limit-source":
     "connection limit of one source reached (proxy.maxConnectionsPerSource): its new connections are reset",
   "client-header":
-    "a client began with a PROXY header, on a discovered target's port that is relayed without one: such connections are reset",
+    "a client began with a PROXY header on a port of a discovered target with protocol none: such connections are reset",
   "local-limit": "out of file descriptors or socket memory: new connections are reset",
 };
 
-/** Logs the first refusal of a cause, and the number of refusals once they are over; not each client. */
+/** Logs the first refusal of a cause, and the number of refusals when they are over, but not each client. */
 export class RefusalLog {
   readonly #log: Logger;
   readonly #clock: Clock;
@@ -25,7 +25,7 @@ export class RefusalLog {
     this.#clock = clock;
   }
 
-  /** Records refusals. `fields` describe the first refused client and `clients` is the number of refused clients. */
+  /** Records refusals. `fields` describe the first refused client, and `clients` is the number of refused clients. */
   record(cause: Exclude<RefusalCause, "upstream">, fields: object, clients = 1): void {
     const episode = this.#episodes.get(cause);
     if (episode !== undefined) {

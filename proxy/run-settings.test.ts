@@ -6,7 +6,7 @@ import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { FakeEngine } from "#test/fakes/fake-engine.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { freePort } from "./conformance/rig.ts";
-import { clampToFileLimit, readProcessLimits } from "./file-limit.ts";
+import { clampToFileLimit, readProcessLimits } from "./engine-limits.ts";
 import { type ProxyDeps, runProxy } from "./run.ts";
 
 const WEB = {

@@ -121,7 +121,9 @@ test("starts and is ready without an address of its upstream, reports the cause,
   await proxy.stop();
 });
 
-/** The engine's threads get the new addresses some time after they are known here, and reset their clients until then. */
+/**
+ * The engine's threads get the new addresses some time after they are known here, and reset their clients until then.
+ */
 async function dialUntil(arrived: Promise<Socket>, proxy: RunningProxy): Promise<Socket> {
   for (;;) {
     const client = dial(proxy);

@@ -50,7 +50,6 @@ test("each resolved address is combined with each port, and names that do not re
     clock,
     log,
     intervalMs: 1000,
-    onChange: () => {},
   });
   await fronts.firstLookup;
   assert.deepEqual(
@@ -65,7 +64,7 @@ test("each resolved address is combined with each port, and names that do not re
 test("published front Services take the place of those that were looked up", async () => {
   const clock = new FakeClock();
   const lookup = async () => ["10.96.0.9"];
-  const options = { lookup, clock, log: new LineLog(), intervalMs: 1000, onChange: () => {} };
+  const options = { lookup, clock, log: new LineLog(), intervalMs: 1000 };
   const fronts = new SelfAddresses([{ host: "front.test", addresses: [], ports: [80] }], options);
   await fronts.firstLookup;
   const ports = [80, 443].map((port) => ({ port, listenPort: 1, upstreamPort: 2, protocol: "v1" as const }));

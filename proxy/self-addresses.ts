@@ -2,10 +2,10 @@ import type { Config } from "#lib/config/schema.ts";
 import { frontName, isRelayed } from "#lib/documents/listeners.ts";
 import type { PublishedTargets } from "#lib/documents/targets-format.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { HostResolver, type ResolverOptions } from "./host-resolver.ts";
+import { HostResolver, type LookupOptions } from "./host-resolver.ts";
 import type { Endpoint } from "./proxy-header.ts";
 
-/** A front Service: by its addresses if the config has them, else by its name. */
+/** A front Service, identified by its addresses if they are known, else by its name. */
 interface FrontService {
   readonly host: string | undefined;
   readonly addresses: readonly string[];
@@ -13,8 +13,8 @@ interface FrontService {
 }
 
 /**
- * The front Services of all relayed targets. Their names are resolved only if some target's upstream is a Service: otherwise there may be
- * no cluster.
+ * The front Services of all relayed targets. Their names are resolved only if an upstream is a Service: a cluster
+ * exists.
  */
 export function frontServices(config: Config, clusterDomain: string | undefined): FrontService[] {
   const hasCluster = config.targets.some(({ upstream }) => "service" in upstream);
@@ -39,20 +39,26 @@ export function publishedFrontServices({ targets }: Pick<PublishedTargets, "targ
   }));
 }
 
-/** Keeps the addresses of the front Services current, so that the proxy recognises an upstream that is itself. */
+/** Keeps the addresses of the front Services current, so that the proxy detects an upstream that is itself. */
 export class SelfAddresses {
   /** Resolves when the first lookup of each name has ended. */
   readonly firstLookup: Promise<unknown>;
   #services: readonly { readonly service: FrontService; readonly resolver: HostResolver | undefined }[];
+  #onChange = (): void => {};
 
-  constructor(services: readonly FrontService[], options: ResolverOptions) {
-    // A front Service that does not exist yet is no error: the controller creates it.
-    const quiet = { ...options, log: silentLogger };
+  constructor(services: readonly FrontService[], options: LookupOptions) {
+    // A missing front Service is no error: the controller will create it.
+    const quiet = { ...options, log: silentLogger, onChange: () => this.#onChange() };
     this.#services = services.map((service) => ({
       service,
       resolver: service.host === undefined ? undefined : new HostResolver(service.host, quiet),
     }));
     this.firstLookup = Promise.all(this.#services.map(({ resolver }) => resolver?.firstLookup));
+  }
+
+  /** Calls `onChange` after each change of a looked-up address. */
+  subscribe(onChange: () => void): void {
+    this.#onChange = onChange;
   }
 
   /** Replaces the front Services by ones with known addresses. */

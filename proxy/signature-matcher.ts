@@ -1,18 +1,21 @@
 import { V2_SIGNATURE } from "./proxy-header.ts";
 
-/** The protocol's own statement (2.1): who sees these bytes sees version 1. Receivers differ in what they demand after them. */
+/** These bytes identify version 1 (2.1 of the protocol). Receivers differ in what they require after them. */
 const V1_SIGNATURE: Uint8Array = Buffer.from("PROXY", "latin1");
 
 /**
- * Finds out whether a stream begins with the signature of a PROXY header, version 1 or 2, in whatever pieces it arrives. Nothing is held
- * back for that: a beginning of a signature may be passed on, because no receiver takes it for a header, and only the piece with the last
- * byte of the signature is withheld. So a client may send `P` and wait for an answer, and a server may speak first.
+ * Detects whether a stream begins with the signature of a PROXY header, version 1 or 2, in pieces of any size. It
+ * delays no piece. No receiver takes the beginning of a signature for a header, so that may be passed on. Only the
+ * piece with the signature's last byte is withheld. So a client may send `P` and wait for an answer, and a server may
+ * speak first.
  */
 export class SignatureMatcher {
   #signature: Uint8Array | undefined;
   #matched = 0;
 
-  /** Takes the next bytes. `yes`: the signature is complete; `no`: it never will be; `unknown`: so far it may become one. */
+  /**
+   * Takes the next bytes. `yes`: the signature is complete. `no`: it never will be. `unknown`: it may still become one.
+   */
   take(bytes: Uint8Array): "yes" | "no" | "unknown" {
     this.#signature ??= bytes[0] === V2_SIGNATURE[0] ? V2_SIGNATURE : V1_SIGNATURE;
     for (const byte of bytes) {

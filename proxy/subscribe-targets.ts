@@ -7,14 +7,14 @@ import type { Logger } from "#lib/telemetry/log.ts";
 const FIRST_ANSWER_TIMEOUT_MS = 5_000;
 
 export interface TargetsSubscription {
-  /** The targets to start with; undefined: the config's targets. */
+  /** The targets to start with. Undefined means the config's targets. */
   readonly initial: PublishedTargets | undefined;
   /** Calls `onTargets` with each later document. */
   subscribe(onTargets: (targets: PublishedTargets) => void): void;
   stop(): Promise<void>;
 }
 
-/** Subscribes to the published targets. `readMounted` is called only if the first answer is not there in time. */
+/** Subscribes to the published targets. Calls `readMounted` only if the first answer does not arrive in time. */
 export async function subscribeTargets(
   targetsReader: TargetsReader,
   readMounted: () => PublishedTargets | undefined,
@@ -33,7 +33,7 @@ export async function subscribeTargets(
   const hasAnswered = await Promise.race([firstAnswer.promise, timeout]);
   abortTimeout.abort();
   if (!hasAnswered)
-    log.warn({ code: "targets-late" }, "the API server did not return the targets in time; starting without it");
+    log.warn({ code: "targets-late" }, "the API server did not return the targets in time: starting without them");
   let first = latest ?? (hasAnswered ? undefined : readMounted());
   return {
     initial: first,

@@ -7,7 +7,7 @@ import {
   type RefusalCause,
 } from "./close-causes.ts";
 
-/** Upper bounds in seconds of the connect latency histogram; one more bucket counts slower connects. */
+/** Upper bounds of the connect latency histogram, in seconds. One more bucket counts slower connects. */
 export const CONNECT_BUCKETS: readonly number[] = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 ];
@@ -17,15 +17,15 @@ export interface TargetStats {
   /** Admitted clients. Includes refused ones only with cause `upstream`, `local-limit` or `client-header`. */
   accepted: number;
   active: number;
-  /** Payload bytes read from clients, the header not counted. */
+  /** Payload bytes read from clients, without the header. */
   clientBytes: number;
   /** Bytes read from the upstream. */
   upstreamBytes: number;
   readonly refused: Record<RefusalCause, number>;
-  /** One per address that failed, also when the dial connected to a later address. */
+  /** One per failed address, also if the dial connected to a later address. */
   readonly dialErrors: Record<DialCause, number>;
   readonly cut: Record<CutCause, number>;
-  /** Non-cumulative counts per bucket; one entry more than CONNECT_BUCKETS. */
+  /** Non-cumulative counts per bucket. Has one entry more than CONNECT_BUCKETS. */
   readonly connectBuckets: number[];
   connectSecondsSum: number;
 }

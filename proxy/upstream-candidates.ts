@@ -1,7 +1,7 @@
-/** For this long, an address that failed is tried after the others. */
+/** How long a failed address is tried after the others. */
 export const AVOID_MS = 10_000;
 
-/** When each address last failed, in milliseconds: a Map, or memory that several threads share. */
+/** When each address last failed, in milliseconds. A Map, or memory that threads share. */
 export interface FailureTimes {
   get(address: string): number | undefined;
   set(address: string, failedAt: number): unknown;
@@ -9,16 +9,16 @@ export interface FailureTimes {
   keys(): Iterable<string>;
 }
 
-/** The order in which a listener's connections try its upstream's addresses: round robin, recently failed ones last. */
+/** The order in which a listener's connections try its upstream's addresses: round robin, with recent failures last. */
 export class CandidateOrder {
   #turn = 0;
   readonly #failedAt: FailureTimes;
 
-  constructor(memory: FailureTimes = new Map<string, number>()) {
-    this.#failedAt = memory;
+  constructor(failedAt: FailureTimes = new Map<string, number>()) {
+    this.#failedAt = failedAt;
   }
 
-  /** `addresses` in the order to try them at `now` (milliseconds). */
+  /** Returns `addresses` in the order to try them at `now` (milliseconds). */
   next(addresses: readonly string[], now: number): readonly string[] {
     this.#forget(addresses);
     if (addresses.length < 2) return addresses;

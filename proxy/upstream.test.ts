@@ -34,15 +34,15 @@ function setUp(names: Record<string, readonly string[]>) {
     clock,
     log,
     intervalMs: 30_000,
-    onChange: () => {
-      changes += 1;
-    },
     lookup: async (host) => {
       asked.push(host);
       const answer = names[host];
       if (answer === undefined) throw NXDOMAIN;
       return answer;
     },
+  });
+  upstreams.subscribe(() => {
+    changes += 1;
   });
   const phase = (of: Listener) =>
     upstreams.states().find(({ target, port }) => target === of.target && port === of.port)?.phase;

@@ -1,19 +1,8 @@
 import type { Listener } from "#lib/documents/listeners.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import type { Clock } from "./clock.ts";
 import type { DialCause } from "./close-causes.ts";
 import { type DialPhase, DialState } from "./dial-state.ts";
 import type { DialReport, UpstreamSpec } from "./engine.ts";
-import { type HostLookup, HostResolver } from "./host-resolver.ts";
-
-interface UpstreamsOptions {
-  readonly lookup: HostLookup;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly intervalMs: number;
-  /** Called when the `spec` of any listener has changed. */
-  readonly onChange: () => void;
-}
+import { HostResolver, type LookupOptions } from "./host-resolver.ts";
 
 /** State of one listener's upstream. */
 export interface UpstreamState {
@@ -21,7 +10,7 @@ export interface UpstreamState {
   readonly port: number;
   readonly host: string;
   readonly addresses: readonly string[];
-  /** Failure of the last lookup; `addresses` are then from an earlier one. */
+  /** The failure of the last lookup. `addresses` are then from an earlier one. */
   readonly lookupFailure: DialCause | undefined;
   readonly phase: DialPhase;
   /** Milliseconds since the epoch. */
@@ -32,9 +21,9 @@ interface Entry {
   readonly listener: Listener;
   readonly resolver: HostResolver;
   readonly state: DialState;
-  /** What it had before the name changed; stays in use until the new one is looked up. */
+  /** The spec before the name changed. It stays in use until the first lookup of the new name has ended. */
   readonly earlier: UpstreamSpec | undefined;
-  /** Result of the last dial that tried an address. */
+  /** The result of the last dial that tried an address. */
   dialPhase: DialPhase;
 }
 
@@ -43,18 +32,24 @@ export function listenerName({ target, port }: Pick<Listener, "target" | "port">
   return `${target}:${port}`;
 }
 
-/** The upstreams of all listeners: their addresses, kept current by DNS lookups, and whether they are reachable. */
+/** Looks up the addresses of all listeners' upstreams, and tracks whether they are reachable. */
 export class Upstreams {
-  readonly #options: UpstreamsOptions;
+  readonly #options: LookupOptions;
+  #onChange = (): void => {};
   /** By `upstreamKey`. */
   readonly #resolvers = new Map<string, HostResolver>();
   #entries = new Map<string, Entry>();
 
-  constructor(options: UpstreamsOptions) {
+  constructor(options: LookupOptions) {
     this.#options = options;
   }
 
-  /** Replaces the listeners, at once. Resolves when the first lookup of each upstream's name has ended, within 5 s. */
+  /** Calls `onChange` after each change of a listener's `spec`. */
+  subscribe(onChange: () => void): void {
+    this.#onChange = onChange;
+  }
+
+  /** Replaces the listeners at once. Resolves when the first lookup of each upstream's name has ended, within 5 s. */
   async setListeners(listeners: readonly Listener[]): Promise<void> {
     const before = this.#entries;
     this.#entries = new Map(listeners.map((listener) => [listenerName(listener), this.#entry(listener, before)]));
@@ -68,7 +63,7 @@ export class Upstreams {
     await Promise.all([...this.#resolvers.values()].map((resolver) => resolver.firstLookup));
   }
 
-  /** The current upstream of a listener. Undefined: it is not known yet, because the first lookup of its name has not ended. */
+  /** The current upstream of a listener. Undefined until the first lookup of its name has ended. */
   spec(listener: Listener): UpstreamSpec | undefined {
     const entry = this.#entries.get(listenerName(listener));
     return entry && specOf(entry);
@@ -86,13 +81,13 @@ export class Upstreams {
     }));
   }
 
-  /** Handles an engine's report. After a failure the name is looked up again. */
+  /** Handles an engine's report. Looks the name up again after a failure. */
   report(report: DialReport): void {
     const entry = this.#entries.get(report.listener);
     if (entry === undefined) return;
     const last = report.failures.at(-1);
     if (report.connected) entry.dialPhase = { state: "ok" };
-    // Without an address the resolver has already reported the cause.
+    // Without an address, the resolver has already reported the cause.
     else if (last?.address !== undefined) {
       entry.dialPhase = { state: "failing", cause: last.cause, detail: last.detail };
     }
@@ -121,15 +116,15 @@ export class Upstreams {
     const key = upstreamKey(listener);
     const existing = this.#resolvers.get(key);
     if (existing !== undefined) return existing;
-    const onChange = (): void => this.#changed(resolver);
+    const onChange = (): void => this.#addressesChanged(resolver);
     const resolver = new HostResolver(listener.upstream, { ...this.#options, onChange }, listener.upstreamIPs);
     this.#resolvers.set(key, resolver);
     return resolver;
   }
 
-  #changed(resolver: HostResolver): void {
+  #addressesChanged(resolver: HostResolver): void {
     for (const entry of this.#entries.values()) if (entry.resolver === resolver) refreshState(entry);
-    this.#options.onChange();
+    this.#onChange();
   }
 }
 
@@ -145,9 +140,9 @@ function specOf({ listener, resolver, earlier }: Entry): UpstreamSpec | undefine
   return addresses.length > 0 || failure === undefined ? base : { ...base, unresolved: failure };
 }
 
-/** Having no address takes precedence over the result of an earlier dial. */
-function refreshState({ resolver, state, dialPhase: dialled }: Entry): void {
+/** A missing address takes precedence over the result of an earlier dial. */
+function refreshState({ resolver, state, dialPhase }: Entry): void {
   const { addresses, failure } = resolver;
-  if (addresses.length > 0 || failure === undefined) state.set(dialled);
+  if (addresses.length > 0 || failure === undefined) state.set(dialPhase);
   else state.set({ state: "failing", cause: failure, detail: `${resolver.host} does not resolve` });
 }

@@ -50,8 +50,8 @@ async function greeted(rig: Rig): Promise<[client: Socket, upstream: Socket]> {
 }
 
 /**
- * Milliseconds until the kernel probes the peer of the socket with these two ports; undefined without keepalive, or while another
- * timer runs.
+ * Milliseconds until the kernel probes the peer of the socket with these two ports; undefined without keepalive, or
+ * while another timer runs.
  */
 function probedIn(localPort: number | undefined, remotePort: number | undefined): number | undefined {
   for (const file of ["tcp", "tcp6"]) {

@@ -3,7 +3,10 @@ import { type Case, pause, Rig, until } from "./rig.ts";
 import { digest, endOf, randomBytes, send, take, takeHeader, takenFrom } from "./streams.ts";
 
 const MIB = 1024 * 1024;
-/** More than the kernel's socket buffers on both sides of a relay together (at most 4 + 6 MiB per connection by default). */
+/**
+ * More than the kernel's socket buffers on both sides of a relay together (at most 4 + 6 MiB per connection by
+ * default).
+ */
 const BEYOND_KERNEL = 64 * MIB;
 /** The most bytes in flight to a reader that does not read: those buffers, and a little in the engine. */
 const UNDER_WAY = 28 * MIB;

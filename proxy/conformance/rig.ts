@@ -11,7 +11,7 @@ import type {
   RelaySpec,
   SelfEndpoints,
 } from "../engine.ts";
-import type { TlvOptions } from "../proxy-header-tlvs.ts";
+import type { TlvOptions } from "../proxy-header.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
 
 /** One conformance case: a sentence about any engine, and the check of it. */

@@ -10,9 +10,10 @@ import type { EngineName, Starved } from "./starved-engine.ts";
 const CLIENTS = 60;
 
 /**
- * Runs an engine in a process that may open few files and brings it to its limit: clients beyond it are refused and none hangs, the
- * engine logs it, and serves again when files are free. With an even and an odd number of files, since a connection takes two: in one of
- * the two cases the last client is taken in and its dial fails, in the other the system takes in no client.
+ * Runs an engine in a process that may open few files and brings it to its limit: clients beyond it are refused and
+ * none hangs, the engine logs it, and serves again when files are free. With an even and an odd number of files, since
+ * a connection takes two: in one of the two cases the last client is taken in and its dial fails, in the other the
+ * system takes in no client.
  */
 export async function outOfFiles(name: EngineName): Promise<void> {
   await using upstream = await Upstream.listen();

@@ -24,13 +24,16 @@ const GROUPS = {
   keepalive: keepaliveCases,
 };
 
-/** A case that hangs fails. Longer than any single wait, so that the wait reports its error first and the case cleans up. */
+/**
+ * A case that hangs fails. Longer than any single wait, so that the wait reports its error first and the case cleans
+ * up.
+ */
 const TIMEOUT_MS = 150_000;
 
 /**
- * Registers the conformance cases as tests of node:test, over real sockets on loopback. `name` is the engine's name, for the titles
- * and for the case that runs the engine in its own process.
- * The cases are independent of an engine's implementation: every engine passes the same ones.
+ * Registers the conformance cases as tests of node:test, over real sockets on loopback. `name` is the engine's name,
+ * for the titles and for the case that runs the engine in its own process. The cases are independent of an engine's
+ * implementation: every engine passes the same ones.
  */
 export function conformance(name: EngineName, make: MakeEngine): void {
   for (const [group, cases] of Object.entries(GROUPS)) {

@@ -1,8 +1,9 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /*
- * Constants and layouts of the Linux ABI that the relay uses. All are the same on x86-64 and arm64 (include/uapi/asm-generic), except
- * struct epoll_event: the kernel packs it on x86-64 only (include/uapi/linux/eventpoll.h).
+ * Constants and layouts of the Linux ABI that the relay uses. All are the same on x86-64 and arm64
+ * (include/uapi/asm-generic), except struct epoll_event: the kernel packs it on x86-64 only
+ * (include/uapi/linux/eventpoll.h).
  */
 export const ERRNO = {
   EPERM: 1,
@@ -70,7 +71,10 @@ const EPOLL_EVENT: Readonly<Record<string, EpollEventLayout>> = {
   arm64: { size: 16, data: 8 },
 };
 
-/** The layout for an architecture (a value of process.arch). Throws `input-invalid` if the architecture is not supported. */
+/**
+ * The layout for an architecture (a value of process.arch). Throws `input-invalid` if the architecture is not
+ * supported.
+ */
 export function epollEventLayout(arch: string): EpollEventLayout {
   const layout = EPOLL_EVENT[arch];
   if (layout === undefined) {
@@ -88,7 +92,10 @@ const SOCKADDR_IN6_BYTES = 28;
 const IN_ADDRESS = 4;
 const IN6_ADDRESS = 8;
 
-/** Encodes a sockaddr: the family in host byte order (little-endian on both architectures), the port in network byte order. */
+/**
+ * Encodes a sockaddr: the family in host byte order (little-endian on both architectures), the port in network byte
+ * order.
+ */
 export function encodeSockaddr(address: Uint8Array, port: number): Uint8Array {
   const isIPv4 = address.length === 4;
   const bytes = new Uint8Array(isIPv4 ? SOCKADDR_IN_BYTES : SOCKADDR_IN6_BYTES);
@@ -116,8 +123,8 @@ export class SockaddrView {
   }
 
   /**
-   * The address: 4 or 16 bytes, an IPv4-mapped one as IPv4; undefined for any other family. The result is a view of the memory, valid
-   * until the next system call that writes there.
+   * The address: 4 or 16 bytes, an IPv4-mapped one as IPv4; undefined for any other family. The result is a view of the
+   * memory, valid until the next system call that writes there.
    */
   address(): Uint8Array | undefined {
     const family = (this.#bytes[this.#at] ?? 0) | ((this.#bytes[this.#at + 1] ?? 0) << 8);

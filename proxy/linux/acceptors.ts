@@ -1,6 +1,5 @@
 import { addressText } from "../address.ts";
-import { encodeHeaderOf } from "../proxy-header.ts";
-import { v2Options } from "../proxy-header-tlvs.ts";
+import { encodeHeaderOf, v2Options } from "../proxy-header.ts";
 import { EPOLLIN, ERRNO } from "./abi.ts";
 import { type ConnectionLimiter, LIMIT_TOTAL } from "./connection-limiter.ts";
 import type { EpollSet } from "./epoll-set.ts";
@@ -12,11 +11,14 @@ import { acceptFrom, closeWithReset, errnoName, localName, throwOnError } from "
 import type { WorkerListener } from "./worker-messages.ts";
 
 /**
- * Upper limit of clients accepted from one listener before other events are handled. The batch starts at 1, which saves the accept4 that
- * only returns EAGAIN, and doubles each time the next round finds more clients.
+ * Upper limit of clients accepted from one listener before other events are handled. The batch starts at 1, which saves
+ * the accept4 that only returns EAGAIN, and doubles each time the next round finds more clients.
  */
 const ACCEPT_BATCH = 64;
-/** Upper limit of clients accepted from a listener before it closes, so that clients already in its backlog are not reset. */
+/**
+ * Upper limit of clients accepted from a listener before it closes, so that clients already in its backlog are not
+ * reset.
+ */
 const MAX_FINAL_ACCEPTS = 4096;
 /** How long a listener pauses when accept4 fails for lack of resources and closing the client does not help. */
 const ACCEPT_PAUSE_MS = 100;
@@ -155,7 +157,8 @@ export class Acceptors {
     const endpoints = {
       source,
       sourcePort: this.#libc.memory.peer.port(),
-      // The address that the client connected to. If getsockname fails, the client is gone and the next read reports it.
+      // The address that the client connected to. If getsockname fails, the client is gone and the next read reports
+      // it.
       destination: spec.localAddress ?? localName(this.#libc, fd)?.address ?? source,
       destinationPort: spec.declaredPort,
     };
@@ -163,8 +166,8 @@ export class Acceptors {
   }
 
   /**
-   * No file descriptor is left for a client in the backlog. Frees a reserved descriptor to accept and reset the client, so that it does not
-   * hang. If that does not help, pauses the listener and returns false.
+   * No file descriptor is left for a client in the backlog. Frees a reserved descriptor to accept and reset the client,
+   * so that it does not hang. If that does not help, pauses the listener and returns false.
    */
   #refuseWithReservedFd(acceptor: Acceptor, errno: number): boolean {
     const { spec } = acceptor.state;
@@ -175,7 +178,8 @@ export class Acceptors {
       if (fd >= 0) this.#giveBack(acceptor.state, fd);
       else this.#reservedFds.refill();
       if (!this.#reservedFds.isFull) this.#resumeLater();
-      // No client and fewer reserved descriptors: another worker took one. No client and all reserved: another resource is exhausted.
+      // No client and fewer reserved descriptors: another worker took one. No client and all reserved: another resource
+      // is exhausted.
       if (this.#reservedFds.hasAny && (fd >= 0 || !this.#reservedFds.isFull)) return true;
     }
     acceptor.pausedUntil = this.#resumeLater();

@@ -1,13 +1,15 @@
 import type { EngineLimits } from "../engine.ts";
 
 /*
- * The connection limits, total and per source, shared by all workers: an open-addressing hash table of sources in shared memory.
+ * The connection limits, total and per source, shared by all workers: an open-addressing hash table of sources in
+ * shared memory.
  *
  *     lock | total | descriptors lent | - | slot 0: address (4 words), count, state | slot 1 | ...
  *
- * A source keeps its slot while it has connections, so a connection only stores the slot's number. A vacated slot becomes a tombstone,
- * because lookups of other sources may have probed past it; it becomes empty once the next slot is empty. There are at least twice as many
- * slots as connections. A spin lock guards the table; it is held for well under a microsecond.
+ * A source keeps its slot while it has connections, so a connection only stores the slot's number. A vacated slot
+ * becomes a tombstone, because lookups of other sources may have probed past it; it becomes empty once the next slot is
+ * empty. There are at least twice as many slots as connections. A spin lock guards the table; it is held for well under
+ * a microsecond.
  */
 const LOCK = 0;
 const TOTAL = 1;
@@ -50,7 +52,10 @@ export class ConnectionLimiter {
     this.#mask = (this.#words.length - HEADER_WORDS) / SLOT_WORDS - 1;
   }
 
-  /** Admits a connection from a source (4 or 16 bytes). Returns the slot to pass to `release`, or LIMIT_TOTAL or LIMIT_SOURCE. */
+  /**
+   * Admits a connection from a source (4 or 16 bytes). Returns the slot to pass to `release`, or LIMIT_TOTAL or
+   * LIMIT_SOURCE.
+   */
   admit(source: Uint8Array): number {
     const isIPv4 = source.length === 4;
     this.#key[0] = isIPv4 ? 0 : wordOf(source, 0);
@@ -82,8 +87,9 @@ export class ConnectionLimiter {
   }
 
   /**
-   * Whether a worker lacks reserved descriptors: the process is out of files, and whatever has just been opened may be one of them. It is
-   * to be closed again, or all reserved descriptors end up in connections and the next clients hang in the backlog.
+   * Whether a worker lacks reserved descriptors: the process is out of files, and whatever has just been opened may be
+   * one of them. It is to be closed again, or all reserved descriptors end up in connections and the next clients hang
+   * in the backlog.
    */
   isOutOfFds(): boolean {
     return Atomics.load(this.#words, LENT_FDS) > 0;
@@ -165,8 +171,8 @@ export class ConnectionLimiter {
 }
 
 /**
- * A 32-bit hash of an address's four words, with MurmurHash3's finalizer. The addresses of a node's pods differ only in their last byte,
- * which is the highest byte of the last word, so the high bits must affect the low ones.
+ * A 32-bit hash of an address's four words, with MurmurHash3's finalizer. The addresses of a node's pods differ only in
+ * their last byte, which is the highest byte of the last word, so the high bits must affect the low ones.
  */
 function hashOf(key: Int32Array): number {
   let hash = (key[0] ?? 0) ^ Math.imul(key[1] ?? 0, 0x85ebca6b);

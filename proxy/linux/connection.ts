@@ -28,12 +28,13 @@ const HUNG_UP = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
  *                   +------------------+--------------------------+-- RST of one side, idle, drain: RST to the other --> CLOSED
  *                                                                + upstream's FIN, then silence: close the client, RST to the upstream
  *
- * The header and the client's first bytes leave in one send, hence in one segment: some receivers treat a header that arrives alone as
- * a complete, malformed request. If the client's first bytes are there at accept and the upstream is on this machine, the send follows
- * connect() at once: the connection is RELAYING before it is added to epoll.
+ * The header and the client's first bytes leave in one send, hence in one segment: some receivers treat a header that
+ * arrives alone as a complete, malformed request. If the client's first bytes are there at accept and the upstream is
+ * on this machine, the send follows connect() at once: the connection is RELAYING before it is added to epoll.
  *
- * A reset from the upstream after its FIN is typically an early answer (413) to an upload that it then refuses to read. Resetting the
- * client at that point would discard the part of the answer in flight, so the client's half stays open, as with nginx's lingering_close.
+ * A reset from the upstream after its FIN is typically an early answer (413) to an upload that it then refuses to read.
+ * Resetting the client at that point would discard the part of the answer in flight, so the client's half stays open,
+ * as with nginx's lingering_close.
  */
 export class LinuxConnection implements TimeoutEntry {
   deadline = 0;
@@ -131,9 +132,9 @@ export class LinuxConnection implements TimeoutEntry {
   }
 
   /**
-   * The upstream has sent its FIN, and nothing has moved for the half-closed timeout. If the kernel has all bytes for the client, it goes on
-   * sending them after the close; otherwise a reset shows that the answer is not complete. The upstream must not take what it has of the
-   * client's bytes for all of them.
+   * The upstream has sent its FIN, and nothing has moved for the half-closed timeout. If the kernel has all bytes for
+   * the client, it goes on sending them after the close; otherwise a reset shows that the answer is not complete. The
+   * upstream must not take what it has of the client's bytes for all of them.
    */
   halfClosedTimedOut(): void {
     const { client, upstream } = this;

@@ -9,7 +9,8 @@ import {
 import { CONNECT_BUCKETS, newTargetStats, type TargetStats } from "../target-stats.ts";
 
 /*
- * A target's counters in shared memory: one block of doubles per worker. Only that worker writes it; the main thread reads and sums all.
+ * A target's counters in shared memory: one block of doubles per worker. Only that worker writes it; the main thread
+ * reads and sums all.
  */
 const ACCEPTED = 0;
 const ACTIVE = 1;

@@ -1,8 +1,9 @@
 import type { FailureTimes } from "../upstream-candidates.ts";
 
 /*
- * Dial state of one listener, shared by all workers: whether the last dial connected, and when each address last failed. The shared
- * memory holds one word for the former and one double per address, indexed by the address's position in the listener's list.
+ * Dial state of one listener, shared by all workers: whether the last dial connected, and when each address last
+ * failed. The shared memory holds one word for the former and one double per address, indexed by the address's position
+ * in the listener's list.
  */
 const FAILED_AT_OFFSET = 8;
 /** Addresses of one upstream whose failures are stored. A Service's name has one or two. */
@@ -38,7 +39,8 @@ export class DialFailures implements FailureTimes {
   }
 
   set(address: string, failedAt: number): void {
-    // A typed array stores nothing at -1 and past its end: for an address that is not in the list, or too far down in it.
+    // A typed array stores nothing at -1 and past its end: for an address that is not in the list, or too far down in
+    // it.
     this.#failedAt[this.#addresses.indexOf(address)] = failedAt;
   }
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { Rig, soon, Upstream, until } from "../conformance/rig.ts";
 import { endOf } from "../conformance/streams.ts";
 import type { EngineOptions, MakeEngine } from "../engine.ts";
-import { linuxEngine } from "./engine.ts";
+import { linuxEngine, workerCount } from "./engine.ts";
 
 /** This process's descriptor of a socket that listens on a port of 127.0.0.1. */
 function listeningFd(port: number): number {
@@ -103,4 +103,13 @@ test("a port that another process of the same user shares is not shared with it 
   await second.engine.update(second.relaySpec({ port: rig.port() }));
   assert.match(second.engine.listeners()[0]?.error ?? "", /EADDRINUSE/);
   await second[Symbol.asyncDispose]();
+});
+test("automatic: half of the cores, at least one worker and at most four", () => {
+  const counts = [1, 2, 3, 4, 5, 6, 8, 64].map((cores) => workerCount(0, cores));
+  assert.deepEqual(counts, [1, 1, 1, 2, 2, 3, 4, 4]);
+});
+
+test("a configured number is taken, whatever the cores", () => {
+  assert.equal(workerCount(3, 1), 3);
+  assert.equal(workerCount(1, 64), 1);
 });

@@ -8,11 +8,12 @@ import { ConnectionLimiter, newConnectionLimits } from "./connection-limiter.ts"
 import { newCounters, readCounters } from "./counters.ts";
 import { type Libc, openLibc } from "./libc.ts";
 import { ListenerSockets } from "./listener-sockets.ts";
-import { workerCount } from "./worker-count.ts";
 import type { WorkerListener } from "./worker-messages.ts";
 import { WorkerThread } from "./worker-thread.ts";
 
 const POLL_MS = 5;
+/** A worker costs about 8 MB. More of them are not worth it: a proxy on a large node is one of several. */
+const MAX_AUTOMATIC_WORKERS = 4;
 
 /** The engine on epoll and splice, in worker threads; Linux only. `workers`: as `proxy.workers`, 0 being automatic. */
 export function linuxEngine(workers: number): MakeEngine {
@@ -21,8 +22,19 @@ export function linuxEngine(workers: number): MakeEngine {
 }
 
 /**
- * The main thread's part: binds and closes the listening sockets, assigns one per listener to each worker, and reads the counters that the
- * workers write to shared memory. It relays no bytes itself; the kernel distributes connections over the workers' sockets.
+ * The number of relay threads for `proxy.workers`. 0 means half of the cores, between 1 and 4. The other half is for the
+ * kernel's side of a relayed connection, and for the other processes of the node.
+ * @param cores the cores that the process may use, by its affinity and its cgroup's CPU limit
+ */
+export function workerCount(configured: number, cores: number): number {
+  if (configured > 0) return configured;
+  return Math.min(MAX_AUTOMATIC_WORKERS, Math.max(1, Math.floor(cores / 2)));
+}
+
+/**
+ * The main thread's part: binds and closes the listening sockets, assigns one per listener to each worker, and reads
+ * the counters that the workers write to shared memory. It relays no bytes itself; the kernel distributes connections
+ * over the workers' sockets.
  */
 class LinuxEngine implements RelayEngine {
   readonly #options: EngineOptions;
@@ -153,7 +165,10 @@ class LinuxEngine implements RelayEngine {
     return errors;
   }
 
-  /** Removes listeners that are no longer desired. It runs before new ones bind, because a port may move from one listener to another. */
+  /**
+   * Removes listeners that are no longer desired. It runs before new ones bind, because a port may move from one
+   * listener to another.
+   */
   async #removeStale(desired: RelaySpec): Promise<void> {
     const dropped: ListenerSockets[] = [];
     for (const [name, listener] of this.#listeners) {

@@ -5,7 +5,10 @@ import { throwOnError } from "./sockets.ts";
 
 interface EpollEntry {
   readonly fd: number;
-  /** Assigned by the set and stored next to fd in epoll's data: an event of a closed descriptor never reaches one that reuses its number. */
+  /**
+   * Assigned by the set and stored next to fd in epoll's data: an event of a closed descriptor never reaches one that
+   * reuses its number.
+   */
   serial: number;
 }
 
@@ -54,8 +57,8 @@ export class EpollSet<Entry extends EpollEntry> {
   }
 
   /**
-   * The entry of an event of the last `wait`. Undefined if the descriptor was closed since; its number may be in use again. Handling an
-   * event does not write to the memory that holds the events.
+   * The entry of an event of the last `wait`. Undefined if the descriptor was closed since; its number may be in use
+   * again. Handling an event does not write to the memory that holds the events.
    */
   entryAt(index: number): Entry | undefined {
     const { words, epollEvent } = this.#libc.memory;

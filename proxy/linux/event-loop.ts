@@ -227,8 +227,9 @@ export class EventLoop implements RelayContext {
   }
 
   /**
-   * Ends connections without traffic for the idle or half-closed timeout. One sweep serves all: a timer per connection would cost a reset on every read.
-   * It also enables keepalive probes towards the upstream. Most connections end before the first sweep and save that call.
+   * Ends connections without traffic for the idle or half-closed timeout. One sweep serves all: a timer per connection
+   * would cost a reset on every read. It also enables keepalive probes towards the upstream. Most connections end
+   * before the first sweep and save that call.
    */
   #sweep(): void {
     this.#sweepAt = this.#openConnections > 0 ? this.now + this.#sweepMs : Number.POSITIVE_INFINITY;

@@ -5,7 +5,8 @@ import { World } from "#test/fakes/relay-world.ts";
 const MIB = 1024 * 1024;
 
 test("a stream that is always readable, to a reader that is never full, does not starve other connections", () => {
-  // No faults, and the largest value for each of the kernel's decisions: upstreams answer at once, sockets have the largest buffers.
+  // No faults, and the largest value for each of the kernel's decisions: upstreams answer at once, sockets have the
+  // largest buffers.
   const world = new World({ chance: (below) => below - 1, faults: () => false, near: 2, isCalm: true });
   const step = (kind: string, which = 0, amount = 0): void => world.step([kind, which, amount]);
   step("openAndSend", 0, 1);

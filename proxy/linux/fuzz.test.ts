@@ -6,9 +6,10 @@ import { fc } from "#test/property.ts";
 import { randomFrom } from "#tools/bench/pattern.ts";
 
 /*
- * The event loop, its connections and pumps on a kernel in memory (test/fakes/kernel.ts): random clients and upstreams send, read, stop
- * reading, end and reset at any time, on few descriptors that are reused at once. The kernel throws if a descriptor is used while it is not
- * open, closed twice, or registered out of order. test/fakes/relay-world.ts checks the results.
+ * The event loop, its connections and pumps on a kernel in memory (test/fakes/kernel.ts): random clients and upstreams
+ * send, read, stop reading, end and reset at any time, on few descriptors that are reused at once. The kernel throws if
+ * a descriptor is used while it is not open, closed twice, or registered out of order. test/fakes/relay-world.ts checks
+ * the results.
  *
  * FUZZ_SECONDS=600 runs each random test for that long. A failure prints its seed.
  */
@@ -64,7 +65,10 @@ test("no byte is lost, duplicated or reordered, and every descriptor is closed o
   );
 });
 
-/** Streams that are spliced, stall with bytes in their pipe and are cut, so that other connections reuse pipes and descriptors. */
+/**
+ * Streams that are spliced, stall with bytes in their pipe and are cut, so that other connections reuse pipes and
+ * descriptors.
+ */
 const heavySteps = fc.array(
   fc.tuple(
     fc.constantFrom(

@@ -3,8 +3,8 @@ import { epollEventLayout, SPLICE_F_MOVE, SPLICE_F_NONBLOCK } from "./abi.ts";
 import { createMemory, MEMORY_BYTES, type Memory } from "./memory.ts";
 
 /**
- * The system calls of the relay. Each returns what the kernel returns: a count or 0, or a negative errno. Addresses are numbers that
- * point into `memory`. Only epollWait blocks: every descriptor is non-blocking.
+ * The system calls of the relay. Each returns what the kernel returns: a count or 0, or a negative errno. Addresses are
+ * numbers that point into `memory`. Only epollWait blocks: every descriptor is non-blocking.
  */
 export interface Libc {
   readonly memory: Memory;
@@ -40,9 +40,9 @@ const SIGNED = "intptr_t";
 type Raw = (...values: number[]) => number;
 
 /**
- * Opens the libc of this process for one thread. All parameters are numbers, so koffi converts and allocates nothing (75 ns more than the
- * same call in C; a system call takes 210 ns on the machine where that was measured).
- * Throws if koffi has no build for this machine, or if the architecture is not supported.
+ * Opens the libc of this process for one thread. All parameters are numbers, so koffi converts and allocates nothing
+ * (75 ns more than the same call in C; a system call takes 210 ns on the machine where that was measured). Throws if
+ * koffi has no build for this machine, or if the architecture is not supported.
  */
 export function openLibc(): Libc {
   const library = koffi.load(null);

@@ -42,7 +42,10 @@ export class ListenerSockets {
     return { name, target, address: this.#bound.address, port: this.#bound.port, bound: true };
   }
 
-  /** Whether it is bound to the address and port of the spec. False if it could not be bound, so that binding is retried. */
+  /**
+   * Whether it is bound to the address and port of the spec. False if it could not be bound, so that binding is
+   * retried.
+   */
   isBoundAs({ address, port }: ListenerSpec): boolean {
     return this.#bound !== undefined && address === this.spec.address && port === this.spec.port;
   }

@@ -1,8 +1,8 @@
 import { type EpollEventLayout, SockaddrView } from "./abi.ts";
 
 /*
- * The memory that a thread shares with the kernel. It is allocated once and kept as long as the thread's libc: memory that a system call
- * may still write to is never garbage collected, and no call allocates.
+ * The memory that a thread shares with the kernel. It is allocated once and kept as long as the thread's libc: memory
+ * that a system call may still write to is never garbage collected, and no call allocates.
  *
  *     0          IO_OFFSET                    EVENTS_OFFSET     PEER_ADDRESS_.. LOCAL_ADDRESS_.. LENGTH_..  WORDS_..
  *     | header ->|<- bytes read from a socket | epoll_event ... | sockaddr     | sockaddr       | u32     | 4 x i32 |
@@ -29,7 +29,9 @@ export interface Memory {
   readonly bytes: Uint8Array;
   /** The same memory as 32-bit words in host byte order (little-endian). All offsets above are multiples of 4. */
   readonly words: Int32Array;
-  /** Address of the first byte in this process. User-space addresses have 47 or 48 bits, which a number holds exactly. */
+  /**
+   * Address of the first byte in this process. User-space addresses have 47 or 48 bits, which a number holds exactly.
+   */
   readonly address: number;
   readonly epollEvent: EpollEventLayout;
   /** The addresses at PEER_ADDRESS_OFFSET and LOCAL_ADDRESS_OFFSET. */

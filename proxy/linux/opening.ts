@@ -13,8 +13,8 @@ const NO_HEADER = new Uint8Array(0);
 const NO_BYTES_YET = -1;
 
 /**
- * The opening of a connection: dials, and sends the header with the client's first bytes. In the drawing of LinuxConnection it is CONNECTING and
- * AWAITING FIRST BYTES.
+ * The opening of a connection: dials, and sends the header with the client's first bytes. In the drawing of
+ * LinuxConnection it is CONNECTING and AWAITING FIRST BYTES.
  */
 export class Opening {
   readonly #context: RelayContext;

@@ -6,8 +6,9 @@ import { WORDS_OFFSET } from "./memory.ts";
 const PIPE_BYTES = 1024 * 1024;
 const SMALLEST_PIPE_BYTES = 64 * 1024;
 /**
- * Upper limit of pipes per thread. An unprivileged user may have 16,384 pages in all pipes together (fs.pipe-user-pages-soft): 64 pipes of
- * 1 MiB, over all threads and all processes of this uid on the node. Beyond that F_SETPIPE_SZ fails with EPERM.
+ * Upper limit of pipes per thread. An unprivileged user may have 16,384 pages in all pipes together
+ * (fs.pipe-user-pages-soft): 64 pipes of 1 MiB, over all threads and all processes of this uid on the node. Beyond that
+ * F_SETPIPE_SZ fails with EPERM.
  */
 const MAX_PIPES = 12;
 

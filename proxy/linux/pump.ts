@@ -6,8 +6,8 @@ import type { SocketState } from "./socket-state.ts";
 import { setNoDelay } from "./sockets.ts";
 
 /**
- * Bytes per read. A read that fills the buffer has most likely left something, so the next bytes are spliced. From about this size on,
- * copying costs more than a splice; with 64 KiB, an answer of that size took a sixth more CPU.
+ * Bytes per read. A read that fills the buffer has most likely left something, so the next bytes are spliced. From
+ * about this size on, copying costs more than a splice; with 64 KiB, an answer of that size took a sixth more CPU.
  */
 export const READ_BYTES = 16 * 1024;
 /** Upper limit of bytes per splice. */
@@ -43,8 +43,8 @@ export const PUMP = {
 type PumpResult = (typeof PUMP)[keyof typeof PUMP];
 
 /**
- * Moves a stream from one socket to the other: by copying through the thread's memory or, once a read has filled the buffer, by splicing
- * through a pipe, which keeps the bytes in the kernel. After a small read it copies again.
+ * Moves a stream from one socket to the other: by copying through the thread's memory or, once a read has filled the
+ * buffer, by splicing through a pipe, which keeps the bytes in the kernel. After a small read it copies again.
  *
  *     source --recv--> memory --send--> sink          what the sink does not take is kept in source.pending
  *     source --splice--> pipe --splice--> sink        what the sink does not take stays in source.pipe
@@ -75,8 +75,8 @@ export class Pump {
   }
 
   /**
-   * Sends `length` bytes of memory from offset `start`; bytes that the sink does not take become the source's pending bytes.
-   * Undefined unless sending failed.
+   * Sends `length` bytes of memory from offset `start`; bytes that the sink does not take become the source's pending
+   * bytes. Undefined unless sending failed.
    */
   send(source: SocketState, sink: SocketState, start: number, length: number): PumpResult | undefined {
     // With MSG_MORE the FIN that follows at once is sent with the last bytes.
@@ -93,8 +93,8 @@ export class Pump {
   }
 
   /**
-   * Sets TCP_NODELAY before the second write. The first write is never held back (RFC 896 delays only a small write that follows an
-   * unacknowledged one), so the many connections that write to their upstream once save the call.
+   * Sets TCP_NODELAY before the second write. The first write is never held back (RFC 896 delays only a small write
+   * that follows an unacknowledged one), so the many connections that write to their upstream once save the call.
    */
   #enableNoDelay(sink: SocketState): void {
     if (sink.hasBeenWritten) {

@@ -7,7 +7,10 @@ const REPORT_MS = 100;
 /** Causes of a refusal before an upstream is dialled. */
 type LocalRefusal = Exclude<RefusalCause, "upstream">;
 
-/** Reports the first refusal to the main thread at once and batches those that follow, so that a flood of refusals costs little. */
+/**
+ * Reports the first refusal to the main thread at once and batches those that follow, so that a flood of refusals costs
+ * little.
+ */
 export class RefusalReporter {
   readonly #reply: (reply: Reply) => void;
   readonly #unreported = new Map<LocalRefusal, { count: number; fields: object }>();

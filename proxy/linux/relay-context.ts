@@ -9,7 +9,9 @@ import type { UpstreamDial } from "./upstream-dial.ts";
 export interface RelayContext extends PumpContext {
   readonly pump: Pump;
   readonly limits: EngineLimits;
-  /** Timeouts of connect(), of the client's first bytes, and of a client that still sends after the upstream is gone. */
+  /**
+   * Timeouts of connect(), of the client's first bytes, and of a client that still sends after the upstream is gone.
+   */
   readonly connectTimeouts: TimeoutQueue;
   readonly firstBytesTimeouts: TimeoutQueue;
   readonly lingerTimeouts: TimeoutQueue;

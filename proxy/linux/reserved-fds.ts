@@ -7,8 +7,9 @@ import { throwOnError } from "./sockets.ts";
 const RESERVED_COUNT = 3;
 
 /**
- * Open descriptors that can be closed for a moment when no other is left, to accept and reset a client. Another worker may take one while it
- * is free; it sees from the shared count of those lent that it has to give it back, but until then there have to be others.
+ * Open descriptors that can be closed for a moment when no other is left, to accept and reset a client. Another worker
+ * may take one while it is free; it sees from the shared count of those lent that it has to give it back, but until
+ * then there have to be others.
  */
 export class ReservedFds {
   readonly #libc: Libc;

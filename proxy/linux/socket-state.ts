@@ -8,8 +8,8 @@ export const QUIET_EVENTS = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
 export const ARMED_EVENTS = QUIET_EVENTS | EPOLLOUT;
 
 /**
- * One socket of a connection, and the stream that is read from it and sent to the other socket. Edge-triggered epoll reports a change
- * once: `readable` and `writable` store it until a call returns EAGAIN.
+ * One socket of a connection, and the stream that is read from it and sent to the other socket. Edge-triggered epoll
+ * reports a change once: `readable` and `writable` store it until a call returns EAGAIN.
  */
 export class SocketState {
   readonly connection: LinuxConnection;

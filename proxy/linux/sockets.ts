@@ -117,8 +117,8 @@ export function closeWithReset(libc: Libc, fd: number): void {
 }
 
 /**
- * Binds `count` sockets to one address and port and listens; they share its clients (SO_REUSEPORT). If one fails, closes all and throws
- * SystemError. Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard is used then.
+ * Binds `count` sockets to one address and port and listens; they share its clients (SO_REUSEPORT). If one fails,
+ * closes all and throws SystemError. Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard is used then.
  */
 export function listenOn(
   libc: Libc,
@@ -148,7 +148,8 @@ function listenAll(
       const fd = throwOnError("socket", openTcpSocket(libc, sockaddr));
       fds.push(fd);
       throwOnError("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1));
-      // The first socket binds without SO_REUSEPORT, so that a port of another process is not shared with it by accident.
+      // The first socket binds without SO_REUSEPORT, so that a port of another process is not shared with it by
+      // accident.
       if (index > 0) throwOnError("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));
       // Accepted sockets inherit these options.
       setNoDelay(libc, fd);

@@ -1,4 +1,6 @@
-/** An entry of at most one queue at a time. The links are fields of the entry itself, so that adding allocates nothing. */
+/**
+ * An entry of at most one queue at a time. The links are fields of the entry itself, so that adding allocates nothing.
+ */
 export interface TimeoutEntry {
   /** Milliseconds on the loop's clock. */
   deadline: number;

@@ -6,13 +6,18 @@ import type { ListenerState } from "./listener-state.ts";
 import { connectTo, errnoName, openTcpSocket } from "./sockets.ts";
 import type { WorkerAddress } from "./worker-messages.ts";
 
-/** Results of `connectNext` instead of a descriptor: no address is left; the process is out of descriptors or memory. */
+/**
+ * Results of `connectNext` instead of a descriptor: no address is left; the process is out of descriptors or memory.
+ */
 const DIAL_FAILED = -1;
 export const DIAL_LOCAL_LIMIT = -2;
 
 const NO_FAILURES: readonly DialFailure[] = [];
 
-/** One connection's attempts to connect to its upstream's addresses, at most MAX_DIALS. Lives until the client is connected or refused. */
+/**
+ * One connection's attempts to connect to its upstream's addresses, at most MAX_DIALS. Lives until the client is
+ * connected or refused.
+ */
 export class UpstreamDial {
   failures: readonly DialFailure[] = NO_FAILURES;
   /** With DIAL_LOCAL_LIMIT: the failed call and its errno. */
@@ -35,7 +40,9 @@ export class UpstreamDial {
     }
   }
 
-  /** Starts connect() to the next address that is not this proxy. Returns a descriptor, DIAL_FAILED or DIAL_LOCAL_LIMIT. */
+  /**
+   * Starts connect() to the next address that is not this proxy. Returns a descriptor, DIAL_FAILED or DIAL_LOCAL_LIMIT.
+   */
   connectNext(): number {
     for (;;) {
       const address = this.#next < MAX_DIALS ? this.#candidates[this.#next] : undefined;

@@ -1,10 +1,10 @@
 import type { DialCause, RefusalCause } from "../close-causes.ts";
 import type { DialReport, EngineLimits } from "../engine.ts";
-import type { TlvOptions } from "../proxy-header-tlvs.ts";
+import type { TlvOptions } from "../proxy-header.ts";
 
 /*
- * Messages between the main thread and a worker: plain data. A message to a worker is followed by a write to its eventfd, because the
- * worker sleeps in epoll_wait.
+ * Messages between the main thread and a worker: plain data. A message to a worker is followed by a write to its
+ * eventfd, because the worker sleeps in epoll_wait.
  */
 
 /** One address to dial, prepared by the main thread. */

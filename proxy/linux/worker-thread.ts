@@ -10,8 +10,8 @@ import type { Command, Reply, WorkerData } from "./worker-messages.ts";
 const WORKER = new URL(`./worker${extname(import.meta.url)}`, import.meta.url);
 
 /**
- * A connection is a few small objects, most of them dead before a collection. Without a limit V8 lets the young generation grow to tens of
- * megabytes and never shrinks it in a thread that does not return to Node's event loop.
+ * A connection is a few small objects, most of them dead before a collection. Without a limit V8 lets the young
+ * generation grow to tens of megabytes and never shrinks it in a thread that does not return to Node's event loop.
  */
 const LIMITS = { maxYoungGenerationSizeMb: 2 };
 

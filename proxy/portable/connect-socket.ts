@@ -14,8 +14,8 @@ type ConnectResult =
   | { readonly connected: false; readonly cause: DialCause | "local-limit"; readonly detail: string };
 
 /**
- * Connects to one address. The returned function cancels it. Unless cancelled, `done` is called once, asynchronously. A connected socket
- * has no error listener.
+ * Connects to one address. The returned function cancels the attempt. Otherwise `done` is called once, asynchronously.
+ * A connected socket has no error listener.
  */
 export function connectSocket(options: ConnectOptions, done: (outcome: ConnectResult) => void): () => void {
   const { address, port, timeoutMs, keepaliveMs } = options;
@@ -36,7 +36,7 @@ export function connectSocket(options: ConnectOptions, done: (outcome: ConnectRe
   };
   const giveUp = (): void => {
     settle();
-    // destroy, not a reset: a reset would wait for the connect that is being cancelled.
+    // Not a reset: it would wait for the connect that is cancelled here.
     socket.on("error", () => {}).destroy();
   };
   const onConnect = (): void => {

@@ -36,7 +36,8 @@ async function connectionOn(server: Upstream, lingerMs: number) {
 test("a connection that is cut while the upstream's FIN is queued behind unread bytes sends no FIN", async () => {
   await using server = await Upstream.listen();
   const { connection, client, upstream, farClient, farUpstream, stats, closed } = await connectionOn(server, 10_000);
-  // In small steps, until the kernel accepts no more for the client. Later bytes wait in the stream, too few to pause the upstream.
+  // In small steps, until the kernel accepts no more for the client. Later bytes wait in the stream, too few to pause
+  // the upstream.
   const piece = randomBytes(8 * 1024);
   for (let sent = 0; client.writableLength === 0; sent += piece.length) {
     farUpstream.write(piece);

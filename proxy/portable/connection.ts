@@ -4,13 +4,13 @@ import { SignatureMatcher } from "../signature-matcher.ts";
 import type { TargetStats } from "../target-stats.ts";
 
 interface ConnectionOptions {
-  /** The PROXY header; empty for none. */
+  /** The PROXY header. Empty for protocol `none`. */
   readonly header: Buffer;
   readonly firstBytesMs: number;
-  /** How long the client is read and its bytes dropped after the upstream has finished its answer and is gone. */
+  /** How long the client's bytes are read and dropped after the upstream has finished its answer and is gone. */
   readonly lingerMs: number;
   readonly stats: TargetStats;
-  /** Called if the client begins with a PROXY header, before it is reset. Undefined: it may. */
+  /** Called if the client begins with a PROXY header, before the reset. Undefined if the client may send one. */
   readonly onClientHeader?: (() => void) | undefined;
   /** Called once, when both sockets are closed. */
   readonly onClosed: () => void;
@@ -26,8 +26,9 @@ interface ConnectionOptions {
  *                   |                  |  firstBytesMs            |
  *                   +--- refuse() -----+------- cut(): RST, idle, drain: the other side is reset ---> CLOSED
  *
- * The header and the client's first bytes leave in one write, hence in one segment: some receivers treat a header that arrives alone as a
- * complete, malformed request. In CONNECTING the client is read up to one chunk and one stream buffer, then paused.
+ * The header and the client's first bytes leave in one write, hence in one segment. Some receivers treat a header that
+ * arrives alone as a complete, malformed request. In CONNECTING, one chunk and one stream buffer of the client are
+ * read; then it is paused.
  */
 export class PortableConnection {
   readonly client: Socket;
@@ -44,7 +45,7 @@ export class PortableConnection {
   #cancelDial: (() => void) | undefined;
   /** Until the client's first bytes show that it sends no PROXY header. */
   #signature: SignatureMatcher | undefined;
-  /** There was traffic since the last idle sweep, which clears it. */
+  /** Traffic since the last idle sweep, which clears this flag. */
   active = true;
 
   constructor(client: Socket, options: ConnectionOptions) {
@@ -58,7 +59,7 @@ export class PortableConnection {
     client.on("close", () => this.#socketClosed());
   }
 
-  /** Sets the function that cancels the dial; it is called if the client disconnects before the upstream is connected. */
+  /** Sets the function that cancels the dial if the client disconnects before the upstream is connected. */
   setDialCancel(cancel: () => void): void {
     this.#cancelDial = cancel;
   }
@@ -80,7 +81,7 @@ export class PortableConnection {
     else this.#timer = setTimeout(() => this.#sendHeader([]), this.#options.firstBytesMs);
   }
 
-  /** No upstream: resets the client, so that it cannot mistake this for an empty answer. */
+  /** No upstream is reachable. Resets the client, so that it cannot mistake the failure for an empty answer. */
   refuse(): void {
     this.#cut = true;
     this.client.resetAndDestroy();
@@ -101,15 +102,15 @@ export class PortableConnection {
     if (this.#upstream !== undefined) resetNow(this.#upstream);
   }
 
-  /** Whether the upstream's FIN has been read. It is not while the client takes none of the bytes before it. */
+  /** Whether the upstream's FIN has been read. It cannot be read while the client does not take the bytes before it. */
   get isHalfClosed(): boolean {
     return this.#upstreamEnded;
   }
 
   /**
-   * The upstream has finished, and nothing has moved for the half-closed timeout. If the kernel has all bytes for the client, it goes on sending
-   * them after the close; otherwise a reset shows that the answer is not complete. The upstream must not take what it has of the client's
-   * bytes for all of them.
+   * The upstream has finished, and no byte has moved for the half-closed timeout. If the kernel has all bytes for the
+   * client, it still sends them after the close. Otherwise a reset shows that the answer is not complete. The upstream
+   * gets a reset too, because it must not consider the client's bytes complete.
    */
   halfClosedTimedOut(): void {
     if (this.#cut || !this.client.writableFinished) {
@@ -130,7 +131,7 @@ export class PortableConnection {
   }
 
   #fromClient(chunk: Buffer): void {
-    // Bytes that are dropped do not keep a client whose upstream is gone.
+    // Dropped bytes must not keep alive a client whose upstream is gone.
     if (this.#upstream?.destroyed !== true) this.active = true;
     this.#options.stats.clientBytes += chunk.length;
     if (this.#signature !== undefined && !this.#mayPass(chunk, this.#signature)) return;
@@ -144,7 +145,7 @@ export class PortableConnection {
 
   /** Whether the client's first bytes may be passed on. If not, the connection is reset. */
   #mayPass(chunk: Buffer, signature: SignatureMatcher): boolean {
-    // Bytes that were on their way when the connection was reset.
+    // These bytes were in flight when the connection was reset.
     if (this.#cut) return false;
     const answer = signature.take(chunk);
     if (answer === "no") this.#signature = undefined;
@@ -186,9 +187,9 @@ export class PortableConnection {
   }
 
   /**
-   * An error after the upstream's FIN is typically an early answer (413) to an upload that it then refuses to read. Resetting the client at
-   * that point would discard the part of the answer in flight, so the client's half stays open and its bytes are dropped, as with nginx's
-   * lingering_close.
+   * An error after the upstream's FIN is typically an early answer (413) to an upload that the upstream does not read.
+   * A reset of the client would discard the part of the answer in flight. So the client's half stays open and its bytes
+   * are dropped, as with nginx's lingering_close.
    */
   #upstreamError(): void {
     if (this.#upstreamEnded && !this.client.destroyed) {
@@ -220,8 +221,8 @@ export class PortableConnection {
 }
 
 /**
- * Resets a socket as soon as possible. During a shutdown libuv refuses (uv_tcp_close_reset returns EINVAL) and Node then never closes the
- * descriptor; the FIN leaves with the next turn of the event loop, and the reset can follow it.
+ * Resets a socket as soon as possible. During a shutdown libuv refuses (uv_tcp_close_reset returns EINVAL), and Node
+ * then never closes the descriptor. The FIN leaves with the next turn of the event loop, and the reset can follow it.
  */
 function resetNow(socket: Socket): void {
   const isShuttingDown = socket.writableEnded && socket.writableLength === 0 && !socket.writableFinished;

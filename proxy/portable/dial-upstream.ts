@@ -17,13 +17,13 @@ interface UpstreamDialOptions {
 export interface UpstreamDialResult {
   readonly socket?: Socket;
   readonly failures: readonly DialFailure[];
-  /** The operating system's error if the process ran out of descriptors or memory, which is not the upstream's fault. */
+  /** The operating system's error if the process ran out of descriptors or memory. The upstream did not cause it. */
   readonly localLimit?: string;
 }
 
 /**
- * Tries the upstream's addresses one by one, at most MAX_DIALS. The returned function cancels the dial. Unless cancelled, `done` is called
- * once; synchronously if there is no address to dial.
+ * Tries the upstream's addresses one by one, at most MAX_DIALS. The returned function cancels the dial. Otherwise
+ * `done` is called once; synchronously if the upstream has no address.
  */
 export function dialUpstream(options: UpstreamDialOptions, done: (result: UpstreamDialResult) => void): () => void {
   const { upstream, order, stats } = options;

@@ -2,7 +2,6 @@ import type { Socket } from "node:net";
 import { describeError } from "#lib/errors/errors.ts";
 import { normalAddress } from "../address.ts";
 import { systemClock } from "../clock.ts";
-import { ConnectionAdmission } from "../connection-admission.ts";
 import {
   type DrainResult,
   type EngineOptions,
@@ -15,16 +14,16 @@ import {
   type SelfEndpoints,
 } from "../engine.ts";
 import { isSelf } from "../is-self.ts";
-import { encodeHeader } from "../proxy-header.ts";
-import { v2Options } from "../proxy-header-tlvs.ts";
+import { encodeHeader, v2Options } from "../proxy-header.ts";
 import { RefusalLog } from "../refusal-log.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
 import { PortableConnection } from "./connection.ts";
+import { ConnectionAdmission } from "./connection-admission.ts";
 import { dialUpstream, type UpstreamDialResult } from "./dial-upstream.ts";
 import { startIdleSweep } from "./idle-sweep.ts";
 import { PortListener } from "./port-listener.ts";
 
-/** The engine on node:net; runs on every platform of Node. */
+/** The engine on node:net. It runs on every platform of Node. */
 export const makePortableEngine: MakeEngine = (options) => new PortableEngine(options);
 
 const NO_HEADER = Buffer.alloc(0);
@@ -73,7 +72,7 @@ class PortableEngine implements RelayEngine {
 
   async drain(graceMs: number): Promise<DrainResult> {
     await this.#lastUpdate;
-    // One turn of the event loop, so that clients already in the backlog are accepted instead of reset.
+    // Waits one turn of the event loop, so that clients in the backlog are accepted instead of reset.
     await new Promise(setImmediate);
     this.#closeListeners();
     const open = this.#connections.size;
@@ -110,7 +109,7 @@ class PortableEngine implements RelayEngine {
     return results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
   }
 
-  /** Removes listeners that are no longer desired. It runs before new ones bind, because a port may move from one listener to another. */
+  /** Removes listeners that are no longer desired. Runs before new ones bind: a port may move to another listener. */
   #removeStale(specs: readonly ListenerSpec[]): void {
     for (const [name, listener] of this.#listeners) {
       const spec = specs.find((candidate) => candidate.name === name);
@@ -249,13 +248,13 @@ class PortableEngine implements RelayEngine {
   }
 }
 
-/** Whether the listener is bound to the address and port of the spec. False if it could not be bound, so that binding is retried. */
+/** Whether the listener is bound to the address and port of the spec. If not, binding is retried. */
 function isBoundAs(listener: PortListener, spec: ListenerSpec): boolean {
   const { address, port } = listener.spec;
   return listener.status().bound && address === spec.address && port === spec.port;
 }
 
-/** Undefined if the client was gone before it was accepted: its addresses are then unknown. */
+/** Undefined if the client left before it was accepted: its addresses are then unknown. */
 function headerFor(client: Socket, spec: ListenerSpec): Buffer | undefined {
   const { remoteAddress, remotePort, localAddress } = client;
   if (remoteAddress === undefined || remotePort === undefined || localAddress === undefined) return undefined;

@@ -2,12 +2,13 @@ import type { EngineLimits } from "../engine.ts";
 import type { PortableConnection } from "./connection.ts";
 
 const MAX_PERIOD_MS = 1000;
-/** Sweeps in a timeout: a connection is ended at most a quarter of the timeout late. */
+/** Sweeps per timeout. A connection ends at most a quarter of the timeout late. */
 const SWEEPS_PER_TIMEOUT = 4;
 
 /**
- * Ends connections without traffic for the idle timeout, or for the half-closed timeout once the upstream has finished. One timer serves all: a
- * timer per connection would cost a reset on every read. Returns a function that stops the sweeps.
+ * Ends connections without traffic for the idle timeout, or for the half-closed timeout once the upstream has finished.
+ * One timer serves all connections: a timer for each would have to be reset on every read.
+ * Returns a function that stops the sweeps.
  */
 export function startIdleSweep(
   limits: Pick<EngineLimits, "idleTimeoutMs" | "halfClosedMs">,

@@ -4,14 +4,14 @@ import { LISTEN_BACKLOG, type ListenerSpec, type ListenerStatus } from "../engin
 import type { Endpoint } from "../proxy-header.ts";
 import { CandidateOrder } from "../upstream-candidates.ts";
 
-/** Errors of binding `::` without IPv6 in the kernel; the IPv4 wildcard is used then. */
+/** Errors of binding `::` without IPv6 in the kernel. Then the IPv4 wildcard is used. */
 const NO_IPV6 = new Set(["EAFNOSUPPORT", "EADDRNOTAVAIL"]);
 
 /** A listening socket and the spec for its next connections. */
 export class PortListener {
   spec: ListenerSpec;
   readonly order = new CandidateOrder();
-  /** The last dial reported for this listener connected. */
+  /** Whether the last dial reported for this listener connected. */
   lastConnected = false;
   readonly #server: Server;
   #bound: Endpoint | undefined;
@@ -42,7 +42,7 @@ export class PortListener {
         cause,
       });
     }
-    // Stored, because server.address() is a system call and every dial needs the result.
+    // Stored, because every dial needs it and server.address() is a system call.
     const bound = this.#server.address();
     this.#bound = bound !== null && typeof bound !== "string" ? bound : undefined;
     this.#server.on("error", onError);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clampToFileLimit, readProcessLimits } from "./file-limit.ts";
+import { clampToFileLimit, readProcessLimits } from "./engine-limits.ts";
 
 function limits(soft: string): string {
   return `Limit                     Soft Limit           Hard Limit           Units\nMax open files            ${soft.padEnd(20)} 1048576              files\n`;

@@ -1,4 +1,4 @@
-import type { EngineLimits } from "./engine.ts";
+import type { EngineLimits } from "../engine.ts";
 
 /** Counts open connections against the limits, total and per source address. */
 export class ConnectionAdmission {
@@ -10,7 +10,7 @@ export class ConnectionAdmission {
     this.#limits = limits;
   }
 
-  /** Admits a connection from `source`, or returns the limit reached. Each admitted connection must be released. */
+  /** Admits a connection from `source`, or returns the limit that is reached. Release each admitted connection. */
   admit(source: string): "limit-total" | "limit-source" | undefined {
     if (this.#total >= this.#limits.maxConnections) return "limit-total";
     const count = this.#bySource.get(source) ?? 0;
