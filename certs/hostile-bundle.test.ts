@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { pooledKey } from "#test/fakes/keys.ts";
 import { createMemoryBundle, createMemorySecretStore, type MemoryBundle } from "#test/fakes/memory-certs.ts";
@@ -45,7 +45,7 @@ async function rig(
   const stop = new AbortController();
   t.after(() => stop.abort());
   const manager = runCertManager({
-    config: configSchema.parse({}).certs,
+    config: parseConfig({}).certs,
     namespace: SERVICE[1],
     serviceName: SERVICE[0],
     clusterDomain: SERVICE[2],

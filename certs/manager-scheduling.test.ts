@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { pooledKey } from "#test/fakes/keys.ts";
 import { createMemoryBundle, createMemorySecretStore } from "#test/fakes/memory-certs.ts";
@@ -58,7 +58,7 @@ async function rig(t: TestContext, change: Partial<CertManagerOptions> = {}) {
   };
   const begin = () =>
     runCertManager({
-      config: configSchema.parse({}).certs,
+      config: parseConfig({}).certs,
       namespace: "switchback-system",
       serviceName: "switchback-webhook",
       clusterDomain: "cluster.local",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, before, beforeEach, mock, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { KEY_POOL, pooledKey } from "#test/fakes/keys.ts";
@@ -28,7 +28,7 @@ let pass: (ms: number) => Promise<void>;
 
 function run(change: Partial<CertManagerOptions> = {}, certs: object = {}): CertManager {
   return runCertManager({
-    config: configSchema.parse({ certs }).certs,
+    config: parseConfig({ certs }).certs,
     namespace: "switchback-system",
     serviceName: "switchback-webhook",
     clusterDomain: "cluster.local",

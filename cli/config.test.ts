@@ -12,30 +12,33 @@ after(() => files.remove());
 test("prints the effective configuration: flags override the environment, which overrides the file", async () => {
   const config = await files.file("config.yaml", "log: { level: warn }\ncontroller: { port: 1234 }\n");
   const { context, written } = captured({ SWITCHBACK_LOG_LEVEL: "error", SWITCHBACK_CONTROLLER_PORT: "4321" });
-  printConfig({ config, set: ["log.level=debug"] }, context);
+  await printConfig({ config, set: ["log.level=debug"] }, context);
   const printed = JSON.parse(written.stdout);
   assert.deepEqual([printed.config.log.level, printed.config.controller.port], ["debug", 4321]);
   assert.ok(Array.isArray(printed.warnings));
   assert.deepEqual([written.stderr, written.stdout.endsWith("}\n")], ["", true]);
 });
 
-test("prints the defaults without a file, variable or flag", () => {
+test("prints the defaults without a file, variable or flag", async () => {
   const { context, written } = captured();
-  printConfig({}, context);
+  await printConfig({}, context);
   assert.equal(JSON.parse(written.stdout).config.log.level, "info");
 });
 
-test("throws on an invalid configuration, and prints nothing", () => {
+test("throws on an invalid configuration, and prints nothing", async () => {
   const { context, written } = captured();
-  assert.throws(() => printConfig({ set: ["log.level=loud"] }, context), { code: "config-invalid" });
-  assert.throws(() => printConfig({ config: "/nonexistent/config.yaml" }, context), { code: "config-invalid" });
+  await assert.rejects(() => printConfig({ set: ["log.level=loud"] }, context), { code: "config-invalid" });
+  await assert.rejects(() => printConfig({ config: "/nonexistent/config.yaml" }, context), { code: "config-invalid" });
   assert.equal(written.stdout, "");
 });
 
 test("a setting that is unknown is refused to a person, and ignored with a warning for a component", async () => {
   const config = await files.file("later.yaml", "later: 1\n");
   const { context, written } = captured();
-  assert.throws(() => printConfig({ config }, context), { code: "config-invalid", message: /later: unknown setting/ });
-  printConfig({ config, ignoreUnknown: true }, context);
+  await assert.rejects(() => printConfig({ config }, context), {
+    code: "config-invalid",
+    message: /later: unknown setting/,
+  });
+  await printConfig({ config, ignoreUnknown: true }, context);
   assert.equal(JSON.parse(written.stdout).warnings.length, 1);
 });

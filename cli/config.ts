@@ -8,8 +8,8 @@ interface PrintConfigFlags extends ServeFlags {
 }
 
 /** Prints the configuration as a component reads it from file, environment and flags, with warnings for what it ignores. */
-export function printConfig(flags: PrintConfigFlags, { env, stdout }: CliContext): void {
-  const loaded = loadConfig({
+export async function printConfig(flags: PrintConfigFlags, { env, stdout }: CliContext): Promise<void> {
+  const loaded = await loadConfig({
     file: flags.config,
     env,
     set: flags.set ?? [],

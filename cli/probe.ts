@@ -1,6 +1,7 @@
 import { executePlan } from "#doctor/probe/ask.ts";
 import { type ProbePlan, planSchema } from "#doctor/probe/result.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { parse } from "#lib/errors/validation.ts";
 import type { CliContext } from "./context.ts";
 
 /** `switchback probe`: runs in the pod of `switchback doctor --probe`. Takes the plan as JSON and prints the result as JSON. */
@@ -10,7 +11,7 @@ export async function probe(plan: string, { stdout }: Pick<CliContext, "stdout">
 
 function parsePlan(text: string): ProbePlan {
   try {
-    return planSchema.parse(JSON.parse(text));
+    return parse(planSchema, JSON.parse(text));
   } catch (cause) {
     throw new SwitchbackError("input-invalid", "the plan is not from `switchback doctor --probe`", { cause });
   }

@@ -3,6 +3,7 @@ import type { Publisher } from "#extras/publishers/publisher.ts";
 import { PUBLISHER_MAP } from "#extras/publishers/publisher-map.ts";
 import { removePublisher } from "#extras/publishers/remove.ts";
 import { runPublisher } from "#extras/publishers/run.ts";
+import { loadConfig } from "#lib/config/load.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
@@ -11,7 +12,6 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "./context.ts";
 import { withOwnClient } from "./own-client.ts";
-import { readConfig } from "./read-config.ts";
 import type { ProcessContext, Running, ServeFlags } from "./serve.ts";
 
 /** Until the cluster's DNS has stopped answering. */
@@ -33,7 +33,7 @@ export function publisherStarter(name: string) {
 
 /** `switchback publish NAME --remove`: takes out what the publisher has written, and forgets it. Throws what `removePublisher` throws. */
 export async function removeOnePublisher(name: string, flags: ServeFlags, { env, stdout }: CliContext): Promise<void> {
-  const { config } = await readConfig(flags, env);
+  const { config } = await loadConfig({ file: flags.config, env, set: flags.set, unknown: "warn" });
   const client = await connect(connectOptionsFrom(env));
   const store = new PublisherStateStore(client, config.namespace, name);
   try {

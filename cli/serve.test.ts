@@ -334,7 +334,7 @@ describe("in a cluster", () => {
     });
   }
 
-  test("the agent follows the pods of its node, with the configuration that a child process read", async (t) => {
+  test("the agent follows the pods of its node", async (t) => {
     const { api, env } = await cluster(t);
     const { argv } = process;
     process.argv = [process.execPath, MAIN];

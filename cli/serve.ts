@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { clusterDomainFrom } from "#controller/targets/cluster-domain.ts";
+import { loadConfig } from "#lib/config/load.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";
 import type { CliContext } from "./context.ts";
-import { readConfig } from "./read-config.ts";
 
 /** What runs as a process. `all` is controller, webhook and proxy in one. */
 type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "publisher" | "all";
@@ -50,11 +50,7 @@ export interface ProcessContext {
  * stops the component and throws the failure.
  */
 export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
-  // Where a child process reads the configuration, the modules are loaded meanwhile.
-  const reading = readConfig(flags, env);
-  const loading = LOADERS[component](flags);
-  loading.catch(() => {});
-  const { config, warnings } = await reading;
+  const { config, warnings } = await loadConfig({ file: flags.config, env, set: flags.set, unknown: "warn" });
   const resolvConf = readIfPresent("/etc/resolv.conf");
   const clusterDomain = config.clusterDomain ?? clusterDomainFrom(resolvConf);
   const contextOf = (part: Component): ProcessContext => ({
@@ -70,7 +66,7 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   const context = contextOf(component);
   const { log } = context;
   for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
-  const start = await loading;
+  const start = await LOADERS[component](flags);
   const running = await start(config, context);
   const failure = await Promise.race([untilSignal(log), running.broken ?? new Promise<never>(() => {})]);
   await running.stop();

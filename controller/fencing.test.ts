@@ -3,7 +3,8 @@ import { before, test } from "node:test";
 import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
 import { runTurn, type TurnContext } from "#certs/reconcile.ts";
 import { KubeSecretStore } from "#certs/secret-store-kube.ts";
-import { configSchema, type TargetConfig } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { Fence } from "#lib/kube/fence.ts";
@@ -193,7 +194,7 @@ function leadFronts(
     );
     const catalog = new TestCatalog();
     catalog.config = configured;
-    const config = configSchema.parse({ discovery: { keepSeconds: 0 } });
+    const config = parseConfig({ discovery: { keepSeconds: 0 } });
     const fronts = new FrontReconciler({
       client,
       config: { ...config, namespace: NAMESPACE, targets: configured },

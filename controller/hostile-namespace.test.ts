@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { MemoryMapStore } from "#lib/documents/map-store-memory.ts";
 import { MapWriter } from "#lib/documents/map-writer.ts";
 import { isMap } from "#lib/documents/published-map.ts";
@@ -15,7 +15,7 @@ import { removalRules } from "./removal-rules.ts";
 // One Ingress with 500 hosts whose names sort before everybody else's, and a pod that selects all names.
 
 const TARGETS = [{ name: "edge", clusterIPs: ["198.51.100.9", "2001:db8::9"] }];
-const config = configSchema.parse({});
+const config = parseConfig({});
 const { maxNames } = config.inject;
 
 /** A controller that publishes to a store, and is restarted at will. */

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { PublishedNames } from "#hostmap/published-names.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import type { Source } from "./sources/types.ts";
 import { type StatusDeps, statusDocument } from "./status.ts";
@@ -17,7 +17,7 @@ const SOURCE: Source = {
   state: () => [{ name: "ingresses", synced: true, problems: [] }],
   stop: async () => {},
 };
-const config = configSchema.parse({
+const config = parseConfig({
   inject: { warnNames: 2, maxNames: 3 },
   targets: [
     { name: "relayed", upstream: { host: "h" }, classes: ["a"] },

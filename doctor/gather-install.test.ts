@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { statusSecretData } from "#lib/documents/status-page.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -79,12 +79,12 @@ describe("the configuration", () => {
   };
 
   test("is that of the ConfigMap, with defaults", async () => {
-    const config = configSchema.parse({ inject: { maxNames: 7 } });
+    const config = parseConfig({ inject: { maxNames: 7 } });
     assert.deepEqual(await read({ "config.yaml": "inject: { maxNames: 7 }" }), { known: true, value: config });
   });
 
   test("is the default where the ConfigMap says nothing", async () => {
-    const expected = { known: true, value: configSchema.parse({}) };
+    const expected = { known: true, value: parseConfig({}) };
     for (const data of [undefined, {}, { "config.yaml": "" }]) assert.deepEqual(await read(data), expected);
   });
 

@@ -5,6 +5,7 @@ import { readTargets } from "#lib/documents/read-targets.ts";
 import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
+import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath, serviceProxyPath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
@@ -94,7 +95,7 @@ async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact
   const key = await readFact(ofKey, () => readStatusKey(client, namespace));
   const options = {
     key: key.known ? key.value : undefined,
-    parse: async (document: unknown) => (await import("./install-documents.ts")).statusSchema.parse(document),
+    parse: async (document: unknown) => parse((await import("./install-documents.ts")).statusSchema, document),
   };
   let isRefused = false;
   const status = await readFact(ofPage, () =>

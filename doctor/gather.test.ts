@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import { RELAYED } from "#test/fakes/doctor-facts.ts";
 import { addConfig } from "#test/fakes/installed.ts";
@@ -45,7 +45,7 @@ test("reads every fact except the probe's", async () => {
   ]);
   assert.deepEqual(facts.namespaces.known && [...facts.namespaces.value.keys()], ["shop"]);
   assert.deepEqual(facts.providerIds, known(["hcloud://1"]));
-  assert.deepEqual(facts.install.config, known(configSchema.parse({})));
+  assert.deepEqual(facts.install.config, known(parseConfig({})));
   assert.deepEqual(facts.admission.configuration, known(undefined));
   assert.deepEqual([facts.namespace, facts.probeNamespace], ["ours", "probes"]);
   assert.deepEqual([facts.agents, facts.probe], [undefined, undefined]);
@@ -86,7 +86,7 @@ describe("agents' Leases are read where a pod is live:", () => {
     addShop("unheard: 1");
     server.add(PODS, "live", LIVE);
     assert.deepEqual((await run()).agents, known([]));
-    assert.deepEqual(asked("/leases"), [leases(configSchema.parse({}).agent.namespace)]);
+    assert.deepEqual(asked("/leases"), [leases(parseConfig({}).agent.namespace)]);
   });
 
   test("not where pods cannot be read", async () => {

@@ -1,60 +1,60 @@
-import { parse } from "yaml";
-import * as z from "zod";
-import { type Config, configSchema } from "#lib/config/schema.ts";
+import * as v from "valibot";
+import { checkConfig } from "#lib/config/parse.ts";
+import { parseText } from "#lib/config/parse-text.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { finite, number, object } from "#lib/errors/schemas.ts";
+import { renderFlaw } from "#lib/errors/validation.ts";
 import { type Fact, known, notKnown } from "./known.ts";
 
-// Validates the documents of an installation. Loaded only if there is one: the schema and its
-// library take a quarter of the doctor's CPU time.
+// Validates the documents of an installation. Loaded only if there is one.
 
 /**
  * Reads the configuration in a ConfigMap. Fails if another version wrote it with settings that this
  * version does not know.
  */
-export function readConfig(configMap: string, text: string): Fact<Config> {
+export async function readConfig(configMap: string, text: string): Promise<Fact<Config>> {
   try {
-    const read = configSchema.safeParse(parse(text) ?? {});
-    if (read.success) return known(read.data);
-    return notKnown(
-      "config-unreadable",
-      `ConfigMap ${configMap} is not valid for this version: ${z.prettifyError(read.error)}`,
-    );
+    const { config, flaws } = checkConfig((await parseText(text)) ?? {});
+    if (config !== undefined) return known(config);
+    const lines = flaws.map(renderFlaw).join("\n");
+    return notKnown("config-unreadable", `ConfigMap ${configMap} is not valid for this version: ${lines}`);
   } catch (error) {
     return notKnown("config-unreadable", `ConfigMap ${configMap} is not YAML: ${String(error)}`);
   }
 }
 
-const reasonSchema = z.object({ code: z.string(), text: z.string() });
-const workloadSchema = z.object({
-  namespace: z.string(),
-  kind: z.string(),
-  name: z.string(),
-  stale: z.number(),
-  standing: z.string(),
-  mode: z.string().optional(),
-  modeFrom: z.string().optional(),
-  ...reasonSchema.shape,
+const reasonSchema = object({ code: v.string(), text: v.string() });
+const workloadSchema = object({
+  namespace: v.string(),
+  kind: v.string(),
+  name: v.string(),
+  stale: finite,
+  standing: v.string(),
+  mode: v.optional(v.string()),
+  modeFrom: v.optional(v.string()),
+  ...reasonSchema.entries,
 });
 /** The part of the controller's status that the checks use. */
-export const statusSchema = z.object({
-  leader: z.boolean(),
-  synced: z.boolean(),
-  sources: z.array(
-    z.object({
-      name: z.string(),
-      synced: z.boolean(),
-      problems: z.array(z.object({ place: z.string(), ...reasonSchema.shape })).optional(),
+export const statusSchema = object({
+  leader: v.boolean(),
+  synced: v.boolean(),
+  sources: v.array(
+    object({
+      name: v.string(),
+      synced: v.boolean(),
+      problems: v.optional(v.array(object({ place: v.string(), ...reasonSchema.entries }))),
     }),
   ),
-  hold: z.object({ names: z.number(), of: z.number(), until: z.number().min(0).max(8.64e15) }).optional(),
-  warnings: z.array(reasonSchema),
-  targets: z.array(
-    z.object({
-      name: z.string(),
-      relayed: z.boolean(),
-      upstream: z.string(),
-      ports: z.array(z.object({ port: z.number() })),
+  hold: v.optional(object({ names: finite, of: finite, until: number(0, 8.64e15) })),
+  warnings: v.array(reasonSchema),
+  targets: v.array(
+    object({
+      name: v.string(),
+      relayed: v.boolean(),
+      upstream: v.string(),
+      ports: v.array(object({ port: finite })),
     }),
   ),
-  names: z.array(z.object({ name: z.string(), reason: reasonSchema.optional() })),
-  running: z.object({ workloads: z.array(workloadSchema) }).optional(),
+  names: v.array(object({ name: v.string(), reason: v.optional(reasonSchema) })),
+  running: v.optional(object({ workloads: v.array(workloadSchema) })),
 });

@@ -2,34 +2,35 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { parse } from "yaml";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import { validate } from "#lib/errors/validation.ts";
 import { valuesSchema } from "./values.ts";
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
 const values = parse(read("chart/values.yaml"));
 
 test("values.yaml fits the schema", () => {
-  valuesSchema.parse(values);
+  assert.deepEqual(validate(valuesSchema, values).flaws, []);
 });
 
 test("the config in values.yaml repeats defaults and changes none", () => {
-  assert.deepEqual(configSchema.parse(values.config), configSchema.parse({}));
+  assert.deepEqual(parseConfig(values.config), parseConfig({}));
 });
 
 test("every section of the schema stands in values.yaml with its keys", () => {
   // Synonyms are accepted, and not recommended.
   const optional = ["config", "enabled", "podAnnotations", "podLabels"];
-  const sections = Object.keys(valuesSchema.shape).filter((key) => !optional.includes(key));
+  const sections = Object.keys(valuesSchema.entries).filter((key) => !optional.includes(key));
   assert.deepEqual(
     sections.toSorted(),
     Object.keys(values)
       .filter((key) => key !== "config")
       .toSorted(),
   );
-  const { pods, image, networkPolicy, serviceMonitor, podMonitor, test, admission } = valuesSchema.shape;
+  const { pods, image, networkPolicy, serviceMonitor, podMonitor, test, admission } = valuesSchema.entries;
   const shown = { pods, image, networkPolicy, serviceMonitor, podMonitor, test, admission };
   for (const [name, section] of Object.entries(shown)) {
-    assert.deepEqual(Object.keys(values[name]).toSorted(), Object.keys(section.unwrap().shape).toSorted(), name);
+    assert.deepEqual(Object.keys(values[name]).toSorted(), Object.keys(section.wrapped.entries).toSorted(), name);
   }
 });
 
@@ -42,10 +43,10 @@ test("the pods of the default install request what docs/sizing.md says: 320 Mi a
 });
 
 test("a key that the schema does not know is refused, with its path", () => {
-  const result = valuesSchema.safeParse({ proxy: { replica: 3 } });
+  const { flaws } = validate(valuesSchema, { proxy: { replica: 3 } });
   assert.deepEqual(
-    result.error?.issues.map(({ path, code }) => ({ path, code })),
-    [{ path: ["proxy"], code: "unrecognized_keys" }],
+    flaws.map(({ path, isUnknownKey }) => ({ path, isUnknownKey })),
+    [{ path: ["proxy", "replica"], isUnknownKey: true }],
   );
 });
 
@@ -57,7 +58,8 @@ test("the chart has the version of the package", () => {
 
 for (const file of globSync("examples/values/*.yaml", { cwd: new URL("..", import.meta.url) })) {
   test(`${file} can be given to the chart`, () => {
-    const example = valuesSchema.parse(parse(read(`../${file}`)));
-    configSchema.parse(example.config);
+    const { output, flaws } = validate(valuesSchema, parse(read(`../${file}`)));
+    assert.deepEqual(flaws, []);
+    parseConfig(output?.config);
   });
 }

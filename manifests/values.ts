@@ -1,357 +1,351 @@
-import * as z from "zod";
+import * as v from "valibot";
 import { configSchema } from "#lib/config/schema.ts";
+import { described, optionalSetting } from "#lib/config/values.ts";
+import { finite, integer, record, strictObject, text } from "#lib/errors/schemas.ts";
 
 /** Passed to Kubernetes as it is: the API server checks it. */
-const passedThrough = z.record(z.string(), z.unknown());
-const strings = z.record(z.string(), z.string());
-const quantities = z.record(z.string(), z.union([z.string(), z.number()]));
-const objectName = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/);
+const passedThrough = record(v.string(), v.unknown());
+const strings = record(v.string(), v.string());
+const quantities = record(v.string(), v.union([v.string(), finite]));
+const objectName = v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/));
 
-const probeSchema = z.strictObject({
-  initialDelaySeconds: z.int().min(0).optional(),
-  periodSeconds: z.int().min(1).optional(),
-  timeoutSeconds: z.int().min(1).optional(),
-  failureThreshold: z.int().min(1).optional(),
+const probeSchema = strictObject({
+  initialDelaySeconds: v.optional(integer(0)),
+  periodSeconds: v.optional(integer(1)),
+  timeoutSeconds: v.optional(integer(1)),
+  failureThreshold: v.optional(integer(1)),
 });
 
-const probesSchema = z.strictObject({
-  startup: probeSchema.optional(),
-  liveness: probeSchema.optional(),
-  readiness: probeSchema.optional(),
+const probesSchema = strictObject({
+  startup: v.optional(probeSchema),
+  liveness: v.optional(probeSchema),
+  readiness: v.optional(probeSchema),
 });
 
 /** Objects with a name, such as volumes and variables; the rest is the API server's to check. */
-const namedObjects = z.array(z.looseObject({ name: z.string().min(1) }));
+const namedObjects = v.array(v.looseObject({ name: text }));
 
 /** What may be set for all pods, and again for those of one component. */
 const placement = {
-  priorityClassName: z.string().optional().describe("PriorityClass of the pods."),
-  nodeSelector: strings.optional().describe("Nodes that may run the pods."),
-  tolerations: z.array(passedThrough).optional().describe("Taints that the pods tolerate."),
-  affinity: passedThrough.optional().describe("Affinity of the pods."),
-  annotations: strings.optional().describe("Annotations of the pods."),
-  labels: strings.optional().describe("Labels of the pods."),
-  dnsPolicy: z
-    .enum(["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"])
-    .optional()
-    .describe("How the pods resolve names. Default: ClusterFirst, with hostNetwork ClusterFirstWithHostNet."),
-  dnsConfig: passedThrough.optional().describe("DNS servers, search domains and options of the pods."),
-  extraEnv: namedObjects
-    .optional()
-    .describe("More environment variables. SWITCHBACK_* ones override the configuration file."),
-  extraArgs: z.array(z.string()).optional().describe("More arguments of the command, such as `--set=log.level=debug`."),
-  extraVolumes: namedObjects.optional().describe("More volumes of the pods."),
-  extraVolumeMounts: namedObjects.optional().describe("More volume mounts of the container."),
-  probes: probesSchema
-    .optional()
-    .describe("Timings of the probes: `startup`, `liveness`, `readiness`. What is left out keeps its default."),
+  priorityClassName: optionalSetting(v.string(), "PriorityClass of the pods."),
+  nodeSelector: optionalSetting(strings, "Nodes that may run the pods."),
+  tolerations: optionalSetting(v.array(passedThrough), "Taints that the pods tolerate."),
+  affinity: optionalSetting(passedThrough, "Affinity of the pods."),
+  annotations: optionalSetting(strings, "Annotations of the pods."),
+  labels: optionalSetting(strings, "Labels of the pods."),
+  dnsPolicy: optionalSetting(
+    v.picklist(["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+    "How the pods resolve names. Default: ClusterFirst, with hostNetwork ClusterFirstWithHostNet.",
+  ),
+  dnsConfig: optionalSetting(passedThrough, "DNS servers, search domains and options of the pods."),
+  extraEnv: optionalSetting(
+    namedObjects,
+    "More environment variables. SWITCHBACK_* ones override the configuration file.",
+  ),
+  extraArgs: optionalSetting(v.array(v.string()), "More arguments of the command, such as `--set=log.level=debug`."),
+  extraVolumes: optionalSetting(namedObjects, "More volumes of the pods."),
+  extraVolumeMounts: optionalSetting(namedObjects, "More volume mounts of the container."),
+  probes: optionalSetting(
+    probesSchema,
+    "Timings of the probes: `startup`, `liveness`, `readiness`. What is left out keeps its default.",
+  ),
 };
 
 /** Words that other charts have for `annotations` and `labels`: accepted, with a warning. */
 const synonyms = {
-  podAnnotations: strings.optional().describe("Use `annotations` instead."),
-  podLabels: strings.optional().describe("Use `labels` instead."),
+  podAnnotations: optionalSetting(strings, "Use `annotations` instead."),
+  podLabels: optionalSetting(strings, "Use `labels` instead."),
 };
 
-const spread = z
-  .union([z.array(passedThrough), z.null()])
-  .optional()
-  .describe(
-    "How the pods are spread. null: by node and zone, where possible. A constraint without a labelSelector gets the component's.",
-  );
+const spread = optionalSetting(
+  v.union([v.array(passedThrough), v.null()]),
+  "How the pods are spread. null: by node and zone, where possible. A constraint without a labelSelector gets the " +
+    "component's.",
+);
 
-const serviceAccountSchema = z.strictObject({
-  create: z.boolean().optional().describe("Create the account. If false, create it before the install."),
-  name: z
-    .union([z.literal(""), objectName])
-    .optional()
-    .describe("Name of the account, of this component alone. Default: `switchback-` and the component's name."),
-  annotations: strings.optional().describe("Annotations of the account."),
+const serviceAccountSchema = strictObject({
+  create: optionalSetting(v.boolean(), "Create the account. If false, create it before the install."),
+  name: optionalSetting(
+    v.union([v.literal(""), objectName]),
+    "Name of the account, of this component alone. Default: `switchback-` and the component's name.",
+  ),
+  annotations: optionalSetting(strings, "Annotations of the account."),
 });
 
-const podsSchema = z.strictObject({
+const podsSchema = strictObject({
   ...placement,
   topologySpreadConstraints: spread,
-  runAsUser: z
-    .union([z.int().min(1), z.null()])
-    .optional()
-    .describe("User and group ID of all processes; with null the platform sets both (OpenShift)."),
-  preStopSleepSeconds: z
-    .int()
-    .min(0)
-    .optional()
-    .describe(
-      "How long webhook and proxy pods continue to serve after a stop signal, until no Service routes to them.",
-    ),
+  runAsUser: optionalSetting(
+    v.union([integer(1), v.null()]),
+    "User and group ID of all processes; with null the platform sets both (OpenShift).",
+  ),
+  preStopSleepSeconds: optionalSetting(
+    integer(0),
+    "How long webhook and proxy pods continue to serve after a stop signal, until no Service routes to them.",
+  ),
 });
 
-const resources = z.strictObject({ requests: quantities.optional(), limits: quantities.optional() });
+const resources = strictObject({ requests: v.optional(quantities), limits: v.optional(quantities) });
 
-const componentSchema = z.strictObject({
+const componentSchema = strictObject({
   ...placement,
   ...synonyms,
   topologySpreadConstraints: spread,
-  serviceAccount: serviceAccountSchema.optional(),
-  strategy: passedThrough
-    .optional()
-    .describe("Strategy of the Deployment. Default: a new pod first, then an old one goes."),
-  replicas: z
-    .int()
-    .min(1)
-    .optional()
-    .describe("Number of pods. With two or more, a PodDisruptionBudget keeps one available."),
-  nodeFlags: z.array(z.string().regex(/^--/)).optional().describe("Flags of the Node.js runtime."),
-  resources: resources.optional().describe("Requests and limits of the container."),
+  serviceAccount: v.optional(serviceAccountSchema),
+  strategy: optionalSetting(
+    passedThrough,
+    "Strategy of the Deployment. Default: a new pod first, then an old one goes.",
+  ),
+  replicas: optionalSetting(integer(1), "Number of pods. With two or more, a PodDisruptionBudget keeps one available."),
+  nodeFlags: optionalSetting(v.array(v.pipe(v.string(), v.regex(/^--/))), "Flags of the Node.js runtime."),
+  resources: optionalSetting(resources, "Requests and limits of the container."),
 });
 
-const webhookSchema = componentSchema.extend({
-  hostNetwork: z
-    .boolean()
-    .optional()
-    .describe("Serve in the network of the node, for clusters whose API server cannot reach pods."),
+const webhookSchema = strictObject({
+  ...componentSchema.entries,
+  hostNetwork: optionalSetting(
+    v.boolean(),
+    "Serve in the network of the node, for clusters whose API server cannot reach pods.",
+  ),
 });
 
-const allSchema = componentSchema.extend({
-  replicas: z
-    .int()
-    .min(1)
-    .max(2)
-    .optional()
-    .describe("Number of pods: 1, or 2 with a PodDisruptionBudget. For more, use the default profile."),
+const allSchema = strictObject({
+  ...componentSchema.entries,
+  replicas: optionalSetting(
+    integer(1, 2),
+    "Number of pods: 1, or 2 with a PodDisruptionBudget. For more, use the default profile.",
+  ),
 });
 
-const agentSchema = z.strictObject({
-  enabled: z
-    .boolean()
-    .optional()
-    .describe("Run an agent on every node, as root and with the kubelet's pods directory from the host."),
-  createNamespace: z
-    .boolean()
-    .optional()
-    .describe("Create the agents' namespace, with the Pod Security level privileged."),
+const agentSchema = strictObject({
+  enabled: optionalSetting(
+    v.boolean(),
+    "Run an agent on every node, as root and with the kubelet's pods directory from the host.",
+  ),
+  createNamespace: optionalSetting(
+    v.boolean(),
+    "Create the agents' namespace, with the Pod Security level privileged.",
+  ),
   ...placement,
   ...synonyms,
-  serviceAccount: serviceAccountSchema.optional(),
-  updateStrategy: passedThrough.optional().describe("Update strategy of the DaemonSet."),
-  nodeFlags: componentSchema.shape.nodeFlags,
-  seLinuxOptions: strings
-    .optional()
-    .describe("SELinux context of the agents. With enforcing SELinux, set the type spc_t."),
-  resources: componentSchema.shape.resources,
+  serviceAccount: v.optional(serviceAccountSchema),
+  updateStrategy: optionalSetting(passedThrough, "Update strategy of the DaemonSet."),
+  nodeFlags: componentSchema.entries.nodeFlags,
+  seLinuxOptions: optionalSetting(
+    strings,
+    "SELinux context of the agents. With enforcing SELinux, set the type spc_t.",
+  ),
+  resources: componentSchema.entries.resources,
 });
 
 /** Its pods have two containers, whose probes differ. */
 const { probes: _probes, ...resolverPlacement } = placement;
 
-const podDnsSchema = z.strictObject({
-  enabled: z.boolean().optional().describe("Run the resolvers."),
-  image: z.string().optional().describe("Image of CoreDNS, 1.14.5 or newer, best by digest. Required with `enabled`."),
-  remove: z
-    .boolean()
-    .optional()
-    .describe("With `enabled: false`: delete the resolvers' Services. A pod that still has them loses all DNS."),
+const podDnsSchema = strictObject({
+  enabled: optionalSetting(v.boolean(), "Run the resolvers."),
+  image: optionalSetting(v.string(), "Image of CoreDNS, 1.14.5 or newer, best by digest. Required with `enabled`."),
+  remove: optionalSetting(
+    v.boolean(),
+    "With `enabled: false`: delete the resolvers' Services. A pod that still has them loses all DNS.",
+  ),
   ...resolverPlacement,
   ...synonyms,
   topologySpreadConstraints: spread,
-  serviceAccount: serviceAccountSchema.optional(),
-  strategy: componentSchema.shape.strategy,
-  replicas: z
-    .int()
-    .min(1)
-    .optional()
-    .describe("Pods of each of the two Deployments. With two or more, a PodDisruptionBudget keeps one available."),
-  nodeFlags: componentSchema.shape.nodeFlags,
-  resources: resources.optional().describe("Requests and limits of the sidecar."),
-  coreDns: z
-    .strictObject({
-      memoryLimit: z.string().optional().describe("GOMEMLIMIT of CoreDNS, below the limit of its container."),
-      resources: resources.optional().describe("Requests and limits of CoreDNS."),
-    })
-    .optional(),
+  serviceAccount: v.optional(serviceAccountSchema),
+  strategy: componentSchema.entries.strategy,
+  replicas: optionalSetting(
+    integer(1),
+    "Pods of each of the two Deployments. With two or more, a PodDisruptionBudget keeps one available.",
+  ),
+  nodeFlags: componentSchema.entries.nodeFlags,
+  resources: optionalSetting(resources, "Requests and limits of the sidecar."),
+  coreDns: v.optional(
+    strictObject({
+      memoryLimit: optionalSetting(v.string(), "GOMEMLIMIT of CoreDNS, below the limit of its container."),
+      resources: optionalSetting(resources, "Requests and limits of CoreDNS."),
+    }),
+  ),
 });
 
-const publishersSchema = z.strictObject({
-  remove: z
-    .array(z.enum(["coredns-import", "coredns", "external-dns"]))
-    .optional()
-    .describe("Publishers that are switched off, and whose names the next upgrade takes out."),
+const publishersSchema = strictObject({
+  remove: optionalSetting(
+    v.array(v.picklist(["coredns-import", "coredns", "external-dns"])),
+    "Publishers that are switched off, and whose names the next upgrade takes out.",
+  ),
   ...placement,
   ...synonyms,
   topologySpreadConstraints: spread,
-  nodeFlags: componentSchema.shape.nodeFlags,
-  resources: resources.optional().describe("Requests and limits of the containers."),
+  nodeFlags: componentSchema.entries.nodeFlags,
+  resources: optionalSetting(resources, "Requests and limits of the containers."),
 });
 
-const imageSchema = z.strictObject({
-  repository: z.string().min(1).optional().describe("Registry and name of the image."),
-  tag: z.string().optional().describe("Default: the chart's appVersion."),
-  digest: z
-    .union([z.literal(""), z.string().regex(/^sha256:[0-9a-f]{64}$/)])
-    .optional()
-    .describe("`sha256:...`; overrides the tag."),
-  pullPolicy: z.enum(["Always", "IfNotPresent", "Never"]).optional().describe("When the image is pulled."),
+const imageSchema = strictObject({
+  repository: optionalSetting(text, "Registry and name of the image."),
+  tag: optionalSetting(v.string(), "Default: the chart's appVersion."),
+  digest: optionalSetting(
+    v.union([v.literal(""), v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/))]),
+    "`sha256:...`; overrides the tag.",
+  ),
+  pullPolicy: optionalSetting(v.picklist(["Always", "IfNotPresent", "Never"]), "When the image is pulled."),
 });
 
-const admissionSchema = z.strictObject({
-  excludedNamespaces: z
-    .array(objectName)
-    .optional()
-    .describe("Namespaces whose pods are never sent to the webhook. The release's namespace is always excluded."),
-  annotations: strings.optional().describe("Annotations of the MutatingWebhookConfiguration."),
-  policies: z
-    .boolean()
-    .optional()
-    .describe(
-      "Render ValidatingAdmissionPolicies for the accounts of controller and agents, where the API server has them.",
-    ),
+const admissionSchema = strictObject({
+  excludedNamespaces: optionalSetting(
+    v.array(objectName),
+    "Namespaces whose pods are never sent to the webhook. The release's namespace is always excluded.",
+  ),
+  annotations: optionalSetting(strings, "Annotations of the MutatingWebhookConfiguration."),
+  policies: optionalSetting(
+    v.boolean(),
+    "Render ValidatingAdmissionPolicies for the accounts of controller and agents, where the API server has them.",
+  ),
 });
 
-const issuerRefSchema = z.strictObject({
+const issuerRefSchema = strictObject({
   name: objectName,
-  kind: z.enum(["Issuer", "ClusterIssuer"]).optional(),
-  group: z.string().optional(),
+  kind: v.optional(v.picklist(["Issuer", "ClusterIssuer"])),
+  group: v.optional(v.string()),
 });
 
-const certManagerSchema = z.strictObject({
-  issuerRef: issuerRefSchema.optional().describe("The issuer to use. Default: a CA of the release."),
+const certManagerSchema = strictObject({
+  issuerRef: optionalSetting(issuerRefSchema, "The issuer to use. Default: a CA of the release."),
 });
 
-const certFilesSchema = z.strictObject({
-  secretName: z.string().optional().describe("Secret with tls.crt and tls.key, mounted in the webhook."),
-  caBundle: z.string().optional().describe("PEM certificates with which the API server verifies the webhook."),
+const certFilesSchema = strictObject({
+  secretName: optionalSetting(v.string(), "Secret with tls.crt and tls.key, mounted in the webhook."),
+  caBundle: optionalSetting(v.string(), "PEM certificates with which the API server verifies the webhook."),
 });
 
-const ports = z.array(z.int().min(1).max(65535)).optional();
-const peers = z.array(passedThrough).optional();
+const ports = v.optional(v.array(integer(1, 65535)));
+const peers = v.optional(v.array(passedThrough));
 
-const networkPolicySchema = z.strictObject({
-  enabled: z.boolean().optional().describe("Render NetworkPolicies."),
-  apiServer: z
-    .strictObject({
-      cidrs: z.array(z.string()).optional().describe("Addresses of the API server. Empty: any address."),
-      ports: ports.describe("Ports of the API server, also those behind its Service."),
-    })
-    .optional(),
-  dns: z
-    .strictObject({
-      cidrs: z.array(z.string()).optional().describe("Addresses of the DNS servers. Empty: any address."),
-      ports: ports.describe("Ports of the DNS servers, those behind their Service."),
-    })
-    .optional(),
-  ingressControllers: peers.describe("Peers of a NetworkPolicy that the proxies may connect to. Empty: any."),
-  clients: z
-    .strictObject({
-      webhook: peers.describe("Peers that may connect to the webhook: the API servers. Empty: any."),
-      health: peers.describe("Peers that may connect to health ports: API servers, nodes, Prometheus. Empty: any."),
-      proxy: peers.describe("Peers that may connect to the proxies. Empty: any."),
-      dns: peers.describe("Peers that may ask the resolvers of podDns. Empty: any."),
-    })
-    .optional(),
+const networkPolicySchema = strictObject({
+  enabled: optionalSetting(v.boolean(), "Render NetworkPolicies."),
+  apiServer: v.optional(
+    strictObject({
+      cidrs: optionalSetting(v.array(v.string()), "Addresses of the API server. Empty: any address."),
+      ports: described(ports, "Ports of the API server, also those behind its Service."),
+    }),
+  ),
+  dns: v.optional(
+    strictObject({
+      cidrs: optionalSetting(v.array(v.string()), "Addresses of the DNS servers. Empty: any address."),
+      ports: described(ports, "Ports of the DNS servers, those behind their Service."),
+    }),
+  ),
+  ingressControllers: described(peers, "Peers of a NetworkPolicy that the proxies may connect to. Empty: any."),
+  clients: v.optional(
+    strictObject({
+      webhook: described(peers, "Peers that may connect to the webhook: the API servers. Empty: any."),
+      health: described(peers, "Peers that may connect to health ports: API servers, nodes, Prometheus. Empty: any."),
+      proxy: described(peers, "Peers that may connect to the proxies. Empty: any."),
+      dns: described(peers, "Peers that may ask the resolvers of podDns. Empty: any."),
+    }),
+  ),
 });
 
-const flowControlSchema = z.strictObject({
-  enabled: z.boolean().optional().describe("Render FlowSchemas and PriorityLevelConfigurations."),
-  shares: z
-    .strictObject({
-      components: z.int().min(1).optional().describe("Concurrency shares of controller, webhook and proxies."),
-      agents: z.int().min(1).optional().describe("Concurrency shares of all agents together."),
-    })
-    .optional(),
+const flowControlSchema = strictObject({
+  enabled: optionalSetting(v.boolean(), "Render FlowSchemas and PriorityLevelConfigurations."),
+  shares: v.optional(
+    strictObject({
+      components: optionalSetting(integer(1), "Concurrency shares of controller, webhook and proxies."),
+      agents: optionalSetting(integer(1), "Concurrency shares of all agents together."),
+    }),
+  ),
 });
 
-const duration = z.string().regex(/^([0-9]+(ms|[smhdwy]))*$/);
+const duration = v.pipe(v.string(), v.regex(/^([0-9]+(ms|[smhdwy]))*$/));
 
-const monitorSchema = z.strictObject({
-  enabled: z.boolean().optional().describe("Render them (Prometheus Operator)."),
-  labels: strings.optional().describe("Labels by which Prometheus selects them."),
-  interval: duration.optional().describe("Scrape interval, such as `30s`."),
-  scrapeTimeout: duration.optional().describe("Default: that of Prometheus."),
-  relabelings: z.array(passedThrough).optional().describe("Changes of a target's labels before it is scraped."),
-  metricRelabelings: z.array(passedThrough).optional().describe("Changes of the metrics before they are stored."),
+const monitorSchema = strictObject({
+  enabled: optionalSetting(v.boolean(), "Render them (Prometheus Operator)."),
+  labels: optionalSetting(strings, "Labels by which Prometheus selects them."),
+  interval: optionalSetting(duration, "Scrape interval, such as `30s`."),
+  scrapeTimeout: optionalSetting(duration, "Default: that of Prometheus."),
+  relabelings: optionalSetting(v.array(passedThrough), "Changes of a target's labels before it is scraped."),
+  metricRelabelings: optionalSetting(v.array(passedThrough), "Changes of the metrics before they are stored."),
 });
 
-const prometheusRuleSchema = z.strictObject({
-  enabled: z.boolean().optional().describe("Render it (Prometheus Operator)."),
-  labels: strings.optional().describe("Labels by which Prometheus selects it."),
-  ruleLabels: strings.optional().describe("Labels of each alert; they take precedence over its own."),
-  disabled: z.array(z.string()).optional().describe("Names of alerts to leave out."),
-  runbooks: z
-    .union([z.literal(""), z.string().regex(/^https?:\/\//)])
-    .optional()
-    .describe("URL of a copy of the repository, for the annotation `runbook_url`: `docs/alerts.md` is below it."),
+const prometheusRuleSchema = strictObject({
+  enabled: optionalSetting(v.boolean(), "Render it (Prometheus Operator)."),
+  labels: optionalSetting(strings, "Labels by which Prometheus selects it."),
+  ruleLabels: optionalSetting(strings, "Labels of each alert; they take precedence over its own."),
+  disabled: optionalSetting(v.array(v.string()), "Names of alerts to leave out."),
+  runbooks: optionalSetting(
+    v.union([v.literal(""), v.pipe(v.string(), v.regex(/^https?:\/\//))]),
+    "URL of a copy of the repository, for the annotation `runbook_url`: `docs/alerts.md` is below it.",
+  ),
 });
 
-const grafanaDashboardSchema = z.strictObject({
-  enabled: z.boolean().optional().describe("Render the ConfigMap."),
-  labels: strings.optional().describe("Labels by which Grafana's sidecar finds it."),
-  annotations: strings.optional().describe("Annotations of the ConfigMap, such as the folder."),
+const grafanaDashboardSchema = strictObject({
+  enabled: optionalSetting(v.boolean(), "Render the ConfigMap."),
+  labels: optionalSetting(strings, "Labels by which Grafana's sidecar finds it."),
+  annotations: optionalSetting(strings, "Annotations of the ConfigMap, such as the folder."),
 });
 
-const testSchema = z.strictObject({
-  probeNamespace: z
-    .union([z.literal(""), objectName])
-    .optional()
-    .describe("Namespace in which `helm test` may create pods, to probe the webhook and the ingress controllers."),
-  resources: resources.optional().describe("Requests and limits of the test's container."),
+const testSchema = strictObject({
+  probeNamespace: optionalSetting(
+    v.union([v.literal(""), objectName]),
+    "Namespace in which `helm test` may create pods, to probe the webhook and the ingress controllers.",
+  ),
+  resources: optionalSetting(resources, "Requests and limits of the test's container."),
 });
 
-const uninstallSchema = z.strictObject({
-  enabled: z.boolean().optional().describe("Render the hooks of `helm uninstall`."),
-  force: z.boolean().optional().describe("Continue even if pods still have addresses of this release."),
-  timeoutSeconds: z.int().min(1).optional().describe("Timeout of the restarts."),
-  resources: resources.optional().describe("Requests and limits of the hooks' container."),
+const uninstallSchema = strictObject({
+  enabled: optionalSetting(v.boolean(), "Render the hooks of `helm uninstall`."),
+  force: optionalSetting(v.boolean(), "Continue even if pods still have addresses of this release."),
+  timeoutSeconds: optionalSetting(integer(1), "Timeout of the restarts."),
+  resources: optionalSetting(resources, "Requests and limits of the hooks' container."),
 });
 
-/** The configuration file's sections; `namespace` is the release's, and `admission.excludedNamespaces` is a value of the chart. */
-const { namespace: _release, pods, ...others } = configSchema.shape;
-const sections = { ...others, pods: pods.unwrap().omit({ excludedNamespaces: true }).optional() };
+/** The configuration's sections. The release has the `namespace`, and the chart `admission.excludedNamespaces`. */
+const { namespace: _release, pods, ...others } = configSchema.entries;
+const { excludedNamespaces: _excluded, ...podSettings } = pods.wrapped.entries;
+const sections = { ...others, pods: v.optional(strictObject(podSettings)) };
 
 /**
- * The one schema of the chart's values; values.schema.json is generated from it. Strict, so that a misspelt key stops `helm install`.
- * Defaults live in values.yaml.
+ * The one schema of the chart's values; values.schema.json is generated from it. It is strict, so that a misspelt key
+ * stops `helm install`. Defaults live in values.yaml.
  */
-export const valuesSchema = z.strictObject({
-  profile: z
-    .enum(["default", "small"])
-    .optional()
-    .describe("`small`: controller, webhook and proxy run in one process, in one Deployment with one ServiceAccount."),
-  image: imageSchema.optional(),
-  imagePullSecrets: z
-    .array(z.strictObject({ name: objectName }))
-    .optional()
-    .describe("Secrets with the credentials of the registry."),
-  commonLabels: strings.optional().describe("Labels of every object."),
-  pods: podsSchema.optional().describe("Settings of all pods; each component may override them."),
+export const valuesSchema = strictObject({
+  profile: optionalSetting(
+    v.picklist(["default", "small"]),
+    "`small`: controller, webhook and proxy run in one process, in one Deployment with one ServiceAccount.",
+  ),
+  image: v.optional(imageSchema),
+  imagePullSecrets: optionalSetting(
+    v.array(strictObject({ name: objectName })),
+    "Secrets with the credentials of the registry.",
+  ),
+  commonLabels: optionalSetting(strings, "Labels of every object."),
+  pods: optionalSetting(podsSchema, "Settings of all pods; each component may override them."),
   ...synonyms,
-  controller: componentSchema.optional(),
-  webhook: webhookSchema.optional(),
-  proxy: componentSchema.optional(),
-  agent: agentSchema.optional(),
-  all: allSchema
-    .optional()
-    .describe("The one Deployment of `profile: small`; `controller`, `webhook`, `proxy` are then ignored."),
-  podDns: podDnsSchema.optional().describe("Resolvers that pods can have in place of hostAliases."),
-  publishers: publishersSchema.optional().describe("Pods of the publishers that `config.publishers` switches on."),
-  admission: admissionSchema.optional(),
-  certManager: certManagerSchema.optional().describe("For `config.certs.mode: cert-manager`."),
-  certFiles: certFilesSchema.optional().describe("For `config.certs.mode: files`."),
-  uninstall: uninstallSchema.optional().describe("What happens at `helm uninstall`."),
-  networkPolicy: networkPolicySchema.optional(),
-  flowControl: flowControlSchema.optional().describe("API Priority and Fairness for the release's accounts."),
-  serviceMonitor: monitorSchema.optional().describe("ServiceMonitors of controller, webhook and proxies."),
-  podMonitor: monitorSchema.optional().describe("PodMonitors of agents and publishers."),
-  prometheusRule: prometheusRuleSchema.optional().describe("Alerts; docs/alerts.md."),
-  grafanaDashboard: grafanaDashboardSchema.optional().describe("A dashboard for Grafana."),
-  test: testSchema.optional().describe("`helm test`: the doctor, in a pod."),
-  config: z.strictObject(sections).optional().describe("The configuration file."),
+  controller: v.optional(componentSchema),
+  webhook: v.optional(webhookSchema),
+  proxy: v.optional(componentSchema),
+  agent: v.optional(agentSchema),
+  all: optionalSetting(
+    allSchema,
+    "The one Deployment of `profile: small`; `controller`, `webhook`, `proxy` are then ignored.",
+  ),
+  podDns: optionalSetting(podDnsSchema, "Resolvers that pods can have in place of hostAliases."),
+  publishers: optionalSetting(publishersSchema, "Pods of the publishers that `config.publishers` switches on."),
+  admission: v.optional(admissionSchema),
+  certManager: optionalSetting(certManagerSchema, "For `config.certs.mode: cert-manager`."),
+  certFiles: optionalSetting(certFilesSchema, "For `config.certs.mode: files`."),
+  uninstall: optionalSetting(uninstallSchema, "What happens at `helm uninstall`."),
+  networkPolicy: v.optional(networkPolicySchema),
+  flowControl: optionalSetting(flowControlSchema, "API Priority and Fairness for the release's accounts."),
+  serviceMonitor: optionalSetting(monitorSchema, "ServiceMonitors of controller, webhook and proxies."),
+  podMonitor: optionalSetting(monitorSchema, "PodMonitors of agents and publishers."),
+  prometheusRule: optionalSetting(prometheusRuleSchema, "Alerts; docs/alerts.md."),
+  grafanaDashboard: optionalSetting(grafanaDashboardSchema, "A dashboard for Grafana."),
+  test: optionalSetting(testSchema, "`helm test`: the doctor, in a pod."),
+  config: optionalSetting(strictObject(sections), "The configuration file."),
   // Values that Helm passes to a chart that is a dependency of another.
-  global: z
-    .looseObject({
-      imageRegistry: z
-        .string()
-        .optional()
-        .describe("Registry of the image, in place of the one in `image.repository`."),
-    })
-    .optional(),
-  enabled: z.boolean().optional(),
+  global: v.optional(
+    v.looseObject({
+      imageRegistry: optionalSetting(v.string(), "Registry of the image, in place of the one in `image.repository`."),
+    }),
+  ),
+  enabled: v.optional(v.boolean()),
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import type { PublishedTarget, PublishedTargets } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
@@ -16,7 +16,7 @@ import { runProxy } from "./run.ts";
 /*
  * What a tenant can change about a discovered target applies at once, whatever else the document brings.
  */
-const CONFIG = configSchema.parse({ proxy: { address: "127.0.0.1", healthPort: 0, drainSeconds: 5 } });
+const CONFIG = parseConfig({ proxy: { address: "127.0.0.1", healthPort: 0, drainSeconds: 5 } });
 
 interface Port {
   readonly listenPort: number;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { networkInterfaces } from "node:os";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { FakeEngine } from "#test/fakes/fake-engine.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
@@ -38,7 +38,7 @@ function start(
     asked.push(host);
     return ["192.0.2.1"];
   };
-  const config = configSchema.parse({
+  const config = parseConfig({
     namespace: "own",
     targets,
     clusterDomain: "cozy.local",

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { after, test } from "node:test";
-import { type Config, configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
 import type { Listener } from "#lib/documents/listeners.ts";
 import type { PublishedTarget, PublishedTargets } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
@@ -18,7 +19,7 @@ import { type ProxyDeps, type RunningProxy, runProxy } from "./run.ts";
 const NXDOMAIN = Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" });
 
 function configOf(proxy: object = {}, targets: object[] = [{ name: "web", upstream: { host: "127.0.0.1" } }]): Config {
-  return configSchema.parse({
+  return parseConfig({
     targets: targets.map((target, index) => ({ classes: [`class-${index}`], ...target })),
     proxy: { address: "127.0.0.1", healthPort: 0, drainSeconds: 5, ...proxy },
   });

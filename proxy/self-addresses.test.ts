@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Config, configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
 import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { frontServices, publishedFrontServices, SelfAddresses } from "./self-addresses.ts";
 
@@ -8,7 +9,7 @@ const SERVICE = { service: { namespace: "ingress", name: "controller" } };
 const HOST = { host: "192.0.2.1" };
 
 function configOf(...targets: object[]): Config {
-  return configSchema.parse({ targets });
+  return parseConfig({ targets });
 }
 
 test("a front Service is looked up by the name that the controller gives it", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import type { PublishedTarget, PublishedTargets } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
 import { FakeClock, LineLog } from "#test/fakes/clock.ts";
@@ -39,7 +39,7 @@ function rig(t: TestContext) {
     seen.lookups += 1;
     return seen.addresses;
   };
-  const config = configSchema.parse({ proxy: { address: "127.0.0.1", healthPort: 0, drainSeconds: 7 } });
+  const config = parseConfig({ proxy: { address: "127.0.0.1", healthPort: 0, drainSeconds: 7 } });
   const makeEngine = (options: EngineOptions) => {
     engine.options = options;
     return engine;

@@ -5,7 +5,7 @@ import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { PemPair } from "#certs/pem.ts";
 import type { ServingSource } from "#certs/serving.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
@@ -43,7 +43,7 @@ async function start(log: Logger = silentLogger, pause: () => Promise<void> = as
       return { stop: async () => void stopped.push("certificates") };
     },
   };
-  const config = configSchema.parse({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const webhook = await runWebhook(config, { maps, certificates, log, now: Date.now, pause });
   running.push(webhook);
   const health = (path: string) => fetch(`http://${LOCAL}:${webhook.healthPort}${path}`);
@@ -172,7 +172,7 @@ test("stop waits for every part, and probes are answered until the end", async (
       },
     }),
   });
-  const config = configSchema.parse({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const pause = async (ms: number) => void paused.push(ms);
   const deps = { maps: part("maps"), certificates: part("certificates"), log: silentLogger, now: Date.now, pause };
   const webhook = await runWebhook(config, deps);
@@ -192,7 +192,7 @@ test("liveness follows the watch of the map", async (t) => {
   let inactiveMs: number | undefined = 180_000;
   const maps: MapReader = { start: () => ({ stop: async () => {}, inactiveMs: () => inactiveMs ?? 0 }) };
   const certificates: ServingSource = { start: () => ({ stop: async () => {} }) };
-  const config = configSchema.parse({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const webhook = await runWebhook(config, {
     maps,
     certificates,

@@ -11,7 +11,8 @@ import { resolveSource } from "#controller/targets/resolve-claims.ts";
 import { classCatalog, classResolver } from "#controller/targets/resolver.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
-import { type Config, configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
 import { MemoryMapStore, memoryMapReader } from "#lib/documents/map-store-memory.ts";
 import { listen } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -97,7 +98,7 @@ async function freePort(): Promise<number> {
 }
 
 function demoConfig(ingressPort: number, listenPort: number): Config {
-  return configSchema.parse({
+  return parseConfig({
     targets: [
       {
         name: TARGET,

@@ -3,6 +3,7 @@ import { removePublisher } from "#extras/publishers/remove.ts";
 import { publishersSchema } from "#lib/config/publishers.ts";
 import { PublisherStateStore, readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { attempt, renderFlaw } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 
 interface LeaveOptions {
@@ -26,13 +27,13 @@ export async function leavePublishers(options: LeaveOptions): Promise<void> {
   const { client, namespace } = options;
   const states = await readPublisherStates(client, namespace);
   if (states.size === 0) return;
-  const { data, error } = publishersSchema.safeParse(options.settings ?? {});
-  if (data === undefined) {
+  const { value: publishers, flaw } = attempt(publishersSchema, options.settings ?? {});
+  if (flaw !== undefined) {
     const message = "the settings of the publishers are of another version: use that version's uninstall";
-    throw new SwitchbackError("data-corrupt", message, { cause: error });
+    throw new SwitchbackError("data-corrupt", message, { cause: renderFlaw(flaw) });
   }
   for (const name of states.keys()) {
-    const publisher = createPublisher(name, { publishers: data, namespace }, client);
+    const publisher = createPublisher(name, { publishers, namespace }, client);
     if (publisher === undefined) {
       throw new SwitchbackError(
         "still-held",

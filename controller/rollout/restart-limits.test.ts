@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { RULES } from "#test/fakes/rollout-world.ts";
 import { restartRules } from "./restart-limits.ts";
 
 test("every limit is configurable, and the defaults are those of the other tests", () => {
-  assert.deepEqual(restartRules(configSchema.parse({})), RULES);
+  assert.deepEqual(restartRules(parseConfig({})), RULES);
   const restart = {
     dryRun: true,
     debounceSeconds: 1,
@@ -19,7 +19,7 @@ test("every limit is configurable, and the defaults are those of the other tests
     holdAfter: 9,
     holdSeconds: 10,
   };
-  const config = configSchema.parse({ restart, pods: { agentSilenceSeconds: 11 } });
+  const config = parseConfig({ restart, pods: { agentSilenceSeconds: 11 } });
   assert.deepEqual(restartRules(config), {
     dryRun: true,
     debounceMs: 1_000,
@@ -39,6 +39,6 @@ test("every limit is configurable, and the defaults are those of the other tests
 });
 
 test("the maximum debounce is at least the debounce", () => {
-  const rules = restartRules(configSchema.parse({ restart: { debounceSeconds: 60 } }));
+  const rules = restartRules(parseConfig({ restart: { debounceSeconds: 60 } }));
   assert.equal(rules.maxDebounceMs, 60_000);
 });

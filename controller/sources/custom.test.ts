@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
@@ -22,7 +22,7 @@ function rig(t: TestContext, sources: object) {
     resources: [{ name: "httpproxies", kind: "HTTPProxy", verbs: VERBS }],
   });
   api.documents.set("/api/v1", { resources: [{ name: "services", kind: "Service", verbs: VERBS }] });
-  const config = configSchema.parse({ sources }).sources;
+  const config = parseConfig({ sources }).sources;
   const source = customSource({ client: api.client, config, log: silentLogger });
   const reported: string[] = [];
   const calls = { synced: 0 };
@@ -53,7 +53,7 @@ const balancer = (name: string) => ({
 const ALL = { presets: ["openshift-route", "contour-httpproxy"], services: { enabled: true } };
 
 test("without a configured kind there is no source", () => {
-  const config = configSchema.parse({}).sources;
+  const config = parseConfig({}).sources;
   assert.equal(customSource({ client: new MemoryApi().client, config, log: silentLogger }), undefined);
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import {
   gatewayObject,
@@ -39,7 +39,7 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
     ],
   });
   api.documents.set(`${GROUP}/v1alpha2`, { resources: [served("tlsroutes", "TLSRoute")] });
-  const config = configSchema.parse({ sources: { gateway } }).sources;
+  const config = parseConfig({ sources: { gateway } }).sources;
   const source = gatewaySource({ client: api.client, config, log: silentLogger });
   const reported: string[] = [];
   const calls = { synced: 0 };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { type Config, configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
@@ -25,9 +26,9 @@ function service(namespace: string, name: string, ip: string, annotations: Recor
 const hints = (ip: string) => ({ className: "any", addresses: [ip], admitted: true });
 const NO_ADDRESS: RoutingHints = { className: "any", addresses: [], admitted: false };
 const SOMEWHERE = { service: { namespace: "edge", name: "lb" } };
-const upstreamConfig = (upstream: object) => configSchema.parse({ targets: [{ name: "only", upstream }] });
+const upstreamConfig = (upstream: object) => parseConfig({ targets: [{ name: "only", upstream }] });
 
-function rig(t: TestContext, config: Config = configSchema.parse({ targets: [] })) {
+function rig(t: TestContext, config: Config = parseConfig({ targets: [] })) {
   const pass = stopTime(t);
   const api = new MemoryApi();
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
@@ -89,7 +90,7 @@ test("a change that happens while another is reported is reported too", async (t
 
 for (const last of [BALANCERS, NGINX]) {
   test(`with a target without classes, synced is reported once, after both lists: ${last} last`, async (t) => {
-    const { api, discovery, calls, start } = rig(t, configSchema.parse({}));
+    const { api, discovery, calls, start } = rig(t, parseConfig({}));
     api.set(NGINX, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
     const release = api.hold(last);
     start();
@@ -132,7 +133,7 @@ test("a target without classes outside the cluster is assumed to exist, and is n
 });
 
 test("creating and deleting the Service of the target without classes are changes", async (t) => {
-  const { pass, api, calls, start, codeOf, discovery } = rig(t, configSchema.parse({}));
+  const { pass, api, calls, start, codeOf, discovery } = rig(t, parseConfig({}));
   start();
   await pass(SETTLE_MS);
   assert.equal(codeOf(NO_ADDRESS), "target-missing");
@@ -149,7 +150,7 @@ test("creating and deleting the Service of the target without classes are change
 });
 
 test("use is a change only if it changes whether the target without classes is the only one", async (t) => {
-  const { pass, calls, start, discovery } = rig(t, configSchema.parse({}));
+  const { pass, calls, start, discovery } = rig(t, parseConfig({}));
   start();
   const changesBy = async (...names: string[]) => {
     const before = calls.changes;
@@ -178,7 +179,7 @@ for (const [what, targets] of [
   ["two targets", ["one", "two"].map((name) => ({ name, classes: [name], upstream: SOMEWHERE }))],
 ] as const) {
   test(`no target is the default with ${what}, and both reasons are reported`, (t) => {
-    const { discovery } = rig(t, configSchema.parse({ targets }));
+    const { discovery } = rig(t, parseConfig({ targets }));
     assert.equal(discovery.configured().length, targets.length);
     const reason = discovery.resolve(NO_ADDRESS);
     assert.match(typeof reason === "string" ? "" : `${reason.code}: ${reason.text}`, /^no-target: .*; /);
@@ -198,7 +199,7 @@ test("an invalid annotation of a Service that was never valid is a problem until
 });
 
 test("stopping ends both watches, waits for them and cancels the pending report", async (t) => {
-  const { pass, api, discovery, calls, start } = rig(t, configSchema.parse({}));
+  const { pass, api, discovery, calls, start } = rig(t, parseConfig({}));
   start();
   await pass(SETTLE_MS);
   api.set(BALANCERS, service("edge", "lb", "203.0.113.1"));
@@ -216,7 +217,7 @@ test("stopping ends both watches, waits for them and cancels the pending report"
 });
 
 test("stop works without start", async (t) => {
-  const { discovery, api } = rig(t, configSchema.parse({}));
+  const { discovery, api } = rig(t, parseConfig({}));
   await discovery.stop();
   assert.deepEqual([api.watched, api.asked], [[], []]);
 });

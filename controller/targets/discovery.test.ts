@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { type Config, configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
@@ -80,7 +81,7 @@ const byClass = (name: string) => ({
 });
 
 test("an address resolves to the Service that has it, and follows changes", async (t) => {
-  const { pass, set, remove, synced, becomes, discovery, calls } = cluster(t, configSchema.parse({ targets: [] }));
+  const { pass, set, remove, synced, becomes, discovery, calls } = cluster(t, parseConfig({ targets: [] }));
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
   await becomes(hints("any", "203.0.113.9"), EDGE);
@@ -99,7 +100,7 @@ test("an address resolves to the Service that has it, and follows changes", asyn
 });
 
 test("not synced until the Services were listed, also if there are none", async (t) => {
-  const { api, pass, start, calls, discovery } = cluster(t, configSchema.parse({ targets: [] }));
+  const { api, pass, start, calls, discovery } = cluster(t, parseConfig({ targets: [] }));
   api.refuse(BALANCERS, 403);
   start();
   await pass(1_000);
@@ -111,7 +112,7 @@ test("not synced until the Services were listed, also if there are none", async 
 });
 
 test("a configured target wins by its class, and if a discovered Service is its upstream", async (t) => {
-  const config = configSchema.parse({ targets: [byClass("one"), byClass("two")] });
+  const config = parseConfig({ targets: [byClass("one"), byClass("two")] });
   const { set, synced, becomes, resolve } = cluster(t, config);
   set("edge/lb", { ip: "203.0.113.9" });
   set("edge/two-lb", { ip: "203.0.113.2" });
@@ -124,7 +125,7 @@ test("a configured target wins by its class, and if a discovered Service is its 
 });
 
 test("the target without classes is the default for unmatched addresses, if its Service exists", async (t) => {
-  const { set, remove, synced, becomes, discovery } = cluster(t, configSchema.parse({}));
+  const { set, remove, synced, becomes, discovery } = cluster(t, parseConfig({}));
   await synced();
   await becomes(hints("nginx"), "target-missing");
   assert.deepEqual(discovery.configured(), []);
@@ -137,7 +138,7 @@ test("the target without classes is the default for unmatched addresses, if its 
 });
 
 test("it is no longer the default once a discovered target is in use: then it would be a guess", async (t) => {
-  const { pass, set, synced, becomes, discovery, calls } = cluster(t, configSchema.parse({}));
+  const { pass, set, synced, becomes, discovery, calls } = cluster(t, parseConfig({}));
   set(NGINX);
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
@@ -152,7 +153,7 @@ test("it is no longer the default once a discovered target is in use: then it wo
 });
 
 test("an object with a host name or ipMode Proxy does not use the target without classes: it needs no mapping", async (t) => {
-  const { set, synced, resolve, becomes } = cluster(t, configSchema.parse({}));
+  const { set, synced, resolve, becomes } = cluster(t, parseConfig({}));
   set(NGINX);
   await synced();
   await becomes(hints("nginx"), "ingress-nginx");
@@ -160,7 +161,7 @@ test("an object with a host name or ipMode Proxy does not use the target without
 });
 
 test("an invalid annotation keeps the last valid ports and is reported; a valid one clears the problem", async (t) => {
-  const { set, synced, becomes, discovery } = cluster(t, configSchema.parse({ targets: [] }));
+  const { set, synced, becomes, discovery } = cluster(t, parseConfig({ targets: [] }));
   const key = "switchback.dev/proxy-protocol";
   const here = hints("any", "203.0.113.9");
   set("edge/lb", { ip: "203.0.113.9", annotations: { [key]: "v2" } });
@@ -177,7 +178,7 @@ test("an invalid annotation keeps the last valid ports and is reported; a valid 
 });
 
 test("annotations that contradict each other keep the last valid ports and are reported", async (t) => {
-  const { set, synced, becomes, discovery } = cluster(t, configSchema.parse({ targets: [] }));
+  const { set, synced, becomes, discovery } = cluster(t, parseConfig({ targets: [] }));
   const here = hints("any", "203.0.113.9");
   const ovh = { "service.beta.kubernetes.io/ovh-loadbalancer-proxy-protocol": "v2" };
   const both = { ...ovh, "load-balancer.hetzner.cloud/uses-proxyprotocol": "true" };
@@ -195,7 +196,7 @@ test("annotations that contradict each other keep the last valid ports and are r
 });
 
 test("a Service whose names are always mapped is found by its host name, by annotation or configuration; a typing error changes nothing", async (t) => {
-  const annotated = cluster(t, configSchema.parse({ targets: [] }));
+  const annotated = cluster(t, parseConfig({ targets: [] }));
   const [hostname, of] = ["lb.example.net", hints("any", "lb.example.net")];
   const map = (value: string) => ({ hostname, annotations: { "switchback.dev/map": value } });
   annotated.set("edge/lb", map("always"));
@@ -214,7 +215,7 @@ test("a Service whose names are always mapped is found by its host name, by anno
 });
 
 test("with discovery.map always, a Service may say otherwise", async (t) => {
-  const { set, synced, becomes } = cluster(t, configSchema.parse({ targets: [], discovery: { map: "always" } }));
+  const { set, synced, becomes } = cluster(t, parseConfig({ targets: [], discovery: { map: "always" } }));
   set("edge/lb", { hostname: "lb.example.net" });
   set("edge/other", { hostname: "x.net", annotations: { "switchback.dev/map": "auto" } });
   await synced();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { checkConfig, parseConfig } from "#lib/config/parse.ts";
 import { listenersOf } from "#lib/documents/listeners.ts";
 import { type PublishedTarget, parseTargets, renderTargets } from "#lib/documents/targets-format.ts";
 import { type RelayedInput, type RelayedTargets, relayedTargets } from "./relayed-targets.ts";
@@ -10,7 +10,7 @@ import { type FoundTarget, foundName, targetOfService, viewService } from "./ser
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
 const HOUR_MS = 3_600_000;
-const { discovery } = configSchema.parse({});
+const { discovery } = parseConfig({});
 
 /** What a Service of the API server becomes; undefined: it is refused. */
 function serviceOf(namespace: string, name: string, ports: number): FoundTarget | undefined {
@@ -103,7 +103,7 @@ test("Services that are made and deleted all day fill no more than their namespa
 test("the search for listen ports ends when there is none left, and those that are there stay", () => {
   const ports = Array.from({ length: 200 }, (_, index) => ({ port: index + 1, protocol: "v1" as const }));
   const many = Array.from({ length: 51 }, (_, index) => ({
-    ...configSchema.parse({}).targets[0],
+    ...parseConfig({}).targets[0],
     name: `t-${index}`,
     upstream: { host: "h" },
     classes: [],
@@ -123,8 +123,8 @@ test("a config with more ports than the proxies can have is refused when it is r
     classes: [name],
     ports: ports(count),
   });
-  assert.equal(configSchema.safeParse({ targets: [target("a", 201)] }).success, false);
+  assert.equal(checkConfig({ targets: [target("a", 201)] }).config !== undefined, false);
   const six = ["a", "b", "c", "d", "e", "f"].map((name) => target(name, 200));
-  assert.match(configSchema.safeParse({ targets: six }).error?.issues[0]?.message ?? "", /1200 ports in all/);
-  assert.equal(configSchema.safeParse({ targets: six.slice(1) }).success, true);
+  assert.match(checkConfig({ targets: six }).flaws[0]?.message ?? "", /1200 ports in all/);
+  assert.equal(checkConfig({ targets: six.slice(1) }).config !== undefined, true);
 });

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema, type TargetConfig } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 import { targetOfClass } from "./ingress-class.ts";
 
 function targetsOf(...targets: ReadonlyArray<readonly [name: string, classes: readonly string[]]>): TargetConfig[] {
   return targets.map(([name, classes]) => ({
-    ...(configSchema.parse({}).targets[0] as TargetConfig),
+    ...(parseConfig({}).targets[0] as TargetConfig),
     name,
     classes: [...classes],
   }));

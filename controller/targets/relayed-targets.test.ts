@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema, type TargetConfig } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 import {
   listenersOfPublished,
   type PublishedTarget,
@@ -18,7 +19,7 @@ const CLUSTER_IP = "198.51.100.80";
 
 function target(name: string, change: object = {}): TargetConfig {
   const service = { namespace: "edge", name };
-  const [parsed] = configSchema.parse({ targets: [{ name, upstream: { service }, ...change }] }).targets;
+  const [parsed] = parseConfig({ targets: [{ name, upstream: { service }, ...change }] }).targets;
   assert.ok(parsed);
   return parsed;
 }

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { admittedOnly, classResolver } from "./resolver.ts";
 
 const hints: RoutingHints = { className: "nginx", addresses: ["203.0.113.9"], admitted: true };
 
 test("by class only, regardless of addresses", () => {
-  const resolver = classResolver(configSchema.parse({}).targets);
+  const resolver = classResolver(parseConfig({}).targets);
   assert.equal(resolver.resolve(hints), "ingress-nginx");
   assert.equal(resolver.resolve({ ...hints, addresses: [], admitted: false }), "ingress-nginx");
 });
 
 test("if admission is required, objects that no controller has admitted wait", () => {
-  const resolver = admittedOnly(classResolver(configSchema.parse({}).targets));
+  const resolver = admittedOnly(classResolver(parseConfig({}).targets));
   assert.equal(resolver.resolve(hints), "ingress-nginx");
   const waiting = resolver.resolve({ ...hints, addresses: [], admitted: false });
   assert.equal(typeof waiting === "string" || waiting.code, "not-admitted");

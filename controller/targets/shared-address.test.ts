@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { renderIndex } from "#lib/documents/map-format.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
@@ -62,7 +62,7 @@ async function cluster(t: TestContext, config: object, ...services: readonly Api
   for (const service of services) api.set(BALANCERS, service);
   const discovery = new TargetDiscovery({
     client: api.client,
-    config: configSchema.parse({ targets: [], ...config }),
+    config: parseConfig({ targets: [], ...config }),
     log: silentLogger,
   });
   t.after(() => discovery.stop());
@@ -130,7 +130,7 @@ test("a restarted controller reads which targets had names, and waits for it: a 
     };
   };
   const published = publishedTargetNames({ client: { list }, namespace: "switchback-system", log: silentLogger });
-  const config = configSchema.parse({ targets: [] });
+  const config = parseConfig({ targets: [] });
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger, published });
   t.after(() => discovery.stop());
   const state = { synced: 0 };

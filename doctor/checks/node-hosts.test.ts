@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createSelector } from "#hostmap/select-hosts.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import { FORBIDDEN, HEALTHY, MAP } from "#test/fakes/doctor-facts.ts";
 import type { AgentInfo, ClusterFacts } from "../facts.ts";
@@ -17,7 +17,7 @@ function agent(nodeHosts: NodeHostsReport | undefined, node = "a", silentMs = 0)
 }
 
 function run(agents: ClusterFacts["agents"], names: readonly string[] = CHOSEN): string[] {
-  const install = { ...HEALTHY.install, config: known(configSchema.parse({ nodeHosts: { names } })) };
+  const install = { ...HEALTHY.install, config: known(parseConfig({ nodeHosts: { names } })) };
   return checkNodeHosts({ ...HEALTHY, install, agents }).map(
     ({ verdict, code, evidence }) => `${verdict} ${code} | ${evidence}`,
   );

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Reason } from "#hostmap/types.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { emptyPublisherState, type PublisherState } from "#lib/documents/publisher-state.ts";
 import { FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
@@ -17,7 +17,7 @@ const good: PublisherState = {
 };
 
 function run(states: Record<string, PublisherState | Reason> | undefined, publishers: object = {}): string[] {
-  const install = { ...HEALTHY.install, config: known(configSchema.parse({ publishers })) };
+  const install = { ...HEALTHY.install, config: known(parseConfig({ publishers })) };
   const facts: ClusterFacts = {
     ...HEALTHY,
     install,

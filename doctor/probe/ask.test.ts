@@ -7,6 +7,7 @@ import { after, describe, it } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { createServer as createTlsServer } from "node:tls";
 import { promisify } from "node:util";
+import { parse } from "#lib/errors/validation.ts";
 import { parseHeader } from "#proxy/proxy-header-parse.ts";
 import { createTestCa } from "#test/cluster/pki.ts";
 import { executePlan } from "./ask.ts";
@@ -332,7 +333,7 @@ describe("the program for images without Switchback", () => {
     });
     const plan = JSON.stringify({ dials, names: [] });
     const { stdout } = await promisify(execFile)(process.execPath, ["-e", PROBE_PROGRAM, plan]);
-    const result = resultSchema.parse(JSON.parse(stdout));
+    const result = parse(resultSchema, JSON.parse(stdout));
     assert.deepEqual(
       result.dials.map(({ outcome }) => outcome.kind),
       ["closed", "answered", "answered"],

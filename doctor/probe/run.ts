@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
+import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
@@ -131,7 +132,7 @@ function endOf({
 
 function parseResult(text: string): Fact<ProbeResult> {
   try {
-    return known(resultSchema.parse(JSON.parse(text)));
+    return known(parse(resultSchema, JSON.parse(text)));
   } catch {
     return notKnown(
       "probe-unreadable",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { OnChange } from "#hostmap/on-change.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import { createLiveMode } from "./live-mode.ts";
 import type { NodePod } from "./node-pod.ts";
@@ -38,7 +38,7 @@ const unknown: OwnerAnnotation = { known: false };
 function modeOf({ pod, namespace, unlabelled, workload, install = "restart", synced = true }: Case): string {
   const facts = namespace && { inject: "enabled", onChange: undefined, ...namespace };
   const mode = createLiveMode({
-    config: configSchema.parse({ namespace: "own", pods: { onChange: install, excludedNamespaces: ["closed"] } }),
+    config: parseConfig({ namespace: "own", pods: { onChange: install, excludedNamespaces: ["closed"] } }),
     namespaces: { state: { synced }, objects: () => new Map(facts && [["shop", facts]]) },
     onChangeOf: () => workload ?? assert.fail("the workload was asked for"),
     namespaceOnChangeOf: (name) => {

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileS
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { hasName, kubeletFiles, kubeletText, uidOf } from "#test/fakes/kubelet-files.ts";
@@ -49,7 +49,7 @@ async function rig(t: TestContext, nodeHosts: object, annotations: object = ON) 
   const node = nodeFile(t);
   const kube = new MemoryKube();
   kube.put(DAEMON_SET, { metadata: { annotations } });
-  const config = configSchema.parse({
+  const config = parseConfig({
     agent: { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" },
     nodeHosts: { path: node.path, ...nodeHosts },
   });
@@ -178,7 +178,7 @@ test("a replaced file ends the container: once the kubelet's back-off is over, o
   const node = nodeFile(t);
   const state = { now: 0, mounted: "/etc/hosts" };
   const daemonSet = { uninstalling: false, nodeHosts: true };
-  const config = configSchema.parse({ nodeHosts: { path: node.path, names: ["*"] } });
+  const config = parseConfig({ nodeHosts: { path: node.path, names: ["*"] } });
   const mounts = () => `36 35 98:0 ${state.mounted} ${node.path} rw - ext4 /dev/sda1 rw\n`;
   const open: typeof openNodeHostsFile = (path, owner, limits) => openNodeHostsFile(path, owner, limits, mounts);
   const hosts = runNodeHosts(config, daemonSet, silentLogger, { now: () => state.now, open });

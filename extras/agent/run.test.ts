@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { createSelector } from "#hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { http } from "#lib/http/http.ts";
 import { LineLog } from "#test/fakes/clock.ts";
@@ -50,7 +50,7 @@ async function rig(t: TestContext, status: object = {}) {
   const kube = new MemoryKube();
   const log = new LineLog();
   const own = { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
-  const config = configSchema.parse({ pods: { onChange: "live" }, agent: own });
+  const config = parseConfig({ pods: { onChange: "live" }, agent: own });
   let latest: PublishedMap | Reason | undefined;
   const maps = { found: (_: PublishedMap | Reason) => {}, inactiveMs: 0, started: 0, stopped: 0 };
   const offer = (next: PublishedMap | Reason) => {
@@ -140,7 +140,7 @@ for (const [what, agent, message] of [
     const kube = new MemoryKube();
     const maps = { start: () => assert.fail("it has begun") };
     const deps = { client: kube.client, maps, log: new LineLog(), identity: "agent-1", now: Date.now };
-    await assert.rejects(runAgent(configSchema.parse({ agent }), deps), { code: "config-invalid", message });
+    await assert.rejects(runAgent(parseConfig({ agent }), deps), { code: "config-invalid", message });
     assert.deepEqual(kube.watched, []);
   });
 }
@@ -166,7 +166,7 @@ for (const what of ["/api/v1/pods", "/api/v1/namespaces"]) {
     const own = { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
     const maps = { start: () => ({ stop: async () => {} }) };
     const deps = { client: kube.client, maps, log: new LineLog(), identity: "agent-1", now: Date.now };
-    const agent = await soon(runAgent(configSchema.parse({ agent: own }), deps));
+    const agent = await soon(runAgent(parseConfig({ agent: own }), deps));
     await pass(LEASE_MS);
     assert.deepEqual(kube.writes, []);
     kube.speak(what);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Reason } from "#hostmap/types.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
 import { hashValue } from "#lib/telemetry/metrics.ts";
@@ -25,7 +25,7 @@ async function start(t: TestContext, log: Logger = silentLogger) {
       return { stop: async () => {}, inactiveMs: () => inactiveMs };
     },
   };
-  const config = configSchema.parse({ podDns: { directory, address: LOCAL, healthPort: 0 } });
+  const config = parseConfig({ podDns: { directory, address: LOCAL, healthPort: 0 } });
   const dns = await runDns(config, { maps, clusterDomain: "k8s.test", log, now: Date.now });
   t.after(async () => {
     await dns.stop();

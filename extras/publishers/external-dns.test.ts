@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { ExternalDnsPublisher } from "./external-dns.ts";
 import type { PublisherMap } from "./publisher-map.ts";
@@ -18,7 +18,7 @@ const B = ["b.example.com", "198.51.100.2", "2001:db8::2"] as const;
 function rig(settings: object = {}) {
   const kube = new MemoryKube();
   const externalDns = { removeWaitSeconds: 0, ...settings };
-  const { publishers } = configSchema.parse({ publishers: { externalDns } });
+  const { publishers } = parseConfig({ publishers: { externalDns } });
   const start = () => new ExternalDnsPublisher(publishers.externalDns, { namespace: "ours", client: kube.client });
   return { kube, start, publisher: start() };
 }

@@ -8,7 +8,7 @@ type Path = readonly (string | number)[];
 type ReportError = (path: Path, message: string) => void;
 type Targets = Config["targets"];
 
-/** What is wrong with settings that are valid one by one. Needs no library: a process that has read a plain configuration asks it, too. */
+/** What is wrong with settings that are valid one by one. */
 export function crossErrors(config: Config): { readonly path: Path; readonly message: string }[] {
   const errors: { path: Path; message: string }[] = [];
   const report: ReportError = (path, message) => errors.push({ path, message });

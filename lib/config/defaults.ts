@@ -1,8 +1,7 @@
 import type { OnChange } from "#hostmap/on-change.ts";
 import type { Via } from "#hostmap/via.ts";
 
-// Defaults and limits of the schema that are needed where it is not loaded: with its library it takes a quarter of the CPU time of a
-// command.
+// Defaults and limits of the schema that are needed where it is not loaded.
 
 export const DEFAULT_ON_CHANGE: OnChange = "restart";
 export const DEFAULT_VIA: Via = "hosts";

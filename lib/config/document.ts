@@ -1,6 +1,7 @@
+import { readFileSync } from "node:fs";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import type { Config } from "./schema.ts";
-import type { Setting } from "./settings.ts";
+import { parseText } from "./parse-text.ts";
+import { listSettings, type Setting } from "./settings.ts";
 
 /** The sources of a configuration; each overrides the ones before it: file, environment, `--set`. */
 export interface ConfigInput {
@@ -16,12 +17,6 @@ export interface ConfigInput {
   readonly unknown?: "refuse" | "warn" | undefined;
 }
 
-/** A valid configuration, with warnings. */
-export interface LoadedConfig {
-  readonly config: Config;
-  readonly warnings: readonly string[];
-}
-
 /** A configuration before its validation. */
 interface GatheredDocument {
   readonly document: Record<string, unknown>;
@@ -30,43 +25,62 @@ interface GatheredDocument {
   readonly warnings: readonly string[];
 }
 
-/** How text becomes values. Each throws `config-invalid` for text that it cannot read. */
-interface DocumentReader {
-  readonly settings: readonly Setting[];
-  /** A map of sections. */
-  readFile(file: string): Record<string, unknown>;
-  /** `source`: the variable or flag. */
-  parseValue(text: string, source: string): unknown;
-}
-
 const ENV_PREFIX = "SWITCHBACK_";
 /** Variables that Kubernetes adds to pods for a Service named `switchback-...` (service links). They are not settings. */
 const SERVICE_LINK = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP)(_|$)|$)/;
 
 /** Reads the file, and overrides its settings by environment and flags. Throws `config-invalid`. */
-export function gatherDocument(input: ConfigInput, reader: DocumentReader): GatheredDocument {
+export async function gatherDocument(input: ConfigInput): Promise<GatheredDocument> {
+  const settings = listSettings();
   const warnings: string[] = [];
   const sources = new Map<string, string>();
-  const document = input.file === undefined ? {} : reader.readFile(input.file);
-  const set = (setting: Setting, text: string, source: string) => {
-    // A string setting keeps the text as it is (`::`, `123`), and so does one of several words. Other types are parsed, so lists and
-    // maps work too.
+  const document = input.file === undefined ? {} : await readFile(input.file);
+  const set = async (setting: Setting, text: string, source: string) => {
+    // A string setting keeps the text as it is (`::`, `123`), and so does one of several words. Other types are parsed,
+    // so lists and maps work too.
     const isText = setting.type === "string" || setting.type.split(" | ").includes(text);
-    const value = isText ? text : reader.parseValue(text, source);
+    const value = isText ? text : await parseValue(text, source);
     if (override(document, setting, value)) sources.set(setting.path, source);
   };
   for (const [name, text] of Object.entries(input.env ?? {})) {
     if (!name.startsWith(ENV_PREFIX) || text === undefined) continue;
-    const setting = reader.settings.find(({ env }) => env === name);
+    const setting = settings.find(({ env }) => env === name);
     if (isServiceLink(name, text)) continue;
     if (setting === undefined) warnings.push(`${name} is not a setting; it is ignored`);
-    else set(setting, text, name);
+    else await set(setting, text, name);
   }
   for (const assignment of input.set ?? []) {
-    const { setting, text } = parseFlag(assignment, reader.settings);
-    set(setting, text, `--set ${setting.path}`);
+    const { setting, text } = parseFlag(assignment, settings);
+    await set(setting, text, `--set ${setting.path}`);
   }
   return { document, sources, warnings };
+}
+
+async function readFile(file: string): Promise<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = await parseText(readFileSync(file, "utf8"));
+  } catch (cause) {
+    if (!(cause instanceof Error && cause.name === "YAMLParseError"))
+      throw new SwitchbackError("config-invalid", `${file}: cannot be read`, { cause });
+    throw new SwitchbackError("config-invalid", `${file}: is not valid YAML: ${cause.message.split("\n", 1)[0]}`);
+  }
+  if (value === null || value === undefined) return {};
+  if (typeof value !== "object" || Array.isArray(value)) {
+    throw new SwitchbackError(
+      "config-invalid",
+      `${file}: expected a map of sections, such as \`targets:\` and \`policy:\``,
+    );
+  }
+  return value as Record<string, unknown>;
+}
+
+async function parseValue(text: string, source: string): Promise<unknown> {
+  try {
+    return await parseText(text);
+  } catch (error) {
+    throw new SwitchbackError("config-invalid", `${source}: ${String(error).split("\n", 1)[0]}`);
+  }
 }
 
 function isServiceLink(name: string, text: string): boolean {

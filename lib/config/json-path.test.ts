@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { jsonPath, jsonPathError } from "./json-path.ts";
-import { configSchema } from "./schema.ts";
+import { checkConfig } from "./parse.ts";
 
 const custom = (parts: object) => ({
   sources: {
@@ -50,22 +50,19 @@ for (const [what, parts, place] of [
   ["an unknown syntax", { syntax: "regex" }, ["sources", "custom", 0, "syntax"]],
 ] as const) {
   test(`an invalid custom source is refused with the path of the error: ${what}`, () => {
-    const issues = configSchema.safeParse(custom(parts)).error?.issues ?? [];
+    const { flaws } = checkConfig(custom(parts));
     assert.deepEqual(
-      issues.map(({ path }) => path),
+      flaws.map(({ path }) => path),
       [place],
     );
     if (place[3] in parts && !["group", "resource", "syntax"].includes(place[3])) {
-      assert.match(
-        issues[0]?.message ?? "",
-        /^is not a valid JSONPath \(RFC 9535\), such as `\$\.spec\.hosts\[\*\]`: /,
-      );
+      assert.match(flaws[0]?.message ?? "", /^is not a valid JSONPath \(RFC 9535\), such as `\$\.spec\.hosts\[\*\]`: /);
     }
   });
 }
 
 test("an unknown or duplicate preset is refused", () => {
   for (const presets of [["istio"], ["istio-gateway", "istio-gateway"]]) {
-    assert.equal(configSchema.safeParse({ sources: { presets } }).success, false, presets.join());
+    assert.equal(checkConfig({ sources: { presets } }).config, undefined, presets.join());
   }
 });

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listSettings } from "./json-schema.ts";
+import { validate } from "#lib/errors/validation.ts";
+import { checkConfig, parseConfig } from "./parse.ts";
 import { configSchema } from "./schema.ts";
+import { listSettings } from "./settings.ts";
 
 const PORT = [0, 65_535] as const;
 const SECONDS = [0, 2_000_000] as const;
@@ -76,9 +78,9 @@ const LIMITS: Readonly<Record<string, readonly [least: number | "above 0", great
 
 /** Whether the section of a setting accepts a value. Rules that span settings are not applied. */
 function accepts(path: string, value: unknown): boolean {
-  const [section = "", ...keys] = path.split(".");
-  const schemas: Readonly<Record<string, { safeParse: (value: unknown) => { success: boolean } }>> = configSchema.shape;
-  return schemas[section]?.safeParse(keys.reduceRight((inner, key) => ({ [key]: inner }), value)).success ?? false;
+  const keys = path.split(".");
+  const document = keys.reduceRight((inner, key) => ({ [key]: inner }), value);
+  return validate(configSchema, document).flaws.length === 0;
 }
 
 test("every setting that is a number has limits here", () => {
@@ -189,14 +191,14 @@ for (const [path, [good, bad]] of Object.entries(TEXTS)) {
 }
 
 test("the DNS domain of the cluster", () => {
-  const accepted = (clusterDomain: string) => configSchema.safeParse({ clusterDomain }).success;
+  const accepted = (clusterDomain: string) => checkConfig({ clusterDomain }).config !== undefined;
   const good = ["a", "cluster.local", "cluster.local.", "c-1.local"];
   const bad = ["", ".", ".local", "-a", "a-", "a b", "Cluster.local"];
   assert.deepEqual([good.map(accepted), bad.map(accepted)], [good.map(() => true), bad.map(() => false)]);
 });
 
 const target = (name: string, more: object = {}) => ({ name, upstream: { host: "h" }, classes: [name], ...more });
-const accepted = (...targets: object[]) => configSchema.safeParse({ targets }).success;
+const accepted = (...targets: object[]) => checkConfig({ targets }).config !== undefined;
 
 test("a target's name, upstream, ports and addresses at their limits", () => {
   const ports = (count: number) => Array.from({ length: count }, (_, index) => ({ port: index + 1 }));
@@ -239,9 +241,9 @@ test("a thousand ports of all targets together, and no more", () => {
   const ports = Array.from({ length: 200 }, (_, index) => ({ port: index + 1 }));
   const five = ["a", "b", "c", "d", "e"].map((name) => target(name, { ports }));
   assert.equal(accepted(...five), true);
-  const { error } = configSchema.safeParse({ targets: [...five, target("f", { ports: [{ port: 1 }] })] });
+  const { flaws } = checkConfig({ targets: [...five, target("f", { ports: [{ port: 1 }] })] });
   assert.deepEqual(
-    error?.issues.map(({ path, message }) => [path, message]),
+    flaws.map(({ path, message }) => [path, message]),
     [[["targets"], "1001 ports in all; at most 1000 are possible"]],
   );
 });
@@ -256,7 +258,7 @@ test("an address is needed where every port is relayed without a header to a hos
 });
 
 test("the rules that span settings, at their limits", () => {
-  const valid = (config: object) => configSchema.safeParse(config).success;
+  const valid = (config: object) => checkConfig(config).config !== undefined;
   const lease = (leaseSeconds: number, renewDeadlineSeconds: number, retrySeconds: number) =>
     valid({ controller: { leaseSeconds, renewDeadlineSeconds, retrySeconds } });
   assert.deepEqual(
@@ -272,7 +274,7 @@ test("the rules that span settings, at their limits", () => {
 });
 
 test("the defaults of every section", () => {
-  const { targets: _, ...defaults } = configSchema.parse({});
+  const { targets: _, ...defaults } = parseConfig({});
   assert.deepEqual(defaults, {
     namespace: "switchback-system",
     strict: false,

@@ -1,60 +1,63 @@
-import * as z from "zod";
-import { glob, label } from "./values.ts";
+import * as v from "valibot";
+import { integer, strictObject } from "#lib/errors/schemas.ts";
+import { described, glob, label, setting } from "./values.ts";
 
-const claimsSchema = z.strictObject({
-  namespaces: z
-    .array(z.union([label, z.literal("*")], { error: "must be the name of a namespace, or `*` for all" }))
-    .min(1)
-    .describe("Namespaces, or `*` for all."),
-  domains: z.array(glob).min(1).describe("Domains that objects of these namespaces may claim."),
+const claimsSchema = strictObject({
+  namespaces: described(
+    v.pipe(
+      v.array(v.union([label, v.literal("*")], "must be the name of a namespace, or `*` for all")),
+      v.minLength(1),
+    ),
+    "Namespaces, or `*` for all.",
+  ),
+  domains: described(v.pipe(v.array(glob), v.minLength(1)), "Domains that objects of these namespaces may claim."),
 });
 
-export const policySchema = z.strictObject({
-  allowDomains: z.array(glob).default([]).describe("Only these domains may be mapped; if empty, all."),
-  denyDomains: z
-    .array(glob)
-    .default([])
-    .describe("These domains are never mapped; takes precedence over allowDomains."),
-  namespaces: z.array(label).default([]).describe("Only objects of these namespaces may claim names; if empty, all."),
-  denyNamespaces: z
-    .array(label)
-    .default([])
-    .describe("Objects of these namespaces may not claim names; takes precedence over namespaces."),
-  maxNamesPerNamespace: z
-    .int()
-    .min(1)
-    .default(250)
-    .describe(
-      "Maximum number of names per namespace; mapped names stay, then the oldest objects come first. Half of inject.maxNames by default, so that one namespace cannot fill a pod.",
+export const policySchema = strictObject({
+  allowDomains: setting(v.array(glob), [], "Only these domains may be mapped; if empty, all."),
+  denyDomains: setting(v.array(glob), [], "These domains are never mapped; takes precedence over allowDomains."),
+  namespaces: setting(v.array(label), [], "Only objects of these namespaces may claim names; if empty, all."),
+  denyNamespaces: setting(
+    v.array(label),
+    [],
+    "Objects of these namespaces may not claim names; takes precedence over namespaces.",
+  ),
+  maxNamesPerNamespace: setting(
+    integer(1),
+    250,
+    "Maximum number of names per namespace; mapped names stay, then the oldest objects come first. Half of " +
+      "inject.maxNames by default, so that one namespace cannot fill a pod.",
+  ),
+  claims: setting(
+    v.array(claimsSchema),
+    [],
+    "Which namespaces may claim which domains (`namespaces`, `domains`). With any entry, only these claims are mapped.",
+  ),
+  namespaceAnnotation: setting(
+    v.boolean(),
+    false,
+    "A namespace may claim the domains in its annotation switchback.dev/domains; apart from `claims`, nothing else " +
+      "is mapped. Enable it only if tenants cannot annotate their namespaces.",
+  ),
+  requireAdmitted: setting(
+    v.boolean(),
+    false,
+    "Map names only after a controller has set the load balancer status of their object, or accepted their route.",
+  ),
+  verifyDns: setting(
+    v.picklist(["off", "warn", "enforce"]),
+    "warn",
+    "Whether the cluster's DNS must resolve a name to the load balancer address of its object (otherwise there is no " +
+      "hairpin): `warn` reports other names in status and metrics, `enforce` does not map them.",
+  ),
+  dnsServers: setting(
+    v.array(
+      v.pipe(
+        v.string(),
+        v.regex(/^([0-9.]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?$/, "must be an IP address, optionally with a port"),
+      ),
     ),
-  claims: z
-    .array(claimsSchema)
-    .default([])
-    .describe(
-      "Which namespaces may claim which domains (`namespaces`, `domains`). With any entry, only these claims are mapped.",
-    ),
-  namespaceAnnotation: z
-    .boolean()
-    .default(false)
-    .describe(
-      "A namespace may claim the domains in its annotation switchback.dev/domains; apart from `claims`, nothing else is mapped. Enable it only if tenants cannot annotate their namespaces.",
-    ),
-  requireAdmitted: z
-    .boolean()
-    .default(false)
-    .describe(
-      "Map names only after a controller has set the load balancer status of their object, or accepted their route.",
-    ),
-  verifyDns: z
-    .enum(["off", "warn", "enforce"])
-    .default("warn")
-    .describe(
-      "Whether the cluster's DNS must resolve a name to the load balancer address of its object (otherwise there is no hairpin): `warn` reports other names in status and metrics, `enforce` does not map them.",
-    ),
-  dnsServers: z
-    .array(z.string().regex(/^([0-9.]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?$/, "must be an IP address, optionally with a port"))
-    .default([])
-    .describe(
-      "DNS servers that verifyDns queries (`10.96.0.10`, `[fd00::a]:53`); if empty, those of the controller's pod.",
-    ),
+    [],
+    "DNS servers that verifyDns queries (`10.96.0.10`, `[fd00::a]:53`); if empty, those of the controller's pod.",
+  ),
 });

@@ -1,3 +1,7 @@
+import type * as v from "valibot";
+import type { Schema } from "#lib/errors/validation.ts";
+import { configSchema } from "./schema.ts";
+
 /** One setting of the configuration file, for documentation and overrides. */
 export interface Setting {
   /** `proxy.maxConnections`; a list or map is one setting. */
@@ -9,37 +13,51 @@ export interface Setting {
   readonly description: string;
 }
 
-/** The part of JSON Schema that lists settings. */
-export interface JsonSchema {
-  readonly type?: string;
-  readonly enum?: readonly unknown[];
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly items?: JsonSchema;
+/** Every setting, in the order of the schema. */
+export function listSettings(): Setting[] {
+  return [...walk(configSchema, [])];
+}
+
+/** What a schema may have, by its kind. */
+interface Parts {
+  readonly type: string;
+  readonly entries?: Readonly<Record<string, Schema>>;
+  readonly wrapped?: Schema;
   readonly default?: unknown;
-  readonly description?: string;
+  readonly options?: readonly unknown[];
+  readonly pipe?: ReadonlyArray<{ readonly type: string; readonly description?: string }>;
 }
 
-/** Every setting of the configuration's JSON Schema, in its order. */
-export function settingsOf(schema: JsonSchema): Setting[] {
-  return [...walk(schema, [])];
-}
-
-function* walk(schema: JsonSchema, path: readonly string[]): Generator<Setting> {
-  for (const [key, child] of Object.entries(schema.properties ?? {})) {
+function* walk(schema: Schema, path: readonly string[]): Generator<Setting> {
+  for (const [key, child] of Object.entries(unwrapped(schema).entries ?? {})) {
     const place = [...path, key];
-    if (child.properties !== undefined) yield* walk(child, place);
+    if (unwrapped(child).entries !== undefined) yield* walk(child, place);
     else yield describe(child, place);
   }
 }
 
-function describe(schema: JsonSchema, path: readonly string[]): Setting {
+function unwrapped(schema: Schema): Parts {
+  const parts = schema as Parts;
+  return parts.wrapped === undefined ? parts : unwrapped(parts.wrapped);
+}
+
+function describe(schema: Schema, path: readonly string[]): Setting {
+  const { default: value, pipe = [] } = schema as Parts;
   return {
     path: path.join("."),
     env: envName(path),
-    type: schema.enum === undefined ? (schema.type ?? "any") : schema.enum.join(" | "),
-    default: schema.default,
-    description: schema.description ?? "",
+    type: typeOf(unwrapped(schema)),
+    default: value,
+    description: pipe.find(({ type }) => type === "description")?.description ?? "",
   };
+}
+
+function typeOf({ type, options = [], pipe = [] }: Parts): string {
+  if (type === "picklist") return options.join(" | ");
+  if (type === "record") return "object";
+  return pipe.some((action) => action.type === ("safe_integer" satisfies v.SafeIntegerIssue<number>["type"]))
+    ? "integer"
+    : type;
 }
 
 function envName(path: readonly string[]): string {

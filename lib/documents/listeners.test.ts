@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema, type TargetConfig } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 import { fc } from "#test/property.ts";
 import { frontName, isRelayed, listenersOf, portKey, upstreamHost } from "./listeners.ts";
 
@@ -9,7 +10,7 @@ type Port = { port: number; upstreamPort?: number; listenPort?: number; protocol
 function target(name: string, ports: readonly Port[], upstream: object = { host: "lb.example.com" }): TargetConfig {
   const classes = [name];
   const clusterIPs = ["198.51.100.9"];
-  return configSchema.parse({ targets: [{ name, upstream, classes, ports, clusterIPs }] }).targets[0] as TargetConfig;
+  return parseConfig({ targets: [{ name, upstream, classes, ports, clusterIPs }] }).targets[0] as TargetConfig;
 }
 
 test("a target is relayed as soon as one of its ports wants a header", () => {

@@ -1,7 +1,7 @@
 import type { TestContext } from "node:test";
 import { runController } from "#controller/run.ts";
 import type { StatusDocument } from "#controller/status.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { COMPACT_INDEX_NAME, INDEX_KEY, parseCompactIndex, SHARD_KEY } from "#lib/documents/map-format.ts";
 import {
   STATUS_KEY_HEADER,
@@ -59,7 +59,7 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
   putUpstream(kube);
   prepare(kube);
   const log = new LineLog();
-  const parsed = configSchema.parse({
+  const parsed = parseConfig({
     certs: { mode: "cert-manager" },
     ...config,
     policy: { verifyDns: "off", ...(config.policy as object) },

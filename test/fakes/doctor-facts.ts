@@ -2,7 +2,7 @@ import type { ClusterFacts, ServiceFacts, WebhookEntry } from "#doctor/facts.ts"
 import { type Fact, known, notKnown } from "#doctor/known.ts";
 import type { DialResult, ProbeOutcome, ProbeResult } from "#doctor/probe/result.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { listenersOf } from "#lib/documents/listeners.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
@@ -17,7 +17,7 @@ export const FRONT_IP = "198.51.100.9";
 export const UPSTREAM_IP = "198.51.100.80";
 export const NAMESPACE = "switchback-system";
 
-export const CONFIG = configSchema.parse({});
+export const CONFIG = parseConfig({});
 export const MAP = publishedMapOf("r1", new Map([[NAME, [FRONT_IP]]]));
 const REVISION = createSelector(MAP, CONFIG.inject.maxNames)(undefined).revision;
 

@@ -1,7 +1,8 @@
 import type { TestContext } from "node:test";
 import { FrontReconciler } from "#controller/front-reconciler.ts";
 import type { FoundTarget } from "#controller/targets/service-view.ts";
-import { configSchema, type TargetConfig } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
@@ -86,7 +87,7 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const bound = new Map<string, readonly string[]>();
   /** How much later the wall clock is than it was. */
   const state = { changes: 0, jumpedMs: 0 };
-  const config = configSchema.parse({ discovery });
+  const config = parseConfig({ discovery });
   const fronts = new FrontReconciler({
     client: kube.client,
     config: { ...config, targets: [...configured] },

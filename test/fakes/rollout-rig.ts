@@ -5,7 +5,7 @@ import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { RolloutController } from "#controller/rollout/run.ts";
 import { describeManaged } from "#hostmap/managed-aliases.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { mapRevisionOf, Shards } from "#lib/documents/shards.ts";
 import type { EventRecord } from "#lib/kube/events.ts";
 import { LineLog } from "./clock.ts";
@@ -35,7 +35,7 @@ export function runningRig(t: TestContext, restart: Restart = {}, more: object =
   const counted: string[] = [];
   const count = (what: string) => () => void counted.push(what);
   const term = new AbortController();
-  const config = configSchema.parse({ restart: { namespaces: ["shop"], ...restart }, ...more });
+  const config = parseConfig({ restart: { namespaces: ["shop"], ...restart }, ...more });
   const clock = { reads: 0 };
   api.put("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "enabled" } } });
   const start = () => {

@@ -13,7 +13,7 @@ import type { SecretName } from "#certs/secret-store.ts";
 import { KubeSecretStore } from "#certs/secret-store-kube.ts";
 import { type ServingWatch, watchServingCertificate } from "#certs/serving.ts";
 import { secretSource } from "#certs/serving-secret.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
@@ -89,7 +89,7 @@ export class CertsCluster {
     const client = await this.clientOf("controller");
     const stop = new AbortController();
     const manager = runCertManager({
-      config: configSchema.parse({ certs }).certs,
+      config: parseConfig({ certs }).certs,
       namespace: NAMESPACE,
       serviceName: "switchback-webhook",
       clusterDomain: "cluster.local",

@@ -63,7 +63,7 @@ test("its page names every value: the values of pods once, those of each compone
   const named = new Set([...page.matchAll(/^\| `([^`]+)` \|/gm)].map(([, path]) => path));
   for (const path of ["pods.extraEnv", "webhook.hostNetwork", "agent.updateStrategy", "config.log.level"])
     assert.ok(named.has(path), path);
-  const sections = Object.keys(valuesSchema.shape).filter(
+  const sections = Object.keys(valuesSchema.entries).filter(
     (key) => !["enabled", "podAnnotations", "podLabels"].includes(key),
   );
   const missing = sections.filter((key) => ![...named].some((path) => path === key || path?.startsWith(`${key}.`)));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { COMPONENTS, NAMESPACE, named, podOf, type Rendered, render, runHelm } from "./rendered.ts";
 
 // `profile: small`: what is other than in the default profile, and that nothing else is.
@@ -30,7 +30,7 @@ describe("profile small", () => {
 
   function mountedConfig(objects: Rendered[]) {
     const { name } = podOf(objects, "all").spec.volumes[0].configMap;
-    return configSchema.parse(parse(named(objects, "ConfigMap", name).data["config.yaml"]));
+    return parseConfig(parse(named(objects, "ConfigMap", name).data["config.yaml"]));
   }
 
   it("has one Deployment with one replica and one account, and with two replicas a budget", () => {

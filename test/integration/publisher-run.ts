@@ -4,7 +4,8 @@ import { createPublisher } from "#extras/publishers/create.ts";
 import type { Publisher } from "#extras/publishers/publisher.ts";
 import { PUBLISHER_MAP } from "#extras/publishers/publisher-map.ts";
 import { runPublisher } from "#extras/publishers/run.ts";
-import { type Config, configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -36,7 +37,7 @@ export async function startPublisher(
   const mounted = 'jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';
   const map = await system.kubectl("-n", NAMESPACE, "get", "deployment", account, "-o", mounted);
   const text = await system.kubectl("-n", NAMESPACE, "get", "cm", map, "-o", "jsonpath={.data.config\\.yaml}");
-  const config = configSchema.parse(parse(text));
+  const config = parseConfig(parse(text));
   const publisher = make(config, client) ?? assert.fail();
   const store = new PublisherStateStore(client, NAMESPACE, name);
   const local = { ...config, publishers: { ...config.publishers, address: "127.0.0.1", healthPort: 0 } };

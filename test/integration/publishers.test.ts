@@ -5,7 +5,7 @@ import { CorednsPublisher } from "#extras/publishers/coredns.ts";
 import { CorednsImportPublisher } from "#extras/publishers/coredns-import.ts";
 import type { Publisher, Readers } from "#extras/publishers/publisher.ts";
 import { removePublisher } from "#extras/publishers/remove.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
 import { PublisherStateStore, readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -107,7 +107,7 @@ const read = async (path: string) => (await admin("GET", path)) as ConfigMap;
 const clientOf = (name: string) => clients.get(name) ?? assert.fail();
 
 function publisherOf(name: "coredns" | "coredns-import"): Publisher {
-  const { publishers } = configSchema.parse({});
+  const { publishers } = parseConfig({});
   return name === "coredns"
     ? new CorednsPublisher(publishers.coredns, clientOf(name), SILENT)
     : new CorednsImportPublisher(publishers.corednsImport, clientOf(name), SILENT);

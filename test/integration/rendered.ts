@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { parse, parseAllDocuments, stringify } from "yaml";
-import { type Config, configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
 import { binary } from "../cluster/binaries.ts";
 
 // The chart as `helm template` renders it, and values to render it with.
@@ -56,7 +57,7 @@ export function podOf(objects: Rendered[], component: string): Rendered {
 /** The config that the pods read, as they read it. */
 export function configOf(objects: Rendered[]): Config {
   const { name } = podOf(objects, "controller").spec.volumes[0].configMap;
-  return configSchema.parse(parse(named(objects, "ConfigMap", name).data["config.yaml"]));
+  return parseConfig(parse(named(objects, "ConfigMap", name).data["config.yaml"]));
 }
 
 /** A target of its own class, with one port. */

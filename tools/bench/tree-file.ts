@@ -1,12 +1,21 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import type { Config } from "#lib/config/schema.ts";
 
 /**
- * Where another checkout (`--beside`) has a file: under today's path, or under the path it had before the folders `lib/`, `extras/` and
- * `tools/` existed. Throws if it has neither.
+ * Where another checkout (`--beside`) has a file: under today's path, or under one that it had before. Throws if it has
+ * none of them.
  */
-export function treeFile(tree: string, path: string, earlierPath: string): string {
-  const found = [path, earlierPath].map((name) => join(tree, name)).find(existsSync);
-  if (found === undefined) throw new Error(`${tree} has neither ${path} nor ${earlierPath}`);
+export function treeFile(tree: string, path: string, ...earlierPaths: readonly string[]): string {
+  const paths = [path, ...earlierPaths];
+  const found = paths.map((name) => join(tree, name)).find(existsSync);
+  if (found === undefined) throw new Error(`${tree} has none of ${paths.join(", ")}`);
   return found;
+}
+
+/** Reads a configuration as another checkout does. In earlier ones the schema itself parses. */
+export async function parseConfigOf(tree: string, document: object): Promise<Config> {
+  const file = treeFile(tree, "lib/config/parse.ts", "lib/config/schema.ts", "config/schema.ts");
+  const { parseConfig, configSchema } = await import(file);
+  return parseConfig === undefined ? configSchema.parse(document) : parseConfig(document);
 }

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
-import * as z from "zod";
-import { listSettings } from "#lib/config/json-schema.ts";
+import { listSettings } from "#lib/config/settings.ts";
 import { valuesSchema } from "#manifests/values.ts";
 import type { Generator } from "./generator.ts";
+import { jsonSchemaOf } from "./json-schema.ts";
 import { code, type JsonSchema, table, typeOf } from "./tables.ts";
 
 const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
@@ -44,7 +44,7 @@ export const chartReadme: Generator = {
   render: async () => {
     const values = parse(await read("manifests/chart/values.yaml"));
     const chart = parse(await read("manifests/chart/Chart.yaml"));
-    const schema = z.toJSONSchema(valuesSchema, { target: "draft-7", io: "input" }) as JsonSchema;
+    const schema = jsonSchemaOf(valuesSchema);
     const { pods, config: _shown, enabled: _forParents, ...sections } = schema.properties ?? {};
     const shared = new Set(Object.keys(pods?.properties ?? {}));
     const rows = (some: Readonly<Record<string, JsonSchema>>) =>

@@ -1,7 +1,7 @@
-import * as z from "zod";
-import { listSettings } from "#lib/config/json-schema.ts";
 import { configSchema } from "#lib/config/schema.ts";
+import { listSettings } from "#lib/config/settings.ts";
 import type { Generator } from "./generator.ts";
+import { jsonSchemaOf } from "./json-schema.ts";
 import { code, type JsonSchema, table, typeOf } from "./tables.ts";
 
 const HEAD = `# Configuration
@@ -44,11 +44,9 @@ export const configurationPage: Generator = {
       value === undefined || path === "targets" ? "" : code(JSON.stringify(value)),
       description,
     ]);
-    const fields = [
-      ...listFields(z.toJSONSchema(configSchema.shape.targets, { io: "input" }) as JsonSchema, "targets"),
-    ];
-    const { custom } = z.toJSONSchema(configSchema.shape.sources, { io: "input" }).properties ?? {};
-    const customFields = [...listFields(custom as JsonSchema, "sources.custom")];
+    const { targets = {}, sources } = jsonSchemaOf(configSchema).properties ?? {};
+    const fields = [...listFields(targets, "targets")];
+    const customFields = [...listFields(sources?.properties?.custom ?? {}, "sources.custom")];
     return [
       `${HEAD}\n${table(["setting", "variable", "type", "default", "meaning"], settings)}`,
       `${TARGETS}\n${table(["setting", "type", "default", "meaning"], fields)}`,

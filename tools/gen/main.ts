@@ -5,13 +5,11 @@ import { configurationPage } from "./configuration-page.ts";
 import type { Generator } from "./generator.ts";
 import { installManifest } from "./install-manifest.ts";
 import { metricsPage } from "./metrics-page.ts";
-import { plainSchemaFile } from "./plain-schema.ts";
 import { probeProgram } from "./probe-program.ts";
 import { valuesSchemaFile } from "./values-schema.ts";
 
 // In this order: Helm checks the values against the schema when it renders the manifest.
 const GENERATORS: readonly Generator[] = [
-  plainSchemaFile,
   valuesSchemaFile,
   installManifest,
   configurationPage,

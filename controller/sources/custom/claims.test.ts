@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { fc } from "#test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
@@ -25,7 +25,7 @@ const shown = (claims: readonly UnresolvedClaim[]) =>
 const read = (kind: CustomKind, raw: Raw) => shown(customReader(kind)(raw, "Widget"));
 
 function configured(parts: object): CustomKind {
-  const [source] = configSchema.parse({
+  const [source] = parseConfig({
     sources: { custom: [{ group: "example.com", version: "v1", resource: "widgets", ...parts }] },
   }).sources.custom;
   assert.ok(source);
@@ -160,7 +160,7 @@ describe("a configured kind", () => {
 });
 
 describe("untrusted values", () => {
-  const judge = createClaimPolicy(configSchema.parse({}).policy, undefined);
+  const judge = createClaimPolicy(parseConfig({}).policy, undefined);
   /** The policy's result for each claim, with a target that accepts it. */
   const verdicts = (hosts: unknown) =>
     customReader(HOSTS)(object({ spec: { hosts } }), "Widget").map((claim) => {

@@ -1,7 +1,6 @@
-import type * as Schema from "#lib/config/schema.ts";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { progress } from "../report.ts";
-import { treeFile } from "../tree-file.ts";
+import { parseConfigOf } from "../tree-file.ts";
 import { Ingresses } from "./ingresses.ts";
 import { MapFollower } from "./map.ts";
 import type { Bench } from "./phases.ts";
@@ -46,10 +45,7 @@ export async function openBed(tree: string, program: string, names: number): Pro
     await create(cluster, `/apis/apps/v1/namespaces/${AGENTS}/daemonsets`, daemonSet());
     await ingresses.seed(names);
     await map.start();
-    const { configSchema } = (await import(
-      treeFile(tree, "lib/config/schema.ts", "config/schema.ts")
-    )) as typeof Schema;
-    const followsAgents = "enabled" in configSchema.parse({}).agent ? ["agent.enabled=true"] : [];
+    const followsAgents = "enabled" in (await parseConfigOf(tree, {})).agent ? ["agent.enabled=true"] : [];
     return {
       tree,
       followsAgents,

@@ -15,7 +15,7 @@ const ENGINES: Readonly<Record<string, (workers: number) => Promise<MakeEngine>>
 const [engine = "", workers = "", file = ""] = process.argv.slice(2);
 const make = ENGINES[engine];
 if (make === undefined) throw new Error(`engine ${engine}: expected ${Object.keys(ENGINES).join(" or ")}`);
-const { config } = loadConfig({ file, env: {}, set: [] });
+const { config } = await loadConfig({ file, env: {}, set: [] });
 const proxy = await runProxy(config, {
   log: createLogger(config.log, "proxy"),
   makeEngine: await make(Number(workers)),

@@ -2,11 +2,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { runAgent } from "#extras/agent/run.ts";
-import type { configSchema } from "#lib/config/schema.ts";
 import type { kubeMapReader } from "#lib/documents/map-reader.ts";
 import type { connect } from "#lib/kube/connect.ts";
 import type { silentLogger } from "#lib/telemetry/log.ts";
-import { treeFile } from "../tree-file.ts";
+import { parseConfigOf, treeFile } from "../tree-file.ts";
 import { writeHostsFiles } from "./nodes.ts";
 import { nodeName, type Population } from "./population.ts";
 
@@ -30,7 +29,6 @@ const options: AgentsOptions = JSON.parse(readFileSync(process.argv[2] ?? "", "u
 const load = async <T>(path: string, earlierPath: string): Promise<T> =>
   (await import(treeFile(options.tree, path, earlierPath))) as T;
 const agent = await load<{ runAgent: typeof runAgent }>("extras/agent/run.ts", "agent/run.ts");
-const config = await load<{ configSchema: typeof configSchema }>("lib/config/schema.ts", "config/schema.ts");
 const kube = await load<{ connect: typeof connect }>("lib/kube/connect.ts", "kube/connect.ts");
 const maps = await load<{ kubeMapReader: typeof kubeMapReader }>(
   "lib/documents/map-reader.ts",
@@ -51,7 +49,7 @@ async function startAgent(node: number): Promise<number> {
   const { hostname: host, port } = new URL(options.url);
   const { caFile } = options;
   const client = await kube.connect({ inCluster: { host, port, tokenFile, caFile, namespaceFile: tokenFile } });
-  const parsed = config.configSchema.parse({
+  const parsed = await parseConfigOf(options.tree, {
     agent: { node: nodeName(node), kubeletRoot, healthPort: 0, address: "127.0.0.1" },
   });
   const running = await agent.runAgent(parsed, {

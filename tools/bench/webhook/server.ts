@@ -2,7 +2,7 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { PemPair } from "#certs/pem.ts";
-import { configSchema } from "#lib/config/schema.ts";
+import { parseConfig } from "#lib/config/parse.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createLogger } from "#lib/telemetry/log.ts";
 import { runWebhook } from "#webhook/run.ts";
@@ -24,7 +24,7 @@ const LOCAL = "127.0.0.1";
 
 /** The webhook as `switchback webhook` runs it; only map and certificate come from here instead of an API server. */
 async function startWebhook(names: readonly string[], ip: string, pair: PemPair): Promise<number> {
-  const config = configSchema.parse({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const map = publishedMapOf("bench", new Map(names.map((name) => [name, [ip]])));
   const nothing = { stop: async () => {} };
   const running = await runWebhook(config, {
