@@ -5,7 +5,7 @@ import { checkConfig } from "./parse.ts";
 import type { Config } from "./schema.ts";
 
 /** A valid configuration, with warnings. */
-export interface LoadedConfig {
+interface LoadedConfig {
   readonly config: Config;
   readonly warnings: readonly string[];
 }

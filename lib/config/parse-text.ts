@@ -8,8 +8,9 @@ const YAML_OPTIONS = { logLevel: "error" } as const;
 export async function parseText(text: string): Promise<unknown> {
   const read = readJson(text);
   if (read !== undefined) return read;
-  const { parse } = await import("yaml");
-  return parse(text, YAML_OPTIONS);
+  // In the bundle, a package in CommonJS has a default export only.
+  const { default: yaml } = await import("yaml");
+  return yaml.parse(text, YAML_OPTIONS);
 }
 
 /**

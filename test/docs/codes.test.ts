@@ -39,7 +39,9 @@ const FORMS: ReadonlyArray<readonly [form: string, pattern: RegExp]> = [
 
 /** What the patterns find that is no code which a person sees. */
 const NO_CODES: ReadonlyMap<string, string> = new Map([
-  ["custom", "zod's own code of a refinement; the message is what a person sees"],
+  ["self-signed", "the default of a setting"],
+  ["coredns-custom", "the default of a setting"],
+  ["switchback-system", "the default of a setting"],
 ]);
 
 /** Codes that are composed, by the constant end of the template in the sources. */
