@@ -83,7 +83,7 @@ async function proxyWith(t: TestContext, first: readonly PublishedTarget[]) {
   };
 }
 
-test("a removed target, and one whose Service is gone, are not listened for while the name of another is looked up", async (t) => {
+test("listeners of a removed target, or of a gone Service close while a name is looked up", async (t) => {
   await using upstream = await Upstream.listen();
   const [one, two, slow] = [await freePort(), await freePort(), await freePort()];
   const gone = (ips: readonly string[]) => target("gone", { listenPort: two, upstreamPort: upstream.port }, ips);
@@ -136,7 +136,7 @@ test("a target that gets another name keeps its addresses until that name is loo
   assert.deepEqual(proxy.asked, ["slow.test"]);
 });
 
-test("clients may not bring a PROXY header to a discovered target's port without one; to a configured target's they may", async (t) => {
+test("with protocol none, discovered targets refuse clients' PROXY headers, configured ones pass them", async (t) => {
   await using upstream = await Upstream.listen();
   const [found, configured] = [await freePort(), await freePort()];
   const upstreamPort = upstream.port;

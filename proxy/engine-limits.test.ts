@@ -3,7 +3,10 @@ import { test } from "node:test";
 import { clampToFileLimit, readProcessLimits } from "./engine-limits.ts";
 
 function limits(soft: string): string {
-  return `Limit                     Soft Limit           Hard Limit           Units\nMax open files            ${soft.padEnd(20)} 1048576              files\n`;
+  return [
+    "Limit                     Soft Limit           Hard Limit           Units\n",
+    `Max open files            ${soft.padEnd(20)} 1048576              files\n`,
+  ].join("");
 }
 
 const cases: [string, string, number][] = [

@@ -85,7 +85,7 @@ for (const [title, answer, cause] of [
   ["no such name", NXDOMAIN, "dns-nxdomain"],
   ["an empty answer", [], "dns-nxdomain"],
 ] as const) {
-  test(`${title} is ${cause}; the last addresses stay; the failure is logged once, and so is the recovery`, async () => {
+  test(`${title} is ${cause}; the last addresses stay; failure and recovery are logged once each`, async () => {
     const { resolver, server, clock, log, changes } = setUp(["192.0.2.7"]);
     await resolver.firstLookup;
     server.answer = answer;
@@ -101,7 +101,7 @@ for (const [title, answer, cause] of [
   });
 }
 
-test("failed lookups are retried after 1, 2, 4, 8, 16 seconds and then at the interval, until one succeeds", async () => {
+test("failed lookups are retried after 1, 2, 4, 8, 16 seconds, then at the interval, until one succeeds", async () => {
   const { resolver, server, clock } = setUp(NXDOMAIN);
   await resolver.firstLookup;
   const start = clock.now();
@@ -123,7 +123,7 @@ for (const [intervalMs, isGone] of [
   [57_000, true],
   [56_999, false],
 ] as const) {
-  test(`of a name that is gone for ${intervalMs + 63_000} ms the addresses are ${isGone ? "removed" : "kept"}`, async () => {
+  test(`after ${intervalMs + 63_000} ms without a name its addresses are ${isGone ? "removed" : "kept"}`, async () => {
     const { resolver, server, clock, log, changes } = setUp(["192.0.2.7"], "ingress.test", intervalMs);
     await resolver.firstLookup;
     server.answer = NXDOMAIN;

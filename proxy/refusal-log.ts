@@ -9,8 +9,7 @@ const TEXTS: Record<Exclude<RefusalCause, "upstream">, string> = {
   "limit-total": "connection limit reached (proxy.maxConnections): new connections are reset",
   "limit-source":
     "connection limit of one source reached (proxy.maxConnectionsPerSource): its new connections are reset",
-  "client-header":
-    "a client began with a PROXY header on a port of a discovered target with protocol none: such connections are reset",
+  "client-header": "a client began with a PROXY header on a discovered target's port with protocol none: it is reset",
   "local-limit": "out of file descriptors or socket memory: new connections are reset",
 };
 

@@ -100,7 +100,7 @@ test("runs and is ready with nothing to relay", async () => {
   await proxy.stop();
 });
 
-test("starts and is ready without an address of its upstream, reports the cause, and serves once the name resolves", async () => {
+test("is ready without an upstream address, reports the cause, and serves once the name resolves", async () => {
   await using upstream = await Upstream.listen();
   const clock = new FakeClock();
   let known = false;
@@ -258,7 +258,7 @@ async function listening(proxy: RunningProxy): Promise<string> {
   return (JSON.parse((await get(proxy, "/targets")).text) as { listening: string[] }).listening.join();
 }
 
-test("targets are added and removed without a restart, each with its own header; connections of the others continue", async () => {
+test("targets come and go without a restart, each with its own header; other connections continue", async () => {
   await using one = await Upstream.listen();
   await using two = await Upstream.listen();
   const [portOne, portTwo] = [await freePort(), await freePort()];
@@ -325,7 +325,7 @@ test("without published targets the config's targets are used", async () => {
   await proxy.stop();
 });
 
-test("a process with fewer open files than its limit needs gives a source no larger share of the connections", async () => {
+test("if open files lower the connection limit, a source gets no larger share of the connections", async () => {
   let limits: EngineLimits | undefined;
   const makeEngine: MakeEngine = (options) => {
     limits = options.limits;

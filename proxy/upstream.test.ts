@@ -71,7 +71,7 @@ test("a name without addresses fails all its ports before any dial, and does not
   upstreams.stop();
 });
 
-test("when the name resolves again the listener's spec changes, and the result of earlier dials applies again", async () => {
+test("when the name resolves again, the listener's spec changes, and the result of earlier dials applies", async () => {
   const { upstreams, names, phase, clock, changes } = setUp({ "web.test": ["192.0.2.7"] });
   await upstreams.setListeners([WEB]);
   upstreams.report(success(WEB));
@@ -114,7 +114,7 @@ test("failure and recovery are per port, with one log line each", async () => {
   upstreams.stop();
 });
 
-test("a change of listeners at run time: kept ones keep their state, names of removed ones are no longer looked up", async () => {
+test("changed listeners: kept ones keep their state, names of removed ones are no longer looked up", async () => {
   const { upstreams, phase, asked, clock } = setUp({ "web.test": ["192.0.2.7"], "other.test": ["192.0.2.9"] });
   await upstreams.setListeners([WEB, OTHER]);
   upstreams.report(success(WEB));
@@ -133,7 +133,7 @@ test("a change of listeners at run time: kept ones keep their state, names of re
   assert.equal(clock.pending, 0);
 });
 
-test("the name of a discovered target is never looked up, whatever happens; other addresses apply at once", async () => {
+test("the name of a discovered target is never looked up; other addresses apply at once", async () => {
   const { upstreams, phase, asked, clock } = setUp({ "web.test": ["192.0.2.66"] });
   const found: Listener = { ...WEB, upstreamIPs: ["198.51.100.4"] };
   await upstreams.setListeners([found]);

@@ -69,7 +69,7 @@ export const clientHeaderCases: readonly Case[] = [
   ],
 
   [
-    "a forged header byte by byte, after the greeting of a server that speaks first, is refused at its signature's last byte",
+    "a forged header, byte by byte after the server's greeting, is refused at the last byte of its signature",
     async (make) => {
       await using rig = await Rig.start(make, GUARDED);
       for (const [header, signature] of FORGED) {

@@ -200,7 +200,7 @@ for (const [limit, limits] of [
 }
 
 for (const errno of ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"] as const) {
-  test(`without resources (${errno}) a client is accepted with a reserved descriptor and reset, and the next one follows`, () => {
+  test(`without resources (${errno}) a client is accepted with a reserved descriptor and reset; others follow`, () => {
     const { rig, acceptors, acceptor, clients, handled, replies, events } = start();
     const spec = specOf();
     acceptors.update([spec]);

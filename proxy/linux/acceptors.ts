@@ -11,16 +11,13 @@ import { acceptFrom, closeWithReset, errnoName, localName, throwOnError } from "
 import type { WorkerListener } from "./worker-messages.ts";
 
 /**
- * Upper limit of clients accepted from one listener before other events are handled. The batch starts at 1, which saves
- * the accept4 that only returns EAGAIN, and doubles each time the next round finds more clients.
+ * Maximum number of clients accepted from one listener before other events are handled. A batch of 1 saves the accept4
+ * that only returns EAGAIN. The batch starts at 1, and doubles each time the next round finds more clients.
  */
 const ACCEPT_BATCH = 64;
-/**
- * Upper limit of clients accepted from a listener before it closes, so that clients already in its backlog are not
- * reset.
- */
+/** Maximum number of clients accepted from a listener's backlog before it closes. Otherwise they would be reset. */
 const MAX_FINAL_ACCEPTS = 4096;
-/** How long a listener pauses when accept4 fails for lack of resources and closing the client does not help. */
+/** How long a listener pauses if accept4 lacks resources and a reserved descriptor does not help. */
 const ACCEPT_PAUSE_MS = 100;
 
 const RESOURCE_ERRNOS = new Set<number>([ERRNO.EMFILE, ERRNO.ENFILE, ERRNO.ENOBUFS, ERRNO.ENOMEM]);
@@ -46,19 +43,19 @@ interface AcceptorsOptions {
   readonly epoll: Pick<EpollSet<Acceptor>, "add" | "modify" | "remove">;
   readonly limiter: ConnectionLimiter;
   readonly refusalReporter: RefusalReporter;
-  /** Takes over an admitted client, and its slot in the limiter. `header` is undefined for protocol `none`. */
+  /** Receives an admitted client and its slot in the limiter. `header` is undefined for protocol `none`. */
   readonly onClient: (listener: ListenerState, fd: number, limiterSlot: number, header: Uint8Array | undefined) => void;
 }
 
 /** The listeners of one worker: accepts clients, in batches, and admits or refuses them. */
 export class Acceptors {
-  /** When listeners that paused are to accept again, on the loop's clock. */
+  /** When paused listeners accept again, on the loop's clock. */
   resumeAt = Number.POSITIVE_INFINITY;
   readonly #options: AcceptorsOptions;
   readonly #libc: Libc;
   readonly #acceptors = new Map<string, Acceptor>();
   readonly #reservedFds: ReservedFds;
-  /** The loop's clock and its count of rounds. */
+  /** The loop's clock and its number of rounds. */
   #now = 0;
   #round = 0;
 
@@ -69,7 +66,7 @@ export class Acceptors {
     this.#reservedFds = new ReservedFds(options.libc, options.limiter);
   }
 
-  /** To be called once per round, before anything else. */
+  /** Call it once per round, before any other method. */
   startRound(now: number): void {
     this.#now = now;
     this.#round += 1;
@@ -129,7 +126,7 @@ export class Acceptors {
       else if (fd >= 0) this.#admit(acceptor.state, fd);
       else if (fd === -ERRNO.EAGAIN) return;
       else if (RESOURCE_ERRNOS.has(-fd) && !this.#refuseWithReservedFd(acceptor, -fd)) return;
-      // Any other errno concerns only that client's connection (accept(2)): continue with the next.
+      // Any other errno concerns only that client's connection (accept(2)). Continue with the next client.
     }
   }
 
@@ -187,14 +184,14 @@ export class Acceptors {
     return false;
   }
 
-  /** Resets a client whose descriptor is a reserved one, of this worker or another. */
+  /** Resets a client that got a reserved descriptor of this worker or of another. */
   #giveBack({ counters }: ListenerState, fd: number): void {
     counters.refused("local-limit");
     closeWithReset(this.#libc, fd);
     this.#reservedFds.refill();
   }
 
-  /** Has `resume` called after a pause. Returns when, on the loop's clock. */
+  /** Schedules `resume` after a pause. Returns its time on the loop's clock. */
   #resumeLater(): number {
     const at = this.#now + ACCEPT_PAUSE_MS;
     this.resumeAt = Math.min(this.resumeAt, at);

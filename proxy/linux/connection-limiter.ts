@@ -1,15 +1,15 @@
 import type { EngineLimits } from "../engine.ts";
 
 /*
- * The connection limits, total and per source, shared by all workers: an open-addressing hash table of sources in
+ * The connection limits, total and per source, which all workers share: an open-addressing hash table of sources in
  * shared memory.
  *
  *     lock | total | descriptors lent | - | slot 0: address (4 words), count, state | slot 1 | ...
  *
  * A source keeps its slot while it has connections, so a connection only stores the slot's number. A vacated slot
- * becomes a tombstone, because lookups of other sources may have probed past it; it becomes empty once the next slot is
- * empty. There are at least twice as many slots as connections. A spin lock guards the table; it is held for well under
- * a microsecond.
+ * becomes a tombstone, because lookups of other sources may have probed past it. It becomes empty once the next slot is
+ * empty. There are at least twice as many slots as connections. A spin lock guards the table, for well under a
+ * microsecond at a time.
  */
 const LOCK = 0;
 const TOTAL = 1;
@@ -23,7 +23,7 @@ const MAPPED = 0xffff0000 | 0;
 const EMPTY = 0;
 const USED = 1;
 const TOMBSTONE = 2;
-/** Far more than any holder needs. If a thread dies while holding the lock, the others fail instead of hanging. */
+/** Far more than any holder needs. If a thread dies with the lock, the others fail instead of hanging. */
 const MAX_LOCK_TRIES = 1_000_000_000;
 
 type Limits = Pick<EngineLimits, "maxConnections" | "maxConnectionsPerSource">;
@@ -81,15 +81,15 @@ export class ConnectionLimiter {
     return Atomics.load(this.#words, TOTAL);
   }
 
-  /** Counts reserved descriptors that a worker has closed (positive) or has back (negative). */
+  /** Counts reserved descriptors that a worker has closed (positive) or opened again (negative). */
   lendFds(count: number): void {
     Atomics.add(this.#words, LENT_FDS, count);
   }
 
   /**
-   * Whether a worker lacks reserved descriptors: the process is out of files, and whatever has just been opened may be
-   * one of them. It is to be closed again, or all reserved descriptors end up in connections and the next clients hang
-   * in the backlog.
+   * Whether a worker lacks reserved descriptors. Then the process is out of files, and a descriptor that was just
+   * opened may be a reserved one. Close it again. Otherwise all reserved descriptors end up in connections, and the
+   * next clients hang in the backlog.
    */
   isOutOfFds(): boolean {
     return Atomics.load(this.#words, LENT_FDS) > 0;
@@ -124,7 +124,7 @@ export class ConnectionLimiter {
     const words = this.#words;
     let slot = hashOf(this.#key) & this.#mask;
     let free = -1;
-    // One pass at most: sources that come and go in a chosen order could leave a tombstone in every slot.
+    // At most one pass: an attacker could choose an order of sources that leaves a tombstone in every slot.
     for (let tries = 0; tries <= this.#mask; tries += 1, slot = (slot + 1) & this.#mask) {
       const at = HEADER_WORDS + slot * SLOT_WORDS;
       const state = words[at + STATE_OFFSET];
@@ -172,7 +172,7 @@ export class ConnectionLimiter {
 
 /**
  * A 32-bit hash of an address's four words, with MurmurHash3's finalizer. The addresses of a node's pods differ only in
- * their last byte, which is the highest byte of the last word, so the high bits must affect the low ones.
+ * their last byte. It is the highest byte of the last word, so the high bits must affect the low ones.
  */
 function hashOf(key: Int32Array): number {
   let hash = (key[0] ?? 0) ^ Math.imul(key[1] ?? 0, 0x85ebca6b);

@@ -97,7 +97,7 @@ test("an upstream that is reset before its FIN resets the client, behind the byt
   assert.deepEqual([sent(), ends(), cuts()], [[`${CLIENT}: half an answer`], RESET, { "upstream-reset": 1 }]);
 });
 
-test("a write to the upstream that fails by a reset cuts, one that fails because it was closed lets the client finish", () => {
+test("a write that fails by the upstream's reset cuts; one that fails by its close lets the client finish", () => {
   const failing = relaying();
   failing.reads(CLIENT, "more");
   failing.sends(UPSTREAM, -ERRNO.ECONNRESET);

@@ -24,17 +24,19 @@ const HUNG_UP = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
  *                   |                  |                          |  upstream's FIN, then its RST
  *                   |                  |                          +-----------------> LINGERING ---> CLOSED
  *                   |                  |                          |                   the client is read and its bytes
- *                   |                  |                          |                   dropped until its FIN, 30 s at most
- *                   +------------------+--------------------------+-- RST of one side, idle, drain: RST to the other --> CLOSED
- *                                                                + upstream's FIN, then silence: close the client, RST to the upstream
+ *                   |                  |                          |                   dropped until its FIN, max. 30 s
+ *                   +------------------+--------------------------+-- RST of one side, idle, drain:
+ *                                                                 |   RST to the other -----> CLOSED
+ *                                                                 +-- upstream's FIN, then silence:
+ *                                                                     close the client, RST to the upstream
  *
- * The header and the client's first bytes leave in one send, hence in one segment: some receivers treat a header that
+ * The header and the client's first bytes leave in one send, hence in one segment. Some receivers treat a header that
  * arrives alone as a complete, malformed request. If the client's first bytes are there at accept and the upstream is
- * on this machine, the send follows connect() at once: the connection is RELAYING before it is added to epoll.
+ * on this machine, the send follows connect() at once. The connection is RELAYING before it is added to epoll.
  *
- * A reset from the upstream after its FIN is typically an early answer (413) to an upload that it then refuses to read.
- * Resetting the client at that point would discard the part of the answer in flight, so the client's half stays open,
- * as with nginx's lingering_close.
+ * A reset from the upstream after its FIN is typically an early answer (413) to an upload that the upstream does not
+ * read. A reset of the client would discard the part of the answer in flight. So the client's half stays open, as with
+ * nginx's lingering_close.
  */
 export class LinuxConnection implements TimeoutEntry {
   deadline = 0;
@@ -49,7 +51,7 @@ export class LinuxConnection implements TimeoutEntry {
   phase: Phase = PHASE.connecting;
   /** Consecutive idle sweeps without traffic. */
   silentSweeps = 0;
-  /** It is in the loop's run queue. */
+  /** Whether it is in the loop's run queue. */
   isQueued = false;
   readonly #context: RelayContext;
   /** Until the header is sent. */
@@ -88,7 +90,7 @@ export class LinuxConnection implements TimeoutEntry {
     if (events & EPOLLPRI) socket.hasUrgentData = true;
     if ((events & (EPOLLRDHUP | EPOLLERR)) === EPOLLRDHUP) this.#finReported(socket);
     if (events & EPOLLERR) {
-      // The client is gone. Bytes that it sent before are discarded.
+      // The client is gone. Its earlier bytes are discarded.
       if (socket.isClient) {
         this.cut("client-reset");
         return;
@@ -104,7 +106,7 @@ export class LinuxConnection implements TimeoutEntry {
     const { client, upstream } = this;
     if (upstream === undefined || this.phase === PHASE.connecting || this.phase === PHASE.closed) return;
     if (this.phase === PHASE.awaitingFirstBytes) this.#opening?.sendFirstBytes(upstream);
-    // Not `else`: the header may just have been sent.
+    // Not `else`: the line above may have sent the header.
     if (this.#isRelaying()) this.#relay(client, upstream);
     if (!this.isClosed()) this.#relay(upstream, client);
     if (upstream.finRead && upstream.hasFailed && this.#isRelaying()) this.#linger(client);
@@ -121,20 +123,20 @@ export class LinuxConnection implements TimeoutEntry {
   }
 
   lingerTimedOut(): void {
-    // Bytes still to be sent to the client are the answer that lingering protects.
+    // Lingering protects the answer, of which some bytes are not sent yet.
     if (this.upstream?.isFlushed === false) this.#context.lingerTimeouts.add(this, this.#context.now);
     else this.cut("upstream-reset");
   }
 
-  /** Whether the upstream has sent its FIN. The bytes before it may still be on their way to the client. */
+  /** Whether the upstream has sent its FIN. The client may not have all bytes before it yet. */
   get isHalfClosed(): boolean {
     return this.upstream?.finReported === true || this.upstream?.finRead === true;
   }
 
   /**
-   * The upstream has sent its FIN, and nothing has moved for the half-closed timeout. If the kernel has all bytes for
-   * the client, it goes on sending them after the close; otherwise a reset shows that the answer is not complete. The
-   * upstream must not take what it has of the client's bytes for all of them.
+   * The upstream has sent its FIN, and no byte has moved for the half-closed timeout. If the kernel has all bytes for
+   * the client, it still sends them after the close. Otherwise a reset shows that the answer is not complete. The
+   * upstream gets a reset too, because it must not consider the client's bytes complete.
    */
   halfClosedTimedOut(): void {
     const { client, upstream } = this;

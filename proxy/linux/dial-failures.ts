@@ -48,7 +48,7 @@ export class DialFailures implements FailureTimes {
     this.#failedAt[this.#addresses.indexOf(address)] = 0;
   }
 
-  /** Empty: another address list comes with another block, so no failures need pruning. */
+  /** Empty: each address list has its own block, so no failure needs pruning. */
   keys(): Iterable<string> {
     return [];
   }

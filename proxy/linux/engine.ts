@@ -22,8 +22,8 @@ export function linuxEngine(workers: number): MakeEngine {
 }
 
 /**
- * The number of relay threads for `proxy.workers`. 0 means half of the cores, between 1 and 4. The other half is for the
- * kernel's side of a relayed connection, and for the other processes of the node.
+ * The number of relay threads for `proxy.workers`. 0 means half of the cores, between 1 and 4. The other half is for
+ * the kernel's side of a relayed connection, and for the other processes of the node.
  * @param cores the cores that the process may use, by its affinity and its cgroup's CPU limit
  */
 export function workerCount(configured: number, cores: number): number {
@@ -33,8 +33,8 @@ export function workerCount(configured: number, cores: number): number {
 
 /**
  * The main thread's part: binds and closes the listening sockets, assigns one per listener to each worker, and reads
- * the counters that the workers write to shared memory. It relays no bytes itself; the kernel distributes connections
- * over the workers' sockets.
+ * the counters that the workers write to shared memory. It relays no bytes. The kernel distributes connections over the
+ * workers' sockets.
  */
 class LinuxEngine implements RelayEngine {
   readonly #options: EngineOptions;
@@ -165,10 +165,7 @@ class LinuxEngine implements RelayEngine {
     return errors;
   }
 
-  /**
-   * Removes listeners that are no longer desired. It runs before new ones bind, because a port may move from one
-   * listener to another.
-   */
+  /** Removes listeners that are no longer desired. Runs before new ones bind: a port may move to another listener. */
   async #removeStale(desired: RelaySpec): Promise<void> {
     const dropped: ListenerSockets[] = [];
     for (const [name, listener] of this.#listeners) {

@@ -6,13 +6,13 @@ import { throwOnError } from "./sockets.ts";
 interface EpollEntry {
   readonly fd: number;
   /**
-   * Assigned by the set and stored next to fd in epoll's data: an event of a closed descriptor never reaches one that
-   * reuses its number.
+   * The set assigns it and stores it next to fd in epoll's data. So an event of a closed descriptor never reaches one
+   * that reuses its number.
    */
   serial: number;
 }
 
-/** An epoll set, and what its descriptors belong to. */
+/** An epoll set with an entry for each descriptor. */
 export class EpollSet<Entry extends EpollEntry> {
   readonly #libc: Libc;
   readonly #epoll: number;
@@ -45,7 +45,7 @@ export class EpollSet<Entry extends EpollEntry> {
     this.#entries[entry.fd] = undefined;
   }
 
-  /** To be called before a descriptor is closed, which removes it from the kernel's set. */
+  /** Call it before a descriptor is closed. The close removes it from the kernel's set. */
   forget(entry: Entry): void {
     if (this.#entries[entry.fd] === entry) this.#entries[entry.fd] = undefined;
   }
@@ -57,8 +57,8 @@ export class EpollSet<Entry extends EpollEntry> {
   }
 
   /**
-   * The entry of an event of the last `wait`. Undefined if the descriptor was closed since; its number may be in use
-   * again. Handling an event does not write to the memory that holds the events.
+   * The entry of an event of the last `wait`. Undefined if the descriptor was closed since then: its number may be in
+   * use again. Event handlers do not write to the memory that holds the events.
    */
   entryAt(index: number): Entry | undefined {
     const { words, epollEvent } = this.#libc.memory;
@@ -73,7 +73,7 @@ export class EpollSet<Entry extends EpollEntry> {
     return words[(EVENTS_OFFSET + index * epollEvent.size) >> 2] ?? 0;
   }
 
-  /** All entries, in the order of their descriptors. Entries may be added and removed meanwhile. */
+  /** All entries, in the order of their descriptors. Entries may be added and removed during an iteration. */
   entries(): readonly (Entry | undefined)[] {
     return this.#entries;
   }

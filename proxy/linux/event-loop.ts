@@ -18,11 +18,11 @@ import { type TimeoutEntry, TimeoutQueue } from "./timeout-queue.ts";
 import type { UpstreamDial } from "./upstream-dial.ts";
 import type { Command, Reply, WorkerData } from "./worker-messages.ts";
 
-/** Longest wait for events. */
+/** Maximum wait for events. */
 const MAX_WAIT_MS = 1000;
 const SWEEPS_PER_TIMEOUT = 4;
 
-/** The eventfd by which the main thread announces commands. */
+/** The main thread writes to this eventfd when it has sent a command. */
 class Wake {
   readonly fd: number;
   serial = 0;
@@ -65,7 +65,6 @@ export class EventLoop implements RelayContext {
   #isExiting = false;
   #openConnections = 0;
 
-  /** Number of open connections. */
   get openConnections(): number {
     return this.#openConnections;
   }
@@ -139,7 +138,7 @@ export class EventLoop implements RelayContext {
 
   bytesRead(source: SocketState, bytes: number): void {
     const { connection } = source;
-    // Bytes that are dropped do not keep a client whose upstream is gone.
+    // Dropped bytes must not keep alive a client whose upstream is gone.
     if (!source.isDiscarding) connection.silentSweeps = 0;
     const { counters } = connection.listener;
     if (source.isClient) counters.fromClient(bytes);
@@ -227,9 +226,9 @@ export class EventLoop implements RelayContext {
   }
 
   /**
-   * Ends connections without traffic for the idle or half-closed timeout. One sweep serves all: a timer per connection
-   * would cost a reset on every read. It also enables keepalive probes towards the upstream. Most connections end
-   * before the first sweep and save that call.
+   * Ends connections without traffic for the idle or half-closed timeout. One sweep serves all: a timer for each
+   * connection would have to be reset on every read. It also enables keepalive probes towards the upstream. Most
+   * connections end before the first sweep and save that call.
    */
   #sweep(): void {
     this.#sweepAt = this.#openConnections > 0 ? this.now + this.#sweepMs : Number.POSITIVE_INFINITY;

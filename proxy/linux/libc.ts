@@ -76,12 +76,12 @@ export function openLibc(): Libc {
   };
 }
 
-/** errno is thread-local, and no other call is made before it is read. */
+/** errno is thread-local, and no other call runs before it is read. */
 function result(returned: number): number {
   return returned === -1 ? -koffi.errno() : returned;
 }
 
-// One per number of parameters: spreading an array of arguments would cost as much as the call.
+// One for each number of parameters: spreading an array of arguments would cost as much as the call.
 const one =
   (call: Raw) =>
   (a: number): number =>

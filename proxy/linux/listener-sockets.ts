@@ -50,7 +50,7 @@ export class ListenerSockets {
     return this.#bound !== undefined && address === this.spec.address && port === this.spec.port;
   }
 
-  /** Closes the sockets. No worker may accept on them any more. */
+  /** Closes the sockets. First stop all workers from accepting on them. */
   close(): void {
     for (const fd of this.#fds) this.#libc.close(fd);
     this.#fds = [];
@@ -58,7 +58,7 @@ export class ListenerSockets {
     this.#error = "closed";
   }
 
-  /** The listener for the worker with this index; undefined while the listener is not bound. */
+  /** The listener for the worker with this index. Undefined while the listener is not bound. */
   workerListener(
     index: number,
     self: SelfEndpoints,
@@ -91,7 +91,7 @@ export class ListenerSockets {
     };
   }
 
-  /** Failures are stored by an address's position in the list, so another list gets new shared memory. */
+  /** Failures are stored by an address's position in the list, so a new list needs new shared memory. */
   #sharedDialFailures(): SharedArrayBuffer {
     const { addresses } = this.spec.upstream;
     if (addresses.join() !== this.#addresses.join()) {

@@ -69,7 +69,7 @@ test("dials are counted with their causes, also where there was no address", (t)
   assert.deepEqual([readCounters([state.spec.counters]), state.open], [expected, 0]);
 });
 
-test("after an early write that failed 8 connections make none, then twice as many, up to 1,024; a success starts over", (t) => {
+test("after a failed early write 8 connections skip it, then twice as many, up to 1,024; a success resets it", (t) => {
   const { state } = start(t, "10.0.0.1");
   const skipped = () => {
     let count = 0;

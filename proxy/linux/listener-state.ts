@@ -36,8 +36,8 @@ export class ListenerState {
 
   /**
    * Whether the next connection tries to write to its upstream right after connect(). On the same machine the handshake
-   * is complete by then, which saves the wait and its events. Between machines the attempt fails; each failure doubles
-   * the number of connections that skip it.
+   * is then complete, which saves the wait and its events. Between machines the attempt fails. Each failure doubles the
+   * number of connections that skip it.
    */
   shouldWriteEarly(): boolean {
     if (this.#toSkip === 0) return true;

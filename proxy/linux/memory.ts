@@ -1,13 +1,13 @@
 import { type EpollEventLayout, SockaddrView } from "./abi.ts";
 
 /*
- * The memory that a thread shares with the kernel. It is allocated once and kept as long as the thread's libc: memory
- * that a system call may still write to is never garbage collected, and no call allocates.
+ * The memory that a thread shares with the kernel. It is allocated once and kept as long as the thread's libc. So no
+ * memory that a system call may still write to is garbage collected, and no call allocates.
  *
  *     0          IO_OFFSET                    EVENTS_OFFSET     PEER_ADDRESS_.. LOCAL_ADDRESS_.. LENGTH_..  WORDS_..
  *     | header ->|<- bytes read from a socket | epoll_event ... | sockaddr     | sockaddr       | u32     | 4 x i32 |
  *
- * A PROXY header is written so that it ends where the first bytes read begin: both leave in one send.
+ * A PROXY header ends where the first bytes read begin, so that both leave in one send.
  */
 export const IO_BYTES = 64 * 1024;
 /** More than the longest header: v2 over IPv6 with all TLVs has 16 + 36 + 3 + 128 + 7 bytes. */

@@ -56,7 +56,7 @@ test("of an early write that takes a part the rest waits until the upstream is w
 });
 
 for (const errno of ["EAGAIN", "EINTR"] as const) {
-  test(`an early write that comes too early (${errno}) waits for the connect with its bytes, and the next connections make none`, () => {
+  test(`a premature early write (${errno}) keeps its bytes until the connect; the next connections skip it`, () => {
     const { connection, listener, events, reads, sends, timeout, sent } = connectionRig();
     reads(CLIENT, "hello");
     sends(UPSTREAM, -ERRNO[errno]);
@@ -253,7 +253,7 @@ test("without a header the connection relays as soon as it is connected", () => 
   assert.deepEqual([rig.sent(), rig.connection.phase], [[`${CLIENT}: banner`], PHASE.relaying]);
 });
 
-test("a header that cannot be sent resets the connection, or lets the client finish where the upstream was closed", () => {
+test("a header that cannot be sent resets the connection; if the upstream was closed, the client may finish", () => {
   const failing = connecting();
   failing.connection.onEvents(failing.upstream, EPOLLOUT);
   failing.sends(UPSTREAM, -ERRNO.ECONNRESET);

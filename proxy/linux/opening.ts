@@ -9,12 +9,12 @@ import { pendingError } from "./sockets.ts";
 import { DIAL_LOCAL_LIMIT, UpstreamDial } from "./upstream-dial.ts";
 
 const NO_HEADER = new Uint8Array(0);
-/** The client has sent neither bytes nor a FIN yet. */
+/** The client has not sent bytes or a FIN yet. */
 const NO_BYTES_YET = -1;
 
 /**
- * The opening of a connection: dials, and sends the header with the client's first bytes. In the drawing of
- * LinuxConnection it is CONNECTING and AWAITING FIRST BYTES.
+ * The opening of a connection: dials, and sends the header with the client's first bytes. In the diagram of
+ * LinuxConnection, its phases are CONNECTING and AWAITING FIRST BYTES.
  */
 export class Opening {
   readonly #context: RelayContext;
@@ -33,13 +33,8 @@ export class Opening {
     const { client, listener } = this.#connection;
     const count = listener.shouldWriteEarly() ? this.#readFirstBytes() : NO_BYTES_YET;
     if (this.#connection.isClosed()) return;
-    const fd = this.#dial.connectNext();
-    if (fd < 0) {
-      this.#dialFailed(fd);
-      return;
-    }
-    const upstream = new SocketState(this.#connection, fd, false);
-    this.#connection.upstream = upstream;
+    const upstream = this.#connectNext();
+    if (upstream === undefined) return;
     if (this.#header.length + count > 0 && count !== NO_BYTES_YET && this.#writeEarly(upstream, count)) return;
     if (this.#register(client, QUIET_EVENTS)) this.#awaitConnect(upstream);
   }
@@ -51,7 +46,7 @@ export class Opening {
     if (events & (EPOLLERR | EPOLLHUP)) {
       this.#dial.connectFailed(pendingError(this.#context.libc, upstream.fd) || ERRNO.ECONNRESET);
       connection.closeUpstream(upstream);
-      this.#connectNext();
+      this.#dialNext();
       return;
     }
     connection.queue?.remove(connection);
@@ -67,7 +62,7 @@ export class Opening {
     if (upstream === undefined) return;
     this.#dial.connectTimedOut(this.#context.limits.connectTimeoutMs);
     this.#connection.closeUpstream(upstream);
-    this.#connectNext();
+    this.#dialNext();
   }
 
   /** The client has sent nothing within firstBytesMs: sends the header alone. */
@@ -76,7 +71,7 @@ export class Opening {
     if (upstream !== undefined) this.#sendHeader(upstream, 0);
   }
 
-  /** Sends the header with the client's first bytes or after its FIN; without either, waits for them. */
+  /** Sends the header with the client's first bytes, or alone after its FIN. Without either, waits for them. */
   sendFirstBytes(upstream: SocketState): void {
     const connection = this.#connection;
     const { client } = connection;
@@ -116,7 +111,7 @@ export class Opening {
     return NO_BYTES_YET;
   }
 
-  /** Sends the header and `count` bytes in memory right after connect(); false if the handshake is not complete yet. */
+  /** Sends the header and `count` bytes in memory right after connect(). False if the handshake is not complete yet. */
   #writeEarly(upstream: SocketState, count: number): boolean {
     const connection = this.#connection;
     const { client, listener } = connection;
@@ -131,7 +126,7 @@ export class Opening {
       if (sent === -ERRNO.EAGAIN || sent === -ERRNO.EINTR) return false;
       this.#dial.connectFailed(-sent);
       connection.closeUpstream(upstream);
-      if (this.#register(client, QUIET_EVENTS)) this.#connectNext();
+      if (this.#register(client, QUIET_EVENTS)) this.#dialNext();
       return true;
     }
     upstream.hasBeenWritten = true;
@@ -154,15 +149,21 @@ export class Opening {
     return false;
   }
 
-  #connectNext(): void {
+  /** Starts to connect to the next address. Undefined if none is left: the client is then refused. */
+  #connectNext(): SocketState | undefined {
     const fd = this.#dial.connectNext();
     if (fd < 0) {
       this.#dialFailed(fd);
-      return;
+      return undefined;
     }
     const upstream = new SocketState(this.#connection, fd, false);
     this.#connection.upstream = upstream;
-    this.#awaitConnect(upstream);
+    return upstream;
+  }
+
+  #dialNext(): void {
+    const upstream = this.#connectNext();
+    if (upstream !== undefined) this.#awaitConnect(upstream);
   }
 
   /** Waits until connect() completes. */

@@ -2,7 +2,7 @@ import { F_SETPIPE_SZ, O_CLOEXEC, O_NONBLOCK } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import { WORDS_OFFSET } from "./memory.ts";
 
-/** Capacity requested for a pipe; halved while the kernel refuses it. */
+/** Requested capacity of a pipe. It is halved while the kernel refuses it. */
 const PIPE_BYTES = 1024 * 1024;
 const SMALLEST_PIPE_BYTES = 64 * 1024;
 /**
@@ -19,7 +19,7 @@ export interface Pipe {
   bytes: number;
 }
 
-/** Pipes for splice. A stream holds one as long as there are bytes in it, and releases it empty. */
+/** Pipes for splice. A stream holds a pipe while it has bytes, and releases it empty. */
 export class PipePool {
   readonly #libc: Libc;
   readonly #isOutOfFds: () => boolean;
@@ -27,13 +27,13 @@ export class PipePool {
   #count = 0;
   #bytes = PIPE_BYTES;
 
-  /** `isOutOfFds`: descriptors that have just been opened are to be given back. */
+  /** If `isOutOfFds`, the pool closes descriptors that it has just opened. */
   constructor(libc: Libc, isOutOfFds: () => boolean) {
     this.#libc = libc;
     this.#isOutOfFds = isOutOfFds;
   }
 
-  /** An empty pipe, or undefined if none is available; the caller then copies. */
+  /** An empty pipe. Undefined if none is available: the caller then copies. */
   acquire(): Pipe | undefined {
     const idle = this.#idle.pop();
     if (idle !== undefined || this.#count >= MAX_PIPES) return idle;

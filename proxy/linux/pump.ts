@@ -27,15 +27,15 @@ export interface PumpContext {
 
 /** Why a pump stopped. */
 export const PUMP = {
-  /** The source has nothing to read or the sink is full; an event follows. */
+  /** The source has no bytes or the sink is full. An event follows. */
   blocked: 0,
-  /** The budget is used up; to be called again soon. */
+  /** The budget is used up. Call the pump again soon. */
   hasMore: 1,
-  /** Everything is read and sent; the FIN is to be passed on. */
+  /** All bytes are read and sent. Forward the FIN. */
   endOfStream: 2,
-  /** Reading failed; the error is in `errno`. */
+  /** Reading failed with `errno`. */
   sourceFailed: 3,
-  /** Sending failed; the error is in `errno`. */
+  /** Sending failed with `errno`. */
   sinkFailed: 4,
   /** The source has begun with the signature of a PROXY header. Its last byte was not passed on. */
   refused: 5,
@@ -49,7 +49,7 @@ type PumpResult = (typeof PUMP)[keyof typeof PUMP];
  *     source --recv--> memory --send--> sink          what the sink does not take is kept in source.pending
  *     source --splice--> pipe --splice--> sink        what the sink does not take stays in source.pipe
  *
- * Nothing is read while bytes are pending, so a peer that does not read holds up no more than that.
+ * While bytes are pending, the pump reads nothing. So a peer that does not read blocks only these bytes.
  */
 export class Pump {
   /** errno of the last failure, positive. */
@@ -178,7 +178,7 @@ export class Pump {
     const read = this.#libc.splice(source.fd, pipe.write, SPLICE_BYTES);
     if (read <= 0) {
       this.#context.pipes.release(pipe);
-      // 0 may be a mark of urgent data that epoll has not reported yet, rather than the end.
+      // 0 may be a mark of urgent data that epoll has not reported yet, instead of the end.
       return read === 0 ? this.#copy(source, sink, READ_BYTES) : this.#readNothing(source, read);
     }
     pipe.bytes = read;

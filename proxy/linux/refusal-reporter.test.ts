@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { RefusalReporter } from "./refusal-reporter.ts";
 import type { Reply } from "./worker-messages.ts";
 
-test("the first refusal of a cause is reported at once, the next ones together 100 ms later, with the first one's fields", () => {
+test("the first refusal of a cause is reported at once; the next 100 ms later, with the first one's fields", () => {
   const replies: Reply[] = [];
   const reporter = new RefusalReporter((reply) => replies.push(reply));
   assert.equal(reporter.flushAt, Number.POSITIVE_INFINITY);

@@ -19,15 +19,15 @@ export interface RelayContext extends PumpContext {
   readonly now: number;
   /** Adds a socket to the epoll set; false if the kernel refuses. */
   register(socket: SocketState, events: number): boolean;
-  /** To be called before a descriptor is closed. */
+  /** Call it before a descriptor is closed. */
   unregister(socket: SocketState): void;
-  /** Has the connection advanced again at the end of this round. */
+  /** Advances the connection again at the end of this round. */
   requeue(connection: LinuxConnection): void;
   /** A dial has connected, or failed at every address. */
   dialEnded(connection: LinuxConnection, dial: UpstreamDial, connected: boolean): void;
-  /** The client is refused because of the PROXY header that it began with. */
+  /** The client is refused because it began with a PROXY header. */
   clientHeaderRefused(connection: LinuxConnection): void;
-  /** A descriptor that has just been opened is to be closed again: others need it to refuse clients. */
+  /** If true, close a descriptor that was just opened: workers need it to refuse clients. */
   readonly isOutOfFds: () => boolean;
   outOfResources(connection: LinuxConnection, detail: string): void;
   /** Both sockets are closed. */

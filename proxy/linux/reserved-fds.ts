@@ -7,9 +7,9 @@ import { throwOnError } from "./sockets.ts";
 const RESERVED_COUNT = 3;
 
 /**
- * Open descriptors that can be closed for a moment when no other is left, to accept and reset a client. Another worker
- * may take one while it is free; it sees from the shared count of those lent that it has to give it back, but until
- * then there have to be others.
+ * Open descriptors for the case that no other is left. One is closed for a moment, to accept and reset a client.
+ * Another worker may take it in that moment. The shared count of lent descriptors tells that worker to give it back.
+ * Until then, the other reserved descriptors are needed.
  */
 export class ReservedFds {
   readonly #libc: Libc;
@@ -33,17 +33,17 @@ export class ReservedFds {
     return this.#fds.length === RESERVED_COUNT;
   }
 
-  /** Closes one, so that the next open succeeds; false if none is reserved. */
+  /** Closes one, so that the next open succeeds. False if none is reserved. */
   releaseOne(): boolean {
     const fd = this.#fds.pop();
     if (fd === undefined) return false;
-    // First the count: whoever gets the descriptor has to find it there.
+    // The count comes first: a worker that gets the descriptor must see it.
     this.#lender.lendFds(1);
     this.#libc.close(fd);
     return true;
   }
 
-  /** Reserves descriptors again, as many as the system gives. */
+  /** Reserves as many descriptors as are missing and the system allows. */
   refill(): void {
     while (!this.isFull) {
       const fd = this.#libc.eventfd(0, O_CLOEXEC);

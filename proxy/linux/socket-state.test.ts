@@ -5,7 +5,7 @@ import { ARMED_EVENTS, QUIET_EVENTS, SocketState } from "./socket-state.ts";
 
 const CONNECTION = {} as LinuxConnection;
 
-test("a new socket: the client's has no delay and waits for no room, the upstream's waits until it is connected", () => {
+test("a new socket: the client's has no delay and is not armed, the upstream's is armed until it is connected", () => {
   const nothing = {
     serial: 0,
     readable: false,

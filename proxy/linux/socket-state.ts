@@ -15,13 +15,13 @@ export class SocketState {
   readonly connection: LinuxConnection;
   readonly fd: number;
   readonly isClient: boolean;
-  /** Of its entry in the epoll set. */
+  /** The serial of its entry in the epoll set. */
   serial = 0;
   readable = false;
   writable = false;
   /** EPOLLOUT is requested. For a client's socket only after a send returned EAGAIN. */
   isArmed: boolean;
-  /** The peer has sent a FIN or a reset: reads continue until one returns 0 or an error. */
+  /** The peer has sent a FIN or a reset. Reads continue until one returns 0 or an error. */
   hungUp = false;
   /** epoll has reported a FIN. Everything before it is in the receive buffer, so a short read is the last one. */
   finReported = false;
@@ -33,17 +33,17 @@ export class SocketState {
   finRead = false;
   /** The FIN has been passed on to the other socket, after all bytes. */
   finForwarded = false;
-  /** Bytes read are dropped: the other socket is gone. */
+  /** The other socket is gone, so bytes read are dropped. */
   isDiscarding = false;
-  /** Something has been sent on it. */
+  /** Bytes have been sent on it. */
   hasBeenWritten = false;
   /** TCP_NODELAY is set. A client's socket inherits it from its listener. */
   hasNoDelay: boolean;
   /** TCP keepalive is set. */
   hasKeepalive = false;
-  /** The last read filled the buffer: the next one is a splice. */
+  /** The last read filled the buffer, so the next one is a splice. */
   isBulk = false;
-  /** Of a client that may not send a PROXY header: until its first bytes show that it does not. */
+  /** Set for a client that may not send a PROXY header, until its first bytes show that it sends none. */
   signature: SignatureMatcher | undefined = undefined;
   /** Bytes read but not sent to the other socket yet. */
   pending: Uint8Array | undefined = undefined;
@@ -61,12 +61,12 @@ export class SocketState {
   /** Records a read that returned less than requested. */
   recordShortRead(): void {
     if (this.hasUrgentData) return;
-    // Bytes that arrive later cause a new edge.
+    // Later bytes cause a new edge.
     if (!this.hungUp) this.readable = false;
     else if (this.finReported) this.finRead = true;
   }
 
-  /** Whether the stream, with the next bytes of it, begins with the signature of a PROXY header that is not allowed. */
+  /** Whether the stream, with these next bytes, begins with the signature of a PROXY header. */
   beginsWithSignature(bytes: Uint8Array): boolean {
     const answer = this.signature?.take(bytes);
     if (answer === "no") this.signature = undefined;

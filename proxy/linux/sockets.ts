@@ -23,7 +23,7 @@ import {
 import type { Libc } from "./libc.ts";
 import { ADDRESS_BYTES, LENGTH_OFFSET, LOCAL_ADDRESS_OFFSET, PEER_ADDRESS_OFFSET, WORDS_OFFSET } from "./memory.ts";
 
-/** Keepalive probes of a silent peer: one per second, ten in all, as for Node's sockets. */
+/** Keepalive probes of a silent peer: one per second, ten in total, as for Node's sockets. */
 const KEEPALIVE_INTERVAL_SECONDS = 1;
 const KEEPALIVE_PROBES = 10;
 
@@ -97,7 +97,7 @@ export function acceptFrom(libc: Libc, listener: number): number {
   return libc.accept4(listener, address + PEER_ADDRESS_OFFSET, address + LENGTH_OFFSET, ACCEPT_FLAGS);
 }
 
-/** The local address and port of a socket; undefined if getsockname fails. */
+/** The local address and port of a socket. Undefined if getsockname fails. */
 export function localName(libc: Libc, fd: number): { address: Uint8Array; port: number } | undefined {
   const { words, address, local } = libc.memory;
   words[LENGTH_OFFSET >> 2] = ADDRESS_BYTES;

@@ -9,14 +9,14 @@ export interface TimeoutEntry {
   next: TimeoutEntry | undefined;
 }
 
-/** Entries with the same timeout, so the oldest expires first. Adding and removing take constant time. */
+/** Entries with the same timeout. The oldest expires first. Adding and removing take constant time. */
 export class TimeoutQueue {
   readonly #ms: number;
   readonly #onTimeout: (entry: TimeoutEntry) => void;
   #first: TimeoutEntry | undefined;
   #last: TimeoutEntry | undefined;
 
-  /** `onTimeout` is called for each expired entry after its removal from the queue. */
+  /** Calls `onTimeout` for each expired entry after its removal from the queue. */
   constructor(ms: number, onTimeout: (entry: TimeoutEntry) => void) {
     this.#ms = ms;
     this.#onTimeout = onTimeout;
@@ -43,7 +43,7 @@ export class TimeoutQueue {
     entry.next = undefined;
   }
 
-  /** The earliest deadline; Infinity if the queue is empty. */
+  /** The earliest deadline, or Infinity if the queue is empty. */
   nextDeadline(): number {
     return this.#first?.deadline ?? Number.POSITIVE_INFINITY;
   }

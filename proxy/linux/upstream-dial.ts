@@ -20,7 +20,7 @@ const NO_FAILURES: readonly DialFailure[] = [];
  */
 export class UpstreamDial {
   failures: readonly DialFailure[] = NO_FAILURES;
-  /** With DIAL_LOCAL_LIMIT: the failed call and its errno. */
+  /** After DIAL_LOCAL_LIMIT: the failed call and its errno. */
   localLimit = "";
   readonly #libc: Libc;
   readonly #isOutOfFds: () => boolean;
@@ -29,7 +29,7 @@ export class UpstreamDial {
   #next = 0;
   #startedAt = 0;
 
-  /** `isOutOfFds`: a descriptor that has just been opened is to be given back. */
+  /** If `isOutOfFds`, the dial closes a descriptor that it has just opened. */
   constructor(libc: Libc, listener: ListenerState, isOutOfFds: () => boolean) {
     this.#libc = libc;
     this.#isOutOfFds = isOutOfFds;
@@ -63,7 +63,7 @@ export class UpstreamDial {
     if (address !== undefined) this.#listener.connected(address.text, (performance.now() - this.#startedAt) / 1000);
   }
 
-  /** The address being dialled has answered with an error, a positive errno. */
+  /** The current address has answered with an error, a positive errno. */
   connectFailed(errno: number): void {
     const address = this.#candidates[this.#next - 1];
     if (address !== undefined) this.#callFailed(address, "connect", errno);

@@ -11,7 +11,7 @@ import type { TlvOptions } from "../proxy-header.ts";
 export interface WorkerAddress {
   readonly text: string;
   readonly sockaddr: Uint8Array;
-  /** The address is this proxy itself; dialling it would loop. */
+  /** The address is this proxy itself. A dial would loop. */
   readonly isSelf: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface WorkerListener {
   readonly target: string;
   /** This worker's listening socket. The main thread opens and closes it. */
   readonly fd: number;
-  /** The address that clients connect to; undefined if the listener is bound to the unspecified address. */
+  /** The address that clients connect to. Undefined if the listener is bound to the unspecified address. */
   readonly localAddress: Uint8Array | undefined;
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";

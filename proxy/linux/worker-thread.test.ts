@@ -114,7 +114,7 @@ test("an eventfd that cannot be written is an error", (t) => {
   assert.throws(() => thread.execute({ kind: "cut", listener: undefined }), { message: "write EBADF" });
 });
 
-test("a worker that exits as it was told has ended without an error, and answers what was still asked by 0", async (t) => {
+test("a worker that exits on command ends without an error, and answers later commands with 0", async (t) => {
   const { thread, worker, taken, onExit } = start(t);
   worker.reply({ kind: "ready" });
   const exit = thread.execute({ kind: "exit" });

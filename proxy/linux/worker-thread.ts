@@ -25,9 +25,9 @@ type CommandWithoutId =
 
 /** The main thread's handle of one worker. */
 export class WorkerThread {
-  /** Resolves once the worker's event loop runs; rejects if the worker dies before. */
+  /** Resolves once the worker's event loop runs. Rejects if the worker dies earlier. */
   readonly ready: Promise<void>;
-  /** Resolves when the thread has ended; with an error unless an `exit` command was sent. */
+  /** Resolves when the thread has ended, with an error unless it received an `exit` command. */
   readonly ended: Promise<Error | undefined>;
   hasEnded = false;
   readonly #libc: Libc;
@@ -91,7 +91,7 @@ export class WorkerThread {
     this.#libc.close(this.#wake);
   }
 
-  /** The process cannot end while a thread is in a system call: Node waits for it. */
+  /** Node waits for a thread in a system call, so this ends it when the process exits. */
   readonly #onProcessExit = (): void => {
     this.#worker.postMessage({ kind: "exit", id: 0 } satisfies Command);
     this.#wakeUp();

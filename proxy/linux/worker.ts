@@ -4,7 +4,7 @@ import { openLibc } from "./libc.ts";
 import type { Command, Reply, WorkerData } from "./worker-messages.ts";
 
 /*
- * A worker thread. It never returns to Node's event loop: it sleeps in epoll_wait and receives its messages from the
+ * A worker thread. It never returns to Node's event loop. It sleeps in epoll_wait, and receives its messages from the
  * port when the eventfd is readable.
  */
 if (parentPort !== null) {

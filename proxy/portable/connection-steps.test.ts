@@ -190,7 +190,7 @@ test("a socket that takes no more pauses the other, until it drains", (t) => {
   ]);
 });
 
-test("a header that fills the upstream pauses the client; a client that drains before the connect resumes nobody", (t) => {
+test("a header that fills the upstream pauses the client; a client that drains before connect resumes none", (t) => {
   const { client, upstream, calls, say, connect } = start(t);
   client.emit("drain");
   upstream.takes.push(false);
@@ -223,7 +223,7 @@ test("bytes, drains, the connect and the upstream's end count as traffic", (t) =
   }
 });
 
-test("a client that is reset before the connect cancels the dial, once; the end is reported when its socket is closed", (t) => {
+test("a client's reset before the connect cancels the dial once; the end is reported when its socket closes", (t) => {
   const { client, calls, cuts, ended, connection } = start(t);
   client.emit("error", new Error("ECONNRESET"));
   assert.deepEqual([calls(), cuts(), ended()], [["client reset"], { "client-reset": 1 }, [0, 1]]);
@@ -293,7 +293,7 @@ test("a socket whose FIN is sent, or that is destroyed, is reset at once", (t) =
   assert.deepEqual(calls(), RESET);
 });
 
-test("an upstream that fails behind its FIN lets the client go on for 30 s; while it takes the answer, for longer", async (t) => {
+test("after an upstream's FIN and failure the client lingers 30 s, or longer while it takes the answer", async (t) => {
   const { upstream, client, calls, relay, cuts, pass } = start(t);
   relay();
   upstream.emit("end");
@@ -318,7 +318,7 @@ test("an upstream that fails behind its FIN, with no client left, is cut", (t) =
   assert.deepEqual(cuts(), { "upstream-reset": 1 });
 });
 
-test("a half-closed timeout closes a client that has all bytes, and resets one that has not; the upstream always", (t) => {
+test("a half-closed timeout closes a client that has all bytes, else resets it; the upstream is always reset", (t) => {
   for (const [writableFinished, client] of [
     [true, "client destroy"],
     [false, "client reset"],
@@ -336,7 +336,7 @@ test("a half-closed timeout closes a client that has all bytes, and resets one t
   }
 });
 
-test("a client that begins with a header where none is allowed is reset, in whatever pieces; its last piece is not passed on", (t) => {
+test("a client's forbidden header resets it, in pieces of any size; its last piece is not passed on", (t) => {
   let refused = 0;
   const { client, calls, say, connect } = start(t, {
     header: "",

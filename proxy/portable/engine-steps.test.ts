@@ -130,7 +130,7 @@ for (const change of [{ remoteAddress: undefined }, { remotePort: undefined }, {
   });
 }
 
-test("without a header the client's bytes are relayed alone, unless they are a header that is not allowed", async (t) => {
+test("without a header the client's bytes are relayed alone, unless they are a forbidden header", async (t) => {
   const { engine, plan, accept, upstream, stats, log } = start(t);
   await engine.start(
     plan(
@@ -206,7 +206,7 @@ test("an error of a bound listener is a lack of descriptors", async (t) => {
   assert.deepEqual(log.lines[0]?.fields, { cause: "local-limit", listener: "web:443", err: "accept EMFILE" });
 });
 
-test("a drain stops accepting and waits for the connections; what is left after the grace period is reset", async (t) => {
+test("a drain stops accepting and waits for connections; the rest is reset after the grace period", async (t) => {
   const { engine, plan, servers, accept, stats, closeAll } = start(t);
   await engine.start(plan(specOf()));
   const [first, second] = [accept(), accept()];

@@ -34,7 +34,7 @@ function start(t: TestContext, idleTimeoutMs: number, halfClosedMs: number) {
   return { pass, ended, connect, stop, periods: () => timers.mock.calls.map(({ arguments: [, ms] }) => ms) };
 }
 
-test("a connection without traffic is cut after the idle timeout, counted from the sweep that saw the last traffic", async (t) => {
+test("a connection is cut after the idle timeout, counted from the sweep that saw its last traffic", async (t) => {
   const { pass, ended, connect } = start(t, 10_000, 0);
   connect("a");
   const busy = connect("b", true);
@@ -67,7 +67,8 @@ for (const [idleMs, halfClosedMs, periodMs] of [
   [200, 0, 50],
   [0, 0, undefined],
 ] as const) {
-  test(`timeouts of ${idleMs} and ${halfClosedMs} ms mean ${periodMs === undefined ? "no sweeps" : `a sweep every ${periodMs} ms`}`, (t) => {
+  const sweeps = periodMs === undefined ? "no sweeps" : `a sweep every ${periodMs} ms`;
+  test(`timeouts of ${idleMs} and ${halfClosedMs} ms mean ${sweeps}`, (t) => {
     const { periods } = start(t, idleMs, halfClosedMs);
     assert.deepEqual(periods(), periodMs === undefined ? [] : [periodMs]);
   });
