@@ -1,57 +1,44 @@
+import * as v from "valibot";
 import type { FullStatus } from "#controller/status.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { integer, object } from "#lib/errors/schemas.ts";
+import { attempt } from "#lib/errors/validation.ts";
 
-type Check = (value: unknown) => boolean;
-const text: Check = (value) => typeof value === "string";
-const optional =
-  (check: Check): Check =>
-  (value) =>
-    value === undefined || check(value);
-const listOf =
-  (check: Check): Check =>
-  (value) =>
-    Array.isArray(value) && value.every(check);
-const object =
-  (fields: Readonly<Record<string, Check>>): Check =>
-  (value) =>
-    typeof value === "object" &&
-    value !== null &&
-    Object.entries(fields).every(([name, check]) => check((value as Record<string, unknown>)[name]));
+const reason = object({ code: v.string(), text: v.string() });
+const count = integer();
+const workload = object({ namespace: v.string(), kind: v.string(), name: v.string(), pods: count, stale: count });
 
-const reason = object({ code: text, text });
-const count: Check = Number.isSafeInteger;
-const workload = object({ namespace: text, kind: text, name: text, pods: count, stale: count });
-
-/** What every version of the controller writes, and the commands cannot do without. By hand: a schema library takes 100 ms to load. */
-const FIELDS: Readonly<Record<string, Check>> = {
-  leader: (value) => typeof value === "boolean",
-  identity: text,
-  warnings: listOf(reason),
-  names: listOf(
+/** What every version of the controller writes, and the commands cannot do without. */
+const statusSchema = object({
+  leader: v.boolean(),
+  identity: v.string(),
+  warnings: v.array(reason),
+  names: v.array(
     object({
-      name: text,
-      from: object({ kind: text, namespace: text, name: text }),
-      addresses: listOf(text),
-      reason: optional(reason),
+      name: v.string(),
+      from: object({ kind: v.string(), namespace: v.string(), name: v.string() }),
+      addresses: v.array(v.string()),
+      reason: v.optional(reason),
     }),
   ),
-  running: optional(
+  running: v.optional(
     object({
-      workloads: listOf(workload),
-      counts: optional(object({ workloads: count })),
-      omitted: optional(count),
-      next: optional(text),
+      workloads: v.array(workload),
+      counts: v.optional(object({ workloads: count })),
+      omitted: v.optional(count),
+      next: v.optional(v.string()),
     }),
   ),
-};
+});
 
 /** Checks that a document is the controller's status. Throws `data-corrupt` with the field that is not as expected. */
 export function statusFrom(document: unknown): FullStatus {
-  const fields = typeof document === "object" && document !== null ? (document as Record<string, unknown>) : {};
-  const odd = Object.keys(FIELDS).find((name) => FIELDS[name]?.(fields[name]) !== true);
-  if (odd === undefined) return fields as unknown as FullStatus;
+  const { flaw } = attempt(statusSchema, document);
+  if (flaw === undefined) return document as FullStatus;
+  const [field = "leader"] = flaw.path;
   throw new SwitchbackError(
     "data-corrupt",
-    `the response is not the status of a Switchback controller (its field ${JSON.stringify(odd)} is missing or of another type); is that what the Service switchback-controller leads to?`,
+    `the response is not the status of a Switchback controller (its field ${JSON.stringify(field)} is missing ` +
+      "or of another type); is that what the Service switchback-controller leads to?",
   );
 }

@@ -24,7 +24,7 @@ export interface BundledPackage {
   readonly version: string;
   /** As package.json has it: an SPDX expression. */
   readonly license: string;
-  /** Its key in the lockfile: `node_modules/zod`. */
+  /** Its key in the lockfile: `node_modules/valibot`. */
   readonly path: string;
 }
 

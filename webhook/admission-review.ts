@@ -1,5 +1,7 @@
+import * as v from "valibot";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { attempt, object, oneOf, optional, string, unknown } from "#lib/errors/shape.ts";
+import { object } from "#lib/errors/schemas.ts";
+import { attempt } from "#lib/errors/validation.ts";
 
 /** The part of an AdmissionReview request that the webhook reads. */
 export interface AdmissionRequest {
@@ -13,17 +15,17 @@ export interface AdmissionRequest {
 }
 
 // k8s.io/api/admission/v1 types.go. Unknown fields are ignored: later API servers may send more.
-const reviewShape = object({
-  apiVersion: oneOf("admission.k8s.io/v1"),
-  kind: oneOf("AdmissionReview"),
+const reviewSchema = object({
+  apiVersion: v.literal("admission.k8s.io/v1"),
+  kind: v.literal("AdmissionReview"),
   request: object({
     // The API server sends a UUID. The answer echoes it, so its length is limited.
-    uid: string({ min: 1, max: 128 }),
-    kind: object({ group: string(), kind: string() }),
-    operation: string(),
-    subResource: optional(string()),
-    namespace: optional(string()),
-    object: unknown,
+    uid: v.pipe(v.string(), v.minLength(1), v.maxLength(128)),
+    kind: object({ group: v.string(), kind: v.string() }),
+    operation: v.string(),
+    subResource: v.optional(v.string()),
+    namespace: v.optional(v.string()),
+    object: v.optional(v.unknown()),
   }),
 });
 
@@ -41,7 +43,7 @@ export function decodeReview(body: Buffer): AdmissionRequest {
   if (body.length > UNCOUNTED_BYTES && countValues(body) > MAX_VALUES) {
     throw new SwitchbackError("input-invalid", `the body has more than ${MAX_VALUES} values, and no pod has that many`);
   }
-  const { value, flaw } = attempt(reviewShape, parseJson(body));
+  const { value, flaw } = attempt(reviewSchema, parseJson(body));
   if (flaw === undefined) return value.request;
   const field = flaw.path.join(".") || "the body";
   throw new SwitchbackError("input-invalid", `not an AdmissionReview v1: ${field}: ${flaw.message}`);

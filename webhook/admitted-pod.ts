@@ -1,6 +1,8 @@
+import * as v from "valibot";
 import type { PodHosts } from "#hostmap/inject.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { array, attempt, custom, nullish, object, optional, string } from "#lib/errors/shape.ts";
+import { object } from "#lib/errors/schemas.ts";
+import { attempt } from "#lib/errors/validation.ts";
 
 /** The fields of a pod that the webhook reads. */
 export interface AdmittedPod extends PodHosts {
@@ -12,22 +14,24 @@ export interface AdmittedPod extends PodHosts {
   readonly hasLabels: boolean;
 }
 
-const strings = nullish(custom<Readonly<Record<string, string>>>(isStrings, "strings by name"));
-const podShape = object({
+const strings = v.nullish(
+  v.custom<Readonly<Record<string, string>>>(isStrings, "Invalid input: expected strings by name"),
+);
+const podSchema = object({
   metadata: object({
-    name: optional(string()),
-    generateName: optional(string()),
+    name: v.optional(v.string()),
+    generateName: v.optional(v.string()),
     labels: strings,
     annotations: strings,
   }),
   spec: object({
-    hostAliases: nullish(array(object({ ip: string(), hostnames: nullish(array(string())) }))),
+    hostAliases: v.nullish(v.array(object({ ip: v.string(), hostnames: v.nullish(v.array(v.string())) }))),
   }),
 });
 
 /** Reads a pod that the API server sent, or returns a reason that names the invalid field. */
 export function readPod(pod: unknown): AdmittedPod | Reason {
-  const { value, flaw } = attempt(podShape, pod);
+  const { value, flaw } = attempt(podSchema, pod);
   if (flaw !== undefined) {
     // Two levels only: below metadata.labels and the like, the path contains what a user wrote.
     const field = flaw.path.slice(0, 2).join(".") || "the object";

@@ -1,11 +1,13 @@
-import { parse } from "yaml";
-import * as z from "zod";
+import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
+import { parseText } from "#lib/config/parse-text.ts";
 import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { readIndex } from "#lib/documents/map-reader.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { object } from "#lib/errors/schemas.ts";
+import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { listPages } from "#lib/kube/list.ts";
 import { corePath } from "#lib/kube/paths.ts";
@@ -30,20 +32,24 @@ interface RawService {
 }
 
 /** Only what matters here, and leniently: the install may be of another version. */
-const configSchema = z.object({
-  agent: z.object({ namespace: z.string().default("switchback-agent") }).prefault({}),
-  podDns: z.object({ enabled: z.boolean().default(false), resolvers: z.array(z.string()).default([]) }).prefault({}),
-  publishers: z.unknown().optional(),
-  restart: z.object({ namespaces: z.array(z.string()).default([]) }).prefault({}),
-  targets: z
-    .array(
-      z.object({
-        name: z.string(),
-        clusterIPs: z.array(z.string()).default([]),
-        ports: z.array(z.object({ protocol: z.string().default("v1") })).default([{ protocol: "v1" }]),
+const configSchema = object({
+  agent: v.optional(object({ namespace: v.optional(v.string(), "switchback-agent") }), {}),
+  podDns: v.optional(
+    object({ enabled: v.optional(v.boolean(), false), resolvers: v.optional(v.array(v.string()), []) }),
+    {},
+  ),
+  publishers: v.optional(v.unknown()),
+  restart: v.optional(object({ namespaces: v.optional(v.array(v.string()), []) }), {}),
+  targets: v.optional(
+    v.array(
+      object({
+        name: v.string(),
+        clusterIPs: v.optional(v.array(v.string()), []),
+        ports: v.optional(v.array(object({ protocol: v.optional(v.string(), "v1") })), [{ protocol: "v1" }]),
       }),
-    )
-    .default([]),
+    ),
+    [],
+  ),
 });
 
 /** Reads what is installed in a namespace. Throws `input-invalid` if that is nothing. */
@@ -74,7 +80,7 @@ export async function readInstallation(client: KubeClient, namespace: string): P
 async function readResolvers(
   client: KubeClient,
   namespace: string,
-  { enabled, resolvers }: z.infer<typeof configSchema>["podDns"],
+  { enabled, resolvers }: v.InferOutput<typeof configSchema>["podDns"],
 ): Promise<Array<readonly [address: string, service: string]>> {
   if (!enabled) return [];
   const services = await client.list<RawService>(corePath("services", namespace));
@@ -83,7 +89,7 @@ async function readResolvers(
     .flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const));
 }
 
-async function readConfig(client: KubeClient, namespace: string): Promise<z.infer<typeof configSchema>> {
+async function readConfig(client: KubeClient, namespace: string): Promise<v.InferOutput<typeof configSchema>> {
   const missing = (what: string, cause?: unknown) =>
     new SwitchbackError(
       "input-invalid",
@@ -96,7 +102,7 @@ async function readConfig(client: KubeClient, namespace: string): Promise<z.infe
     throw statusOf(error) === 404 ? missing(`ConfigMap ${name}`, error) : error;
   });
   try {
-    return configSchema.parse(parse(text, { logLevel: "error" }) ?? {});
+    return parse(configSchema, (await parseText(text)) ?? {});
   } catch (cause) {
     throw new SwitchbackError("data-corrupt", `the ConfigMap ${name} holds no configuration`, { cause });
   }

@@ -1,5 +1,7 @@
+import * as v from "valibot";
 import type { Reason } from "#hostmap/types.ts";
-import { array, number, object, oneOf, optional, string } from "#lib/errors/shape.ts";
+import { finite, number, object } from "#lib/errors/schemas.ts";
+import { parse } from "#lib/errors/validation.ts";
 import type { RestartRules } from "./restart-limits.ts";
 
 /** The record of one restart, written before the restart. */
@@ -64,16 +66,16 @@ const MAX_REVISIONS = 8;
 /** Characters; a revision has 12. */
 const MAX_REVISION = 32;
 
-const restartShape = object({
-  at: number({ min: 0, max: 8.64e15 }),
-  from: array(string()),
-  to: string(),
-  uid: string(),
-  generation: number(),
-  outcome: optional(oneOf("done", "failed", "reverted")),
+const restartSchema = object({
+  at: number(0, 8.64e15),
+  from: v.array(v.string()),
+  to: v.string(),
+  uid: v.string(),
+  generation: finite,
+  outcome: v.optional(v.picklist(["done", "failed", "reverted"])),
 });
-const recordShape = object({ workload: string(), restarts: array(restartShape) });
-const versionShape = object({ version: optional(number()) });
+const recordSchema = object({ workload: v.string(), restarts: v.array(restartSchema) });
+const versionSchema = object({ version: v.optional(finite) });
 
 /**
  * A workload's record as text. 621b848 reads it, too, and knows no version. `from` is bounded, since the pods' owners may write anything
@@ -91,13 +93,13 @@ export function encodeRecord(workload: string, restarts: History): string {
 export function decodeRecord(text: string): { workload: string; restarts: History } | Reason {
   try {
     const value = JSON.parse(text);
-    const { version = RECORD_VERSION } = versionShape(value);
+    const { version = RECORD_VERSION } = parse(versionSchema, value);
     if (version !== RECORD_VERSION)
       return {
         code: "history-version",
         text: `the record of its restarts has format ${version}, which this release does not know`,
       };
-    return recordShape(value);
+    return parse(recordSchema, value);
   } catch {
     return { code: "history-unreadable", text: "the record of its restarts was not written by Switchback" };
   }

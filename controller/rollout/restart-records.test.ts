@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as z from "zod";
+import * as v from "valibot";
+import { finite, number, object } from "#lib/errors/schemas.ts";
+import { parse } from "#lib/errors/validation.ts";
 import { NO_VERSION } from "#lib/kube/fence.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
@@ -277,18 +279,18 @@ test("a record of a later format is a reason and stays; the other workloads go o
 
 test("the release before reads what is written, and what it writes is read", () => {
   // controller/rollout/restart-history.ts of 621b848.
-  const restartSchema = z.object({
-    at: z.number().min(0).max(8.64e15),
-    from: z.array(z.string()),
-    to: z.string(),
-    uid: z.string(),
-    generation: z.number(),
-    outcome: z.enum(["done", "failed", "reverted"]).optional(),
+  const restartSchema = object({
+    at: number(0, 8.64e15),
+    from: v.array(v.string()),
+    to: v.string(),
+    uid: v.string(),
+    generation: finite,
+    outcome: v.optional(v.picklist(["done", "failed", "reverted"])),
   });
-  const before = z.object({ workload: z.string(), restarts: z.array(restartSchema) });
+  const before = object({ workload: v.string(), restarts: v.array(restartSchema) });
   const { begun: _, ...recorded } = restart();
   const history = [{ ...recorded, outcome: "done" as const }, recorded];
-  assert.deepEqual(before.parse(JSON.parse(encodeRecord(WEB, history))), { workload: WEB, restarts: history });
+  assert.deepEqual(parse(before, JSON.parse(encodeRecord(WEB, history))), { workload: WEB, restarts: history });
   assert.deepEqual(decodeRecord(JSON.stringify({ workload: WEB, restarts: history })), {
     workload: WEB,
     restarts: history,

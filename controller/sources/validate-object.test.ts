@@ -68,7 +68,7 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
   [
     "labels that are a list",
     "kind: Pod\nmetadata: {name: p, labels: [a]}\n",
-    ["a.yaml:2: Pod p: metadata.labels: wrong-type: Invalid input: expected record, received array"],
+    ["a.yaml:2: Pod p: metadata.labels: wrong-type: Invalid input: expected object, received array"],
   ],
   [
     "hostnames in rules and in tls",

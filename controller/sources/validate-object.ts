@@ -1,8 +1,10 @@
-import * as z from "zod";
+import * as v from "valibot";
 import { parseHostname, show } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY, PREFIX, USER_KEYS, WRITTEN_KEYS } from "#hostmap/metadata-keys.ts";
 import { parseHostsAnnotation } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
+import { finite, object, record } from "#lib/errors/schemas.ts";
+import { parse, type Schema, validate } from "#lib/errors/validation.ts";
 import { isGatewayKind } from "./gateway/files.ts";
 import type { SourceProblem } from "./types.ts";
 import type { FileObject } from "./yaml-file.ts";
@@ -16,49 +18,47 @@ const METADATA: readonly Path[] = [
   ["spec", "jobTemplate", "spec", "template", "metadata"],
 ];
 
-const strings = z.record(z.string(), z.string()).nullish();
-const metadataShape = z.looseObject({ labels: strings, annotations: strings }).nullish();
+const strings = v.nullish(record(v.string(), v.string()));
+const metadataSchema = v.nullish(object({ labels: strings, annotations: strings }));
 
 /** The fields of an Ingress that are read; the API server would reject other types. */
-const ingressShape = z.looseObject({
-  spec: z
-    .looseObject({
-      ingressClassName: z.string().nullish(),
-      rules: z.array(z.looseObject({ host: z.string().nullish() }).nullable()).nullish(),
-      tls: z.array(z.looseObject({ hosts: z.array(z.string()).nullish() }).nullable()).nullish(),
-    })
-    .nullish(),
+const ingressSchema = object({
+  spec: v.nullish(
+    object({
+      ingressClassName: v.nullish(v.string()),
+      rules: v.nullish(v.array(v.nullable(object({ host: v.nullish(v.string()) })))),
+      tls: v.nullish(v.array(v.nullable(object({ hosts: v.nullish(v.array(v.string())) })))),
+    }),
+  ),
 });
 
-const gatewayShape = z.looseObject({
-  spec: z
-    .looseObject({
-      gatewayClassName: z.string().nullish(),
-      listeners: z
-        .array(
-          z.looseObject({ name: z.string(), port: z.number(), protocol: z.string(), hostname: z.string().nullish() }),
-        )
-        .nullish(),
-    })
-    .nullish(),
+const gatewaySchema = object({
+  spec: v.nullish(
+    object({
+      gatewayClassName: v.nullish(v.string()),
+      listeners: v.nullish(
+        v.array(object({ name: v.string(), port: finite, protocol: v.string(), hostname: v.nullish(v.string()) })),
+      ),
+    }),
+  ),
 });
 
-const routeShape = z.looseObject({
-  spec: z
-    .looseObject({
-      hostnames: z.array(z.string()).nullish(),
-      parentRefs: z
-        .array(
-          z.looseObject({
-            name: z.string(),
-            namespace: z.string().nullish(),
-            sectionName: z.string().nullish(),
-            port: z.number().nullish(),
+const routeSchema = object({
+  spec: v.nullish(
+    object({
+      hostnames: v.nullish(v.array(v.string())),
+      parentRefs: v.nullish(
+        v.array(
+          object({
+            name: v.string(),
+            namespace: v.nullish(v.string()),
+            sectionName: v.nullish(v.string()),
+            port: v.nullish(finite),
           }),
-        )
-        .nullish(),
-    })
-    .nullish(),
+        ),
+      ),
+    }),
+  ),
 });
 
 /** A hostname and its path. */
@@ -67,38 +67,37 @@ interface Host {
   readonly path: Path;
 }
 
-interface KnownShape {
-  readonly shape: z.ZodType;
+interface KnownKind {
+  readonly schema: Schema;
   readonly hosts: (raw: unknown) => Iterable<Host>;
 }
 
 /** Problems that a person should fix in an object of a file: fields of another type, unknown switchback.dev keys, invalid values and hostnames. */
 export function validateObject(object: FileObject): SourceProblem[] {
   const problems = METADATA.flatMap((path) => [
-    ...checkShape(object, metadataShape, path),
+    ...checkTypes(object, metadataSchema, path),
     ...checkKeys(object, "label", [...path, "labels"]),
     ...checkKeys(object, "annotation", [...path, "annotations"]),
   ]);
-  const known = knownShape(object);
+  const known = knownKind(object);
   if (known === undefined) return problems;
-  return [...problems, ...checkShape(object, known.shape, []), ...checkHosts(object, known)];
+  return [...problems, ...checkTypes(object, known.schema, []), ...checkHosts(object, known)];
 }
 
 /** The kinds that names are read from; the API server would reject other types. */
-function knownShape(object: FileObject): KnownShape | undefined {
-  if (object.raw.kind === "Ingress") return { shape: ingressShape, hosts: hostsOfIngress };
+function knownKind(object: FileObject): KnownKind | undefined {
+  if (object.raw.kind === "Ingress") return { schema: ingressSchema, hosts: hostsOfIngress };
   if (!isGatewayKind(object)) return undefined;
   return object.raw.kind === "Gateway" || object.raw.kind === "ListenerSet"
-    ? { shape: gatewayShape, hosts: hostsOfGateway }
-    : { shape: routeShape, hosts: hostsOfRoute };
+    ? { schema: gatewaySchema, hosts: hostsOfGateway }
+    : { schema: routeSchema, hosts: hostsOfRoute };
 }
 
-function checkShape(object: FileObject, shape: z.ZodType, path: Path): SourceProblem[] {
-  const { error } = shape.safeParse(at(object.raw, path));
-  return (error?.issues ?? []).map((issue) => ({
-    place: object.place([...path, ...issue.path.filter((step) => typeof step !== "symbol")]),
+function checkTypes(file: FileObject, schema: Schema, path: Path): SourceProblem[] {
+  return validate(schema, at(file.raw, path)).flaws.map((flaw) => ({
+    place: file.place([...path, ...flaw.path]),
     code: "wrong-type",
-    text: issue.message,
+    text: flaw.message,
   }));
 }
 
@@ -116,7 +115,7 @@ function faultsOf(on: "label" | "annotation", key: string, value: unknown): read
     const accepted = Object.keys(USER_KEYS).filter((name) => USER_KEYS[name]?.on === on);
     return [{ code: "unknown-key", text: `there is no ${on} ${show(key)}; accepted are ${accepted.join(", ")}` }];
   }
-  // `checkShape` has reported another type.
+  // `checkTypes` has reported another type.
   if (typeof value !== "string") return [];
   if (known.values !== undefined && !known.values.includes(value)) {
     const text = `${show(value)} is not accepted; accepted are ${known.values.join(", ")}`;
@@ -125,14 +124,14 @@ function faultsOf(on: "label" | "annotation", key: string, value: unknown): read
   return key === HOSTS_KEY ? parseHostsAnnotation(value).warnings : [];
 }
 
-function* checkHosts(object: FileObject, { shape, hosts }: KnownShape): Iterable<SourceProblem> {
+function* checkHosts(object: FileObject, { schema, hosts }: KnownKind): Iterable<SourceProblem> {
   // Another type has already been reported, and must be fixed first.
-  if (!shape.safeParse(object.raw).success) return;
+  if (validate(schema, object.raw).flaws.length > 0) return;
   for (const { host, path } of hosts(object.raw)) yield* checkHost(object, host, path);
 }
 
 function* hostsOfIngress(raw: unknown): Iterable<Host> {
-  const { spec } = ingressShape.parse(raw);
+  const { spec } = parse(ingressSchema, raw);
   for (const [index, rule] of (spec?.rules ?? []).entries()) {
     yield { host: rule?.host ?? "", path: ["spec", "rules", index, "host"] };
   }
@@ -144,13 +143,13 @@ function* hostsOfIngress(raw: unknown): Iterable<Host> {
 }
 
 function* hostsOfGateway(raw: unknown): Iterable<Host> {
-  for (const [index, listener] of (gatewayShape.parse(raw).spec?.listeners ?? []).entries()) {
+  for (const [index, listener] of (parse(gatewaySchema, raw).spec?.listeners ?? []).entries()) {
     yield { host: listener.hostname ?? "", path: ["spec", "listeners", index, "hostname"] };
   }
 }
 
 function* hostsOfRoute(raw: unknown): Iterable<Host> {
-  for (const [index, host] of (routeShape.parse(raw).spec?.hostnames ?? []).entries()) {
+  for (const [index, host] of (parse(routeSchema, raw).spec?.hostnames ?? []).entries()) {
     yield { host, path: ["spec", "hostnames", index] };
   }
 }

@@ -1,5 +1,8 @@
+import * as v from "valibot";
 import { FORMAT_KEY, MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
+import { object } from "#lib/errors/schemas.ts";
+import { attempt } from "#lib/errors/validation.ts";
 import { MAX_SHARDS } from "./shards.ts";
 
 /**
@@ -100,6 +103,8 @@ const HASH_DIGITS = 9;
 const ENTRY_DIGITS = NUMBER_DIGITS + HASH_DIGITS;
 const ENTRIES = /^(?:[\w-]{8})*$/;
 
+const compactSchema = object({ revision: v.string(), shards: v.pipe(v.string(), v.regex(ENTRIES)) });
+
 /** The text of the compact index: eight bytes a shard, since every reader receives all of it with each change. */
 export function renderCompactIndex({ revision, shards }: MapIndex): string {
   const digits = shards.map((shard) => {
@@ -110,29 +115,27 @@ export function renderCompactIndex({ revision, shards }: MapIndex): string {
   return `${JSON.stringify({ version: VERSION, revision, shards: entries })}\n`;
 }
 
+const indexSchema = object({
+  revision: v.string(),
+  targets: v.array(object({ name: v.string(), clusterIPs: v.array(v.string()) })),
+  shards: v.array(object({ name: v.string(), revision: v.string() })),
+});
+
 /** Reads an index of format 0. Somebody may have edited it by hand: a Reason says what is wrong with it. */
 export function parseIndex(text: string): MapIndex | Reason {
-  return parse(text, 0, (value) => {
-    if (!isIndex(value)) return undefined;
-    const { revision, targets, shards } = value;
-    return { revision, targets, shards };
-  });
+  return parse(text, 0, (value) => attempt(indexSchema, value).value);
 }
 
 /** Reads a compact index, as `parseIndex` does. */
 export function parseCompactIndex(text: string): MapIndex | Reason {
-  return parse(text, VERSION, ({ revision, shards }) => {
-    if (typeof revision !== "string" || typeof shards !== "string" || !ENTRIES.test(shards)) return undefined;
-    const entries = shardsOf(shards);
-    return entries && { revision, targets: [], shards: entries };
+  return parse(text, VERSION, (value) => {
+    const index = attempt(compactSchema, value).value;
+    const shards = index && shardsOf(index.shards);
+    return shards && { revision: index.revision, targets: [], shards };
   });
 }
 
-function parse(
-  text: string,
-  expected: number,
-  read: (value: Readonly<Record<string, unknown>>) => MapIndex | undefined,
-): MapIndex | Reason {
+function parse(text: string, expected: number, read: (value: unknown) => MapIndex | undefined): MapIndex | Reason {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -146,7 +149,7 @@ function parse(
     return { code: INDEX_VERSION, text };
   }
   const parts = expected === 0 ? "revision, targets or shards" : "revision or shards";
-  return read(fields) ?? { code: "index-malformed", text: `${INDEX_KEY} lacks ${parts}` };
+  return read(value) ?? { code: "index-malformed", text: `${INDEX_KEY} lacks ${parts}` };
 }
 
 function shardsOf(entries: string): MapIndex["shards"] | undefined {
@@ -158,19 +161,4 @@ function shardsOf(entries: string): MapIndex["shards"] | undefined {
     shards.push({ name, revision: digits.slice(at + NUMBER_DIGITS, at + ENTRY_DIGITS) });
   }
   return shards;
-}
-
-function isIndex(value: object): value is MapIndex {
-  const index = value as Partial<MapIndex>;
-  return (
-    typeof index.revision === "string" &&
-    Array.isArray(index.targets) &&
-    index.targets.every((target) => typeof target?.name === "string" && isTexts(target.clusterIPs)) &&
-    Array.isArray(index.shards) &&
-    index.shards.every((shard) => typeof shard?.name === "string" && typeof shard.revision === "string")
-  );
-}
-
-function isTexts(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === "string");
 }

@@ -1,4 +1,7 @@
+import * as v from "valibot";
 import type { Reason } from "#hostmap/types.ts";
+import { object } from "#lib/errors/schemas.ts";
+import { parse } from "#lib/errors/validation.ts";
 
 /** What an agent reports of its node's hosts file, on its Lease. */
 export interface NodeHostsReport {
@@ -17,6 +20,15 @@ export const MAX_TAKEN = 5;
 /** Characters of a report that are read. */
 const MAX_TEXT = 8 * 1024;
 
+const reasonSchema = object({ code: v.string(), text: v.string() });
+/** Of what is not needed, a value that cannot be read is left out. */
+const reportSchema = object({
+  revision: v.fallback(v.optional(v.string()), undefined),
+  names: v.number(),
+  taken: v.array(v.unknown()),
+  problem: v.fallback(v.optional(reasonSchema), undefined),
+});
+
 /** JSON: it is one annotation, of format version 1 of the Lease. */
 export function renderNodeHostsReport({ revision, names, taken, problem }: NodeHostsReport): string {
   return JSON.stringify({ revision, names, taken: taken.slice(0, MAX_TAKEN), problem });
@@ -25,23 +37,11 @@ export function renderNodeHostsReport({ revision, names, taken, problem }: NodeH
 /** Undefined: there is no report, or it cannot be read. An agent of an earlier release, or without names for its node, has none. */
 export function parseNodeHostsReport(text: string | undefined): NodeHostsReport | undefined {
   if (text === undefined || text.length > MAX_TEXT) return undefined;
-  let raw: Record<string, unknown>;
   try {
-    raw = Object(JSON.parse(text)) as Record<string, unknown>;
+    const { revision, names, taken, problem } = parse(reportSchema, JSON.parse(text));
+    const texts = taken.filter((name) => typeof name === "string");
+    return { revision, names, taken: texts.slice(0, MAX_TAKEN), problem };
   } catch {
     return undefined;
   }
-  const { revision, names, taken } = raw;
-  if (typeof names !== "number" || !Array.isArray(taken)) return undefined;
-  return {
-    revision: typeof revision === "string" ? revision : undefined,
-    names,
-    taken: taken.filter((name) => typeof name === "string").slice(0, MAX_TAKEN),
-    problem: isReason(raw.problem) ? raw.problem : undefined,
-  };
-}
-
-function isReason(value: unknown): value is Reason {
-  const { code, text } = Object(value) as Partial<Record<keyof Reason, unknown>>;
-  return [code, text].every((part) => typeof part === "string");
 }

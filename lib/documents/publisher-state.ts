@@ -1,5 +1,7 @@
+import * as v from "valibot";
 import type { Reason } from "#hostmap/types.ts";
-import { array, attempt, number, object, oneOf, optional, type Shaped, string } from "#lib/errors/shape.ts";
+import { number, numberFrom, object } from "#lib/errors/schemas.ts";
+import { attempt } from "#lib/errors/validation.ts";
 
 // What a publisher reports of itself: what it has published, since when, and why not more. One ConfigMap a publisher, in the namespace of
 // Switchback; the publisher writes it, `status`, `doctor` and `uninstall` read it.
@@ -16,39 +18,43 @@ export const ORIGINAL_KEY = "original";
 /** Far above what is ever written. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 100_000;
 const MAX_TEXT = 2_000;
+/** A text of `min` to `max` characters. */
+function textOf(min: number, max: number) {
+  return v.pipe(v.string(), v.minLength(min), v.maxLength(max));
+}
 /** Milliseconds since 1970, in the range of Date. */
-const time = number({ min: 0, max: 8.64e15 });
-const reasonShape = object({ code: string({ min: 1, max: 100 }), text: string({ max: MAX_TEXT }) });
-const takenBackShape = object({ at: time, by: optional(string({ max: 300 })) });
+const time = number(0, 8.64e15);
+const reasonSchema = object({ code: textOf(1, 100), text: textOf(0, MAX_TEXT) });
+const takenBackSchema = object({ at: time, by: v.optional(textOf(0, 300)) });
 
-const stateShape = object({
-  format: oneOf(FORMAT),
-  publisher: string({ min: 1, max: 100 }),
+const stateSchema = object({
+  format: v.literal(FORMAT),
+  publisher: textOf(1, 100),
   /** Where it writes, for people. */
-  place: string({ max: MAX_TEXT }),
+  place: textOf(0, MAX_TEXT),
   /** Since when something of ours is there without a gap; absent: nothing is. */
-  since: optional(time),
+  since: v.optional(time),
   /** The map that is written, and when; with `names` of its names, without `leftOut` others. */
-  revision: optional(string({ max: 100 })),
-  publishedAt: optional(time),
-  names: number({ min: 0 }),
-  leftOut: number({ min: 0 }),
+  revision: v.optional(textOf(0, 100)),
+  publishedAt: v.optional(time),
+  names: numberFrom(0),
+  leftOut: numberFrom(0),
   /** The newest map that was seen to reach its readers, and when that was. */
-  answered: optional(object({ revision: string({ max: 100 }), at: time })),
+  answered: v.optional(object({ revision: textOf(0, 100), at: time })),
   /** Since when the newest map has not reached its readers. */
-  behindSince: optional(time),
-  problem: optional(reasonShape),
+  behindSince: v.optional(time),
+  problem: v.optional(reasonSchema),
   /** When what was written was found to be gone, and who did it, oldest first. */
-  takenBack: array(takenBackShape, { max: 20 }),
+  takenBack: v.pipe(v.array(takenBackSchema), v.maxLength(20)),
   /** Somebody took it back too often: nothing is written until the publisher is switched on again. */
-  stopped: optional(oneOf(1)),
+  stopped: v.optional(v.literal(1)),
   /** Nothing is written until then. */
-  pausedUntil: optional(time),
+  pausedUntil: v.optional(time),
   /** Since when it is being removed: nothing is written. */
-  leaving: optional(time),
+  leaving: v.optional(time),
 });
 
-export type PublisherState = Shaped<typeof stateShape>;
+export type PublisherState = v.InferOutput<typeof stateSchema>;
 
 /** The name of a publisher's ConfigMap. */
 export function publisherStateName(publisher: string): string {
@@ -74,7 +80,7 @@ export function parsePublisherState(text: string | undefined): PublisherState | 
   } catch {
     return unreadable("the document is not JSON");
   }
-  const read = attempt(stateShape, value);
+  const read = attempt(stateSchema, value);
   if (read.flaw === undefined) return read.value;
   return unreadable(`${read.flaw.path.join(".") || "document"}: ${read.flaw.message}`);
 }

@@ -1,22 +1,24 @@
+import type * as v from "valibot";
 import { CONFIRM_KEY, HOLD_KEY } from "#hostmap/metadata-keys.ts";
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { number, object, type Shaped, string } from "#lib/errors/shape.ts";
+import { finite, number, object, text } from "#lib/errors/schemas.ts";
+import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { INDEX_NAME, type MapConfigMap } from "./map-format.ts";
 
 /** Anybody who may write the index may have edited the annotation. */
-const holdShape = object({
-  id: string({ min: 1 }),
+const holdSchema = object({
+  id: text,
   // The range of Date (ECMA-262, 21.4.1.1).
-  until: number({ min: 0, max: 8.64e15 }),
-  names: number(),
-  of: number(),
+  until: number(0, 8.64e15),
+  names: finite,
+  of: finite,
 });
 
 /** A held removal as it is read: `until` in milliseconds since 1970. */
-export type PublishedHold = Shaped<typeof holdShape>;
+export type PublishedHold = v.InferOutput<typeof holdSchema>;
 
 /** The text of the index's annotation for a held removal. */
 export function renderHold(hold: RemovalHold): string {
@@ -33,14 +35,14 @@ export async function readHold(client: Pick<KubeClient, "get">, namespace: strin
   if (metadata?.name !== INDEX_NAME) {
     throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${INDEX_NAME}`);
   }
-  const text = metadata.annotations?.[HOLD_KEY];
-  if (text === undefined) return undefined;
+  const written = metadata.annotations?.[HOLD_KEY];
+  if (written === undefined) return undefined;
   try {
-    return holdShape(JSON.parse(text));
+    return parse(holdSchema, JSON.parse(written));
   } catch {
     throw new SwitchbackError(
       "data-corrupt",
-      `annotation ${HOLD_KEY} is invalid: ${JSON.stringify(text.slice(0, 200))}`,
+      `annotation ${HOLD_KEY} is invalid: ${JSON.stringify(written.slice(0, 200))}`,
     );
   }
 }

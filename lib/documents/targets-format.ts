@@ -1,18 +1,10 @@
 import { isIPv4, isIPv6 } from "node:net";
+import * as v from "valibot";
 import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import {
-  array,
-  attempt,
-  number,
-  object,
-  oneOf,
-  optional,
-  type ShapeError,
-  string,
-  unknown,
-} from "#lib/errors/shape.ts";
+import { integer, object } from "#lib/errors/schemas.ts";
+import { attempt, type Flaw } from "#lib/errors/validation.ts";
 import type { Listener } from "./listeners.ts";
 import { TARGETS_KEY } from "./targets-name.ts";
 
@@ -24,24 +16,27 @@ const VERSION = 1;
 /** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 1_000_000;
 
-const port = number({ min: 1, max: 65_535, integer: true });
+const port = integer(1, 65_535);
 /** node:net accepts an address with a zone, which no Service has. */
-const address = string({ matches: (text) => isIPv4(text) || (isIPv6(text) && !text.includes("%")) });
-const addresses = array(address, { max: 2 });
-const portShape = object({ port, listenPort: port, upstreamPort: port, protocol: oneOf("v1", "v2", "none") });
+const address = v.pipe(
+  v.string(),
+  v.check((text) => isIPv4(text) || (isIPv6(text) && !text.includes("%"))),
+);
+const addresses = v.pipe(v.array(address), v.maxLength(2));
+const portSchema = object({ port, listenPort: port, upstreamPort: port, protocol: v.picklist(["v1", "v2", "none"]) });
 const NAME = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
 const UPSTREAM = /^[0-9A-Za-z_:.-]+$/;
-const targetShape = object({
-  name: string({ matches: (text) => NAME.test(text) }),
-  upstream: string({ max: 254, matches: (text) => UPSTREAM.test(text) }),
-  ports: array(portShape, { min: 1, max: MAX_TARGET_PORTS }),
-  upstreamIPs: optional(addresses),
+const targetSchema = object({
+  name: v.pipe(v.string(), v.regex(NAME)),
+  upstream: v.pipe(v.string(), v.maxLength(254), v.regex(UPSTREAM)),
+  ports: v.pipe(v.array(portSchema), v.minLength(1), v.maxLength(MAX_TARGET_PORTS)),
+  upstreamIPs: v.optional(addresses),
   clusterIPs: addresses,
-  unusedSince: optional(string({ matches: isTime })),
+  unusedSince: v.optional(v.pipe(v.string(), v.check(isTime))),
 });
 
 /** The document without its targets, which are read one by one: a bad one costs that one. */
-const documentShape = object({ version: oneOf(VERSION), revision: string(), targets: array(unknown) });
+const documentSchema = object({ version: v.literal(VERSION), revision: v.string(), targets: v.array(v.unknown()) });
 /** Limit of the targets that are read. */
 const MAX_TARGETS = 2_000;
 /** Refused targets that are described; the others are counted. */
@@ -94,7 +89,7 @@ export function parseTargets(text: string, last?: Pick<PublishedTargets, "target
   } catch (error) {
     return malformed(`does not parse: ${String(error)}`);
   }
-  const document = attempt(documentShape, value);
+  const document = attempt(documentSchema, value);
   if (document.flaw !== undefined) return malformed(describeFlaw(document.flaw));
   const { targets, refused } = readEach(document.value.targets, last?.targets ?? []);
   const [first] = refused;
@@ -121,7 +116,7 @@ function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
   };
   const bad: unknown[] = [];
   for (const [index, item] of items.entries()) {
-    const { value, flaw } = attempt(targetShape, item);
+    const { value, flaw } = attempt(targetSchema, item);
     const problem = flaw === undefined ? take(value) : describeFlaw(flaw);
     if (problem === undefined) continue;
     bad.push(item);
@@ -140,7 +135,7 @@ function describedOnly(refused: readonly Reason[]): readonly Reason[] {
   return rest <= 0 ? refused : [...refused.slice(0, MAX_DESCRIBED), malformed(`${rest} more targets like that`)];
 }
 
-function describeFlaw({ path, message }: ShapeError): string {
+function describeFlaw({ path, message }: Flaw): string {
   return `${path.join(".") || "(top)"}: ${message}`;
 }
 

@@ -56,7 +56,7 @@ export function strictObject<const E extends v.ObjectEntries>(entries: E): v.Str
   return { ...schema, "~run": run as (typeof schema)["~run"] };
 }
 
-/** A map with any keys. valibot leaves out keys such as `constructor`; here they are refused. */
+/** A map with any keys. valibot's own leaves out keys such as `constructor`, which a label may have. */
 export function record<K extends v.GenericSchema<string, string>, V extends Schema>(
   key: K,
   value: V,
@@ -64,10 +64,13 @@ export function record<K extends v.GenericSchema<string, string>, V extends Sche
   const schema = v.record(key, value);
   const run = (dataset: Dataset, config: Config) => {
     const input = dataset.value;
-    const read = isMap(input) ? schema["~run"](dataset, config) : refused(schema, dataset, config);
-    for (const name of ["__proto__", "prototype", "constructor"]) {
-      if (!isMap(input) || !Object.hasOwn(input, name)) continue;
-      const path = [{ type: "object", origin: "key", input, key: name, value: undefined }] as const;
+    if (!isMap(input)) return refused(schema, dataset, config);
+    const keys = Object.keys(input);
+    const read = v.object(Object.fromEntries(keys.map((each) => [each, value])))["~run"](dataset, config);
+    for (const each of keys) {
+      // An assignment to this key would change the prototype of the result.
+      if (each !== "__proto__" && key["~run"]({ value: each }, config).issues === undefined) continue;
+      const path = [{ type: "object", origin: "key", input, key: each, value: input[each] }] as const;
       v._addIssue(schema, "key", read as unknown as Dataset, config, { path: [...path], message: "Invalid key" });
     }
     return read;

@@ -91,6 +91,7 @@ function describe(issue: Issue): string {
   if (type === "picklist")
     return `Invalid option: expected one of ${expected?.replaceAll(/^\(|\)$| (?=\|)|(?<=\|) /g, "")}`;
   if (type === "safe_integer") return "Invalid input: expected int, received number";
+  if (type === "literal") return `Invalid input: expected ${expected}`;
   if (kind !== "schema") return "Invalid input";
   return `Invalid input: expected ${NAMES[type] ?? type}, received ${kindOf(input)}`;
 }

@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as v from "valibot";
+import { fc } from "#test/property.ts";
+import { finite, integer, number, numberFrom, object, record, strictObject, text } from "./schemas.ts";
+import { attempt, parse, renderFlaw, validate } from "./validation.ts";
+
+const short = v.pipe(v.string(), v.minLength(1), v.maxLength(5), v.regex(/^[a-c]*$/));
+const schema = object({
+  name: short,
+  kind: v.picklist(["one", "two"]),
+  count: v.optional(integer(0, 9)),
+  size: finite,
+  list: v.nullish(v.pipe(v.array(object({ ip: v.string() })), v.minLength(1), v.maxLength(2))),
+  rest: v.optional(v.unknown()),
+});
+const good = { name: "a", kind: "one", size: 1 };
+
+/** Every flaw of a value, as one line each. */
+const flaws = (value: unknown, of: v.GenericSchema = schema) => validate(of, value).flaws.map(renderFlaw);
+
+for (const [given, expected] of [
+  [[], "(top): Invalid input: expected object, received array"],
+  [null, "(top): Invalid input: expected object, received null"],
+  [{ ...good, name: null }, "name: Invalid input: expected string, received null"],
+  [{ ...good, name: "secret" }, "name: Too big: expected string to have <=5 characters"],
+  [{ ...good, name: "x" }, "name: Invalid input"],
+  [{ ...good, kind: "secret" }, 'kind: Invalid option: expected one of "one"|"two"'],
+  [{ ...good, count: 10 }, "count: Too big: expected number to be <=9"],
+  [{ ...good, count: 0.5 }, "count: Invalid input: expected int, received number"],
+  [{ ...good, size: "1" }, "size: Invalid input: expected number, received string"],
+  [{ ...good, list: {} }, "list: Invalid input: expected array, received object"],
+  [{ ...good, list: [] }, "list: Too small: expected array to have >=1 items"],
+  [{ ...good, list: [{ ip: "" }, {}] }, "list[1].ip: Invalid input: expected string, received undefined"],
+] as const) {
+  test(`what is wrong is said with its place, and nothing of the value: ${expected}`, () => {
+    assert.deepEqual(flaws(given), [expected]);
+    const { flaw } = attempt(schema, given);
+    assert.equal(flaw && renderFlaw(flaw), expected);
+    assert.throws(() => parse(schema, given), { name: "TypeError", message: expected });
+  });
+}
+
+test("a map keeps the fields that the schema knows, and only own keys count", () => {
+  assert.deepEqual(parse(schema, { ...good, more: 1 }), good);
+  assert.deepEqual(flaws(Object.create(good)).length, 3);
+});
+
+test("a strict map names every key that it does not know, also one that every object inherits", () => {
+  const strict = strictObject({ a: v.optional(text), b: v.optional(number(0, 1)) });
+  assert.deepEqual(flaws(JSON.parse('{"a":"","c":1,"__proto__":{},"toString":1}'), strict), [
+    "a: Too small: expected string to have >=1 characters",
+    "c: unknown setting; accepted are a, b",
+    "__proto__: unknown setting; accepted are a, b",
+    "toString: unknown setting; accepted are a, b",
+  ]);
+  assert.deepEqual(
+    validate(strict, { c: 1 }).flaws.map(({ isUnknownKey }) => isUnknownKey),
+    [true],
+  );
+});
+
+test("a map with any keys keeps each of them, and refuses one that would change the result's prototype", () => {
+  const labels = record(v.pipe(v.string(), v.maxLength(12)), v.string());
+  assert.deepEqual(parse(labels, { constructor: "a", prototype: "b" }), { constructor: "a", prototype: "b" });
+  assert.deepEqual(flaws(JSON.parse('{"__proto__":"a"}'), labels), ["__proto__: Invalid key"]);
+  assert.deepEqual(flaws({ "longer-than-12-characters": "a", b: 1 }, labels), [
+    "b: Invalid input: expected string, received number",
+    "longer-than-12-characters: Invalid key",
+  ]);
+  assert.deepEqual(flaws([], labels), ["(top): Invalid input: expected object, received array"]);
+});
+
+test("no number is infinite", () => {
+  for (const kind of [finite, numberFrom(0), number(0, 8), integer()])
+    assert.equal(flaws(Number.POSITIVE_INFINITY, kind).length, 1);
+});
+
+test("a document is read up to its first flaw, a configuration to its last", () => {
+  const list = v.array(v.string());
+  const numbers = Array.from({ length: 1_000 }, (_, index) => index);
+  assert.deepEqual(attempt(list, numbers).flaw?.path, [0]);
+  assert.equal(flaws(numbers, list).length, 1_000);
+});
+
+test("an error of another kind is not taken for a flaw", () => {
+  const broken = v.pipe(
+    v.string(),
+    v.check(() => {
+      throw new RangeError("a bug");
+    }),
+  );
+  assert.throws(() => attempt(broken, ""), RangeError);
+});
+
+test("property: any value is read or refused, and what is read is accepted again and reads the same", () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(fc.anything(), fc.record({ name: fc.constant("a"), kind: fc.constant("two"), size: fc.double() })),
+      (given) => {
+        const { value, flaw } = attempt(schema, given);
+        if (flaw === undefined) assert.deepEqual(parse(schema, value), value);
+      },
+    ),
+  );
+});
