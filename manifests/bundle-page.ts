@@ -10,7 +10,7 @@ interface BundledPage {
   readonly metafile: Metafile;
 }
 
-/** Bundles the page's script and style: a second, once a start in development, and once a release. */
+/** Bundles the page's script and style. Takes a second, once per start in development, and once per release. */
 export async function bundlePage(): Promise<BundledPage> {
   const { outputFiles, metafile } = await build({
     absWorkingDir: fileURLToPath(new URL("..", import.meta.url)),

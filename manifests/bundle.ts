@@ -4,10 +4,10 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { build, type Metafile, type Plugin } from "esbuild";
 
-// `node manifests/bundle.ts --outDir FOLDER [--arch x64|arm64]`: what the image holds in its working directory. The Dockerfile, the tests'
-// image and the benches all take this one. docs/decisions/0021 has what the bundle saves.
+// `node manifests/bundle.ts --outDir FOLDER [--arch x64|arm64]`: writes the image's working directory. The Dockerfile,
+// the tests' image and the benches all use it. docs/decisions/0021 has the savings of the bundle.
 
-/** Between two licenses. */
+/** Separates two licenses. */
 const RULE = `\n${"-".repeat(80)}\n\n`;
 const TOP = fileURLToPath(new URL("..", import.meta.url));
 
@@ -18,7 +18,7 @@ interface ImageFiles {
   readonly leftOut: readonly string[];
 }
 
-/** An npm package of which something is in the image. */
+/** An npm package with files in the image. */
 export interface BundledPackage {
   readonly name: string;
   readonly version: string;
@@ -29,9 +29,10 @@ export interface BundledPackage {
 }
 
 /**
- * Bundles the program of this checkout into `folder`: `cli/main.js` with its chunks and the relay's worker, the packages that cannot
- * be in a bundle, and all licenses. Returns the packages, by name. `arch`: the machine that it is for, whose packages must be
- * installed, or be in `further`, a folder like node_modules.
+ * Bundles the program of this checkout into `folder`: `cli/main.js` with its chunks and the relay's worker, the
+ * packages that cannot be in a bundle, and all licenses. Returns the packages, by name.
+ * @param arch the target architecture; its packages must be installed, or be in `further`
+ * @param further a folder like node_modules
  */
 export async function bundleProduct(
   folder: string,
@@ -44,7 +45,7 @@ export async function bundleProduct(
     absWorkingDir: TOP,
     entryPoints: [...list.entryPoints],
     outdir: join(folder, "cli"),
-    // Beside each other: the relay finds its worker beside the chunk that starts it.
+    // In one folder: the relay expects its worker beside the chunk that starts it.
     entryNames: "[name]",
     chunkNames: "[name]-[hash]",
     bundle: true,
@@ -53,7 +54,7 @@ export async function bundleProduct(
     platform: "node",
     target: "node26",
     external: [...packages.map(([name]) => name), ...list.leftOut],
-    // Names stay, so that a stack trace can be read.
+    // Names are kept, so that stack traces are readable.
     minifyWhitespace: true,
     minifySyntax: true,
     legalComments: "none",
@@ -77,7 +78,7 @@ export async function bundleProduct(
   return all.map(({ place: _, ...known }) => known);
 }
 
-/** Of the 2,500 media types that express's libraries know. The others are a megabyte of memory. */
+/** Express's libraries know 2,500 media types. All but these would take a megabyte of memory. */
 const MEDIA_TYPES = ["application/json", "application/octet-stream", "text/html", "text/plain"];
 
 const fewMediaTypes: Plugin = {
@@ -91,10 +92,12 @@ const fewMediaTypes: Plugin = {
   },
 };
 
-/** Packages that express loads at its start for what the webhook has no use for: bodies, which it reads itself, and files. */
+/**
+ * Packages that express loads at its start and the webhook does not use: it reads bodies itself and serves no files.
+ */
 const UNUSED_BY_WEBHOOK = /^(body-parser|send|serve-static)$/;
 
-/** With them the start of a webhook takes a tenth longer. Whoever calls one of them is told so. */
+/** With them the start of a webhook takes a tenth longer. A call of one of them throws. */
 const littleOfExpress: Plugin = {
   name: "little-of-express",
   setup({ onLoad, onResolve }) {
@@ -116,7 +119,7 @@ function copyPackage(from: string, files: readonly string[], to: string): void {
   }
 }
 
-/** The license of each package of which something is in one of the bundles, one after the other. */
+/** The licenses of all packages with files in the bundles. */
 export function bundledLicenses(...metafiles: readonly Metafile[]): string {
   const places = metafiles.flatMap(bundledPaths).map((path) => [path, join(TOP, path)] as const);
   return packagesAt(new Map(places)).map(licenseOf).join(RULE);
@@ -128,7 +131,7 @@ function packagesAt(places: ReadonlyMap<string, string>): (BundledPackage & { re
   return sorted.map(([path, place]) => ({ ...describe(place), path, place }));
 }
 
-/** Packages of which a file is in the bundle, as the lockfile names them. */
+/** The packages with a file in the bundle, as the lockfile names them. */
 function bundledPaths({ inputs }: Metafile): string[] {
   return Object.keys(inputs).flatMap((path) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []);
 }
@@ -138,7 +141,7 @@ function describe(place: string): Omit<BundledPackage, "path"> {
   return { name, version, license };
 }
 
-/** What nearly all licenses ask to be in a copy. */
+/** The text that nearly all licenses require in a copy. */
 function licenseOf({ name, version, license, place }: BundledPackage & { readonly place: string }): string {
   const [file] = globSync("{LICEN[CS]E,licen[cs]e,Licen[cs]e}*", { cwd: place }).sort();
   const text = file === undefined ? "" : `\n${readFileSync(join(place, file), "utf8").trim()}\n`;

@@ -3,7 +3,7 @@ import { configSchema } from "#lib/config/schema.ts";
 import { described, optionalSetting } from "#lib/config/values.ts";
 import { finite, integer, record, strictObject, text } from "#lib/errors/schemas.ts";
 
-/** Passed to Kubernetes as it is: the API server checks it. */
+/** Passed to Kubernetes unchanged. The API server checks it. */
 const passedThrough = record(v.string(), v.unknown());
 const strings = record(v.string(), v.string());
 const quantities = record(v.string(), v.union([v.string(), finite]));
@@ -22,10 +22,10 @@ const probesSchema = strictObject({
   readiness: v.optional(probeSchema),
 });
 
-/** Objects with a name, such as volumes and variables; the rest is the API server's to check. */
+/** Objects with a name, such as volumes and variables. The API server checks the other fields. */
 const namedObjects = v.array(v.looseObject({ name: text }));
 
-/** What may be set for all pods, and again for those of one component. */
+/** Settings of all pods, which each component may override. */
 const placement = {
   priorityClassName: optionalSetting(v.string(), "PriorityClass of the pods."),
   nodeSelector: optionalSetting(strings, "Nodes that may run the pods."),
@@ -47,11 +47,11 @@ const placement = {
   extraVolumeMounts: optionalSetting(namedObjects, "More volume mounts of the container."),
   probes: optionalSetting(
     probesSchema,
-    "Timings of the probes: `startup`, `liveness`, `readiness`. What is left out keeps its default.",
+    "Timings of the probes: `startup`, `liveness`, `readiness`. Omitted ones keep their defaults.",
   ),
 };
 
-/** Words that other charts have for `annotations` and `labels`: accepted, with a warning. */
+/** Other charts' words for `annotations` and `labels`. Accepted with a warning. */
 const synonyms = {
   podAnnotations: optionalSetting(strings, "Use `annotations` instead."),
   podLabels: optionalSetting(strings, "Use `labels` instead."),
@@ -67,7 +67,7 @@ const serviceAccountSchema = strictObject({
   create: optionalSetting(v.boolean(), "Create the account. If false, create it before the install."),
   name: optionalSetting(
     v.union([v.literal(""), objectName]),
-    "Name of the account, of this component alone. Default: `switchback-` and the component's name.",
+    "Name of the account, which no other component may use. Default: `switchback-` and the component's name.",
   ),
   annotations: optionalSetting(strings, "Annotations of the account."),
 });
@@ -77,7 +77,7 @@ const podsSchema = strictObject({
   topologySpreadConstraints: spread,
   runAsUser: optionalSetting(
     v.union([integer(1), v.null()]),
-    "User and group ID of all processes; with null the platform sets both (OpenShift).",
+    "User and group ID of all processes. With null, the platform sets both (OpenShift).",
   ),
   preStopSleepSeconds: optionalSetting(
     integer(0),
@@ -94,7 +94,7 @@ const componentSchema = strictObject({
   serviceAccount: v.optional(serviceAccountSchema),
   strategy: optionalSetting(
     passedThrough,
-    "Strategy of the Deployment. Default: a new pod first, then an old one goes.",
+    "Strategy of the Deployment. Default: a new pod starts before an old one stops.",
   ),
   replicas: optionalSetting(integer(1), "Number of pods. With two or more, a PodDisruptionBudget keeps one available."),
   nodeFlags: optionalSetting(v.array(v.pipe(v.string(), v.regex(/^--/))), "Flags of the Node.js runtime."),
@@ -146,7 +146,7 @@ const podDnsSchema = strictObject({
   image: optionalSetting(v.string(), "Image of CoreDNS, 1.14.5 or newer, best by digest. Required with `enabled`."),
   remove: optionalSetting(
     v.boolean(),
-    "With `enabled: false`: delete the resolvers' Services. A pod that still has them loses all DNS.",
+    "With `enabled: false`: delete the resolvers' Services. A pod that still uses them loses all DNS.",
   ),
   ...resolverPlacement,
   ...synonyms,
@@ -170,7 +170,7 @@ const podDnsSchema = strictObject({
 const publishersSchema = strictObject({
   remove: optionalSetting(
     v.array(v.picklist(["coredns-import", "coredns", "external-dns"])),
-    "Publishers that are switched off, and whose names the next upgrade takes out.",
+    "Disabled publishers whose names the next upgrade removes.",
   ),
   ...placement,
   ...synonyms,
@@ -184,7 +184,7 @@ const imageSchema = strictObject({
   tag: optionalSetting(v.string(), "Default: the chart's appVersion."),
   digest: optionalSetting(
     v.union([v.literal(""), v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/))]),
-    "`sha256:...`; overrides the tag.",
+    "`sha256:...`. Overrides the tag.",
   ),
   pullPolicy: optionalSetting(v.picklist(["Always", "IfNotPresent", "Never"]), "When the image is pulled."),
 });
@@ -197,7 +197,7 @@ const admissionSchema = strictObject({
   annotations: optionalSetting(strings, "Annotations of the MutatingWebhookConfiguration."),
   policies: optionalSetting(
     v.boolean(),
-    "Render ValidatingAdmissionPolicies for the accounts of controller and agents, where the API server has them.",
+    "Render ValidatingAdmissionPolicies for the accounts of controller and agents, if the API server has that API.",
   ),
 });
 
@@ -213,7 +213,7 @@ const certManagerSchema = strictObject({
 
 const certFilesSchema = strictObject({
   secretName: optionalSetting(v.string(), "Secret with tls.crt and tls.key, mounted in the webhook."),
-  caBundle: optionalSetting(v.string(), "PEM certificates with which the API server verifies the webhook."),
+  caBundle: optionalSetting(v.string(), "PEM certificates that the API server uses to verify the webhook."),
 });
 
 const ports = v.optional(v.array(integer(1, 65535)));
@@ -230,7 +230,7 @@ const networkPolicySchema = strictObject({
   dns: v.optional(
     strictObject({
       cidrs: optionalSetting(v.array(v.string()), "Addresses of the DNS servers. Empty: any address."),
-      ports: described(ports, "Ports of the DNS servers, those behind their Service."),
+      ports: described(ports, "Ports of the DNS servers behind their Service."),
     }),
   ),
   ingressControllers: described(peers, "Peers of a NetworkPolicy that the proxies may connect to. Empty: any."),
@@ -257,8 +257,8 @@ const flowControlSchema = strictObject({
 const duration = v.pipe(v.string(), v.regex(/^([0-9]+(ms|[smhdwy]))*$/));
 
 const monitorSchema = strictObject({
-  enabled: optionalSetting(v.boolean(), "Render them (Prometheus Operator)."),
-  labels: optionalSetting(strings, "Labels by which Prometheus selects them."),
+  enabled: optionalSetting(v.boolean(), "Render the objects (Prometheus Operator)."),
+  labels: optionalSetting(strings, "Labels that Prometheus selects."),
   interval: optionalSetting(duration, "Scrape interval, such as `30s`."),
   scrapeTimeout: optionalSetting(duration, "Default: that of Prometheus."),
   relabelings: optionalSetting(v.array(passedThrough), "Changes of a target's labels before it is scraped."),
@@ -266,19 +266,19 @@ const monitorSchema = strictObject({
 });
 
 const prometheusRuleSchema = strictObject({
-  enabled: optionalSetting(v.boolean(), "Render it (Prometheus Operator)."),
-  labels: optionalSetting(strings, "Labels by which Prometheus selects it."),
-  ruleLabels: optionalSetting(strings, "Labels of each alert; they take precedence over its own."),
-  disabled: optionalSetting(v.array(v.string()), "Names of alerts to leave out."),
+  enabled: optionalSetting(v.boolean(), "Render the object (Prometheus Operator)."),
+  labels: optionalSetting(strings, "Labels that Prometheus selects."),
+  ruleLabels: optionalSetting(strings, "Labels of each alert. They override its own."),
+  disabled: optionalSetting(v.array(v.string()), "Names of alerts to omit."),
   runbooks: optionalSetting(
     v.union([v.literal(""), v.pipe(v.string(), v.regex(/^https?:\/\//))]),
-    "URL of a copy of the repository, for the annotation `runbook_url`: `docs/alerts.md` is below it.",
+    "URL of your copy of the repository with `docs/alerts.md`, for the annotation `runbook_url`.",
   ),
 });
 
 const grafanaDashboardSchema = strictObject({
   enabled: optionalSetting(v.boolean(), "Render the ConfigMap."),
-  labels: optionalSetting(strings, "Labels by which Grafana's sidecar finds it."),
+  labels: optionalSetting(strings, "Labels that Grafana's sidecar selects."),
   annotations: optionalSetting(strings, "Annotations of the ConfigMap, such as the folder."),
 });
 
@@ -317,7 +317,7 @@ export const valuesSchema = strictObject({
     "Secrets with the credentials of the registry.",
   ),
   commonLabels: optionalSetting(strings, "Labels of every object."),
-  pods: optionalSetting(podsSchema, "Settings of all pods; each component may override them."),
+  pods: optionalSetting(podsSchema, "Settings of all pods. Each component may override them."),
   ...synonyms,
   controller: v.optional(componentSchema),
   webhook: v.optional(webhookSchema),
@@ -325,26 +325,26 @@ export const valuesSchema = strictObject({
   agent: v.optional(agentSchema),
   all: optionalSetting(
     allSchema,
-    "The one Deployment of `profile: small`; `controller`, `webhook`, `proxy` are then ignored.",
+    "The Deployment of `profile: small`, which ignores `controller`, `webhook` and `proxy`.",
   ),
-  podDns: optionalSetting(podDnsSchema, "Resolvers that pods can have in place of hostAliases."),
-  publishers: optionalSetting(publishersSchema, "Pods of the publishers that `config.publishers` switches on."),
+  podDns: optionalSetting(podDnsSchema, "Resolvers that pods can use instead of hostAliases."),
+  publishers: optionalSetting(publishersSchema, "Pods of the publishers that `config.publishers` enables."),
   admission: v.optional(admissionSchema),
   certManager: optionalSetting(certManagerSchema, "For `config.certs.mode: cert-manager`."),
   certFiles: optionalSetting(certFilesSchema, "For `config.certs.mode: files`."),
-  uninstall: optionalSetting(uninstallSchema, "What happens at `helm uninstall`."),
+  uninstall: optionalSetting(uninstallSchema, "Hooks of `helm uninstall`."),
   networkPolicy: v.optional(networkPolicySchema),
   flowControl: optionalSetting(flowControlSchema, "API Priority and Fairness for the release's accounts."),
   serviceMonitor: optionalSetting(monitorSchema, "ServiceMonitors of controller, webhook and proxies."),
   podMonitor: optionalSetting(monitorSchema, "PodMonitors of agents and publishers."),
-  prometheusRule: optionalSetting(prometheusRuleSchema, "Alerts; docs/alerts.md."),
+  prometheusRule: optionalSetting(prometheusRuleSchema, "Alerts (docs/alerts.md)."),
   grafanaDashboard: optionalSetting(grafanaDashboardSchema, "A dashboard for Grafana."),
   test: optionalSetting(testSchema, "`helm test`: the doctor, in a pod."),
   config: optionalSetting(strictObject(sections), "The configuration file."),
   // Values that Helm passes to a chart that is a dependency of another.
   global: v.optional(
     v.looseObject({
-      imageRegistry: optionalSetting(v.string(), "Registry of the image, in place of the one in `image.repository`."),
+      imageRegistry: optionalSetting(v.string(), "Registry of the image. Replaces the one in `image.repository`."),
     }),
   ),
   enabled: v.optional(v.boolean()),

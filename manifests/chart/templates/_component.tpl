@@ -1,8 +1,8 @@
 {{/*
 Controller, webhook, proxy, or all three in one (`all`): ServiceAccount, Deployment, PodDisruptionBudget.
-Arguments: root, component, port (health, readiness and metrics), ports (additional ones, by name), token (whether it calls the
-API server), preStop (whether it keeps serving for a while during termination), drainSeconds, tlsSecret (mounted, may be ""),
-targets (whether the proxy's targets ConfigMap is mounted).
+Arguments: root, component, port (health, readiness and metrics), ports (additional ones, by name), token (whether it
+calls the API server), preStop (whether it serves for a while during termination), drainSeconds, tlsSecret (to mount,
+may be ""), targets (whether to mount the proxy's targets ConfigMap).
 */}}
 {{- define "switchback.component" -}}
 {{- $values := index .root.Values .component -}}
@@ -45,8 +45,8 @@ spec:
 {{- end }}
 
 {{/*
-How a Deployment replaces its pods: without a gap. In the host's network a new pod needs a node without an old one, so one of several
-may go first: with as many nodes as replicas a rollout would never begin otherwise.
+How a Deployment replaces its pods: without a gap. In the host's network a new pod needs a node without an old pod. So
+one of several old pods may stop first: otherwise a rollout with as many nodes as replicas would never begin.
 */}}
 {{- define "switchback.strategy" -}}
 {{- $values := index .root.Values .component -}}
@@ -63,7 +63,7 @@ serviceAccountName: {{ include "switchback.account" . }}
 automountServiceAccountToken: {{ .token }}
 # Service links would set variables such as SWITCHBACK_..._PORT, which have the prefix of settings.
 enableServiceLinks: false
-# The preStop sleep, the drain of the process, and a margin.
+# The preStop sleep, the process's drain, and a margin.
 terminationGracePeriodSeconds: {{ add $sleep (ceil .drainSeconds | int) 10 }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
@@ -135,7 +135,7 @@ volumes:
     configMap:
       name: {{ include "switchback.configName" .root }}
   {{- if .targets }}
-  # Used at a start without the API server; otherwise the proxy reads the ConfigMap from there.
+  # Used if the API server does not answer at the start. Otherwise the proxy reads the ConfigMap from the API server.
   - name: targets
     configMap:
       name: switchback-targets

@@ -12,8 +12,8 @@
 {{- end }}
 
 {{/*
-Selector labels of a component. The controller's front Services select the proxy pods by the same two labels, and a Deployment's
-selector is immutable: no label here may differ between releases.
+Selector labels of a component. The controller's front Services select the proxy pods by the same two labels. A
+Deployment's selector is immutable, so no label here may differ between releases.
 */}}
 {{- define "switchback.selector" -}}
 app.kubernetes.io/name: switchback
@@ -37,7 +37,10 @@ all
 {{- include "switchback.selector" (dict "component" (include "switchback.process" .)) -}}
 {{- end }}
 
-{{/* Name, namespace and labels of a namespaced object. Arguments: root, component, name, namespace (default: the release's). */}}
+{{/*
+Name, namespace and labels of a namespaced object.
+Arguments: root, component, name, namespace (default: the release's).
+*/}}
 {{- define "switchback.metadata" -}}
 name: {{ .name }}
 namespace: {{ .namespace | default .root.Release.Namespace }}
@@ -45,7 +48,7 @@ labels:
   {{- include "switchback.labels" . | nindent 2 }}
 {{- end }}
 
-{{/* The image. `global.imageRegistry` replaces the registry of its repository, or is put before a repository without one. */}}
+{{/* The image. `global.imageRegistry` replaces the repository's registry, or is added if it has none. */}}
 {{- define "switchback.image" -}}
 {{- $image := .Values.image -}}
 {{- $repository := $image.repository -}}
@@ -66,7 +69,8 @@ labels:
 {{- end }}
 
 {{/*
-Fails where two components have one account: RBAC and the admission policies distinguish them by it. Rendered once, with the ConfigMap.
+Fails if two components have the same account: RBAC and the admission policies tell them apart by it. Rendered once,
+with the ConfigMap.
 */}}
 {{- define "switchback.checkAccounts" -}}
 {{- $accounts := list -}}
@@ -84,8 +88,9 @@ Fails where two components have one account: RBAC and the admission policies dis
 {{- end }}
 
 {{/*
-The configuration file: `config` of the values, the release's namespace, the namespaces that are excluded from the webhook, and the
-paths of mounted certificates. With `profile: small` the front Services select other pods, and the relay has one worker.
+The configuration file: `config` of the values, the release's namespace, the namespaces excluded from the webhook, and
+the paths of mounted certificates. With `profile: small` the front Services select other pods, and the relay has one
+worker.
 */}}
 {{- define "switchback.config" -}}
 {{- $config := deepCopy .Values.config -}}
@@ -114,16 +119,17 @@ paths of mounted certificates. With `profile: small` the front Services select o
 {{- end }}
 
 {{/*
-The name of its ConfigMap: by the content, so that pods of the release before keep theirs while they are replaced, and a setting that
-an earlier release does not know is never given to it.
+The name of its ConfigMap, which depends on the content. So pods of the previous release keep their ConfigMap while they
+are replaced, and never get a setting that they do not know.
 */}}
 {{- define "switchback.configName" -}}
 switchback-config-{{ include "switchback.config" . | sha256sum | trunc 10 }}
 {{- end }}
 
 {{/*
-Names of the ConfigMaps that earlier pod templates of ours mount, as far back as their Deployments and DaemonSet can be rolled back
-(revisionHistoryLimit): a JSON array. Only Helm asks the cluster; `helm template` knows none. Arguments: root, namespace.
+Names of the ConfigMaps that our earlier pod templates mount, as far back as their Deployments and DaemonSet can be
+rolled back (revisionHistoryLimit): a JSON array. Only Helm asks the cluster. With `helm template` the array is empty.
+Arguments: root, namespace.
 */}}
 {{- define "switchback.formerConfigs" -}}
 {{- $current := include "switchback.configName" .root -}}
@@ -156,7 +162,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata:
   {{- include "switchback.metadata" $config | nindent 2 }}
-# The kubelet of each pod needs not watch it.
+# The kubelets need not watch an immutable ConfigMap.
 immutable: true
 data:
   config.yaml: |
@@ -178,8 +184,9 @@ data:
 {{- end }}
 
 {{/*
-The namespaces of restart.namespaces in which Roles can be made, as JSON: those that exist, since one object without its namespace fails
-the whole release. `helm template` asks no cluster, and gets all. Those that the release makes itself are not looked for.
+The namespaces of restart.namespaces that exist, as JSON. Only these get Roles: one object without its namespace fails
+the whole release. `helm template` asks no cluster, and gets all namespaces. Namespaces that the release creates are not
+looked up.
 */}}
 {{- define "switchback.restartNamespaces" -}}
 {{- $existing := .Values.config.restart.namespaces -}}
@@ -224,7 +231,7 @@ the whole release. `helm template` asks no cluster, and gets all. Those that the
 {{- $names | uniq | toJson -}}
 {{- end }}
 
-{{/* glibc gives freed memory back: per pod 40 MB less of the proxy, 12 of the controller, 30 of a webhook under attack. */}}
+{{/* Makes glibc return freed memory. Saves 40 MB per proxy, 12 per controller, 30 per webhook under attack. */}}
 {{- define "switchback.mallocEnv" -}}
 - name: MALLOC_ARENA_MAX
   value: "1"

@@ -1,4 +1,4 @@
-{{/* Annotations of an object of a hook. Arguments: hook, weight, job (whether it is the one that runs). */}}
+{{/* Annotations of a hook's object. Arguments: hook, weight, job (whether the object is the Job or pod). */}}
 {{- define "switchback.hook" -}}
 annotations:
   helm.sh/hook: {{ .hook }}
@@ -10,7 +10,7 @@ annotations:
   {{- end }}
 {{- end }}
 
-{{/* The pod of a hook: restricted, with the placement of all pods. Arguments: root, component, name, command, resources. */}}
+{{/* A hook's restricted pod, with the placement of all pods. Arguments: root, component, name, command, resources. */}}
 {{- define "switchback.hookPodSpec" -}}
 {{- $pods := .root.Values.pods -}}
 restartPolicy: Never

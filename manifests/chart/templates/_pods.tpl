@@ -1,6 +1,6 @@
 {{/*
-The pod settings of a component, as JSON: its own, and where it has none those of all pods. `podAnnotations` and `podLabels`, as other
-charts have them, count where `annotations` and `labels` do not have the key. Arguments: root, component.
+The pod settings of a component, as JSON. The settings of all pods are the defaults. `podAnnotations` and `podLabels`,
+the words of other charts, apply if `annotations` and `labels` do not have the key. Arguments: root, component.
 */}}
 {{- define "switchback.podSettings" -}}
 {{- $values := index .root.Values .component -}}
@@ -17,7 +17,7 @@ charts have them, count where `annotations` and `labels` do not have the key. Ar
 {{- toJson $settings -}}
 {{- end }}
 
-{{/* A component's ServiceAccount, unless the values say that there is one already. Arguments: root, component, namespace. */}}
+{{/* A component's ServiceAccount, unless `serviceAccount.create` is false. Arguments: root, component, namespace. */}}
 {{- define "switchback.serviceAccount" -}}
 {{- $account := (index .root.Values .component).serviceAccount | default dict -}}
 {{- if ne (toString $account.create) "false" -}}
@@ -76,8 +76,8 @@ priorityClassName: {{ . }}
 {{- end }}
 
 {{/*
-How the pods of a Deployment are spread: by node and zone, unless the values have a list. A constraint without a labelSelector gets the
-component's. Arguments: root, component.
+How the pods of a Deployment are spread: by node and zone, unless the values have a list. A constraint without a
+labelSelector gets that of the component. Arguments: root, component.
 */}}
 {{- define "switchback.spread" -}}
 {{- $selector := dict "matchLabels" (include "switchback.selector" . | fromYaml) -}}
@@ -98,7 +98,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{/* The probes, with the timings of the values. Arguments: root, component, readinessSeconds (the period of the readiness probe). */}}
+{{/* The probes. Arguments: root, component, readinessSeconds (the period of the readiness probe). */}}
 {{- define "switchback.probes" -}}
 {{- $given := (include "switchback.podSettings" . | fromJson).probes | default dict -}}
 {{- $timings := dict
@@ -120,7 +120,7 @@ topologySpreadConstraints:
 {{- concat $node $program ((include "switchback.podSettings" . | fromJson).extraArgs | default list) | toJson -}}
 {{- end }}
 
-{{/* What the values add to a list of the container or the pod. Arguments: root, component, field, indent. */}}
+{{/* Entries that the values add to a list of the container or the pod. Arguments: root, component, field, indent. */}}
 {{- define "switchback.extra" -}}
 {{- with index (include "switchback.podSettings" . | fromJson) .field }}
 {{- toYaml . | nindent (int $.indent) }}

@@ -12,7 +12,7 @@
   verbs: [list, watch]
 {{- end }}
 {{- if .Values.config.policy.namespaceAnnotation }}
-# Their annotation lists the domains that they may claim.
+# A namespace's annotation lists the domains that it may claim.
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [list, watch]
