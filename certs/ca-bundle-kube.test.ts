@@ -75,7 +75,7 @@ test("reports each change and a missing configuration, and nothing after the end
   let changes = 0;
   writer.watch(() => changes++, stop.signal);
   await settled();
-  assert.equal(changes, 1, "there is none");
+  assert.equal(changes, 1, "the configuration is missing");
   kube.put(PATH, {});
   kube.put(`${COLLECTION}/another`, {});
   await settled();

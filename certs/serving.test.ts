@@ -124,7 +124,7 @@ test("an expired pair is rejected while the pair in use is valid, and accepted o
   );
   now += 11 * DAY;
   offer(leaves[0]!);
-  assert.equal(watch.status().problem?.code, "pair-expired", "the pair in use has expired meanwhile");
+  assert.equal(watch.status().problem?.code, "pair-expired", "the pair in use has expired since then");
 });
 
 test("a pair that is not valid yet is accepted with a warning: this clock may be wrong", async () => {

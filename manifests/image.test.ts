@@ -71,7 +71,8 @@ test("whatever the files of the image import is in it too", () => {
   assert.ok(files.length > 20, "the listed folders are found");
   const missing = files.flatMap((file) =>
     importsOf(file)
-      // The command line loads a command when it is called: one may stay out, such as the demo, which needs the repository.
+      // The command line loads each command on demand. So one may be missing, such as the demo, which needs the
+      // repository.
       .filter((imported) => !isInImage(imported) && !(file === "cli/program.ts" && list.exclude.includes(imported)))
       .map((imported) => `${file} imports ${imported}`),
   );

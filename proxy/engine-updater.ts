@@ -22,7 +22,7 @@ interface EngineUpdaterOptions {
   readonly log: Logger;
 }
 
-/** Starts the engine, and updates it after changes of the targets, of their upstreams' addresses and of its own. */
+/** Starts the engine, and updates it after changes of the targets, of their upstreams' addresses and of the proxy's. */
 export class EngineUpdater {
   readonly #options: EngineUpdaterOptions;
   #phase: "starting" | "running" | "stopping" = "starting";

@@ -135,7 +135,7 @@ test("an unbound listener is retried every five seconds until it is bound, or un
   await tell(target("a"), target("b"));
   await tell(target("b"));
   plans = engine.plans.length;
-  assert.equal(await triesWithin(REBIND_MS), 1, "one timer, whatever was told meanwhile");
+  assert.equal(await triesWithin(REBIND_MS), 1, "one timer, even after several changes");
   void proxy.stop();
   assert.equal(await triesWithin(REBIND_MS * 3), 0);
 });

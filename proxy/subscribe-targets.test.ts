@@ -35,7 +35,7 @@ test("starts with the first document of the feed, and reports later ones", async
   handle.found(document("two"));
   const told: string[] = [];
   following.subscribe(({ revision }) => told.push(revision));
-  assert.deepEqual(told, ["two"], "what came in between is told");
+  assert.deepEqual(told, ["two"], "targets from before the subscription are reported");
   handle.found(document("three"));
   handle.found(undefined);
   assert.deepEqual(told, ["two", "three"], "targets that are gone are kept");

@@ -4,7 +4,7 @@ import { CUT_CAUSES, DIAL_CAUSES, REFUSAL_CAUSES } from "../close-causes.ts";
 import { CONNECT_BUCKETS, newTargetStats, observeConnect } from "../target-stats.ts";
 import { Counters, newCounters, readCounters } from "./counters.ts";
 
-test("each counter has a place of its own", () => {
+test("each counter has a separate place", () => {
   const counts: [string, (counters: Counters) => void][] = [
     ["opened", (counters) => counters.opened()],
     ["closed", (counters) => counters.closed()],

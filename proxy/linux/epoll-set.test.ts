@@ -25,7 +25,7 @@ function start(answer: Answer = () => undefined) {
 
 const control = (operation: number, fd: number) => `epollCtl 100 ${operation} ${fd} @${WORDS_OFFSET}`;
 
-test("a descriptor is added with a serial of its own, modified and removed", () => {
+test("a descriptor is added with a unique serial, modified and removed", () => {
   const { set, entry, taken, requested } = start();
   assert.deepEqual(taken(), [`epollCreate ${0o2000000}`]);
   const [one, two] = [entry(7), entry(9)];

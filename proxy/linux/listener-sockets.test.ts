@@ -126,7 +126,7 @@ test("a worker gets the spec, with each address that is an IP as it is dialled",
   assert.equal(worker(0)?.dialFailures, dialFailures);
 });
 
-test("a worker is told to refuse clients that bring a header, if the spec says so", () => {
+test("a worker refuses clients with a header if the spec requires it", () => {
   const { sockets, worker } = start(specOf({ refusesClientHeaders: true }));
   sockets.bind(1, 0);
   assert.equal(worker(0)?.refusesClientHeaders, true);

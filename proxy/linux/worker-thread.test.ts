@@ -94,7 +94,7 @@ test("a worker is ready when it says so; what is neither that nor an answer is a
   assert.deepEqual(reports, [report]);
 });
 
-test("each command is posted with an id of its own and wakes the worker; its answer is the count", async (t) => {
+test("each command is posted with a unique id and wakes the worker; its answer is the count", async (t) => {
   const { thread, worker, written } = start(t);
   const one = thread.execute({ kind: "listen", listeners: [] });
   const two = thread.execute({ kind: "cut", listener: "web:443" });
