@@ -4,9 +4,9 @@ import { runAgent } from "#extras/agent/run.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { isInPod } from "#lib/kube/connect.ts";
+import type { ProcessContext, Running } from "./component.ts";
 import { withOwnClient } from "./own-client.ts";
 import { ownCommand } from "./own-files.ts";
-import type { ProcessContext, Running } from "./serve.ts";
 
 /** `switchback agent`: reads the map from its own namespace and keeps the hosts files of this node current. */
 export async function startAgent(config: Config, { env, log, connect, identity }: ProcessContext): Promise<Running> {

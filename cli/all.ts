@@ -1,8 +1,8 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { Health, Probes } from "#lib/http/listen.ts";
+import type { ProcessContext, Running } from "./component.ts";
 import { startController } from "./controller.ts";
 import { startProxy } from "./proxy.ts";
-import type { ProcessContext, Running } from "./serve.ts";
 import { startWebhook } from "./webhook.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { loadConfig } from "#lib/config/load.ts";
+import type { ServeFlags } from "./component.ts";
 import type { CliContext } from "./context.ts";
-import type { ServeFlags } from "./serve.ts";
 
 interface PrintConfigFlags extends ServeFlags {
   /** Settings of the file that this release does not know are ignored, as the components do, instead of refused. */

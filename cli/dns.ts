@@ -3,8 +3,8 @@ import { runDns } from "#extras/pod-dns/run.ts";
 import { nodeSearchesNotice, readClusterDns } from "#hostmap/pod-dns.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
+import type { ProcessContext, Running } from "./component.ts";
 import { withOwnClient } from "./own-client.ts";
-import type { ProcessContext, Running } from "./serve.ts";
 
 /** `switchback dns`: reads the map from its own namespace and writes the files of the CoreDNS beside it. */
 export async function startDns(

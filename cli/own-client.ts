@@ -1,5 +1,5 @@
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { Running } from "./serve.ts";
+import type { Running } from "./component.ts";
 
 /** Starts a component with a connection of its own, which is closed once the component has stopped, or has not started. */
 export async function withOwnClient(

@@ -10,9 +10,9 @@ import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import type { ProcessContext, Running, ServeFlags } from "./component.ts";
 import type { CliContext } from "./context.ts";
 import { withOwnClient } from "./own-client.ts";
-import type { ProcessContext, Running, ServeFlags } from "./serve.ts";
 
 /** Until the cluster's DNS has stopped answering. */
 const REMOVE_MS = 300_000;

@@ -17,7 +17,8 @@ import { captured, filesFolder } from "#test/fakes/cli.ts";
 import { collection, type FakeApi, fakeApi, noConnections, until, watch } from "#test/fakes/kube-api.ts";
 import { kubeletFiles } from "#test/fakes/kubelet-files.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
-import { type ServeFlags, serve } from "./serve.ts";
+import type { ServeFlags } from "./component.ts";
+import { serve } from "./serve.ts";
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
 const STDERR = 2;

@@ -3,47 +3,10 @@ import { hostname } from "node:os";
 import { clusterDomainFrom } from "#controller/targets/cluster-domain.ts";
 import { loadConfig } from "#lib/config/load.ts";
 import type { Config } from "#lib/config/schema.ts";
-import type { Probes } from "#lib/http/listen.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";
+import type { Component, ProcessContext, Running, ServeFlags } from "./component.ts";
 import type { CliContext } from "./context.ts";
-
-/** What runs as a process. `all` is controller, webhook and proxy in one. */
-type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "publisher" | "all";
-
-export interface ServeFlags {
-  readonly config?: string;
-  readonly set?: readonly string[];
-  /** Takes precedence over `log.format`. */
-  readonly logFormat?: "json" | "text";
-  /** Of a publisher. */
-  readonly publisher?: string;
-}
-
-/** A component that runs until `stop` is called. */
-export interface Running {
-  /** Drains; resolves when everything has finished. */
-  stop(): Promise<void>;
-  /** Resolves on an unrecoverable failure: the component is then stopped, and the process exits with an error. */
-  readonly broken?: Promise<Error>;
-  readonly probes?: Probes;
-}
-
-/** What a component knows of its process: identity, addresses, log and the connection to the API server. */
-export interface ProcessContext {
-  readonly env: CliContext["env"];
-  readonly identity: string;
-  readonly clusterDomain: string | undefined;
-  /** Text of this process's own /etc/resolv.conf; "" if there is none. */
-  readonly resolvConf: string;
-  readonly log: Logger;
-  /** Whether it runs in a pod with a token, or KUBECONFIG is set. A user's default kubeconfig is not used. */
-  readonly hasCluster: boolean;
-  readonly connect: () => Promise<KubeClient>;
-  /** The same process under the name of one of its parts, for logs and the API server's audit log. */
-  readonly as: (part: Component) => ProcessContext;
-}
 
 /**
  * Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. After an unrecoverable failure,

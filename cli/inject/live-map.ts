@@ -5,7 +5,6 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { CliContext } from "../context.ts";
-import type { InjectFlags } from "../inject.ts";
 
 /** The index and shards may disagree while the controller publishes; that takes milliseconds. */
 const READ_TRIES = 5;
@@ -16,7 +15,7 @@ const READ_PAUSE_MS = 300;
  * `READ_TRIES` reads.
  */
 export async function readLiveMap(
-  flags: Pick<InjectFlags, "namespace" | "kubeconfig" | "context">,
+  flags: { readonly namespace: string; readonly kubeconfig?: string; readonly context?: string },
   env: CliContext["env"],
 ): Promise<PublishedMap> {
   const client = await connect(connectOptionsFrom(env, flags));

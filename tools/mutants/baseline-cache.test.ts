@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import type { Baseline } from "./baseline.ts";
-import { BaselineCache } from "./baseline-cache.ts";
+import { type Baseline, BaselineCache } from "./baseline-cache.ts";
 import { graphOf } from "./graph.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "baseline-cache-"));

@@ -1,9 +1,16 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Baseline } from "./baseline.ts";
 import type { Coverage } from "./coverage.ts";
 import { type Graph, reachedFrom } from "./graph.ts";
+
+/** A test file on the unchanged tree, where it was green. */
+export interface Baseline {
+  ms: number;
+  coverage: Coverage;
+  /** It failed before it was green: what it says of a mutant has to be said twice. */
+  isFlaky: boolean;
+}
 
 interface Entry {
   key: string;

@@ -1,16 +1,8 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import type { BaselineCache } from "./baseline-cache.ts";
-import { type Coverage, readCoverage } from "./coverage.ts";
+import type { Baseline, BaselineCache } from "./baseline-cache.ts";
+import { readCoverage } from "./coverage.ts";
 import { runTest, type Surroundings, type TestRun } from "./run-test.ts";
-
-/** A test file on the unchanged tree, where it was green. */
-export interface Baseline {
-  ms: number;
-  coverage: Coverage;
-  /** It failed before it was green: what it says of a mutant has to be said twice. */
-  isFlaky: boolean;
-}
 
 export class RedBaseline extends Error {
   override name = "RedBaseline";

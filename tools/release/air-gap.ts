@@ -2,9 +2,10 @@ import { createHash } from "node:crypto";
 import { globSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { ReleaseError } from "./error.ts";
 import { chartFile, imageFile, imageRepository } from "./names.ts";
 import { tarOf } from "./oci/tar.ts";
-import { type Release, ReleaseError, type ReleasePart } from "./part.ts";
+import type { Release, ReleasePart } from "./part.ts";
 
 /** Everything that an install takes where nothing can be downloaded, in one archive, with a page of the commands that install it. */
 export const airGap: ReleasePart = { name: "air-gap", make };

@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { ReleaseError } from "./error.ts";
 import { type DebianPins, readDebianPins } from "./image/base.ts";
-import { ReleaseError, type ReleasePart } from "./part.ts";
+import type { ReleasePart } from "./part.ts";
 
 /** What the person who makes a release asks for. */
 interface ReleaseArguments {

@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Release, ReleaseError } from "./part.ts";
+import { ReleaseError } from "./error.ts";
+import type { Release } from "./part.ts";
 
 /**
  * Version and time of a checkout. The time is SOURCE_DATE_EPOCH (`given`), as reproducible-builds.org specifies it, or else that of the

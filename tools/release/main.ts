@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { progressLines } from "#test/cluster/progress.ts";
 import { readArguments } from "./arguments.ts";
 import { describeCheckout } from "./checkout.ts";
+import { ReleaseError } from "./error.ts";
 import { refreshBase } from "./image/refresh.ts";
 import { makeRelease } from "./make.ts";
-import { ReleaseError } from "./part.ts";
 import { PARTS } from "./parts.ts";
 import { readSigningKey, SIGNING_KEY_VARIABLE } from "./sign.ts";
 

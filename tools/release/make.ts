@@ -2,8 +2,9 @@ import type { KeyObject } from "node:crypto";
 import { globSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { ReleaseError } from "./error.ts";
 import { fileHash } from "./file-hash.ts";
-import { type Release, ReleaseError, type ReleasePart } from "./part.ts";
+import type { Release, ReleasePart } from "./part.ts";
 import { signatureOf } from "./sign.ts";
 
 const SUMS = "SHA256SUMS";

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Release, ReleaseError, type ReleasePart } from "./part.ts";
+import { ReleaseError } from "./error.ts";
+import type { Release, ReleasePart } from "./part.ts";
 
 /** NOTES.md: the section of CHANGELOG.md for this version. */
 export const notes: ReleasePart = { name: "notes", make: makeNotes };

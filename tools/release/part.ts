@@ -31,8 +31,3 @@ export interface ReleasePart {
   /** Writes its files and returns their paths, relative to `release.out`. Earlier parts' files are there, unless `--only` left them out. */
   make(release: Release): Promise<readonly string[]>;
 }
-
-/** What keeps a release from being made; the message says what to do. */
-export class ReleaseError extends Error {
-  override readonly name = "ReleaseError";
-}

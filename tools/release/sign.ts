@@ -1,5 +1,5 @@
 import { createPrivateKey, type KeyObject, sign } from "node:crypto";
-import { ReleaseError } from "./part.ts";
+import { ReleaseError } from "./error.ts";
 
 /** The environment variable with the private key of the project: it stays out of the process list. */
 export const SIGNING_KEY_VARIABLE = "RELEASE_SIGNING_KEY";

@@ -1,4 +1,5 @@
 import type { Profile } from "../system.ts";
+import type { LoadReport } from "./neighbours.ts";
 import type { Stage } from "./stage.ts";
 
 /** Whose power an attack takes. */
@@ -30,17 +31,6 @@ export interface Report extends Outcome {
   readonly load: LoadReport;
   /** Peak resident memory of each component since it started, in MiB. */
   readonly peaks: Readonly<Record<string, number>>;
-}
-
-/** Ordinary admissions that went on meanwhile. */
-export interface LoadReport {
-  readonly admissions: number;
-  /** Connections that were refused or reset, and answers without the neighbour's name. */
-  readonly failed: number;
-  /** Not answered within the API server's timeout. */
-  readonly late: number;
-  /** Milliseconds. */
-  readonly p99: number;
 }
 
 const MAX_OUTCOME = 300;

@@ -3,8 +3,7 @@ import { Agent, request } from "node:https";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
-import type { LoadReport } from "./attack.ts";
-import type { LoadOptions } from "./neighbours.ts";
+import type { LoadOptions, LoadReport } from "./neighbours.ts";
 
 /** The API server's own timeout, as the chart sets it. */
 const REQUEST_TIMEOUT_MS = 2_000;

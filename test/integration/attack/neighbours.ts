@@ -1,6 +1,16 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import type { LoadReport } from "./attack.ts";
+
+/** Ordinary admissions that went on meanwhile. */
+export interface LoadReport {
+  readonly admissions: number;
+  /** Connections that were refused or reset, and answers without the neighbour's name. */
+  readonly failed: number;
+  /** Not answered within the API server's timeout. */
+  readonly late: number;
+  /** Milliseconds. */
+  readonly p99: number;
+}
 
 export interface LoadOptions {
   /** Admission reviews a second. */

@@ -3,10 +3,11 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import { run } from "#test/cluster/node/run.ts";
+import { ReleaseError } from "../error.ts";
 import { chartFile, imageRepository } from "../names.ts";
 import { gzip, MANIFEST, OciLayout } from "../oci/layout.ts";
 import { type TarEntry, tarOf } from "../oci/tar.ts";
-import { type Release, ReleaseError, type ReleasePart } from "../part.ts";
+import type { Release, ReleasePart } from "../part.ts";
 
 /** The chart as `helm package` would pack it, and as the OCI artifact that `helm push` would make of it. */
 export const chart: ReleasePart = { name: "chart", make };

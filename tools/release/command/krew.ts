@@ -2,8 +2,9 @@ import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
+import { ReleaseError } from "../error.ts";
 import { fileHash } from "../file-hash.ts";
-import { type Release, ReleaseError, type ReleasePart } from "../part.ts";
+import type { Release, ReleasePart } from "../part.ts";
 import { archiveName, programName } from "./executables.ts";
 import { PLATFORMS } from "./platforms.ts";
 

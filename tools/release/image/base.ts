@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { ReleaseError } from "../part.ts";
+import { ReleaseError } from "../error.ts";
 import json from "./base.json" with { type: "json" };
 
 /** As OCI and Debian name them. */

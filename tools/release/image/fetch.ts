@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { withLock } from "#test/cluster/lock.ts";
 import { run } from "#test/cluster/node/run.ts";
 import { userCache } from "#test/cluster/product-image.ts";
-import { ReleaseError } from "../part.ts";
+import { ReleaseError } from "../error.ts";
 import type { DebianFile } from "./base.ts";
 
 /** apt's own downloader: with the machine's proxies, and with the hash checked. */

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "#test/cluster/node/run.ts";
 import type { Progress } from "#test/cluster/progress.ts";
-import { ReleaseError } from "../part.ts";
+import { ReleaseError } from "../error.ts";
 import { ARCHITECTURES, type Architecture, type DebianPackage, type DebianPins, pins } from "./base.ts";
 
 /** Where packages are listed, and what vouches for the lists. */

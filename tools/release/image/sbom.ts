@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { BundledPackage } from "#manifests/bundle.ts";
-import { type Release, ReleaseError, type ReleasePart } from "../part.ts";
+import { ReleaseError } from "../error.ts";
+import type { Release, ReleasePart } from "../part.ts";
 import { ARCHITECTURES, type Architecture, type DebianPackage, NODE_PACKAGE, pins } from "./base.ts";
 import { imageBundle } from "./layers.ts";
 
