@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { after, before, describe, it } from "node:test";
-import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { captured, filesFolder, runHere } from "#test/fakes/cli.ts";
+import { createProgram } from "./program.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
 before(async () => {
@@ -90,8 +91,12 @@ zpty -d shell
   return text.trimEnd().split("\n").map(sorted);
 };
 
-const COMMANDS =
-  "agent all completion config confirm controller dashboard demo dns doctor help inject proxy publish restart status uninstall version webhook";
+const COMMANDS = createProgram(captured().context, () => {})
+  .commands.map((command) => command.name())
+  .filter((name) => name !== "probe")
+  .concat("help")
+  .sort()
+  .join(" ");
 const FORMATS = "json name text wide yaml";
 
 for (const [shell, offers] of Object.entries({ bash, zsh, fish })) {

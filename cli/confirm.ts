@@ -3,8 +3,8 @@ import { confirmHold, type PublishedHold, readHold } from "#lib/documents/remova
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { agree } from "./ask.ts";
-import type { CliContext } from "./context.ts";
 
 interface ConfirmFlags {
   readonly namespace: string;

@@ -1,31 +1,29 @@
 import type { StatusDocument } from "#controller/status.ts";
-import type { CliContext } from "./context.ts";
+import type { DemoPage } from "#extras/extra.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { runDemo } from "./demo/run.ts";
-import { EXAMPLES, withOwnFolder } from "./own-files.ts";
+import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, withOwnFolder } from "./own-files.ts";
 import { table } from "./table.ts";
 
-interface DemoFlags {
+interface DemoOptions {
   /** Default: the examples. */
   readonly directory: string | undefined;
-  readonly keep?: boolean;
-  /** Also keeps it running. */
-  readonly dashboard?: boolean;
+  readonly keep?: boolean | undefined;
+  /** Shows the status while it runs. Also keeps it running. */
+  readonly page?: DemoPage | undefined;
 }
 
-/** `switchback demo`: exits when it is done; with `--keep` or `--dashboard`, on Ctrl-C. */
-export async function demo({ directory, keep, dashboard }: DemoFlags, { stdout }: CliContext): Promise<void> {
+/** `switchback demo`: exits when it is done; where it keeps running, on Ctrl-C. */
+export async function demo({ directory, keep, page }: DemoOptions, { stdout }: CliContext): Promise<void> {
   const interrupted = new Promise<void>((resolve) => process.once("SIGINT", () => resolve()));
-  const showStatus = async (status: () => StatusDocument) => {
-    const [{ startDashboard }, { dashboardFiles }] = await Promise.all([
-      import("#extras/dashboard/server.ts"),
-      import("./dashboard-files.ts"),
-    ]);
-    const source = { place: "the demo on this machine", status: async () => status() };
-    const { address, stop } = await startDashboard({ source, files: await dashboardFiles(), port: 0 });
-    stdout.line(`Dashboard on ${address}`);
-    return stop;
-  };
-  const options = dashboard ? { keep: true, showStatus } : { ...(keep && { keep }) };
+  const ownFiles = { ownFile, hasOwnFile, hasOwnFolder };
+  const options =
+    page === undefined
+      ? { ...(keep && { keep }) }
+      : {
+          keep: true,
+          showStatus: (status: () => StatusDocument) => page.show({ status, ownFiles, say: stdout.line }),
+        };
   const show = (from: string) => runDemo({ ...options, directory: from }, { ...stdout, table }, interrupted);
   await (directory === undefined ? withOwnFolder(EXAMPLES, show) : show(directory));
 }

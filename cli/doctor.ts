@@ -14,7 +14,7 @@ import { reportDocument } from "#doctor/report.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
-import type { CliContext } from "./context.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { doctorText } from "./doctor-text.ts";
 import { type Format, type Report, render } from "./formats.ts";
 

@@ -109,7 +109,7 @@ describe("one writer", () => {
   it("stands between every command and the streams of the process", async () => {
     const root = fileURLToPath(new URL("../", import.meta.url));
     const found: string[] = [];
-    for (const room of ["cli", "doctor", "extras/dashboard", "lib/workloads", "lib/kube"]) {
+    for (const room of ["cli", "doctor", "extras", "lib/kube", "lib/workloads"]) {
       for (const file of await readdir(`${root}${room}`, { recursive: true })) {
         if (!file.endsWith(".ts") || file.endsWith(".test.ts")) continue;
         const text = await readFile(`${root}${room}/${file}`, "utf8");

@@ -1,7 +1,7 @@
 import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import type { CliContext } from "./context.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { findFiles } from "./inject/find-files.ts";
 import { readHostsFile } from "./inject/hosts-file.ts";
 import { injectManifest, type Outcome } from "./inject/manifest.ts";

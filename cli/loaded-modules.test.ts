@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { globSync } from "node:fs";
+import { join } from "node:path";
 import { after, afterEach, before, it } from "node:test";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { runTool } from "#test/cluster/tools.ts";
 import { filesFolder } from "#test/fakes/cli.ts";
 import { installed } from "#test/fakes/installed.ts";
@@ -9,6 +11,7 @@ import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 // What a command loads is most of its CPU time. A new import at the top of a file brings it back unnoticed.
 
+const TOP = fileURLToPath(new URL("..", import.meta.url));
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
 const HOOK = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from "node:module";
@@ -50,7 +53,9 @@ it("doctor loads them where there is a configuration to check", async () => {
 });
 
 it("a running component whose configuration is JSON holds no YAML parser", async () => {
-  const parts = ["controller", "webhook", "proxy", "agent"].map((part) => import.meta.resolve(`./${part}.ts`));
+  const own = ["controller", "webhook", "proxy"].map((part) => import.meta.resolve(`./${part}.ts`));
+  const ofExtras = globSync("extras/*/start.ts", { cwd: TOP }).map((path) => pathToFileURL(join(TOP, path)).href);
+  const parts = [...own, ...ofExtras];
   const file = await files.file("config.json", JSON.stringify({ log: { level: "warn" }, targets: [] }, undefined, 2));
   const load = import.meta.resolve("#lib/config/load.ts");
   const script = `

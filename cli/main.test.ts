@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { runTool } from "#test/cluster/tools.ts";
-import { filesFolder, switchback } from "#test/fakes/cli.ts";
+import { captured, clusterFlags, componentFlags, filesFolder, helpOf, switchback } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
+import { EXTRAS } from "./extras.ts";
+import { createProgram } from "./program.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
 before(async () => {
@@ -15,21 +17,21 @@ before(async () => {
 after(() => files.remove());
 
 const HELP = "-h, --help";
-const COMPONENT = ["--config <file>", "--set <path=value...>", "--log-format <format>", HELP];
+const COMPONENT = [...componentFlags, HELP];
 const CONFIG = ["--config <file>", "--set <path=value...>", HELP];
-const CLUSTER = ["-n, --namespace <name> (switchback-system)", "--kubeconfig <file>", "--context <name>"];
+const CLUSTER = clusterFlags;
 
-/** Each command with its usage, and its flags with their defaults. */
+/** Options of the demo that show its status on a page. */
+const DEMO_PAGES = EXTRAS.filter(({ demoPage }) => demoPage !== undefined).map(({ name }) => `--${name}`);
+
+/** Each command of the core with its usage, and its flags with their defaults. */
 const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["controller [options]", ...COMPONENT],
   ["webhook [options]", ...COMPONENT],
   ["proxy [options]", ...COMPONENT],
-  ["agent [options]", ...COMPONENT],
-  ["dns [options]", ...COMPONENT],
   ["all [options]", ...COMPONENT],
-  ["publish [options] <publisher>", ...COMPONENT.slice(0, -1), "--remove", COMPONENT.at(-1) ?? ""],
   ["config [options]", ...CONFIG.slice(0, -1), "--ignore-unknown", HELP],
-  ["demo [options] [directory]", "--keep", "--dashboard", HELP],
+  ["demo [options] [directory]", "--keep", ...DEMO_PAGES, HELP],
   [
     "inject [options]",
     ...CLUSTER,
@@ -68,7 +70,6 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "-o, --output <format> (text)",
     HELP,
   ],
-  ["dashboard [options]", ...CLUSTER, "--port <n>", "--no-open", HELP],
   ["probe [options] <plan>", HELP],
   ["version [options]", ...CLUSTER, "--client", "-o, --output <format> (text)", HELP],
   ["completion [options] <shell>", HELP],
@@ -80,39 +81,36 @@ describe("help", { concurrency: 4 }, () => {
     assert.deepEqual([code, stderr], [0, ""]);
     assert.match(stdout, /^Usage: switchback \[options\] \[command\]\n\nMaps a cluster's own/);
     const listed = [...stdout.matchAll(/^ {2}([a-z]+) .*[a-z]{3}/gm)].map(([, name]) => name);
-    const names = COMMANDS.map(([usage]) => usage.split(" ")[0]);
-    assert.deepEqual(listed, [...names.filter((name) => name !== "probe"), "help"]);
+    const names = COMMANDS.map(([usage]) => usage.split(" ")[0] ?? "");
+    const all = createProgram(captured().context, () => {}).commands.map((command) => command.name());
+    const ofExtras = all.filter((name) => !names.includes(name));
+    names.splice(names.indexOf("probe"), 1, ...ofExtras);
+    assert.deepEqual(listed, [...names, "help"]);
   });
 
   for (const [usage, ...flags] of COMMANDS) {
     const [name = ""] = usage.split(" ");
     it(`of ${name} lists its flags, and their defaults`, async () => {
-      const { code, stdout } = await switchback([name, "--help"]);
-      assert.equal(code, 0);
-      assert.ok(stdout.startsWith(`Usage: switchback ${usage}\n`), stdout);
-      const text = stdout.slice(stdout.indexOf("\nOptions:")).replaceAll(/\n {8,}/g, " ");
-      const found = [...text.matchAll(/^ {2}(-\S.*?)(?: {2,}.*?(?:\(.*?default: "?([\w-]+)"?\))?)?$/gm)];
-      assert.deepEqual(
-        found.map(([, flag, value]) => (value === undefined ? flag : `${flag} (${value})`)),
-        flags,
-      );
+      assert.deepEqual(await helpOf(name), { usage, flags });
     });
   }
 });
 
-it("demo and dashboard are not offered where they are not installed, as in the image", async () => {
+it("the demo is not offered where it is not installed, as in the image", async () => {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const image = await files.folder("image", {});
-  for (const name of ["cli", "lib", "package.json"]) cpSync(join(root, name), join(image, name), { recursive: true });
+  for (const name of ["cli", "extras", "lib", "package.json"])
+    cpSync(join(root, name), join(image, name), { recursive: true, filter: (path) => !path.endsWith("/page") });
   symlinkSync(join(root, "node_modules"), join(image, "node_modules"));
-  const help = await runTool(process.execPath, [join(image, "cli/main.ts"), "--help"], {});
+  const main = join(image, "cli/main.ts");
+  const help = await runTool(process.execPath, [main, "--help"], {});
   assert.deepEqual([help.code, help.stderr], [0, ""]);
-  for (const name of ["demo", "dashboard"]) {
-    assert.ok(!help.stdout.includes(name), name);
-    const { code, stderr } = await runTool(process.execPath, [join(image, "cli/main.ts"), name], {});
-    assert.equal(code, 2);
-    assert.ok(stderr.includes(`unknown command '${name}'`), stderr);
-  }
+  assert.ok(!help.stdout.includes("demo"));
+  for (const { name } of EXTRAS.filter(({ demoPage }) => demoPage !== undefined))
+    assert.ok(!help.stdout.includes(name));
+  const { code, stderr } = await runTool(process.execPath, [main, "demo"], {});
+  assert.equal(code, 2);
+  assert.ok(stderr.includes("unknown command 'demo'"), stderr);
 });
 
 describe("a command gets its arguments and flags:", () => {

@@ -1,7 +1,6 @@
 #!/usr/bin/env node
-import type { CliContext } from "./context.ts";
+import type { CliContext, Progress } from "#lib/process/context.ts";
 import { createOutput, usesColour } from "./output.ts";
-import type { Progress } from "./progress.ts";
 import { EXIT_FAILURE, run } from "./run.ts";
 
 const { env } = process;

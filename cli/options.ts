@@ -16,9 +16,6 @@ export const FORMATS = ["text", "wide", "json", "yaml", "name"] as const;
 /** Shells that there is a completion for. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
-/** What there is a publisher for. */
-export const PUBLISHERS = ["coredns-import", "coredns", "external-dns"] as const;
-
 /** The name of a namespace. */
 export function namespaceName(value: string): string {
   if (isNamespace(value)) return value;
@@ -43,13 +40,6 @@ export function positiveInteger(value: string): number {
   const count = Number(value);
   if (/^\d{1,9}$/.test(value) && count > 0) return count;
   throw new InvalidArgumentError("Expected a whole number from 1.");
-}
-
-/** A TCP port. */
-export function portNumber(value: string): number {
-  const port = Number(value);
-  if (/^\d{1,5}$/.test(value) && port > 0 && port < 65_536) return port;
-  throw new InvalidArgumentError("Expected a port, 1 to 65535.");
 }
 
 /** An image reference; which ones exist is for the node to say. */

@@ -1,21 +1,7 @@
 import type { WriteStream } from "node:tty";
 import { printable, printableLines } from "#lib/errors/printable.ts";
+import type { Output } from "#lib/process/context.ts";
 import { brokenLines } from "./layout.ts";
-
-/** Standard output or standard error of a command. Text from tenants cannot control the terminal, whichever command prints it. */
-export interface Output {
-  /** Writes one line and its line feed. Nothing in `text` begins another line; a terminal gets a long one broken at spaces. */
-  line(text: string): void;
-  /**
-   * Writes a text of several lines, such as a table or a JSON document. Values within must not contain line feeds of others, and are
-   * `printable` already if there is anything painted in the text.
-   */
-  write(text: string): void;
-  /** Aborted once nobody reads this any more (`switchback status | head -1`). Later writes have no effect. */
-  readonly closed: AbortSignal;
-  /** Width of the terminal at this moment; undefined if it is none. */
-  readonly columns: number | undefined;
-}
 
 /** SGR parameters of ECMA-48 that every terminal knows. */
 const STYLES = { bad: "31", good: "32", warning: "33", faint: "2", strong: "1" } as const;

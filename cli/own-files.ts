@@ -13,9 +13,6 @@ const TOP = new URL("..", import.meta.url);
 /** Kubernetes YAML: what the demo shows by default. */
 export const EXAMPLES = "examples/demo";
 
-/** The dashboard's page: in a checkout its sources, else the built files. */
-export const PAGE = "extras/dashboard/page";
-
 /** The text of a file of this program. Throws if it has none of that name. */
 export function ownFile(path: string): string {
   return sea.isSea() ? sea.getAsset(path, "utf8") : readFileSync(new URL(path, TOP), "utf8");

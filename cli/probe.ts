@@ -2,7 +2,7 @@ import { executePlan } from "#doctor/probe/ask.ts";
 import { type ProbePlan, planSchema } from "#doctor/probe/result.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { parse } from "#lib/errors/validation.ts";
-import type { CliContext } from "./context.ts";
+import type { CliContext } from "#lib/process/context.ts";
 
 /** `switchback probe`: runs in the pod of `switchback doctor --probe`. Takes the plan as JSON and prints the result as JSON. */
 export async function probe(plan: string, { stdout }: Pick<CliContext, "stdout">): Promise<void> {

@@ -1,5 +1,8 @@
 import { Argument, Command, Option } from "commander";
-import type { CliContext } from "./context.ts";
+import type { CommandLine, Extra } from "#extras/extra.ts";
+import type { CliContext } from "#lib/process/context.ts";
+import { EXTRAS } from "./extras.ts";
+import { cureOfRefusal } from "./missing-rights.ts";
 import {
   collect,
   durationSeconds,
@@ -7,18 +10,20 @@ import {
   imageReference,
   namespaceName,
   notEmpty,
-  PUBLISHERS,
-  portNumber,
   positiveInteger,
   SHELLS,
 } from "./options.ts";
-import { EXAMPLES, hasOwnFolder, ownFile, PAGE } from "./own-files.ts";
+import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile } from "./own-files.ts";
 
 /**
  * The tree of commands. Loads each command's module when it runs: a webhook must not pay for what only the demo needs. `setExitCode` is
  * called by commands whose outcome may be a finding.
  */
-export function createProgram(context: CliContext, setExitCode: (code: number) => void): Command {
+export function createProgram(
+  context: CliContext,
+  setExitCode: (code: number) => void,
+  extras: readonly Extra[] = EXTRAS,
+): Command {
   const root = new Command("switchback")
     .description(
       "Maps a cluster's own public hostnames, inside opted-in pods, to a relay that speaks the PROXY protocol.",
@@ -28,10 +33,11 @@ export function createProgram(context: CliContext, setExitCode: (code: number) =
     .exitOverride()
     .version(ownVersion(), "-V, --version", "print the version of this program");
   addComponents(root, context);
-  addTools(root, context);
-  addWorkloadCommands(root, context, setExitCode);
+  addTools(root, context, extras);
+  addWorkloadCommands(root, context, setExitCode, extras);
   addDoctor(root, context, setExitCode);
-  addDashboard(root, context);
+  const line = commandLine(root, context);
+  for (const { addCommands } of extras) addCommands?.(line);
   addAboutItself(root, context);
   return root;
 }
@@ -41,24 +47,12 @@ function addComponents(root: Command, context: CliContext): void {
     ["controller", "run the controller: keeps the map, the front Services and the certificates current"],
     ["webhook", "run the webhook: injects hostAliases into new opted-in pods"],
     ["proxy", "run the proxy: adds the PROXY header and relays to the ingress controller"],
-    ["agent", "run the agent: keeps the hosts files of one node's running pods current (as root, on that node)"],
-    ["dns", "run the sidecar of a DNS resolver for pods: keeps the names that CoreDNS answers current"],
     ["all", "run controller, webhook and proxy in one process, for small clusters"],
   ] as const) {
-    addConfigured(root, name)
+    addComponent(root, name)
       .description(description)
-      .addOption(logFormat())
       .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
   }
-  addConfigured(root, "publish")
-    .description("run a publisher: gives the names to others than pods that opted in, such as the cluster's DNS")
-    .addArgument(new Argument("<publisher>", "what it publishes to").choices(PUBLISHERS))
-    .addOption(logFormat())
-    .option("--remove", "take out what the publisher has written, and exit")
-    .action(async (publisher, { remove, ...flags }) => {
-      if (remove) await (await import("./publish.ts")).removeOnePublisher(publisher, flags, context);
-      else await (await import("./serve.ts")).serve("publisher", { ...flags, publisher }, context);
-    });
   addConfigured(root, "config")
     .description("print the effective configuration from file, environment and flags as JSON")
     .option(
@@ -68,8 +62,26 @@ function addComponents(root: Command, context: CliContext): void {
     .action(async (flags) => (await import("./config.ts")).printConfig(flags, context));
 }
 
-function logFormat(): Option {
-  return new Option("--log-format <format>", "lines of the log (log.format)").choices(["json", "text"]);
+/** Adds a command that runs a component. */
+function addComponent(root: Command, name: string): Command {
+  const format = new Option("--log-format <format>", "lines of the log (log.format)").choices(["json", "text"]);
+  return addConfigured(root, name).addOption(format);
+}
+
+/** What the extras' commands are made with. */
+function commandLine(root: Command, context: CliContext): CommandLine {
+  return {
+    context,
+    ownFiles: { ownFile, hasOwnFile, hasOwnFolder },
+    addComponent: (name) => addComponent(root, name),
+    addClusterCommand: (name) => addClusterCommand(root, name),
+    serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
+    leaderStatus: async (client, namespace, signal) => {
+      const { leaderStatus } = await import("./leader-status.ts");
+      return await leaderStatus(client, namespace, { all: true, observedWithinMs: 0 }, signal);
+    },
+    cureOfRefusal,
+  };
 }
 
 /** The version of this program. */
@@ -98,16 +110,20 @@ function outputFormat(): Option {
   return new Option("-o, --output <format>", "output format").choices(FORMATS).default("text");
 }
 
-function addTools(root: Command, context: CliContext): void {
+function addTools(root: Command, context: CliContext, extras: readonly Extra[]): void {
   // The image leaves the demo out, with its examples.
   if (hasOwnFolder(EXAMPLES)) {
-    root
+    const demo = root
       .command("demo")
       .description("show how Switchback works on this machine; needs no cluster and no root")
       .argument("[directory]", "directory with Kubernetes YAML (default: examples that come with this program)")
-      .option("--keep", "keep running until Ctrl-C")
-      .option("--dashboard", "keep running, and show the names on a page of this machine")
-      .action(async (directory, flags) => (await import("./demo.ts")).demo({ directory, ...flags }, context));
+      .option("--keep", "keep running until Ctrl-C");
+    const pages = extras.flatMap(({ name, demoPage }) => (demoPage === undefined ? [] : [{ name, ...demoPage }]));
+    for (const { name, description } of pages) demo.option(`--${name}`, description);
+    demo.action(async (directory, flags) => {
+      const page = pages.find(({ name }) => flags[name] === true);
+      await (await import("./demo.ts")).demo({ directory, keep: flags.keep, page }, context);
+    });
   }
   addClusterCommand(root, "inject")
     .description(
@@ -144,7 +160,12 @@ function addTools(root: Command, context: CliContext): void {
 }
 
 /** Commands that show how running pods follow the map, and restart them by hand. */
-function addWorkloadCommands(root: Command, context: CliContext, setExitCode: (code: number) => void): void {
+function addWorkloadCommands(
+  root: Command,
+  context: CliContext,
+  setExitCode: (code: number) => void,
+  extras: readonly Extra[],
+): void {
   addClusterCommand(root, "status")
     .description(
       "show every name with its target or the reason it has none, and every opted-in workload with the state of its pods",
@@ -157,7 +178,7 @@ function addWorkloadCommands(root: Command, context: CliContext, setExitCode: (c
     .option("--all", "print every row; else each table ends after 100")
     .option("--watch", "print the status again whenever it changes, until Ctrl-C")
     .action(async (flags) => {
-      setExitCode(await (await import("./status.ts")).status(flags, context));
+      setExitCode(await (await import("./status.ts")).status(flags, context, extras));
     });
   addClusterCommand(root, "restart")
     .description("restart workloads whose pods lack the current names, with your own permissions")
@@ -167,18 +188,6 @@ function addWorkloadCommands(root: Command, context: CliContext, setExitCode: (c
     .action(async (what, flags) => {
       setExitCode(await (await import("./restart.ts")).restart(what, flags, context));
     });
-}
-
-/** The image leaves the page out: it is for the machine of a person. */
-function addDashboard(root: Command, context: CliContext): void {
-  if (!hasOwnFolder(PAGE)) return;
-  addClusterCommand(root, "dashboard")
-    .description(
-      "show the cluster's names, workloads and findings on a page of this machine, with your own permissions",
-    )
-    .option("--port <n>", "port of the page on loopback (default: a free one)", portNumber)
-    .option("--no-open", "print the address without opening a browser")
-    .action(async (flags) => (await import("./dashboard.ts")).dashboard(flags, context));
 }
 
 function addDoctor(root: Command, context: CliContext, setExitCode: (code: number) => void): void {

@@ -1,12 +1,5 @@
 import { printable } from "#lib/errors/printable.ts";
-
-/** Shows on standard error what a command is waiting for, and for how long, once that takes more than 2 s. */
-export interface Progress {
-  /** Runs `work` and shows `what` meanwhile; a function is asked each time. */
-  during<T>(what: string | (() => string), work: () => Promise<T>): Promise<T>;
-  /** Removes the line from the terminal, before something else is written there. */
-  clear(): void;
-}
+import type { Progress } from "#lib/process/context.ts";
 
 type Screen = Pick<NodeJS.WriteStream, "write" | "isTTY" | "columns">;
 

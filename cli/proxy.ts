@@ -1,8 +1,8 @@
 import type { Config } from "#lib/config/schema.ts";
 import { kubeTargetsReader, mountedTargets } from "#lib/documents/targets-reader.ts";
+import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { runProxy } from "#proxy/run.ts";
-import type { ProcessContext, Running } from "./component.ts";
-import { withOwnClient } from "./own-client.ts";
+
 
 /** Mount path of the targets' ConfigMap in the chart. */
 const MOUNTED_TARGETS = "/etc/switchback/targets/targets.json";

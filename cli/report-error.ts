@@ -1,6 +1,6 @@
 import { describeError, hasCode, SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
-import type { CliContext } from "./context.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { brokenLines } from "./layout.ts";
 import { cureOfRefusal, type Invocation } from "./missing-rights.ts";
 import { paint } from "./output.ts";

@@ -1,4 +1,4 @@
-import type { CliContext } from "./context.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { createProgram } from "./program.ts";
 
 /** Exit codes: 0 done, 1 a failure or a finding, 2 invalid input. docs/commands.md has the table. */

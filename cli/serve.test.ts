@@ -11,13 +11,14 @@ import { fileURLToPath } from "node:url";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import { http } from "#lib/http/http.ts";
+import type { ConfigFlags } from "#lib/process/context.ts";
 import { freePort, Upstream } from "#proxy/conformance/rig.ts";
 import { takeHeader } from "#proxy/conformance/streams.ts";
 import { captured, filesFolder } from "#test/fakes/cli.ts";
 import { collection, type FakeApi, fakeApi, noConnections, until, watch } from "#test/fakes/kube-api.ts";
-import { kubeletFiles } from "#test/fakes/kubelet-files.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
-import type { ServeFlags } from "./component.ts";
+
+
 import { serve } from "./serve.ts";
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
@@ -77,7 +78,7 @@ function logLines(t: TestContext): Line[] {
 }
 
 /** Runs a component in this process. */
-function start(t: TestContext, component: Parameters<typeof serve>[0], flags: ServeFlags, env = {}) {
+function start(t: TestContext, component: Parameters<typeof serve>[0], flags: ConfigFlags, env = {}) {
   const lines = logLines(t);
   let isOver = false;
   const done = serve(component, flags, captured(env).context).finally(() => {
@@ -334,26 +335,4 @@ describe("in a cluster", () => {
       await assert.rejects(text(healthPort, "/readyz"));
     });
   }
-
-  test("the agent follows the pods of its node", async (t) => {
-    const { api, env } = await cluster(t);
-    const { argv } = process;
-    process.argv = [process.execPath, MAIN];
-    t.after(() => {
-      process.argv = argv;
-    });
-    const healthPort = await freePort();
-    const own = { node: "node-1", kubeletRoot: kubeletFiles(t).root, healthPort, address: "127.0.0.1" };
-    const set = Object.entries(own).map(([key, value]) => `agent.${key}=${value}`);
-    const { done, says } = start(t, "agent", { set: [...set, "namespace=ours"] }, env);
-    const { node, component } = await says("following the map");
-    assert.deepEqual([node, component], ["node-1", "agent"]);
-    // It follows a map once a pod follows it.
-    await until(() => api.calls.some(({ query }) => query.get("fieldSelector") === "spec.nodeName=node-1"), "the pods");
-    assert.deepEqual(agents(api), ["switchback-agent"]);
-    send("SIGTERM");
-    await done;
-    await noConnections(api);
-    await assert.rejects(text(healthPort, "/readyz"));
-  });
 });

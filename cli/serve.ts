@@ -2,21 +2,38 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { clusterDomainFrom } from "#controller/targets/cluster-domain.ts";
 import { loadConfig } from "#lib/config/load.ts";
-import type { Config } from "#lib/config/schema.ts";
+
+
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
+import type { ProcessContext, Starter } from "#lib/process/running.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";
-import type { Component, ProcessContext, Running, ServeFlags } from "./component.ts";
-import type { CliContext } from "./context.ts";
+
+
+import { ownCommand } from "./own-files.ts";
+
+/** What runs as a process. `all` is controller, webhook and proxy in one. */
+type Component = "controller" | "webhook" | "proxy" | "all";
+
+/** Serves a component of the product. */
+export async function serve(component: Component, flags: ConfigFlags, context: CliContext): Promise<void> {
+  await serveStarter(component, LOADERS[component], flags, context);
+}
 
 /**
  * Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. After an unrecoverable failure,
  * stops the component and throws the failure.
  */
-export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
+export async function serveStarter(
+  component: string,
+  load: () => Promise<Starter>,
+  flags: ConfigFlags,
+  { env }: CliContext,
+): Promise<void> {
   const { config, warnings } = await loadConfig({ file: flags.config, env, set: flags.set, unknown: "warn" });
   const resolvConf = readIfPresent("/etc/resolv.conf");
   const clusterDomain = config.clusterDomain ?? clusterDomainFrom(resolvConf);
-  const contextOf = (part: Component): ProcessContext => ({
+  const contextOf = (part: string): ProcessContext => ({
     env,
     identity: env.POD_NAME ?? hostname(),
     clusterDomain,
@@ -24,12 +41,13 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
     log: createLogger({ ...config.log, format: flags.logFormat ?? config.log.format }, part),
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
     connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${part}` }),
+    command: sameCommand,
     as: contextOf,
   });
   const context = contextOf(component);
   const { log } = context;
   for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
-  const start = await LOADERS[component](flags);
+  const start = await load();
   const running = await start(config, context);
   const failure = await Promise.race([untilSignal(log), running.broken ?? new Promise<never>(() => {})]);
   await running.stop();
@@ -37,18 +55,19 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   if (failure !== undefined) throw failure;
 }
 
-type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
-
 /** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
-const LOADERS: Readonly<Record<Component, (flags: ServeFlags) => Promise<Starter>>> = {
+const LOADERS: Readonly<Record<Component, () => Promise<Starter>>> = {
   all: async () => (await import("./all.ts")).startAll,
   controller: async () => (await import("./controller.ts")).startController,
   webhook: async () => (await import("./webhook.ts")).startWebhook,
-  agent: async () => (await import("./agent.ts")).startAgent,
   proxy: async () => (await import("./proxy.ts")).startProxy,
-  dns: async () => (await import("./dns.ts")).startDns,
-  publisher: async ({ publisher = "" }) => (await import("./publish.ts")).publisherStarter(publisher),
 };
+
+/** This process's own command, with Node's flags. */
+function sameCommand(): readonly [string, ...string[]] {
+  const [program, ...script] = ownCommand();
+  return [program, ...process.execArgv, ...script, ...process.argv.slice(2)];
+}
 
 function untilSignal(log: Logger): Promise<undefined> {
   return new Promise((resolve) => {

@@ -1,13 +1,13 @@
 import type { FullStatus } from "#controller/status.ts";
+import type { Extra, StatusPart } from "#extras/extra.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
-import type { CliContext } from "./context.ts";
 import { type Format, type Report, render, type Screen } from "./formats.ts";
 import { DEFAULT_COLUMNS } from "./layout.ts";
 import { leaderStatus } from "./leader-status.ts";
-import { type PublisherStates, publisherLines, readPublishers } from "./publisher-status.ts";
 import { isStuck, type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
 import { statusText } from "./status-text.ts";
 
@@ -29,17 +29,22 @@ const MAX_ROWS = 100;
  * Prints names and workloads. @returns the exit code: 1 if a workload among those that the filters select is stale and stays so until
  * somebody acts.
  */
-export async function status(flags: StatusFlags, { env, stdout, stderr, progress }: CliContext): Promise<number> {
+export async function status(
+  flags: StatusFlags,
+  { env, stdout, stderr, progress }: CliContext,
+  extras: readonly Extra[] = [],
+): Promise<number> {
   const client = await connect(connectOptionsFrom(env, flags));
   // Who reads a document or a list of names reads all of it.
   const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
   const wanted = { in: flags.in, stuck: flags.stuck, all };
-  const withPublishers = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
-    const [full, publishers] = await Promise.all([status, readPublishers(client, flags.namespace, signal)]);
-    return { ...full, publishers };
+  const withExtras = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
+    const parts = extras.flatMap(({ readStatus }) => readStatus?.(client, flags.namespace, signal) ?? []);
+    const [full, ...others] = await Promise.all([status, ...parts]);
+    return { ...full, extras: others };
   };
   const read = (signal: AbortSignal) =>
-    withPublishers(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
+    withExtras(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
   const columns = stdout.columns ?? DEFAULT_COLUMNS;
   const show = async (full: WholeStatus): Promise<Shown> => {
     const report = statusReport(full, flags, columns);
@@ -52,7 +57,7 @@ export async function status(flags: StatusFlags, { env, stdout, stderr, progress
   try {
     const first = await show(
       await progress.during("reading the controller's status", () =>
-        withPublishers(leaderStatus(client, flags.namespace, wanted)),
+        withExtras(leaderStatus(client, flags.namespace, wanted)),
       ),
     );
     // Before anything is printed: whoever reads it may answer with Ctrl-C at once.
@@ -71,7 +76,7 @@ export async function status(flags: StatusFlags, { env, stdout, stderr, progress
  * empty answer for a good one.
  */
 export function statusReport(
-  { publishers = {}, ...full }: WholeStatus,
+  { extras = [], ...full }: WholeStatus,
   flags: StatusFilter & { readonly all?: boolean },
   columns: number,
 ): Report & { readonly isStuck: boolean } {
@@ -82,15 +87,18 @@ export function statusReport(
   const selected = selectStatus(full, flags);
   const maxRows = flags.all ? Number.POSITIVE_INFINITY : MAX_ROWS;
   return {
-    document: { ...selectedDocument(full, selected), ...(Object.keys(publishers).length > 0 && { publishers }) },
+    document: Object.assign({ ...selectedDocument(full, selected) }, ...extras.map((part) => part.document)),
     names: [...(selected.names ?? []).map(({ name }) => name), ...(selected.workloads ?? []).map(workloadKey)],
-    text: (wide) => statusText(full, selected, { wide, columns, maxRows }, publisherLines(publishers, Date.now())),
+    text: (wide) => {
+      const lines = extras.flatMap((part) => part.lines());
+      return statusText(full, selected, { wide, columns, maxRows }, lines);
+    },
     isStuck: (selected.workloads ?? []).some(isStuck),
   };
 }
 
-/** What the controller knows, and what publishers report. */
-type WholeStatus = FullStatus & { readonly publishers?: PublisherStates };
+/** What the controller knows, and what the extras add. */
+type WholeStatus = FullStatus & { readonly extras?: readonly StatusPart[] };
 
 interface Shown extends Screen {
   readonly isStuck: boolean;

@@ -1,7 +1,7 @@
 import { hasCode } from "#lib/errors/errors.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { agree } from "./ask.ts";
-import type { CliContext } from "./context.ts";
 import { removeLeftovers } from "./uninstall/leftovers.ts";
 import { checkUninstall, releasePods, type UninstallOptions } from "./uninstall/release-pods.ts";
 

@@ -5,8 +5,8 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
-import type { CliContext } from "./context.ts";
 import { type Format, type Report, render } from "./formats.ts";
 import { tableWithNotes } from "./table.ts";
 

@@ -4,11 +4,11 @@ import { secretSource } from "#certs/serving-secret.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { watchResolvers } from "#webhook/resolver-watch.ts";
 import { runWebhook } from "#webhook/run.ts";
-import type { ProcessContext, Running } from "./component.ts";
-import { withOwnClient } from "./own-client.ts";
+
 
 /** `switchback webhook`: reads the map from its own namespace, and the certificate from a Secret there or from files. */
 export async function startWebhook(config: Config, { log, connect }: ProcessContext): Promise<Running> {

@@ -14,7 +14,7 @@ const CLUSTER = [
   ["inject", "-f", "/dev/null"],
   ["version"],
 ] as const;
-const COMPONENTS = ["controller", "webhook", "proxy", "agent", "config"] as const;
+const COMPONENTS = ["controller", "webhook", "proxy", "config"] as const;
 const NAMESPACE = /argument '.*' is invalid\. Expected the name of a namespace: 1 to 63 lower case letters/;
 const TIME = /argument '.*' is invalid\. Expected a number of seconds, or a time such as 90s, 5m or 1h, up to 24h\./;
 const EMPTY = /argument '' is invalid\. It is empty: leave the option out for the default\./;

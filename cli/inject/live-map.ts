@@ -4,7 +4,7 @@ import { isMap } from "#lib/documents/published-map.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";
-import type { CliContext } from "../context.ts";
+import type { CliContext } from "#lib/process/context.ts";
 
 /** The index and shards may disagree while the controller publishes; that takes milliseconds. */
 const READ_TRIES = 5;

@@ -10,7 +10,7 @@ const COMPONENTS = {
   controller: "controller/run.ts",
   webhook: "cli/webhook.ts",
   proxy: "cli/proxy.ts",
-  agent: "cli/agent.ts",
+  agent: "extras/agent/start.ts",
 } as const;
 
 /** The built-in Node modules that are loaded after these files. */

@@ -5,15 +5,30 @@ import { Readable, Writable } from "node:stream";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { createOutput } from "#cli/output.ts";
-import type { Progress } from "#cli/progress.ts";
 import { run } from "#cli/run.ts";
+import type { Progress } from "#lib/process/context.ts";
 import { runTool, type ToolResult } from "../cluster/tools.ts";
 
-const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
+export const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 
 /** Runs `switchback` as a process, with these variables and PATH only. */
 export async function switchback(args: string[], env: Record<string, string> = {}, input = ""): Promise<ToolResult> {
   return await runTool(process.execPath, [MAIN, ...args], env, input);
+}
+
+/** Flags that every component's command has, and every command's that talks to an API server. */
+export const componentFlags = ["--config <file>", "--set <path=value...>", "--log-format <format>"];
+export const clusterFlags = ["-n, --namespace <name> (switchback-system)", "--kubeconfig <file>", "--context <name>"];
+
+/** What the help of a command lists: its flags with their defaults, as `--flag <value> (default)`. */
+export async function helpOf(name: string): Promise<{ usage: string; flags: string[] }> {
+  const { code, stdout } = await switchback([name, "--help"]);
+  const [, usage = stdout] = /^Usage: switchback (.*)\n/.exec(stdout) ?? [];
+  if (code !== 0) throw new Error(`${name} --help: exit code ${code}`);
+  const text = stdout.slice(stdout.indexOf("\nOptions:")).replaceAll(/\n {8,}/g, " ");
+  const found = [...text.matchAll(/^ {2}(-\S.*?)(?: {2,}.*?(?:\(.*?default: "?([\w-]+)"?\))?)?$/gm)];
+  const flags = found.map(([, flag = "", value]) => (value === undefined ? flag : `${flag} (${value})`));
+  return { usage, flags };
 }
 
 /** Runs a command line in this process: in a hundredth of the time. Not for what reads standard input or starts processes. */

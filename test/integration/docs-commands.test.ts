@@ -43,7 +43,7 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [/^kubectl delete namespace switchback-system|delete job switchback-uninstall/, "test/e2e/90-uninstall.test.ts"],
   [/^kubectl (?:\S+ )*(?:logs|exec) /, "no container runs here; test/e2e/10-healed.test.ts, and 75"],
   [/^switchback doctor .*--probe/, "test/e2e/75-doctor.test.ts"],
-  [/^switchback dashboard/, "it serves until it is ended: test/integration/browser"],
+  [/^switchback dashboard/, "it serves until it is ended: extras/dashboard/page/integration"],
 ];
 
 /** What stands for something of the reader's. Options in brackets are left out: test/docs/commands.test.ts has them. */

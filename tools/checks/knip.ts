@@ -10,7 +10,7 @@ const config: KnipConfig = {
     "cli/{main.ts,bin.js}!",
     // Loaded by path: a thread, the page's bundle, what npm's scripts and other processes start.
     "proxy/linux/worker.ts!",
-    "extras/dashboard/page/main.tsx!",
+    "extras/*/page/main.tsx!",
     "tools/{*/main,bench/mount,release/command/check}.ts!",
     "tools/bench/*/main.ts!",
     "tools/bench/{commands,publishers,resolvers,rollout,traffic}.ts!",

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { Fact } from "#doctor/known.ts";
-import type { MeasuredState } from "../messages.ts";
-import type { PublisherReport } from "../publishers.ts";
+import type { MeasuredState } from "../server/messages.ts";
+import type { PublisherReport } from "../server/publishers.ts";
 import type { View } from "./state.ts";
 import { Badge, count, plain, Ticked } from "./text.tsx";
 

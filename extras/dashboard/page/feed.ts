@@ -1,4 +1,4 @@
-import type { FeedMessage } from "../messages.ts";
+import type { FeedMessage } from "../server/messages.ts";
 import type { PageState } from "./state.ts";
 
 /** Follows what the command sends. The browser connects again by itself, also after the machine has slept. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
-import { StatusChanges } from "../changes.ts";
-import type { Components } from "../messages.ts";
+import { StatusChanges } from "../server/changes.ts";
+import type { Components } from "../server/messages.ts";
 import { noticesOf } from "./notices.ts";
 import { PageState, type View } from "./state.ts";
 

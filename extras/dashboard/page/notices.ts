@@ -1,6 +1,6 @@
 import type { Reason } from "#hostmap/types.ts";
-import type { Components, MeasuredState, Summary } from "../messages.ts";
-import type { PublisherReport } from "../publishers.ts";
+import type { Components, MeasuredState, Summary } from "../server/messages.ts";
+import type { PublisherReport } from "../server/publishers.ts";
 import type { View, WorkloadRow } from "./state.ts";
 
 /** Something that needs somebody. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
-import { StatusChanges } from "../changes.ts";
+import { StatusChanges } from "../server/changes.ts";
 import { filterNames, filterWorkloads, matching, type NameColumn, sortNames, workloadsNamed } from "./search.ts";
 import { PageState } from "./state.ts";
 

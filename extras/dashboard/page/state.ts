@@ -1,8 +1,8 @@
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { NameStatus } from "#controller/status.ts";
 import type { Fact } from "#doctor/known.ts";
-import type { CodeAdvice } from "../codes.ts";
-import type { Changes, Components, FeedMessage, MeasuredState, Summary, TrafficPoint } from "../messages.ts";
+import type { CodeAdvice } from "../server/codes.ts";
+import type { Changes, Components, FeedMessage, MeasuredState, Summary, TrafficPoint } from "../server/messages.ts";
 
 /** A claimed name, with the number that the feed gave it and the text that a search looks at. */
 export interface NameRow extends NameStatus {

@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import type { TrafficPoint } from "../messages.ts";
+import type { TrafficPoint } from "../server/messages.ts";
 import { type Line, Plot } from "./plot.tsx";
 import type { View } from "./state.ts";
 import { plain } from "./text.tsx";

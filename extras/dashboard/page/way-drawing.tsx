@@ -1,4 +1,4 @@
-import type { Summary } from "../messages.ts";
+import type { Summary } from "../server/messages.ts";
 import type { NameRow, View } from "./state.ts";
 import { Badge, plain, ReasonText } from "./text.tsx";
 import { type StepState, type WayStep, wayOf } from "./way.ts";

@@ -1,7 +1,7 @@
 import type { NameStatus } from "#controller/status.ts";
 import type { Fact } from "#doctor/known.ts";
 import type { Reason } from "#hostmap/types.ts";
-import type { Components, MeasuredState, Summary } from "../messages.ts";
+import type { Components, MeasuredState, Summary } from "../server/messages.ts";
 
 /** `broken` is where it ends, `beyond` what comes after that; `unknown`: nothing here says whether it works. */
 export type StepState = "works" | "warning" | "broken" | "beyond" | "unknown";

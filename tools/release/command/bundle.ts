@@ -1,12 +1,12 @@
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { build, type Plugin } from "esbuild";
+import { EXTRAS } from "#cli/extras.ts";
 import { bundledLicenses } from "#manifests/bundle.ts";
-import { bundlePage, PAGE_FOLDER } from "#manifests/bundle-page.ts";
 import { OLDEST_NODE } from "./node-versions.ts";
 
 /** What the program reads at run time, as `cli/own-files.ts` names it. */
-const OWN_FILES = ["package.json", "examples/demo/*.yaml", "docs/codes.md", `${PAGE_FOLDER}/index.html`];
+const OWN_FILES = ["package.json", "examples/demo/*.yaml"];
 
 /** In a bundle's folder. */
 export const LICENSES = ["LICENSE", "THIRD-PARTY-LICENSES"];
@@ -30,8 +30,8 @@ export async function bundleCommand(source: string, folder: string): Promise<rea
     platform: "node",
     target: `node${OLDEST_NODE}`,
     plugins: [leaveOutKoffi, shedApiClasses],
-    // The page is bundled beside it.
-    external: ["../manifests/bundle-page.ts"],
+    // What it builds in a checkout is built here.
+    external: ["esbuild"],
     // Names stay, so that a stack trace can be read.
     minifyWhitespace: true,
     minifySyntax: true,
@@ -43,14 +43,16 @@ export async function bundleCommand(source: string, folder: string): Promise<rea
     metafile: true,
     logLevel: "warning",
   });
-  const copied = OWN_FILES.flatMap((pattern) => globSync(pattern, { cwd: source }));
+  const ofExtras = EXTRAS.flatMap(({ commandFiles }) => commandFiles ?? []);
+  const patterns = [...OWN_FILES, ...ofExtras.flatMap(({ copied }) => copied)];
+  const copied = patterns.flatMap((pattern) => globSync(pattern, { cwd: source }));
   for (const path of [...copied, "LICENSE"]) copy(join(source, path), join(folder, path));
-  const page = await bundlePage();
-  const built = Object.entries(page.files).map(([name, text]) => [`${PAGE_FOLDER}/${name}`, text] as const);
-  for (const [path, text] of built) writeFileSync(join(folder, path), text);
+  const built = await Promise.all(ofExtras.map(async ({ build }) => await build()));
+  const builtFiles = built.flatMap(({ files }) => Object.entries(files));
+  for (const [path, text] of builtFiles) writeFileSync(join(folder, path), text);
   writeFileSync(join(folder, "package.json"), packageJson(source));
-  writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), bundledLicenses(metafile, page.metafile));
-  return [...copied, ...built.map(([path]) => path)].sort();
+  writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), bundledLicenses(metafile, ...built.map((part) => part.metafile)));
+  return [...copied, ...builtFiles.map(([path]) => path)].sort();
 }
 
 /** What a person who looks at the package, or npm, needs of it: no scripts, and no packages, as they are in the bundle. */

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { parse } from "yaml";
+import { EXTRAS } from "#cli/extras.ts";
 import { runTool } from "#test/cluster/tools.ts";
 import { fakeApi, json } from "#test/fakes/kube-api.ts";
 import { bundleCommand } from "../command/bundle.ts";
@@ -46,32 +45,11 @@ const release = (name: string, more: Partial<Release> = {}): Release => {
   };
 };
 
-/** Whether the demo's dashboard is served whole by a command that has no sources of it. */
-async function servesPage(program: string, ...args: string[]): Promise<void> {
-  const child = spawn(program, [...args, "demo", "--dashboard"], {
-    stdio: ["ignore", "pipe", "inherit"],
-    env: { HOME: folder, TMPDIR: folder },
-  });
-  try {
-    let address: string | undefined;
-    for await (const line of createInterface({ input: child.stdout })) {
-      address = /^Dashboard on (\S+)$/.exec(line)?.[1];
-      if (address !== undefined) break;
-    }
-    for (const [path, part] of [
-      ["", "app.js"],
-      ["app.js", "EventSource"],
-      ["app.css", "color-scheme"],
-      ["codes.json", "no-target"],
-    ] as const) {
-      const response = await fetch(new URL(path, address));
-      assert.equal(response.status, 200, path);
-      assert.ok((await response.text()).includes(part), path);
-    }
-  } finally {
-    child.kill("SIGINT");
-  }
-  assert.deepEqual(await once(child, "exit"), [0, null]);
+/** What the commands of the extras read. */
+async function filesOfExtras(): Promise<string[]> {
+  const parts = EXTRAS.flatMap(({ commandFiles }) => commandFiles ?? []);
+  const built = await Promise.all(parts.map(async ({ build }) => Object.keys((await build()).files)));
+  return [...parts.flatMap(({ copied }) => copied), ...built.flat()];
 }
 
 describe("the npm package", () => {
@@ -83,20 +61,11 @@ describe("the npm package", () => {
     execFileSync("tar", ["-xzf", npmPackageFile({ version })], { cwd: made.out });
   });
 
-  it("holds what it runs and nothing else: no TypeScript, no packages, 5 MB", () => {
+  it("holds what it runs and nothing else: no TypeScript, no packages, 5 MB", async () => {
     const files = globSync("**/*.*", { cwd: unpacked }).sort();
     assert.deepEqual(
       files.filter((path) => !path.startsWith("examples/demo/")),
-      [
-        "README.md",
-        "cli/bin.js",
-        "cli/main.js",
-        "docs/codes.md",
-        "extras/dashboard/page/app.css",
-        "extras/dashboard/page/app.js",
-        "extras/dashboard/page/index.html",
-        "package.json",
-      ],
+      ["README.md", "cli/bin.js", "cli/main.js", "package.json", ...(await filesOfExtras())].sort(),
     );
     assert.deepEqual(globSync("*LICENSE*", { cwd: unpacked }).sort(), ["LICENSE", "THIRD-PARTY-LICENSES"]);
     assert.ok(readFileSync(join(unpacked, "cli", "main.js")).length < 5_000_000);
@@ -112,12 +81,6 @@ describe("the npm package", () => {
     const link = join(folder, "switchback");
     symlinkSync(bin, link);
     await tryCommand([process.execPath, link], version);
-  });
-
-  it("serves the dashboard, and has the licenses of what is in its page", async () => {
-    await servesPage(process.execPath, bin);
-    const licenses = readFileSync(join(unpacked, "THIRD-PARTY-LICENSES"), "utf8");
-    for (const name of ["preact", "uplot"]) assert.match(licenses, new RegExp(`^${name} \\d`, "m"));
   });
 
   it("refuses an older Node with what it needs", async () => {
@@ -164,10 +127,6 @@ describe("the executable for this machine", () => {
 
   it("runs, and starts itself by its own name alone", async () => {
     await tryCommand([output], version);
-  });
-
-  it("serves the dashboard", async () => {
-    await servesPage(output);
   });
 
   it("uses its code cache, whatever NODE_OPTIONS says", async () => {

@@ -6,16 +6,16 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
-import type { Cluster } from "../cluster/cluster.ts";
-import { toolEnv } from "../cluster/node/kubectl.ts";
-import { inNamespace } from "../cluster/node/run.ts";
-import { userCache } from "../cluster/product-image.ts";
-import { SWITCHBACK } from "../cluster/tools.ts";
-import { withCluster } from "../cluster/whole.ts";
-import { startChromium } from "../integration/browser/chromium.ts";
-import { getMapped, OPTED_IN, optIn } from "./opted-in.ts";
-import { ingress, NAME, openShop } from "./shop.ts";
-import { installSwitchback, leaderStatus, SYSTEM } from "./switchback.ts";
+import type { Cluster } from "#test/cluster/cluster.ts";
+import { toolEnv } from "#test/cluster/node/kubectl.ts";
+import { inNamespace } from "#test/cluster/node/run.ts";
+import { userCache } from "#test/cluster/product-image.ts";
+import { SWITCHBACK } from "#test/cluster/tools.ts";
+import { withCluster } from "#test/cluster/whole.ts";
+import { getMapped, OPTED_IN, optIn } from "#test/e2e/opted-in.ts";
+import { ingress, NAME, openShop } from "#test/e2e/shop.ts";
+import { installSwitchback, leaderStatus, SYSTEM } from "#test/e2e/switchback.ts";
+import { startChromium } from "#test/integration/browser/chromium.ts";
 
 // What a person on call sees of a real cluster, in a real browser: as it is, as it breaks, and as it heals.
 

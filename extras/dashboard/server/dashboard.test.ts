@@ -3,13 +3,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import type { FeedMessage } from "#extras/dashboard/messages.ts";
-import { filesFolder } from "#test/fakes/cli.ts";
+import { filesFolder, MAIN } from "#test/fakes/cli.ts";
 import { fullStatus } from "#test/fakes/full-status.ts";
 import { type FakeApi, fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
-
-const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
+import type { FeedMessage } from "./messages.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
 let api: FakeApi;

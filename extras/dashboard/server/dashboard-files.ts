@@ -1,9 +1,9 @@
-import { pageFiles } from "#extras/dashboard/page-files.ts";
 import type { Page } from "#lib/http/listen.ts";
-import { hasOwnFile, ownFile, PAGE } from "./own-files.ts";
+import type { OwnFiles } from "../../extra.ts";
+import { PAGE, pageFiles } from "./page-files.ts";
 
 /** The page's files: as they were bundled with this program or, in a checkout, bundled now. */
-export async function dashboardFiles(): Promise<Record<string, Page>> {
+export async function dashboardFiles({ ownFile, hasOwnFile }: OwnFiles): Promise<Record<string, Page>> {
   const built = hasOwnFile(`${PAGE}/app.js`) ? (name: string) => ownFile(`${PAGE}/${name}`) : await builtNow();
   return pageFiles({
     script: built("app.js"),
@@ -14,7 +14,7 @@ export async function dashboardFiles(): Promise<Record<string, Page>> {
 }
 
 async function builtNow(): Promise<(name: string) => string> {
-  const { bundlePage } = await import("#manifests/bundle-page.ts");
+  const { bundlePage } = await import("./bundle-page.ts");
   const { files } = await bundlePage();
-  return (name) => files[name] ?? "";
+  return (name) => files[`${PAGE}/${name}`] ?? "";
 }

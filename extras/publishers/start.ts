@@ -1,8 +1,3 @@
-import { createPublisher } from "#extras/publishers/create.ts";
-import type { Publisher } from "#extras/publishers/publisher.ts";
-import { PUBLISHER_MAP } from "#extras/publishers/publisher-map.ts";
-import { removePublisher } from "#extras/publishers/remove.ts";
-import { runPublisher } from "#extras/publishers/run.ts";
 import { loadConfig } from "#lib/config/load.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
@@ -10,9 +5,16 @@ import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
-import type { ProcessContext, Running, ServeFlags } from "./component.ts";
-import type { CliContext } from "./context.ts";
-import { withOwnClient } from "./own-client.ts";
+
+
+import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
+import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { createPublisher } from "./create.ts";
+import type { Publisher } from "./publisher.ts";
+import { PUBLISHER_MAP } from "./publisher-map.ts";
+import { removePublisher } from "./remove.ts";
+import { runPublisher } from "./run.ts";
+
 
 /** Until the cluster's DNS has stopped answering. */
 const REMOVE_MS = 300_000;
@@ -32,7 +34,7 @@ export function publisherStarter(name: string) {
 }
 
 /** `switchback publish NAME --remove`: takes out what the publisher has written, and forgets it. Throws what `removePublisher` throws. */
-export async function removeOnePublisher(name: string, flags: ServeFlags, { env, stdout }: CliContext): Promise<void> {
+export async function removeOnePublisher(name: string, flags: ConfigFlags, { env, stdout }: CliContext): Promise<void> {
   const { config } = await loadConfig({ file: flags.config, env, set: flags.set, unknown: "warn" });
   const client = await connect(connectOptionsFrom(env));
   const store = new PublisherStateStore(client, config.namespace, name);

@@ -4,19 +4,20 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import type { Browser, BrowserContext, Page } from "playwright-core";
-import { dashboardFiles } from "#cli/dashboard-files.ts";
+import * as ownFiles from "#cli/own-files.ts";
 import { statusReport } from "#cli/status.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { type Fact, known, notKnown } from "#doctor/known.ts";
 import type { ReportDocument } from "#doctor/report.ts";
-import type { Components } from "#extras/dashboard/messages.ts";
-import { seriesIn } from "#extras/dashboard/metrics-text.ts";
-import { type RunningDashboard, startDashboard } from "#extras/dashboard/server.ts";
-import { isShown, type PodMetrics } from "#extras/dashboard/traffic.ts";
-import { whyNoDebian } from "../../cluster/debian.ts";
-import { userCache } from "../../cluster/product-image.ts";
-import { fullStatus, NAME, REFUSED, WORKLOAD } from "../../fakes/full-status.ts";
-import { startChromium } from "./chromium.ts";
+import { dashboardFiles } from "#extras/dashboard/server/dashboard-files.ts";
+import type { Components } from "#extras/dashboard/server/messages.ts";
+import { seriesIn } from "#extras/dashboard/server/metrics-text.ts";
+import { type RunningDashboard, startDashboard } from "#extras/dashboard/server/server.ts";
+import { isShown, type PodMetrics } from "#extras/dashboard/server/traffic.ts";
+import { whyNoDebian } from "#test/cluster/debian.ts";
+import { userCache } from "#test/cluster/product-image.ts";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
+import { startChromium } from "#test/integration/browser/chromium.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SCREENSHOTS = userCache("screenshots");
@@ -191,7 +192,7 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
 
   before(async () => {
     mkdirSync(SCREENSHOTS, { recursive: true });
-    [browser, files] = await Promise.all([startChromium(), dashboardFiles()]);
+    [browser, files] = await Promise.all([startChromium(), dashboardFiles(ownFiles)]);
   });
   after(() => browser?.close());
 

@@ -2,16 +2,14 @@ import type { FullStatus } from "#controller/status.ts";
 import { examine } from "#doctor/checks.ts";
 import { gather } from "#doctor/gather.ts";
 import { reportDocument } from "#doctor/report.ts";
-import { readComponents, readMetrics } from "#extras/dashboard/cluster.ts";
-import { startDashboard } from "#extras/dashboard/server.ts";
-import type { DashboardSource } from "#extras/dashboard/source.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
-import type { CliContext } from "./context.ts";
+import type { CommandLine } from "../../extra.ts";
+import { readComponents, readMetrics } from "./cluster.ts";
 import { dashboardFiles } from "./dashboard-files.ts";
-import { leaderStatus } from "./leader-status.ts";
-import { cureOfRefusal } from "./missing-rights.ts";
 import { openInBrowser } from "./open-browser.ts";
+import { startDashboard } from "./server.ts";
+import type { DashboardSource } from "./source.ts";
 
 interface DashboardFlags {
   readonly namespace: string;
@@ -23,7 +21,8 @@ interface DashboardFlags {
 }
 
 /** Serves a page about the cluster on this machine until Ctrl-C. Only reads; the doctor creates its dry-run pod, which is never stored. */
-export async function dashboard(flags: DashboardFlags, { env, stdout, stderr, progress }: CliContext): Promise<void> {
+export async function serveDashboard(flags: DashboardFlags, line: CommandLine): Promise<void> {
+  const { env, stdout, stderr, progress } = line.context;
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-dashboard" });
   const { namespace, port = 0 } = flags;
   let last: FullStatus | undefined;
@@ -31,10 +30,10 @@ export async function dashboard(flags: DashboardFlags, { env, stdout, stderr, pr
     place: client.server,
     status: async (signal) => {
       try {
-        last = await leaderStatus(client, namespace, { all: true, observedWithinMs: 0 }, signal);
+        last = await line.leaderStatus(client, namespace, signal);
         return last;
       } catch (error) {
-        const cure = cureOfRefusal(error, { command: "dashboard", namespace });
+        const cure = line.cureOfRefusal(error, { command: "dashboard", namespace });
         throw cure === undefined ? error : new SwitchbackError("kube-status", `${describeError(error)}; ${cure}`);
       }
     },
@@ -44,7 +43,7 @@ export async function dashboard(flags: DashboardFlags, { env, stdout, stderr, pr
       reportDocument(examine(await gather({ client, namespace, probeNamespace: "default", now: Date.now }))),
   };
   try {
-    const files = await progress.during("preparing the page", dashboardFiles);
+    const files = await progress.during("preparing the page", () => dashboardFiles(line.ownFiles));
     const running = await startDashboard({ source, files, port });
     const stopped = untilInterrupted();
     stdout.line(running.address);

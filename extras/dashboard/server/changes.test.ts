@@ -4,9 +4,9 @@ import { test } from "node:test";
 import type { FullStatus } from "#controller/status.ts";
 import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { fc } from "#test/property.ts";
+import { PageState } from "../page/state.ts";
 import { StatusChanges } from "./changes.ts";
 import type { FeedMessage } from "./messages.ts";
-import { PageState } from "./page/state.ts";
 
 /** The status that a page has that got these messages. */
 function shown(state: PageState): { names: string[]; workloads: string[] } {

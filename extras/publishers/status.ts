@@ -4,10 +4,24 @@ import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { hasCode, statusOf } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { PUBLISHERS } from "./options.ts";
+import type { StatusPart } from "../extra.ts";
+import { PUBLISHERS } from "./names.ts";
 
 /** What publishers report of themselves, by name: those that do. */
-export type PublisherStates = Readonly<Record<string, PublisherState | Reason>>;
+type PublisherStates = Readonly<Record<string, PublisherState | Reason>>;
+
+/** What `switchback status` adds to the controller's status. Throws as `readPublishers` does. */
+export async function publishersStatus(
+  client: KubeClient,
+  namespace: string,
+  signal?: AbortSignal,
+): Promise<StatusPart> {
+  const publishers = await readPublishers(client, namespace, signal);
+  return {
+    document: Object.keys(publishers).length > 0 ? { publishers } : {},
+    lines: () => publisherLines(publishers, Date.now()),
+  };
+}
 
 /** Reads it with the rights of the role switchback-operator. Without them, as those of an earlier release are, nothing is said. */
 export async function readPublishers(

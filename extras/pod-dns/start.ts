@@ -1,10 +1,12 @@
-import { DNS_MAP } from "#extras/pod-dns/dns-map.ts";
-import { runDns } from "#extras/pod-dns/run.ts";
 import { nodeSearchesNotice, readClusterDns } from "#hostmap/pod-dns.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
-import type { ProcessContext, Running } from "./component.ts";
-import { withOwnClient } from "./own-client.ts";
+
+
+import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { DNS_MAP } from "./dns-map.ts";
+import { runDns } from "./run.ts";
+
 
 /** `switchback dns`: reads the map from its own namespace and writes the files of the CoreDNS beside it. */
 export async function startDns(

@@ -1,6 +1,9 @@
 import type { Page } from "#lib/http/listen.ts";
 import { adviceIn } from "./codes.ts";
 
+/** The folder of the page's sources; a released command has the built files under the same paths. */
+export const PAGE = "extras/dashboard/page";
+
 interface PageSources {
   /** Built: `app.js` and `app.css`. */
   readonly script: string;

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, describe, test } from "node:test";
 import supertest from "supertest";
-import { dashboardFiles } from "#cli/dashboard-files.ts";
+import * as ownFiles from "#cli/own-files.ts";
 import { fullStatus, NAME } from "#test/fakes/full-status.ts";
+import { dashboardFiles } from "./dashboard-files.ts";
 import type { FeedMessage } from "./messages.ts";
 import { type RunningDashboard, startDashboard } from "./server.ts";
 
@@ -21,7 +22,7 @@ before(async () => {
   };
   const status = async () => fullStatus({ names: [{ ...NAME, target: HOSTILE }] });
   const source = { place: "https://192.0.2.1:6443", status, doctor };
-  dashboard = await startDashboard({ source, files: await dashboardFiles(), port: 0 });
+  dashboard = await startDashboard({ source, files: await dashboardFiles(ownFiles), port: 0 });
 });
 after(() => dashboard.stop());
 

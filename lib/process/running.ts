@@ -1,19 +1,8 @@
+import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { CliContext } from "./context.ts";
-
-/** What runs as a process. `all` is controller, webhook and proxy in one. */
-export type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "publisher" | "all";
-
-export interface ServeFlags {
-  readonly config?: string;
-  readonly set?: readonly string[];
-  /** Takes precedence over `log.format`. */
-  readonly logFormat?: "json" | "text";
-  /** Of a publisher. */
-  readonly publisher?: string;
-}
 
 /** A component that runs until `stop` is called. */
 export interface Running {
@@ -35,6 +24,32 @@ export interface ProcessContext {
   /** Whether it runs in a pod with a token, or KUBECONFIG is set. A user's default kubeconfig is not used. */
   readonly hasCluster: boolean;
   readonly connect: () => Promise<KubeClient>;
+  /** The command of this process, with Node's flags and its arguments. */
+  readonly command: () => readonly [string, ...string[]];
   /** The same process under the name of one of its parts, for logs and the API server's audit log. */
-  readonly as: (part: Component) => ProcessContext;
+  readonly as: (part: string) => ProcessContext;
+}
+
+/** Starts a component with its configuration, and resolves once it runs. */
+export type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
+
+/** Starts a component with a connection of its own, which is closed once the component has stopped, or has not started. */
+export async function withOwnClient(
+  connect: () => Promise<KubeClient>,
+  start: (client: KubeClient) => Promise<Running>,
+): Promise<Running> {
+  const client = await connect();
+  try {
+    const running = await start(client);
+    return {
+      ...running,
+      async stop() {
+        await running.stop();
+        client.close();
+      },
+    };
+  } catch (error) {
+    client.close();
+    throw error;
+  }
 }

@@ -1,0 +1,21 @@
+import type { Config } from "#lib/config/schema.ts";
+import { kubeMapReader } from "#lib/documents/map-reader.ts";
+import { isInPod } from "#lib/kube/connect.ts";
+import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { confine } from "./confine.ts";
+import { nodeHostsPath } from "./node-hosts.ts";
+import { runAgent } from "./run.ts";
+
+/** `switchback agent`: reads the map from its own namespace and keeps the hosts files of this node current. */
+export async function startAgent(
+  config: Config,
+  { env, log, connect, identity, command }: ProcessContext,
+): Promise<Running> {
+  // By hand, a kubeconfig may name programs that have to be executed.
+  if (config.agent.confine && isInPod(env) && !env.KUBECONFIG)
+    await confine({ config: config.agent, nodeHosts: nodeHostsPath(config), env, log, command: command() });
+  return await withOwnClient(connect, (client) => {
+    const maps = kubeMapReader({ client, namespace: config.namespace, log });
+    return runAgent(config, { client, maps, log, identity, now: Date.now });
+  });
+}

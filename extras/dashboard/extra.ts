@@ -1,0 +1,36 @@
+import { InvalidArgumentError } from "commander";
+import type { Extra } from "../extra.ts";
+
+/** The page: in a checkout its sources, else the built files. */
+const PAGE = "extras/dashboard/page";
+
+export const dashboard: Extra = {
+  name: "dashboard",
+  addCommands(line) {
+    // The image leaves the page out: it is for the machine of a person.
+    if (!line.ownFiles.hasOwnFolder(PAGE)) return;
+    line
+      .addClusterCommand("dashboard")
+      .description(
+        "show the cluster's names, workloads and findings on a page of this machine, with your own permissions",
+      )
+      .option("--port <n>", "port of the page on loopback (default: a free one)", portNumber)
+      .option("--no-open", "print the address without opening a browser")
+      .action(async (flags) => (await import("./server/dashboard.ts")).serveDashboard(flags, line));
+  },
+  demoPage: {
+    description: "keep running, and show the names on a page of this machine",
+    show: async (options) => await (await import("./server/demo-page.ts")).showDemo(options),
+  },
+  commandFiles: {
+    copied: ["docs/codes.md", `${PAGE}/index.html`],
+    build: async () => await (await import("./server/bundle-page.ts")).bundlePage(),
+  },
+};
+
+/** A TCP port. Throws commander's InvalidArgumentError, which names the option, the value and what is accepted. */
+function portNumber(value: string): number {
+  const port = Number(value);
+  if (/^\d{1,5}$/.test(value) && port > 0 && port < 65_536) return port;
+  throw new InvalidArgumentError("Expected a port, 1 to 65535.");
+}

@@ -1,0 +1,79 @@
+import type { Command } from "commander";
+import type { Metafile } from "esbuild";
+import type { FullStatus, StatusDocument } from "#controller/status.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
+import type { Starter } from "#lib/process/running.ts";
+
+/**
+ * An optional part of the product, and what it adds to the core. Each extra exports one such object from its `extra.ts`;
+ * `cli/extras.ts` lists them all. An entry file is loaded by every process, so it imports the extra's code with `import()`.
+ */
+export interface Extra {
+  /** Its folder in `extras/`. */
+  readonly name: string;
+  /** Adds its commands. */
+  readonly addCommands?: (line: CommandLine) => void;
+  /** Reads what `switchback status` says of it beside the controller's status. */
+  readonly readStatus?: (client: KubeClient, namespace: string, signal?: AbortSignal) => Promise<StatusPart>;
+  /** A page that shows the demo's status. The demo gets an option of the extra's name for it. */
+  readonly demoPage?: DemoPage;
+  /** Files that its commands read beside the program. */
+  readonly commandFiles?: CommandFiles;
+}
+
+/** What the command line offers to the commands of an extra. */
+export interface CommandLine {
+  readonly context: CliContext;
+  readonly ownFiles: OwnFiles;
+  /** Adds a command that runs a component: flags for the configuration and the log. */
+  addComponent(name: string): Command;
+  /** Adds a command that talks to an API server: flags for credentials and the namespace. */
+  addClusterCommand(name: string): Command;
+  /** Runs a component until a signal stops it. `name` is that of its log lines. */
+  serve(name: string, load: () => Promise<Starter>, flags: ConfigFlags): Promise<void>;
+  /** Reads the whole status of the leading controller, with the workloads that it has observed so far. */
+  leaderStatus(client: KubeClient, namespace: string, signal: AbortSignal): Promise<FullStatus>;
+  /** What to do about an error that a caller without rights gets; undefined if it is about something else. */
+  cureOfRefusal(error: unknown, invoked: { readonly command: string; readonly namespace: string }): string | undefined;
+}
+
+/** The program's own files, by their paths in the repository. */
+export interface OwnFiles {
+  /** The text of a file. Throws if there is none of that name. */
+  ownFile(path: string): string;
+  hasOwnFile(path: string): boolean;
+  /** Whether there is such a folder with anything in it. */
+  hasOwnFolder(path: string): boolean;
+}
+
+export interface StatusPart {
+  /** Keys of the status document; empty where there is nothing to say. */
+  readonly document: Readonly<Record<string, unknown>>;
+  /** Lines of the text. */
+  lines(): readonly string[];
+}
+
+export interface DemoPage {
+  /** Of the demo's option. */
+  readonly description: string;
+  /** Serves the page, and says where. Resolves to what ends it. */
+  show(options: {
+    readonly status: () => StatusDocument;
+    readonly ownFiles: OwnFiles;
+    readonly say: (line: string) => void;
+  }): Promise<() => Promise<void>>;
+}
+
+interface CommandFiles {
+  /** Files of the repository that are taken as they are. */
+  readonly copied: readonly string[];
+  build(): Promise<BuiltFiles>;
+}
+
+export interface BuiltFiles {
+  /** Text by path in the repository. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Names the packages of which something is in the files. */
+  readonly metafile: Metafile;
+}
