@@ -1,0 +1,75 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+// `npm run without-extras [-- NAME...]`: deletes an extra from a copy of the tree: its folder, its entry in cli/extras.ts,
+// and what `npm run gen` makes of that. Then the rest has to pass. `npm run gen` also renders the chart.
+// Not run: the tests of the pages under docs/, which still describe the extra, and `npm run exports`: what the core offers
+// to extras has no other use.
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const LIST = join("cli", "extras.ts");
+
+/** The extras that can be deleted today. The core still knows the others in other places than the list. */
+const REMOVABLE = ["dashboard"];
+
+/** The rooms whose tests read the list of extras, or what is generated from it. */
+const TESTED = ["cli/", "doctor/", "lib/config/", "manifests/"];
+
+/** Each takes half a minute on an idle machine. */
+const TIMEOUT_MS = 5 * 60_000;
+
+const STEPS: readonly (readonly string[])[] = [
+  ["run", "gen"],
+  ["run", "types"],
+  ["run", "lint"],
+  ["test", "--", ...TESTED],
+];
+
+const names = process.argv.length > 2 ? process.argv.slice(2) : REMOVABLE;
+const failed = names.filter((name) => !passesWithout(name));
+if (failed.length > 0) process.stderr.write(`\nFAILED without ${failed.join(", ")}\n`);
+process.exitCode = failed.length > 0 ? 1 : 0;
+
+function passesWithout(name: string): boolean {
+  const copy = mkdtempSync(join(tmpdir(), `switchback-without-${name}-`));
+  try {
+    process.stdout.write(`\n=== without extras/${name}, in ${copy}\n`);
+    copyTree(copy, `extras/${name}/`);
+    removeEntry(join(copy, LIST), name);
+    return STEPS.every((args) => runNpm(args, copy));
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+}
+
+/** Copies what git does not ignore, but for one folder. */
+function copyTree(to: string, without: string): void {
+  const args = ["ls-files", "-co", "--exclude-standard", "--deduplicate"];
+  const files = execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
+  for (const file of files.filter((path) => !path.startsWith(without))) {
+    mkdirSync(dirname(join(to, file)), { recursive: true });
+    cpSync(join(ROOT, file), join(to, file));
+  }
+  symlinkSync(join(ROOT, "node_modules"), join(to, "node_modules"));
+  // Some checks ask git which files there are.
+  execFileSync("git", ["init", "-q"], { cwd: to });
+}
+
+function removeEntry(list: string, name: string): void {
+  const text = readFileSync(list, "utf8");
+  const [line = "", entry = ""] =
+    new RegExp(`^import \\{ (\\w+) \\} from "#extras/${name}/extra\\.ts";\\n`, "m").exec(text) ?? [];
+  if (entry === "") throw new Error(`${LIST} has no entry for ${name}`);
+  const entries = text.replace(line, "").replace(new RegExp(`\\b${entry}, |, ${entry}\\b(?=\\])`), "");
+  writeFileSync(list, entries);
+}
+
+function runNpm(args: readonly string[], cwd: string): boolean {
+  const started = performance.now();
+  const { status } = spawnSync("npm", args, { cwd, stdio: "inherit", timeout: TIMEOUT_MS });
+  const seconds = Math.round((performance.now() - started) / 1000);
+  process.stdout.write(`=== npm ${args.join(" ")}: ${status === 0 ? "passed" : "FAILED"}, ${seconds} s\n`);
+  return status === 0;
+}
