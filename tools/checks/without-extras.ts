@@ -1,5 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
@@ -55,6 +64,8 @@ function copyTree(to: string, without: string): void {
   symlinkSync(join(ROOT, "node_modules"), join(to, "node_modules"));
   // Some checks ask git which files there are.
   execFileSync("git", ["init", "-q"], { cwd: to });
+  // .gitignore names a folder, and this is a link.
+  appendFileSync(join(to, ".git", "info", "exclude"), "node_modules\n");
 }
 
 function removeEntry(list: string, name: string): void {
