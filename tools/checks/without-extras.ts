@@ -66,6 +66,7 @@ function copyTree(to: string, without: string): void {
   execFileSync("git", ["init", "-q"], { cwd: to });
   // .gitignore names a folder, and this is a link.
   appendFileSync(join(to, ".git", "info", "exclude"), "node_modules\n");
+  execFileSync("git", ["add", "--all"], { cwd: to });
 }
 
 function removeEntry(list: string, name: string): void {
