@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { bundleCommand, MAIN } from "#tools/release/command/bundle.ts";
 import { makeExecutable } from "#tools/release/command/executable.ts";
 
-const TOP = fileURLToPath(new URL("../..", import.meta.url));
+const TOP = fileURLToPath(new URL("../../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "switchback-dashboard-"));
 let own: readonly string[];
 before(async () => {
