@@ -1,9 +1,7 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { Health, Probes } from "#lib/http/listen.ts";
 
-
 import type { ProcessContext, Running } from "#lib/process/running.ts";
-
 
 import { startController } from "./controller.ts";
 import { startProxy } from "./proxy.ts";

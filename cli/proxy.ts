@@ -3,7 +3,6 @@ import { kubeTargetsReader, mountedTargets } from "#lib/documents/targets-reader
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { runProxy } from "#proxy/run.ts";
 
-
 /** Mount path of the targets' ConfigMap in the chart. */
 const MOUNTED_TARGETS = "/etc/switchback/targets/targets.json";
 

@@ -3,12 +3,10 @@ import { hostname } from "node:os";
 import { clusterDomainFrom } from "#controller/targets/cluster-domain.ts";
 import { loadConfig } from "#lib/config/load.ts";
 
-
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { ProcessContext, Starter } from "#lib/process/running.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";
-
 
 import { ownCommand } from "./own-files.ts";
 

@@ -6,7 +6,6 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 
-
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { createPublisher } from "./create.ts";
@@ -14,7 +13,6 @@ import type { Publisher } from "./publisher.ts";
 import { PUBLISHER_MAP } from "./publisher-map.ts";
 import { removePublisher } from "./remove.ts";
 import { runPublisher } from "./run.ts";
-
 
 /** Until the cluster's DNS has stopped answering. */
 const REMOVE_MS = 300_000;
