@@ -34,7 +34,6 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "30": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
   "35": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
   "40": "a load balancer's Service whose status a test may change",
-  "62": "an image of the release before",
   "64": OUTSIDE,
   "67": "an image of CoreDNS that the nodes can pull",
   "68": `${OUTSIDE}; an image of CoreDNS that the nodes can pull, and root on the nodes`,

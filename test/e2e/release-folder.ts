@@ -37,7 +37,7 @@ export class ReleaseFolder {
   static async make(tree: string, folder: string): Promise<ReleaseFolder> {
     const out = join(folder, "release");
     const args = ["--out", out, "--only", PARTS.join(","), "--dirty", ...(await usableBase()).args];
-    execFileSync(process.execPath, [join(tree, "release", "main.ts"), ...args], {
+    execFileSync(process.execPath, [join(tree, "tools", "release", "main.ts"), ...args], {
       stdio: ["ignore", "ignore", "inherit"],
     });
     execFileSync("tar", ["-xf", ...globSync("switchback-air-gap-*.tar", { cwd: out }), "-C", folder], { cwd: out });

@@ -7,7 +7,6 @@ import { builderOf } from "#lib/documents/map-reader.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { enforcesNetworkPolicies } from "../cluster/node/up.ts";
-import type { ProductTree } from "../cluster/product-image.ts";
 import { narrowNetworkPolicy } from "./network-policy.ts";
 import { where } from "./where.ts";
 
@@ -34,21 +33,16 @@ export async function installSwitchback(cluster: Cluster, values: Values = {}): 
   await webhookAnswers(cluster);
 }
 
-/** `helm upgrade --install` with the chart and the image of a source tree, by default this one; waits for nothing. */
-export async function applyChart(
-  cluster: Cluster,
-  { config = {}, ...values }: Values,
-  tree: ProductTree = { folder: TOP, tag: where().image.tag },
-): Promise<void> {
-  const { targets, other } = where();
-  const image = { ...where().image, tag: tree.tag };
+/** `helm upgrade --install` with this checkout's chart and image. Waits for nothing. */
+export async function applyChart(cluster: Cluster, { config = {}, ...values }: Values): Promise<void> {
+  const { targets, other, image } = where();
   // The shop alone claims more names than one namespace gets by default (50-resolvers.test.ts).
   const policy = { maxNamesPerNamespace: 500 };
   const isEnforced = other === undefined && (await enforcesNetworkPolicies());
   const networkPolicy = isEnforced ? narrowNetworkPolicy() : { enabled: false };
   const all = { image, networkPolicy, config: { targets, policy, ...config }, ...values };
   const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-"];
-  const args = ["upgrade", "--install", "switchback", join(tree.folder, "manifests", "chart"), ...flags];
+  const args = ["upgrade", "--install", "switchback", join(TOP, "manifests", "chart"), ...flags];
   const { code, stderr } = await cluster.tool("helm", args, stringify(all));
   if (code !== 0) throw new Error(`helm ${args.join(" ")}: ${stderr.trim()}`);
 }

@@ -144,14 +144,6 @@ export class System {
     this.#profile = values.profile ?? "default";
   }
 
-  /** Goes back to an earlier revision of the Helm release, which had the chart of `tree`. */
-  async rollBack(revision: number, tree: string): Promise<void> {
-    const { code, stderr } = await this.cluster.helm("rollback", "switchback", String(revision), "-n", NAMESPACE);
-    assert.equal(code, 0, stderr);
-    this.tree = tree;
-    this.#installed = tree;
-  }
-
   /** Starts one more replica of a component; `road`: by which it comes to the API server. */
   async start(component: "controller" | "webhook", road?: Road): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];

@@ -1,0 +1,25 @@
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+const TOP = join(import.meta.dirname, "..");
+
+/** Copies this checkout's sources, with what is not committed yet, into an empty folder. The packages are shared. */
+export function copyTree(folder: string): string {
+  const args = ["-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+  const paths = execFileSync("git", args, { encoding: "utf8" }).split("\0").filter(Boolean);
+  for (const path of paths) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    cpSync(join(TOP, path), join(folder, path));
+  }
+  symlinkSync(join(TOP, "node_modules"), join(folder, "node_modules"));
+  return folder;
+}
+
+/** Throws if the pattern is not in the file. */
+export function replaceInFile(path: string, pattern: RegExp, replacement: string): void {
+  const text = readFileSync(path, "utf8");
+  const changed = text.replace(pattern, replacement);
+  if (changed === text) throw new Error(`${path} has no ${pattern}`);
+  writeFileSync(path, changed);
+}
