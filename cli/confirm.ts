@@ -1,4 +1,4 @@
-import { INDEX_NAME } from "#lib/documents/map-format.ts";
+import { STATE_NAME } from "#lib/documents/map-format.ts";
 import { confirmHold, type PublishedHold, readHold } from "#lib/documents/removal-hold.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -39,7 +39,7 @@ async function currentHold(client: KubeClient, namespace: string): Promise<Publi
     return await readHold(client, namespace);
   } catch (error) {
     if (statusOf(error) !== 404) throw error;
-    const message = `ConfigMap ${INDEX_NAME} not found in namespace ${namespace}; is Switchback installed there? (--namespace)`;
+    const message = `ConfigMap ${STATE_NAME} not found in namespace ${namespace}; is Switchback installed there? (--namespace)`;
     throw new SwitchbackError("input-invalid", message);
   }
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { parse, parseAllDocuments } from "yaml";
 import { shortHash } from "#hostmap/hash.ts";
+import { renderIndex } from "#lib/documents/map-format.ts";
 import { captured, filesFolder, switchback } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi, inTurn, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
@@ -304,13 +305,13 @@ describe("inject with the live map", () => {
 
   const shard = (hosts: string) => ({ metadata: { name: "switchback-hosts-0" }, data: { hosts } });
   const index = (revision: string) => {
-    const document = { revision: "r", targets: [], shards: [{ name: "switchback-hosts-0", revision }] };
-    return { metadata: { name: "switchback-hosts" }, data: { "index.json": JSON.stringify(document) } };
+    const text = renderIndex({ revision: "r", shards: [{ name: "switchback-hosts-0", revision }] });
+    return { metadata: { name: "switchback-hosts-index" }, data: { "index.json": text } };
   };
   const list = (...items: object[]) => json({ metadata: { resourceVersion: "1" }, items });
   const HOSTS = "203.0.113.5 a.example.com\n";
   const whole = list(index(shortHash(HOSTS)), shard(HOSTS));
-  const midway = list(index("of the next one"), shard(HOSTS));
+  const midway = list(index(shortHash("of the next one")), shard(HOSTS));
 
   async function live(respond: Responder) {
     api = await fakeApi(respond);
@@ -342,7 +343,7 @@ describe("inject with the live map", () => {
     [
       "there is none",
       list(),
-      { code: "data-corrupt", message: /namespace ours .* ConfigMap switchback-hosts .*not found/ },
+      { code: "data-corrupt", message: /namespace ours .* ConfigMap switchback-hosts-index .*not found/ },
     ],
     [
       "its parts do not fit",

@@ -28,7 +28,7 @@ function controllers(store = new MemoryMapStore(), { quota = config.policy.maxNa
   const restart = () => {
     plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), quota);
     for (const [object, claims] of objects) plan.set(object, claims);
-    writer = new MapWriter(store, () => now);
+    writer = new MapWriter(store);
     const orders = new Map<string, number>();
     const lines = writer.loadLines(orders);
     map = new LeaderMap(removalRules(config), lines, orders);

@@ -9,9 +9,9 @@ import { isSettled } from "#test/fakes/stopped-time.ts";
 class SlowStore extends TestStore {
   gate: PromiseWithResolvers<void> | undefined;
 
-  override async writeIndex(text: string, hold: string | undefined, superseded: boolean): Promise<void> {
+  override async writeIndex(text: string): Promise<void> {
     await this.gate?.promise;
-    await super.writeIndex(text, hold, superseded);
+    await super.writeIndex(text);
   }
 }
 
@@ -312,7 +312,7 @@ test("each hold is reported, and each overflow", async (t) => {
     await pass(1_000);
     source.set("shop/web", ...names(12));
     await pass(2_000);
-    assert.equal(store.index()?.hold, undefined);
+    assert.equal(store.state()?.hold, undefined);
   }
   assert.equal(holds.length, 2);
   assert.equal(logged.filter((code) => code === "removal-held").length, 2);

@@ -3,8 +3,8 @@ import type { Plan, PlannedName } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
 import type { MapStore } from "#lib/documents/map-store.ts";
-import { MapWriter, type Publication, type WriteTerm } from "#lib/documents/map-writer.ts";
-import { describeError } from "#lib/errors/errors.ts";
+import { MapWriter, type Publication } from "#lib/documents/map-writer.ts";
+import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { FailureLog } from "#lib/telemetry/failure-log.ts";
@@ -58,7 +58,7 @@ export class MapReconciler {
 
   constructor(deps: MapReconcilerDeps) {
     this.#deps = deps;
-    this.#writer = new MapWriter(deps.store, deps.now);
+    this.#writer = new MapWriter(deps.store);
     this.#failures = new FailureLog(deps.log, "error");
     const onError = (error: unknown) => {
       deps.onFailed?.(error);
@@ -94,11 +94,11 @@ export class MapReconciler {
     store.start(() => this.#reconciler.enqueue());
   }
 
-  /** Publishes until `signal` aborts. `leading` is whether the term lasts, by the clock. */
-  lead(signal: AbortSignal, leading: () => boolean = () => !signal.aborted): void {
+  /** Publishes until `signal` aborts. */
+  lead(signal: AbortSignal): void {
     if (signal.aborted) return;
     const { log, onHeld, plan } = this.#deps;
-    const term: Term = { signal, leading, announcements: new MapAnnouncements(log, onHeld), map: undefined };
+    const term: Term = { signal, announcements: new MapAnnouncements(log, onHeld), map: undefined };
     this.#term = term;
     signal.addEventListener("abort", () => {
       if (this.#term !== term) return;
@@ -175,15 +175,12 @@ export class MapReconciler {
     try {
       const { names } = await this.#publishChanges(term, since);
       this.#failures.worked("map");
-      const next = Math.min(
-        names.nextDeadline() ?? Number.POSITIVE_INFINITY,
-        this.#writer.indexDueAt ?? Number.POSITIVE_INFINITY,
-      );
-      return { requeueAfter: next === Number.POSITIVE_INFINITY ? undefined : next - now() };
+      const next = names.nextDeadline();
+      return { requeueAfter: next === undefined ? undefined : next - now() };
     } catch (error) {
       this.#changedAt = since ?? this.#changedAt;
       // A former leader does not retry.
-      if (term.signal.aborted || !term.leading()) return undefined;
+      if (term.signal.aborted || hasCode(error, "term-over")) return undefined;
       throw error;
     }
   }
@@ -199,12 +196,9 @@ export class MapReconciler {
     announcements.hold(hold);
     announcements.overflow(map.overflowing);
     const snapshot = { shards, targets: addresses.targets(), hold };
-    if (!this.#writer.isStale(snapshot)) {
-      await this.#writer.writeDueIndex(term);
-      return map;
-    }
+    if (!this.#writer.isStale(snapshot)) return map;
     const begun = now();
-    const publication = await this.#writer.publish(snapshot, term);
+    const publication = await this.#writer.publish(snapshot, term.signal);
     // A new or moved target rewrites the whole map; counting those bytes would delay the next changes for seconds.
     pacer.spend(begun, map.takeMoved() ? 0 : publication.bytes);
     this.#revision = publication.mapRevision;
@@ -215,13 +209,13 @@ export class MapReconciler {
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
     const { addresses, plan, now, removal } = this.#deps;
-    await this.#writer.begin(term);
+    await this.#writer.begin(term.signal);
     term.signal.throwIfAborted();
     const orders = new Map<string, number>();
     const lines = this.#writer.loadLines(orders);
     const map = new LeaderMap(removal, lines, orders);
     plan.setOrder((name) => map.names.orderOf(name));
-    addresses.lead(this.#writer.loadIndex()?.targets ?? [], term.signal);
+    addresses.lead(this.#writer.loadTargets(), term.signal);
     this.#takePlan();
     map.releaseUnplanned(lines, plan, now());
     return map;
@@ -236,7 +230,7 @@ export class MapReconciler {
   }
 
   #applyConfirmation(names: PublishedNames): void {
-    const id = this.#deps.store.index()?.confirmed;
+    const id = this.#deps.store.state()?.confirmed;
     if (id === undefined || names.hold === undefined) return;
     const refusal = names.confirm(id);
     if (refusal === undefined) this.#deps.log.info({ hold: id }, "a held removal was confirmed");
@@ -244,7 +238,8 @@ export class MapReconciler {
 }
 
 /** The state of a leader from `lead` until its signal aborts. */
-interface Term extends WriteTerm {
+interface Term {
+  readonly signal: AbortSignal;
   readonly announcements: MapAnnouncements;
   map: LeaderMap | undefined;
 }

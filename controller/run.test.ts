@@ -36,7 +36,7 @@ test("a leader publishes, writes the front, and reports both in its pages", asyn
   const status = await rig.status();
   assert.deepEqual([status.leader, status.identity, status.synced], [true, "pod-0", true]);
   const index = JSON.parse(
-    rig.kube.field<Record<string, string>>(`${OWN}/configmaps/switchback-hosts`, "data")["index.json"] ?? "",
+    rig.kube.field<Record<string, string>>(`${OWN}/configmaps/switchback-hosts-index`, "data")["index.json"] ?? "",
   );
   assert.equal(status.revision, index.revision);
   assert.deepEqual(

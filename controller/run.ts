@@ -2,9 +2,8 @@ import { registerCertMetrics } from "#certs/metrics.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { INDEX_NAME } from "#lib/documents/map-format.ts";
+import { STATE_NAME } from "#lib/documents/map-format.ts";
 import { KubeMapStore } from "#lib/documents/map-store-kube.ts";
-import { statusOf } from "#lib/errors/errors.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { createEventRecorder, type EventRecorder, eventReason } from "#lib/kube/events.ts";
@@ -79,11 +78,12 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const { source, domainsOf, inCluster } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
   const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
+  const store = new KubeMapStore({ client, namespace, log });
   const map = new MapReconciler({
     source,
     plan,
     addresses,
-    store: new KubeMapStore({ client, namespace, log }),
+    store,
     removal: removalRules(config),
     pacer: new PublishPacer(config.map, () => tasks.rollouts?.mapReaders ?? 0),
     // A jump of the wall clock removes no name early, and holds none for longer.
@@ -109,8 +109,9 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     ...lease,
     onStartedLeading: async (signal, term) => {
       const fence = new Fence({ client, term, log, onRefused: () => metrics.refusedWrites.inc() });
+      store.fenceBy(fence);
       addresses.fenceBy(fence);
-      map.lead(signal, () => term.leading);
+      map.lead(signal);
       await tasks.run(signal, fence);
     },
   });
@@ -135,10 +136,7 @@ function reporters(
       metrics.lag.observe(lagMs / 1000);
       log.info({ ...publication, lagMs }, "map published");
     },
-    onFailed: (error) => {
-      metrics.failures.inc();
-      if (statusOf(error) === 409) metrics.refusedWrites.inc();
-    },
+    onFailed: () => metrics.failures.inc(),
     onHeld: (names, of, until) => {
       const held = `${names} of ${of} names would be removed at once`;
       events.record({
@@ -146,7 +144,7 @@ function reporters(
         reason: "RemovalHeld",
         action: "Publish",
         note: `${held}; held back until ${new Date(until).toISOString()} or \`switchback confirm\``,
-        regarding: { apiVersion: "v1", kind: "ConfigMap", namespace, name: INDEX_NAME },
+        regarding: { apiVersion: "v1", kind: "ConfigMap", namespace, name: STATE_NAME },
       });
     },
   };

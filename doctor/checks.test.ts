@@ -93,11 +93,7 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
     "warning mapping-needed",
     "broken target-not-published",
   ],
-  [
-    "no address in the map",
-    install({ map: known({ index: { revision: "r", targets: [], shards: [] }, map: fakes.MAP }) }),
-    "warning front-not-published",
-  ],
+  ["no address in the map", install({ map: known({ targets: [], map: fakes.MAP }) }), "warning front-not-published"],
   ["right to read what the proxies were told", install({ targets: FORBIDDEN }), "unknown right-missing"],
   [
     "a header that is refused",

@@ -1,7 +1,6 @@
-import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import type { PublishedMap, Reason, TargetAddress } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { AgentLease } from "#lib/documents/agent-lease-format.ts";
-import type { MapIndex } from "#lib/documents/map-format.ts";
 import type { PublisherState } from "#lib/documents/publisher-state.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -124,9 +123,9 @@ export interface EndpointFacts extends ObjectName {
   readonly ready: number;
 }
 
-/** The published map, with its index. */
+/** The published map, with the addresses of the targets. */
 export interface MapFacts {
-  readonly index: MapIndex;
+  readonly targets: readonly TargetAddress[];
   /** A reason if the shards do not match the index. */
   readonly map: PublishedMap | Reason;
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
+import { renderIndex, renderState } from "#lib/documents/map-format.ts";
 import { statusSecretData } from "#lib/documents/status-page.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -141,22 +142,25 @@ test("Deployments, with their first container and Kubernetes' defaults", async (
 });
 
 describe("the map", () => {
-  const index = { revision: "r1", targets: [], shards: [] };
+  const STATE = renderState({ targets: [{ name: "edge", clusterIPs: ["198.51.100.9"] }] });
   const read = async (text: string) => {
     const metadata = { labels: { "switchback.dev/map": "hosts" } };
-    server.add(CONFIGMAPS, "switchback-hosts", { metadata, data: { "index.json": text } });
+    server.add(CONFIGMAPS, "switchback-hosts", { metadata, data: { "state.json": STATE } });
+    server.add(CONFIGMAPS, "switchback-hosts-index", { metadata, data: { "index.json": text } });
     return (await gather()).map;
   };
 
-  test("comes with its index", async () => {
-    const map = await read(JSON.stringify(index));
+  test("comes with the addresses of the targets", async () => {
+    const map = await read(renderIndex({ revision: "r1", shards: [] }));
     assert.ok(map.known && map.value !== undefined && "names" in map.value.map);
-    assert.deepEqual(map.value.index, { revision: "r1", targets: [], shards: [] });
+    assert.deepEqual(map.value.targets, [{ name: "edge", clusterIPs: ["198.51.100.9"] }]);
     assert.deepEqual([map.value.map.revision, map.value.map.names], ["r1", []]);
   });
 
   test("is a reason where a shard is missing", async () => {
-    const map = await read(JSON.stringify({ ...index, shards: [{ name: "switchback-hosts-0", revision: "x" }] }));
+    const map = await read(
+      renderIndex({ revision: "r1", shards: [{ name: "switchback-hosts-0", revision: "0df1b2812" }] }),
+    );
     assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
   });
 

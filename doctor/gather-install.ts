@@ -83,8 +83,8 @@ async function gatherMap(client: KubeClient, namespace: string): Promise<Fact<Ma
   const permission = { verb: "list", resource: "configmaps", namespace };
   const read = await readFact(permission, async () => await readSnapshot(client, namespace));
   if (!read.known) return read;
-  const { index, map } = read.value;
-  if (!("code" in index)) return known({ index, map });
+  const { index, map, state } = read.value;
+  if (!("code" in index)) return known({ targets: "code" in state ? [] : state.targets, map });
   return index.code === "index-missing" ? known(undefined) : notKnown(index.code, index.text);
 }
 

@@ -92,7 +92,7 @@ describe("its names", () => {
       { name: "other", clusterIPs: ["198.51.100.9"] },
       { name: "ingress-nginx", clusterIPs },
     ];
-    return install({ map: known({ index: { revision: "r", targets, shards: [] }, map }) });
+    return install({ map: known({ targets, map }) });
   };
   const none = { ingresses: known([]) };
 
@@ -118,7 +118,7 @@ describe("its names", () => {
 
   test("are none where no map can be read", () => {
     assert.deepEqual(names({ ...none, ...install({ map: FORBIDDEN }) }), []);
-    const broken = { index: { revision: "r", targets: [], shards: [] }, map: { code: "shard-missing", text: "t" } };
+    const broken = { targets: [], map: { code: "shard-missing", text: "t" } };
     assert.deepEqual(names({ ...none, ...install({ map: known(broken) }) }), []);
     assert.deepEqual(
       names({

@@ -81,7 +81,7 @@ function namesOf(routes: readonly RouteFacts[], target: Target | undefined, fact
 function mappedNames(target: Target | undefined, { install }: ClusterFacts): readonly string[] {
   const published = install.map.known ? install.map.value : undefined;
   if (target === undefined || published === undefined || "code" in published.map) return [];
-  const { index, map } = published;
-  const addresses = index.targets.find(({ name }) => name === target.name)?.clusterIPs ?? [];
+  const { targets, map } = published;
+  const addresses = targets.find(({ name }) => name === target.name)?.clusterIPs ?? [];
   return map.names.filter((name) => map.addressesOf(name)?.some((address) => addresses.includes(address)));
 }

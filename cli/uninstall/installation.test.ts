@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { renderState } from "#lib/documents/map-format.ts";
 import { addConfig, addHolder, CONFIG_NAME, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
@@ -17,9 +18,9 @@ targets:
   - { name: portless, ports: [] }
 `;
 
-function withIndex(api: MemoryServer, ...targets: (readonly [name: string, ...clusterIPs: string[]])[]): MemoryServer {
-  const index = { revision: "r", shards: [], targets: targets.map(([name, ...clusterIPs]) => ({ name, clusterIPs })) };
-  api.add(ours("configmaps"), "switchback-hosts", { data: { "index.json": JSON.stringify(index) } });
+function withState(api: MemoryServer, ...targets: (readonly [name: string, ...clusterIPs: string[]])[]): MemoryServer {
+  const text = renderState({ targets: targets.map(([name, ...clusterIPs]) => ({ name, clusterIPs })) });
+  api.add(ours("configmaps"), "switchback-hosts", { data: { "state.json": text } });
   return api;
 }
 
@@ -84,7 +85,7 @@ describe("the configuration", () => {
     for (const [what, fails] of [
       ["Deployment that names the configuration", "switchback-controller"],
       ["configuration", CONFIG_NAME],
-      ["index", "switchback-hosts"],
+      ["state", "switchback-hosts"],
       ["front Services", "services"],
     ] as const) {
       test(`a ${status} on the ${what} is passed on`, async () => {
@@ -114,8 +115,8 @@ describe("the addresses that end with the install", () => {
     ]);
   });
 
-  test("are also those that the index remembers of a front that is gone", async () => {
-    const api = withIndex(installed(TARGETS), ["gone", "198.51.100.20", "2001:db8::20"]);
+  test("are also those that the state remembers of a front that is gone", async () => {
+    const api = withState(installed(TARGETS), ["gone", "198.51.100.20", "2001:db8::20"]);
     assert.deepEqual(await addressesOf(api), [
       FRONT,
       ["198.51.100.20", "switchback-gone"],
@@ -125,16 +126,16 @@ describe("the addresses that end with the install", () => {
 
   test("are no ingress controller's own: a direct target, given addresses, no ports, or none that is configured", async () => {
     const others = ["direct", "fixed", "portless", "unknown"].map((name, at) => [name, `198.51.100.3${at}`] as const);
-    assert.deepEqual(await addressesOf(withIndex(installed(TARGETS), ...others)), [FRONT]);
+    assert.deepEqual(await addressesOf(withState(installed(TARGETS), ...others)), [FRONT]);
   });
 
   test("keep the Service that has them now, and know no empty address", async () => {
-    const api = withIndex(installed(TARGETS), ["gone", FRONT_IP, ""]);
+    const api = withState(installed(TARGETS), ["gone", FRONT_IP, ""]);
     assert.deepEqual(await addressesOf(api), [FRONT]);
   });
 
-  for (const data of [undefined, {}, { "index.json": "no JSON" }, { "index.json": "{}" }]) {
-    test(`without a usable index (${JSON.stringify(data)}) are those of the Services`, async () => {
+  for (const data of [undefined, {}, { "state.json": "no JSON" }, { "state.json": "{}" }]) {
+    test(`without a usable state (${JSON.stringify(data)}) are those of the Services`, async () => {
       const api = installed(TARGETS);
       api.add(ours("configmaps"), "switchback-hosts", { data });
       assert.deepEqual(await addressesOf(api), [FRONT]);

@@ -4,7 +4,7 @@ import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { readIndex } from "#lib/documents/map-reader.ts";
+import { readState } from "#lib/documents/map-reader.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
@@ -59,9 +59,9 @@ export async function readInstallation(client: KubeClient, namespace: string): P
   const addresses = new Map(
     fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
   );
-  // Of a front that somebody has deleted, the index remembers the address; pods may hold it all the same.
-  const index = await readIndex(client, namespace);
-  for (const { name, clusterIPs } of "code" in index ? [] : index.targets) {
+  // Of a front that somebody has deleted, the state remembers the address; pods may hold it all the same.
+  const state = await readState(client, namespace);
+  for (const { name, clusterIPs } of "code" in state ? [] : state.targets) {
     const target = config.targets.find((one) => one.name === name);
     const isOurs = target?.clusterIPs.length === 0 && target.ports.some(({ protocol }) => protocol !== "none");
     for (const address of isOurs ? clusterIPs : [])

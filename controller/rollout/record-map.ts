@@ -3,7 +3,7 @@ import { type Fence, type FencedObject, type Identity, identityOf, type Precondi
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 
-/** The first of the ConfigMaps of records, and the only one that 621b848 reads. */
+/** The first of the ConfigMaps of records. */
 export const RECORDS_NAME = "switchback-restarts";
 /** The ConfigMaps of records, in the order in which they are filled. */
 export const RECORD_MAPS: readonly string[] = [

@@ -59,7 +59,7 @@ export function budgetReturns(history: History, rules: RestartRules): number {
   return oldest === undefined ? Number.POSITIVE_INFINITY : begunAt(oldest) + DAY_MS;
 }
 
-/** The format of a record. None: 1, as 621b848 wrote it. */
+/** The format of a record. None: 1. */
 const RECORD_VERSION = 1;
 /** More than the pods of a workload have at once, unless somebody edits them. */
 const MAX_REVISIONS = 8;
@@ -78,7 +78,7 @@ const recordSchema = object({ workload: v.string(), restarts: v.array(restartSch
 const versionSchema = object({ version: v.optional(finite) });
 
 /**
- * A workload's record as text. 621b848 reads it, too, and knows no version. `from` is bounded, since the pods' owners may write anything
+ * A workload's record as text. `from` is bounded, since the pods' owners may write anything
  * to the annotations that it comes from.
  */
 export function encodeRecord(workload: string, restarts: History): string {

@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as v from "valibot";
-import { finite, number, object } from "#lib/errors/schemas.ts";
-import { parse } from "#lib/errors/validation.ts";
 import { NO_VERSION } from "#lib/kube/fence.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
@@ -275,26 +272,6 @@ test("a record of a later format is a reason and stays; the other workloads go o
   await records.put("shop/Deployment/other", [restart()], never);
   assert.equal(dataIn(kube)?.["shop.Deployment.web"], later);
   assert.deepEqual(records.of("shop/Deployment/other"), [restart()]);
-});
-
-test("the release before reads what is written, and what it writes is read", () => {
-  // controller/rollout/restart-history.ts of 621b848.
-  const restartSchema = object({
-    at: number(0, 8.64e15),
-    from: v.array(v.string()),
-    to: v.string(),
-    uid: v.string(),
-    generation: finite,
-    outcome: v.optional(v.picklist(["done", "failed", "reverted"])),
-  });
-  const before = object({ workload: v.string(), restarts: v.array(restartSchema) });
-  const { begun: _, ...recorded } = restart();
-  const history = [{ ...recorded, outcome: "done" as const }, recorded];
-  assert.deepEqual(parse(before, JSON.parse(encodeRecord(WEB, history))), { workload: WEB, restarts: history });
-  assert.deepEqual(decodeRecord(JSON.stringify({ workload: WEB, restarts: history })), {
-    workload: WEB,
-    restarts: history,
-  });
 });
 
 test("a clock that jumps moves no restart of this process, and one that is recorded in the future has just begun", async () => {

@@ -1,4 +1,4 @@
-import { INDEX_KEY, INDEX_NAME, type MapConfigMap, parseIndex } from "#lib/documents/map-format.ts";
+import { type MapConfigMap, parseState, STATE_KEY, STATE_NAME } from "#lib/documents/map-format.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -15,7 +15,7 @@ export interface PublishedTargetNames {
 
 const RETRY_MS = 5_000;
 
-/** Reads the index of the published map. One that cannot be parsed, or is not there, has no targets. */
+/** Reads the state of the published map. One that cannot be parsed, or is not there, has no targets. */
 export function publishedTargetNames(deps: {
   readonly client: Pick<KubeClient, "list">;
   /** Our own namespace. */
@@ -27,9 +27,9 @@ export function publishedTargetNames(deps: {
   const reader = new Reconciler({
     reconcile: async () => {
       const path = corePath("configmaps", namespace);
-      const { items } = await client.list<MapConfigMap>(path, { fieldSelector: `metadata.name=${INDEX_NAME}` });
-      const index = parseIndex(items[0]?.data?.[INDEX_KEY] ?? "");
-      const targets = "code" in index ? [] : index.targets.filter(({ clusterIPs }) => clusterIPs.length > 0);
+      const { items } = await client.list<MapConfigMap>(path, { fieldSelector: `metadata.name=${STATE_NAME}` });
+      const state = parseState(items[0]?.data?.[STATE_KEY] ?? "");
+      const targets = "code" in state ? [] : state.targets.filter(({ clusterIPs }) => clusterIPs.length > 0);
       onRead(new Set(targets.map(({ name }) => name)));
       return undefined;
     },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
-import { renderIndex } from "#lib/documents/map-format.ts";
+import { renderState } from "#lib/documents/map-format.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
@@ -120,12 +120,12 @@ test("a restarted controller reads which targets had names, and waits for it: a 
     { name: nameOf(TRAEFIK), clusterIPs: ["10.43.0.9"] },
     { name: nameOf("tenant/older"), clusterIPs: [] },
   ];
-  const index = renderIndex({ revision: "r", targets, shards: [] });
+  const text = renderState({ targets });
   let isAway = true;
   const list = async <T>() => {
     if (isAway) throw new Error("away");
     return {
-      items: [{ metadata: { name: "switchback-hosts" }, data: { "index.json": index } }] as T[],
+      items: [{ metadata: { name: "switchback-hosts" }, data: { "state.json": text } }] as T[],
       resourceVersion: "1",
     };
   };

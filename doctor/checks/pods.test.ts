@@ -29,8 +29,8 @@ const oneMore = publishedMapOf(
   ]),
 );
 const mapped = (map: PublishedMap, change: Partial<ClusterFacts["install"]> = {}) => {
-  const index = { revision: "r1", targets: [{ name: "ingress-nginx", clusterIPs: [FRONT_IP] }], shards: [] };
-  return install({ map: known({ index, map }), ...change });
+  const targets = [{ name: "ingress-nginx", clusterIPs: [FRONT_IP] }];
+  return install({ map: known({ targets, map }), ...change });
 };
 
 const OWN_ALIASES =
@@ -94,7 +94,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "the map does not fit its index",
     install({
       map: known({
-        index: { revision: "r1", targets: [], shards: [] },
+        targets: [],
         map: { code: "shard-missing", text: "a shard is missing" },
       }),
     }),

@@ -35,7 +35,7 @@ export function checkPods(facts: ClusterFacts): Finding[] {
   if ("code" in map) return [unknown("pods", map.code, map.text, "the controller may be publishing: run again")];
   // Unused targets stay published for pods that still hold their addresses.
   const relayed = (install.targets.known ? install.targets.value : undefined) ?? [];
-  const addresses = [...published.index.targets, ...relayed].flatMap(({ clusterIPs }) => clusterIPs);
+  const addresses = [...published.targets, ...relayed].flatMap(({ clusterIPs }) => clusterIPs);
   const stateOf = podStates(facts, map, new Set(addresses));
   const groups = new Map<PodState, PodInfo[]>();
   for (const pod of pods.value) {

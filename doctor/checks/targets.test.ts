@@ -19,14 +19,10 @@ const KEPT = { unusedSince: "2026-01-01T00:00:00Z" };
 const mapped = (...clusterIPs: string[]) =>
   install({
     map: known({
-      index: {
-        revision: "r",
-        targets: [
-          { name: "other", clusterIPs: ["192.0.2.1"] },
-          { name: "ingress-nginx", clusterIPs },
-        ],
-        shards: [],
-      },
+      targets: [
+        { name: "other", clusterIPs: ["192.0.2.1"] },
+        { name: "ingress-nginx", clusterIPs },
+      ],
       map: MAP,
     }),
   });
@@ -254,7 +250,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
   ],
   [
     "the map has no target",
-    install({ map: known({ index: { revision: "r", targets: [], shards: [] }, map: MAP }) }),
+    install({ map: known({ targets: [], map: MAP }) }),
     [
       "warning front-not-published | target ingress-nginx | the published map has no address for this " +
         "target: its names are added once the proxies listen | check the controller's log",

@@ -113,7 +113,7 @@ function checkFront(subject: string, target: Target, services: Services, facts: 
 function checkFrontAddress(subject: string, target: Target, front: ServiceFacts, { install }: ClusterFacts): Finding[] {
   if (target.state === "unused") return [];
   if (!install.map.known) return [unknown(subject, install.map.reason.code, install.map.reason.text)];
-  const published = install.map.value?.index.targets.find(({ name }) => name === target.name)?.clusterIPs;
+  const published = install.map.value?.targets.find(({ name }) => name === target.name)?.clusterIPs;
   if (published === undefined || published.length === 0) {
     const evidence = "the published map has no address for this target: its names are added once the proxies listen";
     return [warning(subject, "front-not-published", evidence, "check the controller's log")];

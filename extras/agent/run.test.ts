@@ -321,7 +321,7 @@ test("a change of the map that concerns no pod of the node writes no file and no
   assert.equal(agent.state.applied, "r12");
   assert.deepEqual([agent.state.written, kube.writes.length], [written, writes]);
   assert.equal(lease()?.resourceVersion, resourceVersion);
-  // The renewal says the map's revision, for a controller of the release before.
+  // The renewal says the map's revision.
   await pass(30_000);
   assert.equal(lease()?.annotations?.[REVISION], "r12");
   map("r13", "other.example.com");

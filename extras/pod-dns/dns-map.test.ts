@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { shortHash } from "#hostmap/hash.ts";
 import { renderHosts } from "#hostmap/hosts-text.ts";
 import { SnapshotAssembler } from "#lib/documents/map-builder.ts";
-import { INDEX_NAME, renderIndex } from "#lib/documents/map-format.ts";
+import { INDEX_NAME, renderIndex, SHARD_NAMES } from "#lib/documents/map-format.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { DNS_MAP, dnsMapOf } from "./dns-map.ts";
 import { wildcardsOf } from "./wildcard-zone.ts";
@@ -30,22 +30,22 @@ test("a snapshot of published shards has the lines of each; a shard that did not
   const changed = renderHosts([{ name: "d.test", addresses: [RELAY] }]);
   const builder = new SnapshotAssembler(DNS_MAP);
   const publish = (shards: readonly string[]) => {
-    const named = shards.map((text, at) => ({ name: `${INDEX_NAME}-${at}`, revision: shortHash(text) }));
-    builder.put(INDEX_NAME, renderIndex({ revision: `r${shards.at(-1)?.length}`, targets: [], shards: named }));
+    const named = shards.map((text, at) => ({ name: SHARD_NAMES[at] ?? "", revision: shortHash(text) }));
+    builder.put(INDEX_NAME, renderIndex({ revision: `r${shards.at(-1)?.length}`, shards: named }));
     const map = builder.build();
     return isMap(map) ? map : assert.fail(map.text);
   };
-  for (const [at, text] of texts.entries()) builder.put(`${INDEX_NAME}-${at}`, text);
+  for (const [at, text] of texts.entries()) builder.put(SHARD_NAMES[at] ?? "", text);
   const before = publish(texts);
   assert.deepEqual(
     before.parts.map(({ hosts }) => hosts),
     [`${RELAY} a.test\n`, `${RELAY} *.b.test\n`, ""],
   );
-  builder.put(`${INDEX_NAME}-2`, changed);
+  builder.put("switchback-hosts-2", changed);
   const after = publish([...texts.slice(0, 2), changed]);
   assert.equal(after.parts[2]?.hosts, `${RELAY} d.test\n`);
   for (const at of [0, 1]) assert.equal(after.parts[at], before.parts[at]);
-  builder.put(`${INDEX_NAME}-0`, undefined);
+  builder.put("switchback-hosts-0", undefined);
   assert.equal("code" in builder.build(), true, "part of a map is never used");
 });
 

@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SnapshotBuilder } from "./map-builder.ts";
-import { COMPACT_INDEX_NAME, renderCompactIndex, renderIndex } from "./map-format.ts";
+import { renderIndex, SHARD_NAMES } from "./map-format.ts";
 import { isMap, parseShard } from "./published-map.ts";
 
-const INDEX = "switchback-hosts";
+const INDEX = "switchback-hosts-index";
+const [SHARD_0, SHARD_1] = ["switchback-hosts-0", "switchback-hosts-1"];
 const [ZERO, ONE] = ["198.51.100.9 a.example.com\n", "198.51.100.9 b.example.com\n"];
 
 function indexOf(...texts: string[]): string {
-  const shards = texts.map((text, index) => ({ name: `${INDEX}-${index}`, revision: parseShard(text).shardHash }));
-  return renderIndex({ revision: "r", targets: [], shards });
+  const shards = texts.map((text, index) => ({ name: SHARD_NAMES[index] ?? "", revision: parseShard(text).shardHash }));
+  return renderIndex({ revision: "r", shards });
 }
 
 /** What was built, as its revision and names, or the Reason's code. */
@@ -24,7 +25,7 @@ function built(parts: Readonly<Record<string, string>>): SnapshotBuilder {
   return builder;
 }
 
-const ALL = { [`${INDEX}-1`]: ONE, [INDEX]: indexOf(ZERO, ONE), [`${INDEX}-0`]: ZERO };
+const ALL = { [SHARD_1]: ONE, [INDEX]: indexOf(ZERO, ONE), [SHARD_0]: ZERO };
 
 test("a map is there once the index and each of its shards are, in any order", () => {
   const builder = new SnapshotBuilder();
@@ -36,7 +37,7 @@ test("a map is there once the index and each of its shards are, in any order", (
 });
 
 test("without an index the Reason names the ConfigMap", () => {
-  const reason = { code: "index-missing", text: "ConfigMap switchback-hosts with key index.json not found" };
+  const reason = { code: "index-missing", text: "ConfigMap switchback-hosts-index with key index.json not found" };
   const builder = new SnapshotBuilder();
   assert.deepEqual([builder.index, builder.build()], [reason, reason]);
   builder.put(INDEX, indexOf(ZERO));
@@ -47,27 +48,15 @@ test("without an index the Reason names the ConfigMap", () => {
 
 test("a shard that was deleted is missing; a ConfigMap that is none of ours is ignored", () => {
   const builder = built(ALL);
-  for (const name of ["other", `${INDEX}-1024`, `${INDEX}-x`]) builder.put(name, "198.51.100.9 c.example.com\n");
+  for (const name of ["other", "switchback-hosts", "switchback-hosts-1024", "switchback-hosts-x"])
+    builder.put(name, "198.51.100.9 c.example.com\n");
   assert.deepEqual(shown(builder.build()), ["r", "a.example.com", "b.example.com"]);
-  builder.put(`${INDEX}-1`, undefined);
+  builder.put(SHARD_1, undefined);
   assert.equal(shown(builder.build()), "shard-missing");
-});
-
-test("a compact index makes the same map; the index of format 0 is in force while the reader gets it", () => {
-  const index = { revision: "c", targets: [], shards: [{ name: `${INDEX}-1`, revision: parseShard(ONE).shardHash }] };
-  const builder = built({ ...ALL, [COMPACT_INDEX_NAME]: renderCompactIndex(index) });
-  assert.deepEqual(shown(builder.build()), ["r", "a.example.com", "b.example.com"]);
-  builder.put(INDEX, "{");
-  assert.equal(shown(builder.build()), "index-not-json", "not an index that may be long out of date");
-  builder.put(INDEX, undefined);
-  assert.deepEqual(shown(builder.build()), ["c", "b.example.com"]);
-  builder.put(COMPACT_INDEX_NAME, undefined);
-  assert.equal(shown(builder.build()), "index-missing");
 });
 
 test("without an index, or with one of another version, the shards make no map", () => {
   const { [INDEX]: _, ...shards } = ALL;
   assert.equal(shown(built(shards).build()), "index-missing");
   assert.equal(shown(built({ ...ALL, [INDEX]: `{"version":2}` }).build()), "index-version");
-  assert.equal(shown(built({ ...shards, [COMPACT_INDEX_NAME]: `{"version":2}` }).build()), "index-version");
 });

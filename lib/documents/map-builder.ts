@@ -1,13 +1,5 @@
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
-import {
-  COMPACT_INDEX_NAME,
-  INDEX_KEY,
-  INDEX_NAME,
-  isShardName,
-  type MapIndex,
-  parseCompactIndex,
-  parseIndex,
-} from "./map-format.ts";
+import { INDEX_KEY, INDEX_NAME, isShardName, type MapIndex, parseIndex } from "./map-format.ts";
 import { assembleMap, type HashedShard, mapOfParts, type ParsedShard, parseShard } from "./published-map.ts";
 
 const NO_INDEX: Reason = { code: "index-missing", text: `ConfigMap ${INDEX_NAME} with key ${INDEX_KEY} not found` };
@@ -22,25 +14,23 @@ export interface SnapshotForm<P extends HashedShard, M> {
 export class SnapshotAssembler<P extends HashedShard, M> {
   readonly #form: SnapshotForm<P, M>;
   #index: MapIndex | Reason | undefined;
-  #compact: MapIndex | Reason | undefined;
   readonly #shards = new Map<string, P>();
 
   constructor(form: SnapshotForm<P, M>) {
     this.#form = form;
   }
 
-  /** Takes the text of a ConfigMap; undefined: it was deleted. A ConfigMap that is neither an index nor a shard is ignored. */
+  /** Takes the text of a ConfigMap. Undefined: it was deleted. A ConfigMap that is neither index nor shard is ignored. */
   put(name: string, text: string | undefined): void {
     if (name === INDEX_NAME) this.#index = text === undefined ? undefined : parseIndex(text);
-    else if (name === COMPACT_INDEX_NAME) this.#compact = text === undefined ? undefined : parseCompactIndex(text);
     else if (!isShardName(name)) return;
     else if (text === undefined) this.#shards.delete(name);
     else this.#shards.set(name, this.#form.parse(text));
   }
 
-  /** The index, or why there is none. A reader that gets the index of format 0 takes it: see `SUPERSEDED_LABELS`. */
+  /** The index, or why it is missing. */
   get index(): MapIndex | Reason {
-    return this.#index ?? this.#compact ?? NO_INDEX;
+    return this.#index ?? NO_INDEX;
   }
 
   /** The map, or why the parts do not fit together. */

@@ -5,6 +5,7 @@ import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { StartTimer } from "#lib/kube/time.ts";
 import { SnapshotBuilder } from "./map-builder.ts";
 import { followMap, PATIENCE_MS, SETTLE_MS } from "./map-follower.ts";
+import { renderIndex } from "./map-format.ts";
 import { mapRevisionOf, Shards } from "./shards.ts";
 
 /** A clock that moves when told to. */
@@ -36,13 +37,9 @@ function publication(names: readonly string[], ip = "198.51.100.9") {
   for (const name of names) shards.set(name, [ip]);
   const rendered = shards.render();
   const revision = mapRevisionOf(rendered);
-  const index = {
-    revision,
-    targets: [],
-    shards: rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.shardHash })),
-  };
+  const named = rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.shardHash }));
   const texts = rendered.map(({ index: number, text }) => [`switchback-hosts-${number}`, text] as const);
-  return { revision, index: JSON.stringify(index), shards: new Map(texts) };
+  return { revision, index: renderIndex({ revision, shards: named }), shards: new Map(texts) };
 }
 
 const manyNames = (count: number, prefix = "host") =>
@@ -55,7 +52,7 @@ function follow() {
   const follower = followMap(assembler, (offer) => offers.push(offer), timers.start);
   const put = ({ index, shards }: ReturnType<typeof publication>): void => {
     for (const [name, text] of shards) assembler.put(name, text);
-    assembler.put("switchback-hosts", index);
+    assembler.put("switchback-hosts-index", index);
     follower.changed();
   };
   const take = (): string[] => offers.splice(0).map((offer) => ("revision" in offer ? offer.revision : offer.code));
@@ -66,7 +63,7 @@ test("index and shards that fit together are offered at once, in whatever order 
   const { index, shards, revision } = publication(manyNames(2_000));
   assert.ok(shards.size > 1);
   const parts: Array<(a: SnapshotBuilder) => void> = [
-    (a) => a.put("switchback-hosts", index),
+    (a) => a.put("switchback-hosts-index", index),
     ...[...shards].map(
       ([name, text]) =>
         (a: SnapshotBuilder) =>
@@ -97,7 +94,7 @@ test("a publication under way leaves the last good map, and says nothing", () =>
   follower.changed();
   timers.advance(PATIENCE_MS - 100);
   assert.deepEqual(take(), []);
-  assembler.put("switchback-hosts", newer.index);
+  assembler.put("switchback-hosts-index", newer.index);
   follower.changed();
   timers.advance(PATIENCE_MS * 3);
   assert.deepEqual(take(), [newer.revision]);
@@ -105,10 +102,13 @@ test("a publication under way leaves the last good map, and says nothing", () =>
 
 test("with a last good map, what does not fit for long is a reason, never a map", () => {
   const faults: ReadonlyArray<readonly [string, (a: SnapshotBuilder) => void]> = [
-    ["index-missing", (a) => a.put("switchback-hosts", undefined)],
-    ["index-not-json", (a) => a.put("switchback-hosts", "{")],
-    ["index-malformed", (a) => a.put("switchback-hosts", '{"revision": 1}')],
-    ["index-version", (a) => a.put("switchback-hosts", '{"version": 2, "revision": "r", "targets": [], "shards": []}')],
+    ["index-missing", (a) => a.put("switchback-hosts-index", undefined)],
+    ["index-not-json", (a) => a.put("switchback-hosts-index", "{")],
+    ["index-malformed", (a) => a.put("switchback-hosts-index", '{"version": 1, "revision": 1}')],
+    [
+      "index-version",
+      (a) => a.put("switchback-hosts-index", '{"version": 2, "revision": "r", "targets": [], "shards": []}'),
+    ],
     ["shard-missing", (a) => a.put("switchback-hosts-0", undefined)],
     ["shard-other-revision", (a) => a.put("switchback-hosts-0", "198.51.100.9 edited.example.com\n")],
   ];
@@ -132,8 +132,8 @@ test("with a last good map, what does not fit for long is a reason, never a map"
 test("without a last good map no part of one is taken, however long it lasts, and the reason is given again and again", () => {
   const breaks: ReadonlyArray<readonly [string, (a: SnapshotBuilder) => void]> = [
     ["shard-missing", (a) => a.put("switchback-hosts-0", undefined)],
-    ["index-missing", (a) => a.put("switchback-hosts", undefined)],
-    ["index-version", (a) => a.put("switchback-hosts", '{"version": 2}')],
+    ["index-missing", (a) => a.put("switchback-hosts-index", undefined)],
+    ["index-version", (a) => a.put("switchback-hosts-index", '{"version": 2}')],
   ];
   for (const [code, breakIt] of breaks) {
     const { timers, assembler, follower, put, take } = follow();
@@ -204,7 +204,7 @@ test("what would break a hosts file or make the API server refuse a pod does not
   ].join("\n");
   const shards = [{ name: "switchback-hosts-0", revision: shortHash(text) }];
   assembler.put("switchback-hosts-0", text);
-  assembler.put("switchback-hosts", JSON.stringify({ revision: "r", targets: [], shards }));
+  assembler.put("switchback-hosts-index", renderIndex({ revision: "r", shards }));
   follower.synced();
   timers.advance(SETTLE_MS);
   const [map] = offers;

@@ -3,74 +3,82 @@ import { test } from "node:test";
 import { shortHash } from "#hostmap/hash.ts";
 import { fc } from "#test/property.ts";
 import {
-  FOLLOWED_SELECTOR,
   isNamedHash,
   isShardName,
   MAP_LABELS,
   MAP_SELECTOR,
-  parseCompactIndex,
   parseIndex,
-  renderCompactIndex,
+  parseState,
   renderIndex,
+  renderState,
   SHARD_NAME_COUNT,
   SHARD_NAMES,
   textOf,
 } from "./map-format.ts";
+import { MAX_SHARDS } from "./shards.ts";
 
-const BAD_INDEXES: ReadonlyArray<readonly [text: string, code: string]> = [
+const BAD_STATES: ReadonlyArray<readonly [text: string, code: string]> = [
   ["", "index-not-json"],
   ["{", "index-not-json"],
-  ["null", "index-malformed"],
-  ["[]", "index-malformed"],
-  ['"text"', "index-malformed"],
-  ["{}", "index-malformed"],
-  ['{"revision":1,"targets":[],"shards":[]}', "index-malformed"],
-  ['{"revision":"r","targets":{},"shards":[]}', "index-malformed"],
-  ['{"revision":"r","targets":[null],"shards":[]}', "index-malformed"],
-  ['{"revision":"r","targets":[{"name":"a","clusterIPs":[1]}],"shards":[]}', "index-malformed"],
-  ['{"revision":"r","targets":[],"shards":[{"name":"s"}]}', "index-malformed"],
-  ['{"revision":"r","targets":[],"shards":[{"revision":"s"}]}', "index-malformed"],
-  ['{"revision":"r","targets":[{"clusterIPs":[]}],"shards":[]}', "index-malformed"],
-  ['{"revision":"r","targets":[{"name":"a"}],"shards":[]}', "index-malformed"],
-  ['{"revision":"r","targets":[{"name":"a","clusterIPs":["b",1]}],"shards":[]}', "index-malformed"],
-  ['{"revision":"r","targets":[],"shards":{}}', "index-malformed"],
-  ['{"targets":[],"shards":[]}', "index-malformed"],
-  ['{"revision":"r","targets":[],"shards":[null]}', "index-malformed"],
+  ["null", "index-version"],
+  ["[]", "index-version"],
+  ['"text"', "index-version"],
+  ["{}", "index-version"],
+  ['{"version":2,"targets":[]}', "index-version"],
+  ['{"version":"1","targets":[]}', "index-version"],
+  ['{"version":null,"targets":[]}', "index-version"],
+  ['{"version":1}', "index-malformed"],
+  ['{"version":1,"targets":{}}', "index-malformed"],
+  ['{"version":1,"targets":[null]}', "index-malformed"],
+  ['{"version":1,"targets":[{"name":"a","clusterIPs":[1]}]}', "index-malformed"],
+  ['{"version":1,"targets":[{"clusterIPs":[]}]}', "index-malformed"],
+  ['{"version":1,"targets":[{"name":"a"}]}', "index-malformed"],
+  ['{"version":1,"targets":[{"name":"a","clusterIPs":["b",1]}]}', "index-malformed"],
 ];
-for (const [text, code] of BAD_INDEXES) {
-  test(`an index ${JSON.stringify(text)} is ${code}`, () => {
-    const index = parseIndex(text);
-    assert.equal("code" in index && index.code, code);
+for (const [text, code] of BAD_STATES) {
+  test(`a state ${JSON.stringify(text)} is ${code}`, () => {
+    const state = parseState(text);
+    assert.equal("code" in state && state.code, code);
   });
 }
 
-const INDEX = {
-  revision: "5ffde9aacc88",
-  targets: [{ name: "ingress-nginx", clusterIPs: ["198.51.100.9"] }],
-  shards: [{ name: "switchback-hosts-0", revision: "0df1b281272f" }],
-};
-
-test("an index is written without a version, which is version 0, and read back", () => {
-  const text = renderIndex(INDEX);
-  assert.equal(JSON.parse(text).version, undefined);
-  assert.deepEqual(parseIndex(text), INDEX);
-  assert.deepEqual(parseIndex(JSON.stringify({ version: 0, ...INDEX })), INDEX);
+test("a state is of version 1, has a line per target, and is read back; a field that is none of its own is left out", () => {
+  const targets = [
+    { name: "a", clusterIPs: ["198.51.100.9"] },
+    { name: "b", clusterIPs: [] },
+  ];
+  const text = renderState({ targets });
+  assert.equal(
+    text,
+    '{"version":1,"targets":[\n{"name":"a","clusterIPs":["198.51.100.9"]},\n{"name":"b","clusterIPs":[]}\n]}\n',
+  );
+  assert.deepEqual(parseState(text), { targets });
+  assert.deepEqual(parseState(JSON.stringify({ version: 1, targets, more: 1 })), { targets });
+  assert.deepEqual(parseState(renderState({ targets: [] })), { targets: [] });
 });
 
-test("a compact index is of version 1 and names each shard with the first nine digits of its hash", () => {
-  const shards = SHARD_NAMES.map((name, at) => ({ name, revision: shortHash(`${at}`) }));
-  const index = { revision: "5ffde9aacc88", targets: INDEX.targets, shards };
-  const text = renderCompactIndex(index);
-  assert.equal(text.length, '{"version":1,"revision":"5ffde9aacc88","shards":""}\n'.length + 8 * SHARD_NAME_COUNT);
-  const read = parseCompactIndex(text);
+test("an index is of version 1 and names each shard with the first nine digits of its hash", () => {
+  const shards = SHARD_NAMES.slice(MAX_SHARDS).map((name, at) => ({ name, revision: shortHash(`${at}`) }));
+  const text = renderIndex({ revision: "5ffde9aacc88", shards });
+  assert.equal(text.length, '{"version":1,"revision":"5ffde9aacc88","shards":""}\n'.length + 8 * MAX_SHARDS);
+  const read = parseIndex(text);
   assert.ok(!("code" in read));
   assert.deepEqual(read, {
-    revision: index.revision,
-    targets: [],
+    revision: "5ffde9aacc88",
     shards: shards.map(({ name, revision }) => ({ name, revision: revision.slice(0, 9) })),
   });
   assert.ok(read.shards.every(({ revision }, at) => isNamedHash(shards[at]?.revision, revision)));
-  assert.equal(renderCompactIndex({ ...index, shards: [] }), '{"version":1,"revision":"5ffde9aacc88","shards":""}\n');
+  const empty = '{"version":1,"revision":"5ffde9aacc88","shards":""}\n';
+  assert.equal(renderIndex({ revision: "5ffde9aacc88", shards: [] }), empty);
+});
+
+test("an index that names more shards than a leader writes is malformed: it would leave no free names", () => {
+  const shards = Array.from({ length: MAX_SHARDS + 1 }, () => ({
+    name: "switchback-hosts-0",
+    revision: shortHash(""),
+  }));
+  const index = parseIndex(renderIndex({ revision: "r", shards }));
+  assert.equal("code" in index && index.code, "index-malformed");
 });
 
 test("a hash is named by itself and by its first nine digits, and by nothing shorter", () => {
@@ -82,7 +90,7 @@ test("a hash is named by itself and by its first nine digits, and by nothing sho
   assert.equal(isNamedHash(undefined, "0df1b2812"), false);
 });
 
-const BAD_COMPACT: ReadonlyArray<readonly [text: string, code: string]> = [
+const BAD_INDEXES: ReadonlyArray<readonly [text: string, code: string]> = [
   ["{", "index-not-json"],
   ["null", "index-version"],
   ["{}", "index-version"],
@@ -94,26 +102,17 @@ const BAD_COMPACT: ReadonlyArray<readonly [text: string, code: string]> = [
   ['{"version":1,"revision":"r","shards":"AAAA/AAA"}', "index-malformed"],
   ['{"version":1,"revision":"r","shards":"QAAAAAAA"}', "index-malformed"],
 ];
-for (const [text, code] of BAD_COMPACT) {
-  test(`a compact index ${text} is ${code}`, () => {
-    const index = parseCompactIndex(text);
+for (const [text, code] of BAD_INDEXES) {
+  test(`an index ${text} is ${code}`, () => {
+    const index = parseIndex(text);
     assert.equal("code" in index && index.code, code);
-  });
-}
-
-for (const version of [1, 2, "0", null]) {
-  test(`an index of version ${JSON.stringify(version)} is index-version, whatever else it holds`, () => {
-    for (const rest of [INDEX, {}]) {
-      const index = parseIndex(JSON.stringify({ version, ...rest }));
-      assert.equal("code" in index && index.code, "index-version");
-    }
   });
 }
 
 test("property: no text makes reading an index throw", () => {
   fc.assert(
     fc.property(fc.oneof(fc.json(), fc.string()), (text) =>
-      [parseIndex, parseCompactIndex].every((parse) => typeof parse(text) === "object"),
+      [parseIndex, parseState].every((parse) => typeof parse(text) === "object"),
     ),
   );
 });
@@ -121,22 +120,16 @@ test("property: no text makes reading an index throw", () => {
 test("each reason says what is wrong, and at most 20 characters of another version", () => {
   const read = (text: string) => parseIndex(text);
   assert.match(JSON.stringify(read("{")), /"text":"index\.json does not parse: SyntaxError/);
-  assert.deepEqual(read("{}"), { code: "index-malformed", text: "index.json lacks revision, targets or shards" });
+  assert.deepEqual(read('{"version":1}'), { code: "index-malformed", text: "index.json lacks revision or shards" });
+  assert.deepEqual(parseState('{"version":1}'), { code: "index-malformed", text: "state.json lacks targets" });
+  assert.deepEqual(read("{}"), {
+    code: "index-version",
+    text: "index.json has version null; this release reads version 1",
+  });
   assert.deepEqual(read(JSON.stringify({ version: "x".repeat(30) })), {
     code: "index-version",
-    text: `index.json has version "${"x".repeat(19)}; this release reads version 0`,
+    text: `index.json has version "${"x".repeat(19)}; this release reads version 1`,
   });
-});
-
-test("the text has a line per shard and ends with a line break; a field that is no index's is left out", () => {
-  const text = `{"revision":"r","targets":[],"shards":[\n{"name":"a","revision":"b"},\n{"name":"c","revision":"d"}\n]}\n`;
-  const shards = [
-    { name: "a", revision: "b" },
-    { name: "c", revision: "d" },
-  ];
-  const index = { revision: "r", targets: [], shards };
-  assert.equal(renderIndex(index), text);
-  assert.deepEqual(parseIndex(JSON.stringify({ ...index, more: 1 })), index);
 });
 
 test("1,024 ConfigMaps can be shards, and no other", () => {
@@ -151,14 +144,20 @@ test("1,024 ConfigMaps can be shards, and no other", () => {
 
 test("the labels and the selector of the map's ConfigMaps", () => {
   assert.deepEqual([MAP_LABELS, MAP_SELECTOR], [{ "switchback.dev/map": "hosts" }, "switchback.dev/map=hosts"]);
-  assert.equal(FOLLOWED_SELECTOR, "switchback.dev/map=hosts,switchback.dev/format!=0");
 });
 
-test("the text of a ConfigMap: of the index by its key, of a shard by its own, empty without it", () => {
-  const data = { "index.json": "i", hosts: "h" };
+test("the text of a ConfigMap: of index and state by their keys, of a shard by its own, empty without it", () => {
+  const data = { "index.json": "i", "state.json": "s", hosts: "h" };
   const of = (name: string, more: object) => textOf({ metadata: { name }, ...more });
-  assert.deepEqual([of("switchback-hosts", { data }), of("switchback-hosts-0", { data })], ["i", "h"]);
-  assert.equal(of("switchback-hosts-index", { data }), "i");
-  assert.deepEqual([of("switchback-hosts", { data: {} }), of("switchback-hosts", {})], [undefined, undefined]);
-  assert.deepEqual([of("switchback-hosts-0", { data: {} }), of("switchback-hosts-0", {})], ["", ""]);
+  const names = ["switchback-hosts-index", "switchback-hosts", "switchback-hosts-0"];
+  assert.deepEqual(
+    names.map((name) => of(name, { data })),
+    ["i", "s", "h"],
+  );
+  for (const more of [{ data: {} }, {}]) {
+    assert.deepEqual(
+      names.map((name) => of(name, more)),
+      [undefined, undefined, ""],
+    );
+  }
 });

@@ -1,47 +1,36 @@
 import * as v from "valibot";
-import { FORMAT_KEY, MAP_KEY } from "#hostmap/metadata-keys.ts";
+import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 import { MAX_SHARDS } from "./shards.ts";
 
 /**
- * The map is published in ConfigMaps: shards, whose names are taken from a pool, and two indexes that name them.
- *
- * `switchback-hosts-index` (format 1) is what webhooks and agents watch, so it is short. `switchback-hosts` (format 0) is for
- * people and commands, carries the targets and the removal hold, and is what the release before reads.
+ * The map is published in ConfigMaps: shards, whose names come from a pool, and the index that names them. Webhooks and agents
+ * watch these. A further ConfigMap has the state that the leader keeps: the addresses of the targets, and a removal that is
+ * held. The next leader and commands read it.
  */
-export const COMPACT_INDEX_NAME = "switchback-hosts-index";
-export const INDEX_NAME = "switchback-hosts";
-/** The only key of both indexes. */
+export const INDEX_NAME = "switchback-hosts-index";
+/** The only key of the index. */
 export const INDEX_KEY = "index.json";
+export const STATE_NAME = "switchback-hosts";
+/** The only key of the state. */
+export const STATE_KEY = "state.json";
 /** The only key of a shard's ConfigMap. */
 export const SHARD_KEY = "hosts";
-/** Labels of both indexes and of the shards, and the selector that lists them. */
+/** Labels of all these ConfigMaps, and the selector that lists them. */
 export const MAP_LABELS: Readonly<Record<string, string>> = { [MAP_KEY]: "hosts" };
 export const MAP_SELECTOR = `${MAP_KEY}=hosts`;
-/**
- * Label of an index of format 0 that has a compact one beside it. The release before does not write it: while it leads, the
- * watch of `FOLLOWED_SELECTOR` sees its index, and that one is in force.
- */
-export const SUPERSEDED_LABELS: Readonly<Record<string, string>> = { [FORMAT_KEY]: "0" };
-/** Whether a ConfigMap of the map is an index of format 0 beside which the compact one is in force. */
-export function isSuperseded({ metadata: { labels = {} } }: MapConfigMap): boolean {
-  return labels[FORMAT_KEY] === SUPERSEDED_LABELS[FORMAT_KEY];
-}
-/** Selects what webhooks and agents watch: each change of the map costs every one of them what this lets through. */
-export const FOLLOWED_SELECTOR = `${MAP_SELECTOR},${FORMAT_KEY}!=0`;
 
 /**
  * Number of names for shards: twice `MAX_SHARDS`, so that the whole map can be written beside the one that is in force. RBAC
- * names each of them. The release before reads shards of any name; its leader deletes those below 64 and leaves others where
- * they are, which no index names then. The writer takes the lowest free names, so that few maps come to that.
+ * names each of them.
  */
 export const SHARD_NAME_COUNT = 2 * MAX_SHARDS;
 /** Created once: every run of the reconciler looks up the names of all shards, and each new string would be hashed again. */
 export const SHARD_NAMES: readonly string[] = Array.from(
   { length: SHARD_NAME_COUNT },
-  (_, at) => `${INDEX_NAME}-${at}`,
+  (_, at) => `switchback-hosts-${at}`,
 );
 const SHARD_NUMBERS: ReadonlyMap<string, number> = new Map(SHARD_NAMES.map((name, at) => [name, at]));
 
@@ -62,26 +51,25 @@ export interface MapConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** The text that a ConfigMap of the map holds; undefined: an index without its key. A shard without its key is an empty text. */
+/** The text that a ConfigMap of the map holds. Undefined: it lacks its key. A shard without its key is an empty text. */
 export function textOf({ metadata: { name }, data }: MapConfigMap): string | undefined {
-  return name === INDEX_NAME || name === COMPACT_INDEX_NAME ? data?.[INDEX_KEY] : (data?.[SHARD_KEY] ?? "");
+  if (name === INDEX_NAME) return data?.[INDEX_KEY];
+  return name === STATE_NAME ? data?.[STATE_KEY] : (data?.[SHARD_KEY] ?? "");
 }
 
 /**
- * The version covers the shards too: no reader uses a shard beside an index of another version, so a shard carries none. An index
- * without a version is of version 0. A release that changes the format writes a further index and labels this one `format=1`.
+ * The version of the index covers the shards too: no reader uses a shard beside an index of another version, so a shard has
+ * none. A release that changes the format writes its index under another name, and leaves this one to earlier readers.
  */
 const VERSION = 1;
-/** Code of the Reason for an index of another version. */
+/** Code of the Reason for an index, or a state, of another version. */
 export const INDEX_VERSION = "index-version";
 
 /** Which shards make up the map. */
 export interface MapIndex {
   /** The map's revision: a hash of all shards. */
   readonly revision: string;
-  /** Where the targets are; a compact index has none. */
-  readonly targets: readonly TargetAddress[];
-  /** `name` is the shard's ConfigMap, `revision` the hash of its text, of which a compact index has the first nine digits. */
+  /** `name` is the shard's ConfigMap, `revision` the first nine digits of the hash of its text. */
   readonly shards: ReadonlyArray<{ readonly name: string; readonly revision: string }>;
 }
 
@@ -90,23 +78,17 @@ export function isNamedHash(shardHash: string | undefined, revision: string): bo
   return revision.length >= HASH_DIGITS && shardHash?.startsWith(revision) === true;
 }
 
-/** The text of the index of format 0. Equal indexes give equal texts. A line a shard, so that people can read it. */
-export function renderIndex({ revision, targets, shards }: MapIndex): string {
-  const lines = shards.map((shard) => JSON.stringify(shard));
-  return `{"revision":${JSON.stringify(revision)},"targets":${JSON.stringify(targets)},"shards":[\n${lines.join(",\n")}\n]}\n`;
-}
-
-/** A shard in a compact index: three hex digits of its name's number and nine of its hash, as eight characters of base64. */
+/** A shard in the index: three hex digits of its name's number and nine of its hash, as eight characters of base64. */
 const NUMBER_DIGITS = 3;
 /** 36 bits: they distinguish what the leader wrote under a name from what anybody else did. Nobody can choose both. */
 const HASH_DIGITS = 9;
 const ENTRY_DIGITS = NUMBER_DIGITS + HASH_DIGITS;
 const ENTRIES = /^(?:[\w-]{8})*$/;
 
-const compactSchema = object({ revision: v.string(), shards: v.pipe(v.string(), v.regex(ENTRIES)) });
+const indexSchema = object({ revision: v.string(), shards: v.pipe(v.string(), v.regex(ENTRIES)) });
 
-/** The text of the compact index: eight bytes a shard, since every reader receives all of it with each change. */
-export function renderCompactIndex({ revision, shards }: MapIndex): string {
+/** The text of the index: eight bytes a shard, since every reader receives all of it with each change. */
+export function renderIndex({ revision, shards }: MapIndex): string {
   const digits = shards.map((shard) => {
     const number = SHARD_NUMBERS.get(shard.name) ?? 0;
     return number.toString(16).padStart(NUMBER_DIGITS, "0") + shard.revision.slice(0, HASH_DIGITS);
@@ -115,45 +97,54 @@ export function renderCompactIndex({ revision, shards }: MapIndex): string {
   return `${JSON.stringify({ version: VERSION, revision, shards: entries })}\n`;
 }
 
-const indexSchema = object({
-  revision: v.string(),
-  targets: v.array(object({ name: v.string(), clusterIPs: v.array(v.string()) })),
-  shards: v.array(object({ name: v.string(), revision: v.string() })),
-});
-
-/** Reads an index of format 0. Somebody may have edited it by hand: a Reason says what is wrong with it. */
+/** Reads an index. Somebody may have edited it by hand: a Reason says what is wrong with it. */
 export function parseIndex(text: string): MapIndex | Reason {
-  return parse(text, 0, (value) => attempt(indexSchema, value).value);
-}
-
-/** Reads a compact index, as `parseIndex` does. */
-export function parseCompactIndex(text: string): MapIndex | Reason {
-  return parse(text, VERSION, (value) => {
-    const index = attempt(compactSchema, value).value;
+  return parse(INDEX_KEY, "revision or shards", text, (value) => {
+    const index = attempt(indexSchema, value).value;
     const shards = index && shardsOf(index.shards);
-    return shards && { revision: index.revision, targets: [], shards };
+    return shards && { revision: index.revision, shards };
   });
 }
 
-function parse(text: string, expected: number, read: (value: unknown) => MapIndex | undefined): MapIndex | Reason {
+/** What the leader keeps beside the map. */
+export interface MapState {
+  /** The targets' addresses, which pods may have. */
+  readonly targets: readonly TargetAddress[];
+}
+
+const stateSchema = object({ targets: v.array(object({ name: v.string(), clusterIPs: v.array(v.string()) })) });
+
+/** The text of the state. Equal states give equal texts. A line a target, so that people can read it. */
+export function renderState({ targets }: MapState): string {
+  const lines = targets.map((target) => JSON.stringify(target));
+  return `{"version":${VERSION},"targets":[\n${lines.join(",\n")}\n]}\n`;
+}
+
+/** Reads a state, as `parseIndex` does. */
+export function parseState(text: string): MapState | Reason {
+  return parse(STATE_KEY, "targets", text, (value) => attempt(stateSchema, value).value);
+}
+
+function parse<T>(key: string, parts: string, text: string, read: (value: unknown) => T | undefined): T | Reason {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return { code: "index-not-json", text: `${INDEX_KEY} does not parse: ${String(error)}` };
+    return { code: "index-not-json", text: `${key} does not parse: ${String(error)}` };
   }
   const fields = (typeof value === "object" && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
-  const { version = 0 } = fields;
-  if (version !== expected) {
-    const text = `${INDEX_KEY} has version ${JSON.stringify(version).slice(0, 20)}; this release reads version ${expected}`;
+  const { version = null } = fields;
+  if (version !== VERSION) {
+    const text = `${key} has version ${JSON.stringify(version).slice(0, 20)}; this release reads version ${VERSION}`;
     return { code: INDEX_VERSION, text };
   }
-  const parts = expected === 0 ? "revision, targets or shards" : "revision or shards";
-  return read(value) ?? { code: "index-malformed", text: `${INDEX_KEY} lacks ${parts}` };
+  return read(value) ?? { code: "index-malformed", text: `${key} lacks ${parts}` };
 }
 
+/** Undefined: it names what is no shard, or more than a leader ever writes, which would leave no free names. */
 function shardsOf(entries: string): MapIndex["shards"] | undefined {
   const digits = Buffer.from(entries, "base64url").toString("hex");
+  if (digits.length > MAX_SHARDS * ENTRY_DIGITS) return undefined;
   const shards: Array<MapIndex["shards"][number]> = [];
   for (let at = 0; at < digits.length; at += ENTRY_DIGITS) {
     const name = SHARD_NAMES[Number.parseInt(digits.slice(at, at + NUMBER_DIGITS), 16)];

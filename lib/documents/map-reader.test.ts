@@ -8,6 +8,7 @@ import type { StreamOptions } from "#lib/kube/stream.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { FakeClock } from "#test/fakes/clock.ts";
 import { PATIENCE_MS, SETTLE_MS } from "./map-follower.ts";
+import { renderIndex } from "./map-format.ts";
 import { kubeMapReader } from "./map-reader.ts";
 import { mapRevisionOf, Shards } from "./shards.ts";
 
@@ -63,12 +64,8 @@ function publish(cluster: ReturnType<typeof fakeCluster>, names: readonly string
   const rendered = shards.render();
   for (const { index, text } of rendered) cluster.put(`switchback-hosts-${index}`, { hosts: text });
   const revision = mapRevisionOf(rendered);
-  const index = {
-    revision,
-    targets: [],
-    shards: rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.shardHash })),
-  };
-  cluster.put("switchback-hosts", { "index.json": JSON.stringify(index) });
+  const named = rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.shardHash }));
+  cluster.put("switchback-hosts-index", { "index.json": renderIndex({ revision, shards: named }) });
   return revision;
 }
 
@@ -114,7 +111,7 @@ test("the map is read from the labelled ConfigMaps of our namespace, and followe
   assert.deepEqual(followed.names, ["a.example.com", "c.example.com"]);
   for (const { path, query } of cluster.asked) {
     assert.equal(path, "/api/v1/namespaces/sys/configmaps");
-    assert.equal(query?.labelSelector, "switchback.dev/map=hosts,switchback.dev/format!=0");
+    assert.equal(query?.labelSelector, "switchback.dev/map=hosts");
   }
   await feed.stop();
 });
@@ -126,7 +123,7 @@ test("a deleted index, a deleted shard and an edited shard are said, after a whi
   await pass(SETTLE_MS);
   mapOf(only());
   for (const [breakIt, code] of [
-    [() => cluster.remove("switchback-hosts"), "index-missing"],
+    [() => cluster.remove("switchback-hosts-index"), "index-missing"],
     [() => cluster.remove("switchback-hosts-0"), "shard-missing"],
     [() => cluster.put("switchback-hosts-0", { hosts: "198.51.100.9 other.example.com\n" }), "shard-other-revision"],
     [() => cluster.put("switchback-hosts-0", {}), "shard-other-revision"],

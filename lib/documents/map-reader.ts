@@ -8,14 +8,13 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { PUBLISHED_MAP, SnapshotAssembler, SnapshotBuilder, type SnapshotForm } from "./map-builder.ts";
 import { followMap } from "./map-follower.ts";
 import {
-  FOLLOWED_SELECTOR,
-  INDEX_KEY,
-  INDEX_NAME,
-  isSuperseded,
   MAP_SELECTOR,
   type MapConfigMap,
   type MapIndex,
-  parseIndex,
+  type MapState,
+  parseState,
+  STATE_KEY,
+  STATE_NAME,
   textOf,
 } from "./map-format.ts";
 import type { HashedShard } from "./published-map.ts";
@@ -64,7 +63,7 @@ export function kubeReaderOf<P extends HashedShard, M extends { readonly revisio
       const watcher = watchObjects<Part, MapConfigMap>({
         client: deps.client,
         path: corePath("configmaps", deps.namespace),
-        labelSelector: FOLLOWED_SELECTOR,
+        labelSelector: MAP_SELECTOR,
         project: (object) => ({ name: object.metadata.name, text: textOf(object) }),
         onChange({ before, after }) {
           const name = (after ?? before)?.name;
@@ -90,31 +89,36 @@ export function kubeReaderOf<P extends HashedShard, M extends { readonly revisio
 export async function readSnapshot(
   client: Pick<KubeClient, "list">,
   namespace: string,
-): Promise<{ readonly index: MapIndex | Reason; readonly map: PublishedMap | Reason }> {
+): Promise<{
+  readonly index: MapIndex | Reason;
+  readonly map: PublishedMap | Reason;
+  readonly state: MapState | Reason;
+}> {
   const { items } = await client.list<MapConfigMap>(corePath("configmaps", namespace), { labelSelector: MAP_SELECTOR });
   const builder = builderOf(items);
-  const { index } = builder;
-  const text = items.find(({ metadata }) => metadata.name === INDEX_NAME)?.data?.[INDEX_KEY];
-  const withTargets = text === undefined ? undefined : parseIndex(text);
-  const targets = withTargets === undefined || "code" in withTargets ? [] : withTargets.targets;
-  return { index: "code" in index ? index : { ...index, targets }, map: builder.build() };
+  const state = stateOf(items.find(({ metadata }) => metadata.name === STATE_NAME));
+  return { index: builder.index, map: builder.build(), state };
 }
 
-/** The parts of the map that those see who follow it, of all its ConfigMaps. An index of format 0 that is superseded may be late. */
+/** What a reader that follows the map makes of all its ConfigMaps. */
 export function builderOf(objects: readonly MapConfigMap[]): SnapshotBuilder {
   const builder = new SnapshotBuilder();
-  for (const object of objects) if (!isSuperseded(object)) builder.put(object.metadata.name, textOf(object));
+  for (const object of objects) builder.put(object.metadata.name, textOf(object));
   return builder;
 }
 
-/** Reads the index once, without the shards. Rejects if the API server refuses. */
-export async function readIndex(client: Pick<KubeClient, "get">, namespace: string): Promise<MapIndex | Reason> {
-  const builder = new SnapshotBuilder();
+/** Reads what the leader keeps beside the map. Rejects if the API server refuses. */
+export async function readState(client: Pick<KubeClient, "get">, namespace: string): Promise<MapState | Reason> {
   try {
-    const object = await client.get<MapConfigMap>(corePath("configmaps", namespace, INDEX_NAME));
-    builder.put(INDEX_NAME, object.data?.[INDEX_KEY]);
+    return stateOf(await client.get<MapConfigMap>(corePath("configmaps", namespace, STATE_NAME)));
   } catch (error) {
     if (statusOf(error) !== 404) throw error;
+    return stateOf(undefined);
   }
-  return builder.index;
+}
+
+function stateOf(object: MapConfigMap | undefined): MapState | Reason {
+  const text = object?.data?.[STATE_KEY];
+  if (text !== undefined) return parseState(text);
+  return { code: "index-missing", text: `ConfigMap ${STATE_NAME} with key ${STATE_KEY} not found` };
 }

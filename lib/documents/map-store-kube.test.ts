@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { Fence } from "#lib/kube/fence.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
 import { KubeMapStore } from "./map-store-kube.ts";
@@ -18,7 +20,12 @@ async function rig(t: TestContext, prepare: (kube: MemoryKube) => void = () => {
   const kube = new MemoryKube();
   prepare(kube);
   const store = new KubeMapStore({ client: kube.client, namespace: "sys", log: silentLogger });
-  const state = { changes: 0 };
+  const state = { changes: 0, over: false };
+  const confirm = async () => {
+    if (state.over) throw new SwitchbackError("term-over", "over");
+  };
+  const term = () => new Fence({ client: kube.client, log: silentLogger, term: { confirm } });
+  store.fenceBy(term());
   assert.equal(store.synced, false);
   assert.equal(store.inactiveMs, 0);
   store.start(() => {
@@ -26,54 +33,51 @@ async function rig(t: TestContext, prepare: (kube: MemoryKube) => void = () => {
   });
   t.after(() => store.stop());
   await settle();
-  return { kube, store, state };
+  return { kube, store, state, term };
 }
 
 test("what is there is read, by its label, and followed", async (t) => {
   const annotations = { "switchback.dev/hold": "held", "switchback.dev/confirm": "id" };
-  const marked = { ...LABELS, "switchback.dev/format": "0" };
   const { kube, store, state } = await rig(t, (api) => {
     api.put(`${CONFIG_MAPS}/switchback-hosts`, {
       metadata: { labels: LABELS, annotations },
-      data: { "index.json": "i" },
+      data: { "state.json": "s" },
     });
-    api.put(`${CONFIG_MAPS}/switchback-hosts-index`, { metadata: { labels: LABELS }, data: { "index.json": "c" } });
+    api.put(`${CONFIG_MAPS}/switchback-hosts-index`, { metadata: { labels: LABELS }, data: { "index.json": "i" } });
     api.put(`${CONFIG_MAPS}/switchback-hosts-3`, { metadata: { labels: LABELS }, data: { hosts: "h" } });
     api.put(`${CONFIG_MAPS}/switchback-hosts-4`, { data: { hosts: "not labelled" } });
     api.put(`${CONFIG_MAPS}/stranger`, { metadata: { labels: LABELS }, data: { hosts: "x" } });
   });
   assert.equal(store.synced, true);
   assert.ok(state.changes >= 5, "each, and that all of them were read");
-  assert.deepEqual(store.index(), { text: "i", superseded: false, hold: "held", confirmed: "id" });
-  assert.equal(store.compactIndex(), "c");
+  assert.deepEqual(store.state(), { text: "s", hold: "held", confirmed: "id" });
+  assert.equal(store.index(), "i");
   assert.deepEqual(store.shardNames(), ["switchback-hosts-3"]);
   assert.equal(store.shard("switchback-hosts-3"), "h");
   state.changes = 0;
-  kube.put(`${CONFIG_MAPS}/switchback-hosts`, { metadata: { labels: marked }, data: { "index.json": "i" } });
+  kube.put(`${CONFIG_MAPS}/switchback-hosts-index`, { metadata: { labels: LABELS }, data: { "index.json": "j" } });
   kube.put(`${CONFIG_MAPS}/switchback-hosts-3`, { metadata: { labels: LABELS }, data: { hosts: "other" } });
   await settle();
-  assert.equal(store.index()?.superseded, true);
+  assert.equal(store.index(), "j");
   assert.equal(store.shard("switchback-hosts-3"), "other");
   kube.remove(`${CONFIG_MAPS}/switchback-hosts-3`);
   kube.put(`${CONFIG_MAPS}/switchback-hosts`, { metadata: { labels: LABELS } });
   await settle();
   assert.equal(store.shard("switchback-hosts-3"), undefined);
   assert.deepEqual(store.shardNames(), []);
-  assert.equal(store.index(), undefined, "an index without a text is none");
+  assert.equal(store.state(), undefined, "a state without a text is none");
   assert.equal(state.changes, 4);
 });
 
 test("what it writes counts at once, and is what the readers look for", async (t) => {
   const { kube, store } = await rig(t);
-  store.beginTerm();
+  await store.beginTerm();
   await store.writeShard(SHARD, "text");
-  await store.writeCompactIndex("compact");
-  await store.writeIndex("index", "hold", true);
+  await store.writeIndex("index");
+  await store.writeState("state", "hold");
   assert.equal(store.shard(SHARD), "text");
-  assert.equal(store.compactIndex(), "compact");
-  assert.deepEqual(store.index(), { text: "index", superseded: true, hold: "hold", confirmed: undefined });
-  const term = kube.at(`${CONFIG_MAPS}/switchback-hosts`)?.metadata.annotations?.["switchback.dev/term"];
-  assert.match(term ?? "", /^[0-9a-f]{8}$/);
+  assert.equal(store.index(), "index");
+  assert.deepEqual(store.state(), { text: "state", hold: "hold", confirmed: undefined });
   const object = (name: string, metadata: object, data: object) => ({
     method: "APPLY",
     path: `${CONFIG_MAPS}/${name}`,
@@ -81,28 +85,45 @@ test("what it writes counts at once, and is what the readers look for", async (t
     body: {
       apiVersion: "v1",
       kind: "ConfigMap",
-      metadata: { name, namespace: "sys", resourceVersion: "1", labels: LABELS, annotations: {}, ...metadata },
+      metadata: { name, namespace: "sys", resourceVersion: "1", labels: LABELS, ...metadata },
       data,
     },
   });
-  const mark = { "switchback.dev/term": term };
-  const labels = { ...LABELS, "switchback.dev/format": "0" };
   assert.deepEqual(kube.writes, [
     object(SHARD, {}, { hosts: "text" }),
-    object("switchback-hosts-index", { annotations: mark }, { "index.json": "compact" }),
-    object(
-      "switchback-hosts",
-      { labels, annotations: { ...mark, "switchback.dev/hold": "hold" } },
-      { "index.json": "index" },
-    ),
+    object("switchback-hosts-index", {}, { "index.json": "index" }),
+    object("switchback-hosts", { annotations: { "switchback.dev/hold": "hold" } }, { "state.json": "state" }),
   ]);
   assert.deepEqual(kube.at(PATH)?.data, { hosts: "text" });
-  store.beginTerm();
-  await store.writeIndex("index", undefined, true);
-  assert.equal(store.index()?.hold, undefined);
-  const other = kube.at(`${CONFIG_MAPS}/switchback-hosts`)?.metadata.annotations;
-  assert.deepEqual(Object.keys(other ?? {}), ["switchback.dev/term"]);
-  assert.notEqual(other?.["switchback.dev/term"], term, "each term has a mark of its own");
+  await store.writeState("state", undefined);
+  assert.equal(store.state()?.hold, undefined);
+  assert.deepEqual(kube.at(`${CONFIG_MAPS}/switchback-hosts`)?.metadata.annotations, undefined);
+});
+
+test("a term begins with new versions of the index and the state, and ends with the Lease", async (t) => {
+  const { kube, store, state, term } = await rig(t);
+  await store.writeIndex("index");
+  await store.writeState("state", undefined);
+  await settle();
+  const paths = ["switchback-hosts-index", "switchback-hosts"].map((name) => `${CONFIG_MAPS}/${name}`);
+  const versions = () => paths.map((path) => kube.at(path)?.metadata.resourceVersion);
+  const before = versions();
+  store.fenceBy(term());
+  await store.beginTerm();
+  assert.deepEqual(kube.touched, paths);
+  assert.ok(versions().every((version, at) => version !== before[at]));
+  await store.writeIndex("of the new term");
+  assert.equal(store.index(), "of the new term");
+  state.over = true;
+  await assert.rejects(store.writeShard(SHARD, "text"), { code: "term-over" });
+  assert.equal(kube.at(PATH), undefined);
+});
+
+test("without a term nothing is written", async () => {
+  const kube = new MemoryKube();
+  const store = new KubeMapStore({ client: kube.client, namespace: "sys", log: silentLogger });
+  await assert.rejects(store.writeShard(SHARD, "text"), /need a fence/);
+  assert.deepEqual(kube.writes, []);
 });
 
 test("a write carries the version that was last read or written; if it is another, the write is refused", async (t) => {

@@ -1,38 +1,28 @@
-import { randomUUID } from "node:crypto";
-import { CONFIRM_KEY, HOLD_KEY, TERM_KEY } from "#hostmap/metadata-keys.ts";
-import { statusOf } from "#lib/errors/errors.ts";
+import { CONFIRM_KEY, HOLD_KEY } from "#hostmap/metadata-keys.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { NO_VERSION } from "#lib/kube/fence.ts";
+import type { Fence, FencedObject } from "#lib/kube/fence.ts";
 import { isNewer } from "#lib/kube/future-version.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import {
-  COMPACT_INDEX_NAME,
   INDEX_KEY,
   INDEX_NAME,
   isShardName,
-  isSuperseded,
   MAP_LABELS,
   MAP_SELECTOR,
   type MapConfigMap,
   SHARD_KEY,
-  SUPERSEDED_LABELS,
+  STATE_KEY,
+  STATE_NAME,
 } from "./map-format.ts";
-import type { MapStore, PublishedIndex } from "./map-store.ts";
+import type { MapStore, PublishedState } from "./map-store.ts";
 
 const FIELD_MANAGER = "switchback-controller";
-/** The precondition of a creation. A POST would have it too, but RBAC cannot restrict that to names. */
-const ABSENT = { resourceVersion: NO_VERSION };
-
-/** What a write contains besides its name. */
-interface Content {
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-  readonly data: Readonly<Record<string, string>>;
-}
-
-/** The map in ConfigMaps of our own namespace, written by server-side apply. */
+/**
+ * The map in ConfigMaps of our own namespace, written by server-side apply. Each write names the version that it replaces
+ * (lib/kube/fence.ts).
+ */
 export class KubeMapStore implements MapStore {
   readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };
   #watcher: Informer<MapConfigMap> | undefined;
@@ -40,7 +30,8 @@ export class KubeMapStore implements MapStore {
   readonly #watched = new Map<string, MapConfigMap>();
   /** Our own writes that the watch has not reported yet. */
   readonly #written = new Map<string, { readonly object: MapConfigMap; readonly deleted: boolean }>();
-  #term = "";
+  /** Of the term that begins or has begun. */
+  #fence: Fence | undefined;
 
   constructor(deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger }) {
     this.#deps = deps;
@@ -70,17 +61,15 @@ export class KubeMapStore implements MapStore {
     return this.#watcher?.state.inactiveMs ?? 0;
   }
 
-  index(): PublishedIndex | undefined {
-    const object = this.#at(INDEX_NAME);
-    const text = object?.data?.[INDEX_KEY];
-    if (object === undefined || text === undefined) return undefined;
-    const { annotations = {} } = object.metadata;
-    const of = { hold: annotations[HOLD_KEY], confirmed: annotations[CONFIRM_KEY] };
-    return { text, superseded: isSuperseded(object), ...of };
+  index(): string | undefined {
+    return this.#at(INDEX_NAME)?.data?.[INDEX_KEY];
   }
 
-  compactIndex(): string | undefined {
-    return this.#at(COMPACT_INDEX_NAME)?.data?.[INDEX_KEY];
+  state(): PublishedState | undefined {
+    const { metadata, data } = this.#at(STATE_NAME) ?? {};
+    const text = data?.[STATE_KEY];
+    if (text === undefined) return undefined;
+    return { text, hold: metadata?.annotations?.[HOLD_KEY], confirmed: metadata?.annotations?.[CONFIRM_KEY] };
   }
 
   shard(name: string): string | undefined {
@@ -92,35 +81,39 @@ export class KubeMapStore implements MapStore {
     return [...names].filter((name) => isShardName(name) && this.#at(name) !== undefined);
   }
 
-  beginTerm(): void {
-    this.#term = randomUUID().slice(0, 8);
+  /** What the writes of the next term are bound to. Before `beginTerm`. */
+  fenceBy(fence: Fence): void {
+    this.#fence = fence;
+  }
+
+  /** Gives the index and the state new versions. Throws as `Fence.take` does. */
+  async beginTerm(): Promise<void> {
+    for (const name of [INDEX_NAME, STATE_NAME]) await this.#term.take(this.#object(name), this.#at(name)?.metadata);
   }
 
   async writeShard(name: string, text: string): Promise<void> {
-    await this.#apply(name, { data: { [SHARD_KEY]: text } });
+    await this.#apply(name, { [SHARD_KEY]: text });
   }
 
-  async writeCompactIndex(text: string): Promise<void> {
-    await this.#apply(COMPACT_INDEX_NAME, { annotations: { [TERM_KEY]: this.#term }, data: { [INDEX_KEY]: text } });
+  async writeIndex(text: string): Promise<void> {
+    await this.#apply(INDEX_NAME, { [INDEX_KEY]: text });
   }
 
-  async writeIndex(text: string, hold: string | undefined, superseded: boolean): Promise<void> {
-    const annotations = { [TERM_KEY]: this.#term, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) };
-    const labels = superseded ? SUPERSEDED_LABELS : {};
-    await this.#apply(INDEX_NAME, { labels, annotations, data: { [INDEX_KEY]: text } });
+  async writeState(text: string, hold: string | undefined): Promise<void> {
+    await this.#apply(STATE_NAME, { [STATE_KEY]: text }, hold === undefined ? undefined : { [HOLD_KEY]: hold });
   }
 
   async removeShard(name: string): Promise<void> {
     const object = this.#at(name);
-    const { uid, resourceVersion } = object?.metadata ?? {};
-    if (object === undefined || uid === undefined || resourceVersion === undefined) return;
+    if (object === undefined) return;
     try {
-      await this.#deps.client.delete(this.#path(name), { preconditions: { uid, resourceVersion } });
+      await this.#term.remove(this.#object(name), object.metadata);
     } catch (error) {
-      if (statusOf(error) !== 404) throw this.#refused(name, error);
+      throw this.#refused(name, error);
     }
     // Unless the watch has reported it already.
-    if (this.#watched.get(name)?.metadata.uid === uid) this.#written.set(name, { object, deleted: true });
+    if (this.#watched.get(name)?.metadata.uid === object.metadata.uid)
+      this.#written.set(name, { object, deleted: true });
     else this.#written.delete(name);
   }
 
@@ -128,21 +121,31 @@ export class KubeMapStore implements MapStore {
     await this.#watcher?.stop();
   }
 
-  async #apply(name: string, { labels, annotations, data }: Content): Promise<void> {
-    const { client, namespace } = this.#deps;
-    const { uid, resourceVersion } = this.#at(name)?.metadata ?? {};
-    const basis = uid === undefined || resourceVersion === undefined ? ABSENT : { uid, resourceVersion };
-    const metadata = {
-      name,
-      namespace,
-      ...basis,
-      labels: { ...MAP_LABELS, ...labels },
-      annotations: annotations ?? {},
-    };
-    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
-    const options = { fieldManager: FIELD_MANAGER, force: true };
+  get #term(): Fence {
+    if (this.#fence === undefined) throw new Error("a leader's writes need a fence");
+    return this.#fence;
+  }
+
+  /** Without annotations it owns none: a touch writes an empty map of them, which would be a conflict. */
+  async #apply(name: string, data: MapConfigMap["data"], annotations?: MapConfigMap["metadata"]["annotations"]) {
+    const { apiVersion, kind, namespace, path } = this.#object(name);
     try {
-      const answer = this.#keep(await client.apply<MapConfigMap>(this.#path(name), object, options), data);
+      const written = await this.#term.write<MapConfigMap>(
+        this.#object(name),
+        this.#at(name)?.metadata,
+        (precondition) => {
+          const metadata = {
+            name,
+            namespace,
+            ...precondition,
+            labels: MAP_LABELS,
+            ...(annotations && { annotations }),
+          };
+          const options = { fieldManager: FIELD_MANAGER, force: true };
+          return this.#deps.client.apply(path, { apiVersion, kind, metadata, data }, options);
+        },
+      );
+      const answer = this.#keep(written, data);
       const watched = this.#watched.get(name);
       // The watch may have reported it already.
       if (watched === undefined || isNewer(versionOf(answer), versionOf(watched))) {
@@ -151,6 +154,10 @@ export class KubeMapStore implements MapStore {
     } catch (error) {
       throw this.#refused(name, error);
     }
+  }
+
+  #object(name: string): FencedObject {
+    return { apiVersion: "v1", kind: "ConfigMap", namespace: this.#deps.namespace, name, path: this.#path(name) };
   }
 
   /** What is there, as far as it is known. */
@@ -184,7 +191,7 @@ export class KubeMapStore implements MapStore {
   /** What is kept of an object. Equal texts, most often the one just written, are kept in memory once. */
   #keep({ metadata, data = {} }: MapConfigMap, own = this.#at(metadata.name)?.data): MapConfigMap {
     const { name, uid, resourceVersion, labels = {}, annotations = {} } = metadata;
-    const same = [INDEX_KEY, SHARD_KEY].every((key) => own?.[key] === data[key]);
+    const same = [INDEX_KEY, STATE_KEY, SHARD_KEY].every((key) => own?.[key] === data[key]);
     return {
       metadata: { name, labels, annotations, ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) },
       data: same && own !== undefined ? own : data,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { atOnce, TERM } from "#test/fakes/loop-rig.ts";
+import { TERM } from "#test/fakes/loop-rig.ts";
 import { MemoryMapStore, memoryMapReader } from "./map-store-memory.ts";
 import { MapWriter } from "./map-writer.ts";
 import { isMap } from "./published-map.ts";
@@ -13,24 +13,24 @@ test("what was written is seen at once, and told to everybody who follows", asyn
     told += 1;
   });
   assert.equal(store.synced, true);
-  assert.equal(store.index(), undefined);
+  assert.equal(store.state(), undefined);
   await store.writeShard("s-0", "text");
-  await store.writeIndex("{}", "held", true);
+  await store.writeState("{}", "held");
   assert.equal(store.shard("s-0"), "text");
-  assert.deepEqual(store.index(), { text: "{}", superseded: true, hold: "held", confirmed: undefined });
+  assert.deepEqual(store.state(), { text: "{}", hold: "held", confirmed: undefined });
   await store.removeShard("s-0");
   assert.deepEqual([store.shard("s-0"), store.shardNames()], [undefined, []]);
   assert.equal(told, 3);
 });
 
-test("a confirmation outlives the next index, as an annotation of somebody else's does", async () => {
+test("a confirmation outlives the next state, as an annotation of somebody else's does", async () => {
   const store = new MemoryMapStore();
   store.confirm("early");
-  assert.equal(store.index(), undefined, "there is nothing to confirm yet");
-  await store.writeIndex("one", "held", true);
+  assert.equal(store.state(), undefined, "there is nothing to confirm yet");
+  await store.writeState("one", "held");
   store.confirm("id");
-  await store.writeIndex("two", undefined, true);
-  assert.deepEqual(store.index(), { text: "two", superseded: true, hold: undefined, confirmed: "id" });
+  await store.writeState("two", undefined);
+  assert.deepEqual(store.state(), { text: "two", hold: undefined, confirmed: "id" });
 });
 
 test("stopped, it tells nobody", async () => {
@@ -51,8 +51,8 @@ test("its reader offers what a writer publishes, and a reason while a shard is m
   const shards = new Shards();
   shards.set("a.example.com", ["198.51.100.9"]);
   const snapshot = { shards: shards.render(), targets: [], hold: undefined };
-  await new MapWriter(store, atOnce()).publish(snapshot, TERM);
+  await new MapWriter(store).publish(snapshot, TERM);
   await store.removeShard("switchback-hosts-0");
-  // A shard, the compact index, the index of format 0, which no reader needs; and the removal.
+  // A shard, the index, the state, which no reader needs; and the removal.
   assert.deepEqual(offers, ["index-missing", "a.example.com", "a.example.com", "shard-missing"]);
 });

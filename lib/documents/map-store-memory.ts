@@ -1,14 +1,14 @@
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { SnapshotBuilder } from "./map-builder.ts";
-import { COMPACT_INDEX_NAME } from "./map-format.ts";
+import { INDEX_NAME } from "./map-format.ts";
 import type { MapReader } from "./map-reader.ts";
-import type { MapStore, PublishedIndex } from "./map-store.ts";
+import type { MapStore, PublishedState } from "./map-store.ts";
 
 /** A store for one process, as in the demo: its webhook reads the same object that its controller writes. */
 export class MemoryMapStore implements MapStore {
   readonly #shards = new Map<string, string>();
-  #compact: string | undefined;
-  #index: PublishedIndex | undefined;
+  #index: string | undefined;
+  #state: PublishedState | undefined;
   readonly #listeners = new Set<() => void>();
 
   get synced(): boolean {
@@ -19,12 +19,12 @@ export class MemoryMapStore implements MapStore {
     this.#listeners.add(onChange);
   }
 
-  index(): PublishedIndex | undefined {
+  index(): string | undefined {
     return this.#index;
   }
 
-  compactIndex(): string | undefined {
-    return this.#compact;
+  state(): PublishedState | undefined {
+    return this.#state;
   }
 
   shard(name: string): string | undefined {
@@ -35,20 +35,20 @@ export class MemoryMapStore implements MapStore {
     return [...this.#shards.keys()];
   }
 
-  beginTerm(): void {}
+  async beginTerm(): Promise<void> {}
 
   async writeShard(name: string, text: string): Promise<void> {
     this.#shards.set(name, text);
     this.#notify();
   }
 
-  async writeCompactIndex(text: string): Promise<void> {
-    this.#compact = text;
+  async writeIndex(text: string): Promise<void> {
+    this.#index = text;
     this.#notify();
   }
 
-  async writeIndex(text: string, hold: string | undefined, superseded: boolean): Promise<void> {
-    this.#index = { text, superseded, hold, confirmed: this.#index?.confirmed };
+  async writeState(text: string, hold: string | undefined): Promise<void> {
+    this.#state = { text, hold, confirmed: this.#state?.confirmed };
     this.#notify();
   }
 
@@ -60,14 +60,14 @@ export class MemoryMapStore implements MapStore {
   /** The map, or why there is none, as a reader that follows the published map sees it. */
   read(): PublishedMap | Reason {
     const builder = new SnapshotBuilder();
-    builder.put(COMPACT_INDEX_NAME, this.compactIndex());
+    builder.put(INDEX_NAME, this.index());
     for (const name of this.shardNames()) builder.put(name, this.shard(name));
     return builder.build();
   }
 
   /** What `switchback confirm` does on a cluster. */
   confirm(id: string): void {
-    if (this.#index !== undefined) this.#index = { ...this.#index, confirmed: id };
+    if (this.#state !== undefined) this.#state = { ...this.#state, confirmed: id };
     this.#notify();
   }
 

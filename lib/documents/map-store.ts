@@ -11,29 +11,25 @@ export interface MapStore {
   readonly synced: boolean;
   /** Milliseconds since the last event or attempt of the watch; absent where nothing can hang. */
   readonly inactiveMs?: number;
-  /** What is published, as far as it is known. */
-  index(): PublishedIndex | undefined;
-  /** The text of the compact index. */
-  compactIndex(): string | undefined;
+  /** The text of the index, as far as it is known. */
+  index(): string | undefined;
+  state(): PublishedState | undefined;
   shard(name: string): string | undefined;
   shardNames(): readonly string[];
-  /** From now on each index is written with a new random mark: its first write in a term changes its version in any case. */
-  beginTerm(): void;
+  /** Begins a leader's term: from now on every write of an earlier one to the index or the state is refused. */
+  beginTerm(): Promise<void>;
   /** Write errors are thrown (SwitchbackError). */
   writeShard(name: string, text: string): Promise<void>;
-  writeCompactIndex(text: string): Promise<void>;
-  /** `superseded`: whether the compact index is in force. */
-  writeIndex(text: string, hold: string | undefined, superseded: boolean): Promise<void>;
+  writeIndex(text: string): Promise<void>;
+  writeState(text: string, hold: string | undefined): Promise<void>;
   removeShard(name: string): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** The index of format 0 with its labels and annotations. */
-export interface PublishedIndex {
-  /** `index.json`. */
+/** The state with its annotations. */
+export interface PublishedState {
+  /** `state.json`. */
   readonly text: string;
-  /** Whether the compact index is in force, and not this one. */
-  readonly superseded: boolean;
   /** The removal that is held back, JSON. */
   readonly hold: string | undefined;
   /** The id of the hold that a user has confirmed. */

@@ -18,7 +18,6 @@ function publish(names: readonly string[], ip = IP): { index: MapIndex; texts: M
   return {
     index: {
       revision: mapRevisionOf(rendered),
-      targets: [],
       shards: rendered.map(({ index, shardHash }) => ({ name: `s-${index}`, revision: shardHash })),
     },
     texts: new Map(rendered.map(({ index, text }) => [`s-${index}`, text])),

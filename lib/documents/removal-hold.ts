@@ -6,9 +6,9 @@ import { finite, number, object, text } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { INDEX_NAME, type MapConfigMap } from "./map-format.ts";
+import { type MapConfigMap, STATE_NAME } from "./map-format.ts";
 
-/** Anybody who may write the index may have edited the annotation. */
+/** Anybody who may write the state may have edited the annotation. */
 const holdSchema = object({
   id: text,
   // The range of Date (ECMA-262, 21.4.1.1).
@@ -20,20 +20,20 @@ const holdSchema = object({
 /** A held removal as it is read: `until` in milliseconds since 1970. */
 export type PublishedHold = v.InferOutput<typeof holdSchema>;
 
-/** The text of the index's annotation for a held removal. */
+/** The text of the state's annotation for a held removal. */
 export function renderHold(hold: RemovalHold): string {
   return JSON.stringify(hold);
 }
 
 /**
  * Reads the removal that is held; undefined: none. Throws `data-corrupt` for an annotation that is not ours, and rejects as the
- * client does: with status 404 if there is no index.
+ * client does: with status 404 if there is no state.
  */
 export async function readHold(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedHold | undefined> {
-  const path = corePath("configmaps", namespace, INDEX_NAME);
+  const path = corePath("configmaps", namespace, STATE_NAME);
   const { metadata } = await client.get<Partial<MapConfigMap>>(path);
-  if (metadata?.name !== INDEX_NAME) {
-    throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${INDEX_NAME}`);
+  if (metadata?.name !== STATE_NAME) {
+    throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${STATE_NAME}`);
   }
   const written = metadata.annotations?.[HOLD_KEY];
   if (written === undefined) return undefined;
@@ -47,12 +47,12 @@ export async function readHold(client: Pick<KubeClient, "get">, namespace: strin
   }
 }
 
-/** Writes to the index that the hold with this id is confirmed. */
+/** Writes to the state that the hold with this id is confirmed. */
 export async function confirmHold(
   client: Pick<KubeClient, "mergePatch">,
   namespace: string,
   id: string,
 ): Promise<void> {
   const patch = { metadata: { annotations: { [CONFIRM_KEY]: id } } };
-  await client.mergePatch(corePath("configmaps", namespace, INDEX_NAME), patch, { fieldManager: "switchback-confirm" });
+  await client.mergePatch(corePath("configmaps", namespace, STATE_NAME), patch, { fieldManager: "switchback-confirm" });
 }

@@ -35,11 +35,9 @@ export const DOMAINS_KEY = "switchback.dev/domains";
 export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */
 export const TARGET_KEY = "switchback.dev/target";
-/** Written on both indexes of the map: a random value of the leader's term, which makes a former leader's writes stale. */
-export const TERM_KEY = "switchback.dev/term";
-/** Written on the index: the current removal hold, JSON. */
+/** Written on the map's state: the current removal hold, JSON. */
 export const HOLD_KEY = "switchback.dev/hold";
-/** Written on the index by `switchback confirm`: the id of the hold to release. */
+/** Written on the map's state by `switchback confirm`: the id of the hold to release. */
 export const CONFIRM_KEY = "switchback.dev/confirm";
 
 /** Written on an agent's Lease: the pod revisions that the running pods of its node have (lib/documents/agent-lease-format.ts). */
@@ -49,7 +47,7 @@ export const POD_REVISIONS_KEY = "switchback.dev/pod-revisions";
  * Informational.
  */
 export const PROBLEM_KEY = "switchback.dev/problem";
-/** Label of the map's index, and written on an agent's Lease: the format version. A Lease without it is of version 1. */
+/** Written on an agent's Lease: the format version. */
 export const FORMAT_KEY = "switchback.dev/format";
 /**
  * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs without it removes its block from

@@ -30,7 +30,7 @@ export function identityOf({ uid, resourceVersion }: Identity): Identity {
 
 interface FenceDeps {
   readonly client: Pick<KubeClient, "apply" | "delete">;
-  readonly term: Pick<LeaderTerm, "confirm">;
+  readonly term: LeaderTerm;
   readonly log: Logger;
   /** A write was refused, because the object has changed or the term is over. */
   readonly onRefused?: () => void;
@@ -121,7 +121,9 @@ export class Fence {
   /** Deletes an object that was last seen with this identity. One that is gone is no error. Throws as `take` does. */
   async remove(object: FencedObject, seen: Identity): Promise<void> {
     try {
-      await this.#send(object, seen, (preconditions) => this.#deps.client.delete(object.path, { preconditions }));
+      const send = (preconditions: Precondition) => this.#deps.client.delete(object.path, { preconditions });
+      // A deletion outdates what earlier terms know, as a touch does.
+      await this.#send(object, seen, send, () => this.#confirmed(seen));
     } catch (error) {
       if (statusOf(error) !== 404) throw error;
     }
@@ -132,15 +134,16 @@ export class Fence {
     object: FencedObject,
     seen: Identity | undefined,
     send: (precondition: Precondition) => Promise<T>,
+    take = () => this.#take(object, seen),
   ): Promise<T> {
     const known = this.#known(object, seen);
     return await this.#reporting(object, async () => {
       try {
-        return await send(known ?? (await this.#take(object, seen)));
+        return await send(known ?? (await take()));
       } catch (error) {
         if (known === undefined || statusOf(error) !== 409) throw error;
         // What was seen was newer than what this term wrote, not older.
-        return await send(await this.#take(object, seen));
+        return await send(await take());
       }
     });
   }
@@ -156,11 +159,16 @@ export class Fence {
   }
 
   async #take(object: FencedObject, seen: Identity | undefined): Promise<Precondition> {
-    await this.#deps.term.confirm();
-    const precondition = preconditionOf(seen);
+    const precondition = await this.#confirmed(seen);
     const touches = seen !== undefined && !this.#held.has(object.path);
     const touched = touches ? await touch(this.#deps.client, object, precondition) : [];
     return this.#hold(object, precondition, ...touched);
+  }
+
+  /** The version that was seen, once the Lease is known to be still this term's. */
+  async #confirmed(seen: Identity | undefined): Promise<Precondition> {
+    await this.#deps.term.confirm();
+    return preconditionOf(seen);
   }
 
   /** Holds the last of these versions, which follow one another. */

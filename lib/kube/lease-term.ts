@@ -14,11 +14,6 @@ export interface Term {
   ended: Reason | undefined;
 }
 
-/** Whether the term lasts, by the clock of this process. */
-export function isLeading({ now, deadlineMs }: ElectionContext, term: Term): boolean {
-  return term.ended === undefined && now() < term.renewedAt + deadlineMs;
-}
-
 /** Compare-and-swap attempts in one round, if others write to the Lease too. */
 const SWAPS_PER_ROUND = 3;
 
@@ -70,12 +65,7 @@ function startWork(
 ): Promise<void> {
   const { options } = context;
   options.log.info({ identity: options.identity }, "leader election: leading");
-  const leaderTerm: LeaderTerm = {
-    get leading() {
-      return isLeading(context, term);
-    },
-    confirm: () => confirm(context, term),
-  };
+  const leaderTerm: LeaderTerm = { confirm: () => confirm(context, term) };
   return (async () => options.onStartedLeading(signal, leaderTerm))().catch((error: unknown) => {
     // After the end of the term, an error is only how the work stopped.
     if (signal.aborted) return;

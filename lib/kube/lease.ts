@@ -3,7 +3,7 @@ import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
 import { createLeaseStore, type Lease, type LeaseStore, microTime } from "./lease-record.ts";
-import { isLeading, runTerm, type Term } from "./lease-term.ts";
+import { runTerm, type Term } from "./lease-term.ts";
 import { pause, steadyNow } from "./time.ts";
 
 export interface ElectionOptions {
@@ -37,8 +37,6 @@ export interface ElectionOptions {
 
 /** A term of leadership, as the leader's work sees it. */
 export interface LeaderTerm {
-  /** As in `Election`, of this term. */
-  readonly leading: boolean;
   /**
    * Resolves if the Lease is this term's still, by an answer of the API server that was asked after the call. Whatever was read before
    * the call was then read before any later term began. Throws `term-over`, or what the read throws.
@@ -112,7 +110,7 @@ export function runElection(options: ElectionOptions): Election {
   const loop = run();
   return {
     get leading() {
-      return term !== undefined && isLeading(context, term);
+      return term !== undefined && term.ended === undefined && context.now() < term.renewedAt + context.deadlineMs;
     },
     get holder() {
       return term === undefined || term.ended ? seen.holder : options.identity;

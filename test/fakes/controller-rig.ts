@@ -2,7 +2,7 @@ import type { TestContext } from "node:test";
 import { runController } from "#controller/run.ts";
 import type { StatusDocument } from "#controller/status.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { COMPACT_INDEX_NAME, INDEX_KEY, parseCompactIndex, SHARD_KEY } from "#lib/documents/map-format.ts";
+import { INDEX_KEY, INDEX_NAME, parseIndex, SHARD_KEY } from "#lib/documents/map-format.ts";
 import {
   STATUS_KEY_HEADER,
   STATUS_PATH,
@@ -103,7 +103,7 @@ export type ControllerRig = Awaited<ReturnType<typeof controllerRig>>;
 /** The hosts files' lines of the shards that the index names. */
 export function lines({ kube }: Pick<ControllerRig, "kube">): string {
   const data = (name: string) => kube.field<Record<string, string>>(`${OWN}/configmaps/${name}`, "data");
-  const index = parseCompactIndex(data(COMPACT_INDEX_NAME)[INDEX_KEY] ?? "{}");
+  const index = parseIndex(data(INDEX_NAME)[INDEX_KEY] ?? "{}");
   return "code" in index ? "" : index.shards.map(({ name }) => data(name)[SHARD_KEY]).join("");
 }
 

@@ -106,7 +106,7 @@ export const HEALTHY: ClusterFacts = {
     targets: known([RELAYED]),
     deployments: known(["controller", "webhook", "proxy"].map((name) => deployment(`switchback-${name}`))),
     map: known({
-      index: { revision: "r1", targets: [{ name: "ingress-nginx", clusterIPs: [FRONT_IP] }], shards: [] },
+      targets: [{ name: "ingress-nginx", clusterIPs: [FRONT_IP] }],
       map: MAP,
     }),
     status: known({

@@ -7,10 +7,10 @@ import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import type { RemovalRules } from "#hostmap/removal-guard.ts";
 import type { TargetAddress } from "#hostmap/types.ts";
-import { parseCompactIndex } from "#lib/documents/map-format.ts";
-import type { PublishedIndex } from "#lib/documents/map-store.ts";
+import { parseIndex } from "#lib/documents/map-format.ts";
+import type { PublishedState } from "#lib/documents/map-store.ts";
 import { MemoryMapStore } from "#lib/documents/map-store-memory.ts";
-import type { Publication, WriteTerm } from "#lib/documents/map-writer.ts";
+import type { Publication } from "#lib/documents/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 
 /** A store whose writes are counted, and can fail or be interrupted. */
@@ -20,14 +20,17 @@ export class TestStore extends MemoryMapStore {
   onWrite: (name: string) => void = () => {};
   isSynced = true;
   #indexGone = false;
-  #before: PublishedIndex | undefined;
 
   override get synced(): boolean {
     return this.isSynced;
   }
 
-  override index(): PublishedIndex | undefined {
-    return this.#indexGone ? undefined : (this.#before ?? super.index());
+  override index(): string | undefined {
+    return this.#indexGone ? undefined : super.index();
+  }
+
+  override state(): PublishedState | undefined {
+    return this.#indexGone ? undefined : super.state();
   }
 
   override async writeShard(name: string, text: string): Promise<void> {
@@ -35,20 +38,15 @@ export class TestStore extends MemoryMapStore {
     await super.writeShard(name, text);
   }
 
-  override compactIndex(): string | undefined {
-    return this.#indexGone ? undefined : super.compactIndex();
-  }
-
-  override async writeCompactIndex(text: string): Promise<void> {
-    this.#write("compact index");
-    await super.writeCompactIndex(text);
-  }
-
-  override async writeIndex(text: string, hold: string | undefined, superseded: boolean): Promise<void> {
+  override async writeIndex(text: string): Promise<void> {
     this.#write("index");
     this.#indexGone = false;
-    this.#before = undefined;
-    await super.writeIndex(text, hold, superseded);
+    await super.writeIndex(text);
+  }
+
+  override async writeState(text: string, hold: string | undefined): Promise<void> {
+    this.#write("state");
+    await super.writeState(text, hold);
   }
 
   override async removeShard(name: string): Promise<void> {
@@ -58,19 +56,14 @@ export class TestStore extends MemoryMapStore {
 
   /** The names of the shards that make up the map. */
   named(): string[] {
-    const index = parseCompactIndex(this.compactIndex() ?? "");
+    const index = parseIndex(this.index() ?? "");
     return "code" in index ? [] : index.shards.map(({ name }) => name);
   }
 
-  /** Somebody edits a shard, deletes it, or deletes the indexes. */
+  /** Somebody edits a shard, deletes it, or deletes the index and the state. */
   async edit(name: string, text: string | undefined): Promise<void> {
     if (text === undefined) await super.removeShard(name);
     else await super.writeShard(name, text);
-  }
-
-  /** A leader of the release before writes its index. */
-  publishAsBefore(text: string, hold: string | undefined): void {
-    this.#before = { text, superseded: false, hold, confirmed: undefined };
   }
 
   async loseIndex(): Promise<void> {
@@ -93,13 +86,8 @@ export function published(store: TestStore): Record<string, string> | string {
 }
 
 export const IP = "198.51.100.9";
-/** A term that does not end. */
-export const TERM: WriteTerm = { signal: new AbortController().signal, leading: () => true };
-/** A clock by which no index of a MapWriter is late. */
-export function atOnce(): () => number {
-  let now = 0;
-  return () => (now += 3_600_000);
-}
+/** Of a term that does not end. */
+export const TERM: AbortSignal = new AbortController().signal;
 const START = 1_700_000_000_000;
 
 /** A source in the test's hands. */

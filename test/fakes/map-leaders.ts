@@ -1,30 +1,21 @@
 import { shortHash } from "#hostmap/hash.ts";
-import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { SnapshotBuilder } from "#lib/documents/map-builder.ts";
-import {
-  COMPACT_INDEX_NAME,
-  INDEX_KEY,
-  INDEX_NAME,
-  isSuperseded,
-  MAP_SELECTOR,
-  type MapConfigMap,
-  SHARD_KEY,
-  textOf,
-} from "#lib/documents/map-format.ts";
+import { MAP_SELECTOR, type MapConfigMap, textOf } from "#lib/documents/map-format.ts";
 import { builderOf } from "#lib/documents/map-reader.ts";
 import { KubeMapStore } from "#lib/documents/map-store-kube.ts";
 import { MapWriter, type Snapshot } from "#lib/documents/map-writer.ts";
+import { mapOfParts, parseShard } from "#lib/documents/published-map.ts";
 import type { RenderedShard } from "#lib/documents/shards.ts";
+import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { Fence } from "#lib/kube/fence.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 
 // Leaders of the map whose process can be stopped before any of its writes and continued later, and what readers get meanwhile.
 
 const MAX_TRIES = 50;
-/** More than an index is ever late. */
-const LATE_MS = 60_000;
 
 /** A snapshot whose shards have these texts. */
 export function snapshotOf(...texts: readonly string[]): Snapshot {
@@ -40,13 +31,17 @@ function shown(result: PublishedMap | Reason): string {
 
 /** What a snapshot maps. */
 export function mapOf({ shards }: Snapshot): string {
-  const builder = new SnapshotBuilder();
-  const named = shards.map(({ text, shardHash }, at) => {
-    builder.put(`${INDEX_NAME}-${at}`, text);
-    return { name: `${INDEX_NAME}-${at}`, revision: shardHash };
-  });
-  builder.put(INDEX_NAME, JSON.stringify({ revision: "r", targets: [], shards: named }));
-  return shown(builder.build());
+  return shown(
+    mapOfParts(
+      "",
+      shards.map(({ text }) => parseShard(text)),
+    ),
+  );
+}
+
+/** Who holds the Lease. */
+export interface TestLease {
+  holder: TestLeader | undefined;
 }
 
 /** A controller that leads, or has led. */
@@ -60,12 +55,13 @@ export class TestLeader {
   readonly #stopped = Promise.withResolvers<void>();
   readonly #resumed = Promise.withResolvers<void>();
   #allowed = Number.POSITIVE_INFINITY;
-  #leading = true;
-  /** Stands still while it publishes, so that each index of format 0 but the first is late. */
-  #now = 0;
-  readonly #term = { signal: new AbortController().signal, leading: () => this.#leading };
+  #isResumed = false;
+  readonly #lease: TestLease;
+  /** It never learns that its term is over. */
+  readonly #signal = new AbortController().signal;
 
-  constructor(client: KubeClient, namespace: string) {
+  constructor(client: KubeClient, namespace: string, lease: TestLease) {
+    this.#lease = lease;
     const call = async <T>(path: string, send: () => Promise<T>): Promise<T> => {
       const waits = --this.#allowed < 0;
       if (waits) await this.#wait(path);
@@ -85,7 +81,11 @@ export class TestLeader {
     };
     this.#store = new KubeMapStore({ client: gated, namespace, log: silentLogger });
     this.#store.start(() => {});
-    this.writer = new MapWriter(this.#store, () => this.#now);
+    const confirm = async () => {
+      if (lease.holder !== this) throw new SwitchbackError("term-over", "another holds the Lease");
+    };
+    this.#store.fenceBy(new Fence({ client: gated, log: silentLogger, term: { confirm } }));
+    this.writer = new MapWriter(this.#store);
   }
 
   async synced(): Promise<void> {
@@ -99,20 +99,19 @@ export class TestLeader {
   }
 
   async begin(): Promise<void> {
-    await this.#persist(() => this.writer.begin(this.#term));
+    this.#lease.holder = this;
+    await this.#persist(() => this.writer.begin(this.#signal));
   }
 
-  /** Publishes one after the other; the index of format 0 follows at the end. */
+  /** Publishes one after the other. */
   async publish(...snapshots: readonly Snapshot[]): Promise<void> {
     for (const snapshot of snapshots) await this.#persist(() => this.#publish(snapshot));
-    this.#now += LATE_MS;
-    await this.#persist(() => this.writer.writeDueIndex(this.#term));
   }
 
   async #publish(snapshot: Snapshot): Promise<void> {
     for (let times = 0; this.writer.isStale(snapshot); times += 1) {
       if (times === MAX_TRIES) throw new Error("a publication does not come to rest");
-      await this.writer.publish(snapshot, this.#term);
+      await this.writer.publish(snapshot, this.#signal);
     }
   }
 
@@ -128,9 +127,9 @@ export class TestLeader {
     for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
   }
 
-  /** The process goes on after its term. */
+  /** The process goes on. */
   resume(): void {
-    this.#leading = false;
+    this.#isResumed = true;
     this.#resumed.resolve();
   }
 
@@ -149,7 +148,7 @@ export class TestLeader {
       try {
         return await work();
       } catch (error) {
-        if (!this.#leading) return;
+        if (this.#isResumed && hasCode(error, "term-over")) return;
         if ((error as { status?: number }).status !== 409 || tries === MAX_TRIES) throw error;
         await new Promise((resolve) => setTimeout(resolve, 2));
       }
@@ -162,8 +161,8 @@ export class MapReaders {
   readonly #objects = new Map<string, MapConfigMap>();
   readonly #following = new SnapshotBuilder();
   readonly #end = new AbortController();
-  /** After each write: what a reader gets that follows, that starts, and one of the release before that starts. */
-  readonly states: Array<readonly [following: string, starting: string, before: string]> = [];
+  /** After each write: what a reader gets that follows, and one that starts. */
+  readonly states: Array<readonly [following: string, starting: string]> = [];
 
   /** Follows from now on. */
   start(client: KubeClient, namespace: string): void {
@@ -182,42 +181,12 @@ export class MapReaders {
     const { name } = object.metadata;
     if (type === "DELETED") this.#objects.delete(name);
     else this.#objects.set(name, object);
-    this.#following.put(name, type === "DELETED" || isSuperseded(object) ? undefined : textOf(object));
+    this.#following.put(name, type === "DELETED" ? undefined : textOf(object));
     const all = [...this.#objects.values()];
     const at = this.states.length % Math.max(1, all.length);
     // In another order each time.
     const listed = [...all.slice(at), ...all.slice(0, at)];
     const starting = builderOf(listed);
-    const before = new SnapshotBuilder();
-    for (const each of listed) {
-      if (each.metadata.name !== COMPACT_INDEX_NAME) before.put(each.metadata.name, textOf(each));
-    }
-    this.states.push([shown(this.#following.build()), shown(starting.build()), shown(before.build())]);
-  }
-}
-
-/** Publishes as the leader of the release before does: each shard in place, the index, and surplus shards deleted. */
-export async function publishAsBefore(client: KubeClient, namespace: string, { shards }: Snapshot): Promise<void> {
-  const path = (name: string) => corePath("configmaps", namespace, name);
-  const apply = async (name: string, annotations: object, data: object) => {
-    const metadata = { name, namespace, labels: { [MAP_KEY]: "hosts" }, annotations };
-    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
-    await client.apply(path(name), object, { fieldManager: "switchback-controller", force: true });
-  };
-  for (const { index, text, shardHash } of shards) {
-    await apply(`${INDEX_NAME}-${index}`, { "switchback.dev/revision": shardHash }, { [SHARD_KEY]: text });
-  }
-  const named = shards.map(({ index, shardHash }) => ({ name: `${INDEX_NAME}-${index}`, revision: shardHash }));
-  const revision = shortHash(shards.map(({ shardHash }) => shardHash).join(" "));
-  await apply(
-    INDEX_NAME,
-    {},
-    { [INDEX_KEY]: `${JSON.stringify({ revision, targets: [], shards: named }, null, 1)}\n` },
-  );
-  const { items } = await client.list<MapConfigMap>(corePath("configmaps", namespace), { labelSelector: MAP_SELECTOR });
-  for (const { metadata } of items) {
-    const number = /^switchback-hosts-(\d+)$/.exec(metadata.name)?.[1];
-    if (number !== undefined && Number(number) >= shards.length && Number(number) < 64)
-      await client.delete(path(metadata.name));
+    this.states.push([shown(this.#following.build()), shown(starting.build())]);
   }
 }

@@ -6,6 +6,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { RolloutController } from "#controller/rollout/run.ts";
 import { describeManaged } from "#hostmap/managed-aliases.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { renderIndex } from "#lib/documents/map-format.ts";
 import { mapRevisionOf, Shards } from "#lib/documents/shards.ts";
 import type { EventRecord } from "#lib/kube/events.ts";
 import { LineLog } from "./clock.ts";
@@ -115,8 +116,8 @@ function objectsOf(api: MemoryKube) {
       const list = rendered.map(({ index, shardHash }) => ({ name: `switchback-hosts-${index}`, revision: shardHash }));
       for (const { index, text } of rendered)
         put(api, `${CONFIG}/switchback-hosts-${index}`, { metadata, data: { hosts: text } });
-      const index = JSON.stringify({ revision, targets: [], shards: list });
-      put(api, `${CONFIG}/switchback-hosts`, { metadata, data: { "index.json": index } });
+      const index = renderIndex({ revision, shards: list });
+      put(api, `${CONFIG}/switchback-hosts-index`, { metadata, data: { "index.json": index } });
       return revision;
     },
     /** A Deployment that is rolled out, with its ReplicaSet. */

@@ -12,7 +12,7 @@ import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
 import { parseAgentLease } from "#lib/documents/agent-lease-format.ts";
-import { parseCompactIndex, parseIndex } from "#lib/documents/map-format.ts";
+import { parseIndex, parseState } from "#lib/documents/map-format.ts";
 import { parseShard, publishedMapOf } from "#lib/documents/published-map.ts";
 import { listenersOfPublished, parseTargets } from "#lib/documents/targets-format.ts";
 import { hasCode } from "#lib/errors/errors.ts";
@@ -234,17 +234,11 @@ export const SURFACES: readonly Surface[] = [
     feed: tolerant((raw) => void workloadState("Deployment", raw)),
   },
   text(
-    "the map's index",
-    [
-      `{"revision":"r","targets":[{"name":"a","clusterIPs":["${ADDRESS}"]}],"shards":[{"name":"switchback-hosts-0","revision":"r"}]}`,
-    ],
-    (it) => void parseIndex(it),
+    "the map's state",
+    [`{"version":1,"targets":[{"name":"a","clusterIPs":["${ADDRESS}"]}]}`],
+    (it) => void parseState(it),
   ),
-  text(
-    "the map's compact index",
-    ['{"version":1,"revision":"r","shards":"AAANI4RoADFhmMJe"}'],
-    (it) => void parseCompactIndex(it),
-  ),
+  text("the map's index", ['{"version":1,"revision":"r","shards":"AAANI4RoADFhmMJe"}'], (it) => void parseIndex(it)),
   text(
     "the map's shards",
     [

@@ -6,7 +6,7 @@ import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { COMPACT_INDEX_NAME, INDEX_NAME, SHARD_NAMES } from "#lib/documents/map-format.ts";
+import { INDEX_NAME, SHARD_NAMES, STATE_NAME } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
@@ -106,7 +106,7 @@ describe("RBAC names the objects that the program writes", () => {
   const clusterRole = (values: object) => named(render(values), "ClusterRole", "switchback-controller");
 
   it("the indexes, every shard there can be, and the Secrets", () => {
-    const indexes = [INDEX_NAME, COMPACT_INDEX_NAME];
+    const indexes = [STATE_NAME, INDEX_NAME];
     assert.deepEqual(names(controller({}), "configmaps"), [...indexes, ...SHARD_NAMES, TARGETS_NAME, ...RECORD_MAPS]);
     assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [TARGETS_NAME]);
     assert.deepEqual(names(controller({}), "configmaps", "delete"), SHARD_NAMES);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { shortHash } from "#hostmap/hash.ts";
-import { isNamedHash, renderCompactIndex } from "#lib/documents/map-format.ts";
+import { isNamedHash, renderIndex } from "#lib/documents/map-format.ts";
 import { recordMap } from "./history.ts";
 import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type Created, refused, streamPods } from "./pod-stream.ts";
@@ -140,7 +140,7 @@ describe("the map", () => {
     assertInjected(pods);
   });
 
-  it("shard and indexes, edited by hand so that they agree, do not stay", async () => {
+  it("shard and index, edited by hand so that they agree, do not stay", async () => {
     const text = `192.0.2.66 ${EVIL}\n`;
     const { annotations: _, ...index } = await system.index();
     const shards = [{ name: await shardNow(), revision: shortHash(text) }];
@@ -148,8 +148,7 @@ describe("the map", () => {
     const editions = await recordMap(system);
     await whilePodsAreCreated(async () => {
       await editShard({ hosts: text });
-      await edit("switchback-hosts", { "index.json": `${JSON.stringify(edited, null, 1)}\n` });
-      await edit("switchback-hosts-index", { "index.json": renderCompactIndex(edited) });
+      await edit("switchback-hosts-index", { "index.json": renderIndex(edited) });
       await until("the map to be whole", mapIsWhole);
     });
     const written = await editions();

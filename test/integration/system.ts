@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { MapConfigMap, MapIndex } from "#lib/documents/map-format.ts";
+import type { MapConfigMap } from "#lib/documents/map-format.ts";
 import { builderOf } from "#lib/documents/map-reader.ts";
 import {
   STATUS_KEY_HEADER,
@@ -411,15 +411,14 @@ export class System {
     return webhooks.map(({ clientConfig }) => clientConfig.caBundle ?? "");
   }
 
-  /** The index in force, with the targets and annotations of the one of format 0. */
+  /** The index, with the annotations of the state. */
   async index(): Promise<IndexMap> {
     const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
     const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
     const { index } = builderOf(items);
-    const own = items.find(({ metadata }) => metadata.name === "switchback-hosts");
-    if ("code" in index || own === undefined) throw new Error("there is no index");
-    const { targets } = JSON.parse(own.data?.["index.json"] ?? "{}") as MapIndex;
-    return { ...index, targets, annotations: own.metadata.annotations ?? {} };
+    const state = items.find(({ metadata }) => metadata.name === "switchback-hosts");
+    if ("code" in index || state === undefined) throw new Error("there is no index");
+    return { ...index, annotations: state.metadata.annotations ?? {} };
   }
 
   /** The published lines: addresses by name. */

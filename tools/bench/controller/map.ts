@@ -3,13 +3,13 @@ import { request } from "node:https";
 import { createInterface } from "node:readline";
 import { shortHash } from "#hostmap/hash.ts";
 import {
-  COMPACT_INDEX_NAME,
-  FOLLOWED_SELECTOR,
-  INDEX_KEY,
+  INDEX_NAME,
   isNamedHash,
+  isShardName,
+  MAP_SELECTOR,
   type MapIndex,
-  parseCompactIndex,
-  SHARD_KEY,
+  parseIndex,
+  textOf,
 } from "#lib/documents/map-format.ts";
 import type { ControlPlane } from "#test/cluster/controlplane.ts";
 
@@ -64,7 +64,7 @@ export class MapFollower {
 
   /** Resolves when the watch is open. */
   async start(): Promise<void> {
-    const query = `watch=true&timeoutSeconds=86400&labelSelector=${encodeURIComponent(FOLLOWED_SELECTOR)}`;
+    const query = `watch=true&timeoutSeconds=86400&labelSelector=${encodeURIComponent(MAP_SELECTOR)}`;
     const sent = request(new URL(`/api/v1/namespaces/${this.#namespace}/configmaps?${query}`, this.#cluster.url), {
       ca: this.#cluster.ca.cert,
       headers: { authorization: `Bearer ${this.#cluster.adminToken}` },
@@ -118,16 +118,16 @@ export class MapFollower {
     const { name } = object.metadata;
     if (type === "DELETED") {
       this.#shards.delete(name);
-      if (name === COMPACT_INDEX_NAME) this.#counted = new Map();
+      if (name === INDEX_NAME) this.#counted = new Map();
       return;
     }
     if (type !== "ADDED" && type !== "MODIFIED") throw new Error(`the watch of the map sent ${type}`);
-    const text = object.data?.[name === COMPACT_INDEX_NAME ? INDEX_KEY : SHARD_KEY] ?? "";
+    const text = textOf(object) ?? "";
     this.#bytes += text.length;
-    const index = name === COMPACT_INDEX_NAME ? parseCompactIndex(text) : undefined;
+    const index = name === INDEX_NAME ? parseIndex(text) : undefined;
     if (index !== undefined && "code" in index) throw new Error(index.text);
     if (index !== undefined) this.#takeIndex(index, at);
-    else this.#shards.set(name, { text, revision: shortHash(text), names: namesOf(text) });
+    else if (isShardName(name)) this.#shards.set(name, { text, revision: shortHash(text), names: namesOf(text) });
   }
 
   #takeIndex({ revision, shards }: MapIndex, at: number): void {

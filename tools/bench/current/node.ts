@@ -155,7 +155,7 @@ class PublishedNames {
     }
     const shards = rendered.map(({ index, shardHash }) => ({ name: SHARD_NAMES[index] ?? "", revision: shardHash }));
     await this.#write(INDEX_NAME, {
-      [INDEX_KEY]: renderIndex({ revision: mapRevisionOf(rendered), targets: [], shards }),
+      [INDEX_KEY]: renderIndex({ revision: mapRevisionOf(rendered), shards }),
     });
   }
 

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Agent, createServer, request } from "node:https";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
-import { COMPACT_INDEX_NAME, INDEX_KEY, isShardName, parseCompactIndex } from "#lib/documents/map-format.ts";
+import { INDEX_KEY, INDEX_NAME, isShardName, parseIndex } from "#lib/documents/map-format.ts";
 import { type Count, Counts, isLeaders } from "./counts.ts";
 import { AgentLeases } from "./leases.ts";
 import { formOf, MadeUpObjects, nodeStep, Versions } from "./objects.ts";
@@ -232,9 +232,9 @@ let named: ReadonlySet<string> = new Set();
 function noteWrite(url: string, body: Buffer, count: Count): void {
   const name = new URL(url, "https://front").pathname.split("/").at(-1) ?? "";
   count.written.push({ url, isRead: !isShardName(name) || named.has(name) });
-  if (name !== COMPACT_INDEX_NAME) return;
+  if (name !== INDEX_NAME) return;
   const text = (JSON.parse(body.toString()) as { data?: Record<string, string> }).data?.[INDEX_KEY];
-  const index = text === undefined ? undefined : parseCompactIndex(text);
+  const index = text === undefined ? undefined : parseIndex(text);
   if (index !== undefined && !("code" in index)) named = new Set(index.shards.map((shard) => shard.name));
 }
 
