@@ -59,9 +59,9 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const clusterDomain = config.clusterDomain ?? deps.clusterDomain;
   const registry = new MetricsRegistry();
   const metrics = publicationMetrics(registry);
+  const component = "switchback-controller";
+  const events = createEventRecorder({ client, component, instance: identity, namespace, now, log });
   const counters = restartCounters(registry);
-  const recorder = { client, component: "switchback-controller", instance: identity, namespace, now, log };
-  const events = createEventRecorder(recorder);
   const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, now });
   const { resolver, catalog } = targetsOf(config, client, log);
   const addresses = new FrontReconciler({
@@ -75,8 +75,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     askProxy: askByHttp(config.proxy.healthPort),
   });
   const claims = await claimsOf(config, { client, log, resolver });
-  const { source, domainsOf, inCluster } = claims;
-  const permitted = createClaimPolicy(policy, clusterDomain, domainsOf);
+  const { source, inCluster } = claims;
+  const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
   const store = new KubeMapStore({ client, namespace, log });
   const map = new MapReconciler({
@@ -98,9 +98,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   registerCertMetrics(registry, () => tasks.certificates?.status());
   addRolloutGauges(registry, () => tasks.rollouts?.counts());
   const statusKey = new StatusKey({ client, namespace, log });
-  const { address, port } = config.controller;
-  const pages = { map, source, tasks, status, statusKey, probes: deps.probes };
-  const health = await serveHealth({ address, port, registry, ...pages });
+  const pages = { registry, map, source, tasks, status, statusKey, probes: deps.probes };
+  const health = await serveHealth({ ...config.controller, ...pages });
   log.info({ port: health.port, namespace }, "listening");
   map.start();
   statusKey.start();
@@ -109,8 +108,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     ...lease,
     onStartedLeading: async (signal, term) => {
       const fence = new Fence({ client, term, log, onRefused: () => metrics.refusedWrites.inc() });
-      store.fenceBy(fence);
-      addresses.fenceBy(fence);
+      for (const writer of [store, addresses]) writer.fenceBy(fence);
       map.lead(signal);
       await tasks.run(signal, fence);
     },

@@ -20,7 +20,7 @@ const LOAD_SECONDS = 300;
 const URLS = [`http://${NAME}/`, `https://${NAME}/`, `http://${NAME}/slow`, ...Array(4).fill(`http://${NAME}/stream`)];
 
 /** The names that the webhook gave to a pod. */
-export function hostnames({ spec }: MadePod): string[] {
+function hostnames({ spec }: MadePod): string[] {
   return (spec.hostAliases ?? []).flatMap((alias) => alias.hostnames);
 }
 
