@@ -4,7 +4,10 @@ import type { Probes } from "#lib/http/listen.ts";
 
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 
-/** `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a whole process. */
+/**
+ * `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a
+ * whole process.
+ */
 export async function startController(
   config: Config,
   { connect, ...context }: ProcessContext,

@@ -32,7 +32,10 @@ interface DoctorFlags {
   readonly context?: string;
 }
 
-/** Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if anything is broken, or unknown with `--strict`. */
+/**
+ * Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if
+ * anything is broken, or unknown with `--strict`.
+ */
 export async function doctor(flags: DoctorFlags, { env, stdout, stderr, progress }: CliContext): Promise<number> {
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-doctor" });
   const log = stderr.line;

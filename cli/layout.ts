@@ -13,8 +13,8 @@ export function shorten(text: string, width: number): string {
 }
 
 /**
- * Breaks one line at spaces so that no line is longer than `columns`; only a word longer than a whole line is broken within. Lines after
- * the first begin with `indent` spaces. Without `columns` the line stays whole.
+ * Breaks one line at spaces so that no line is longer than `columns`; only a word longer than a whole line is
+ * broken within. Lines after the first begin with `indent` spaces. Without `columns` the line stays whole.
  */
 export function wrap(text: string, columns: number | undefined, indent: number): string[] {
   if (columns === undefined) return [text];
@@ -34,7 +34,10 @@ export function wrap(text: string, columns: number | undefined, indent: number):
   return [...lines, margin + text.slice(at)];
 }
 
-/** The same for running text: lines after the first are indented by two more than the first. Each ends with a line feed. */
+/**
+ * The same for running text: lines after the first are indented by two more than the first. Each ends with a
+ * line feed.
+ */
 export function brokenLines(text: string, columns: number | undefined): string {
   const indent = text.search(/\S|$/) + 2;
   return wrap(text, columns, indent)

@@ -19,7 +19,10 @@ const ROLES: Readonly<Record<string, string>> = {
 /** How the API server says who asked. */
 const USER = /\bUser "([^"]+)" cannot\b/;
 
-/** What to do about an error status that a caller without credentials or rights gets. Undefined: it is about something else. */
+/**
+ * What to do about an error status that a caller without credentials or rights gets. Undefined: it is about
+ * something else.
+ */
 export function cureOfRefusal(error: unknown, { command, namespace }: Invocation): string | undefined {
   const status = statusOf(error);
   if (status === 401) return "log in to the cluster again, or renew the token or certificate that the kubeconfig has";

@@ -5,8 +5,8 @@ import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import * as sea from "node:sea";
 import { fileURLToPath } from "node:url";
 
-// What belongs to the program, whichever way it was installed: as files (the repository, the image, the npm package) or inside of a
-// single executable, where Node calls them assets. Paths are those of the repository.
+// What belongs to the program, whichever way it was installed: as files (the repository, the image, the npm
+// package) or inside of a single executable, where Node calls them assets. Paths are those of the repository.
 
 const TOP = new URL("..", import.meta.url);
 
@@ -28,7 +28,10 @@ export function hasOwnFolder(path: string): boolean {
   return sea.isSea() ? assetsIn(path).length > 0 : existsSync(new URL(path, TOP));
 }
 
-/** Calls `work` with the path of a folder of this program; of an executable, that of a temporary copy, which is removed afterwards. */
+/**
+ * Calls `work` with the path of a folder of this program; of an executable, that of a temporary copy, which is
+ * removed afterwards.
+ */
 export async function withOwnFolder(path: string, work: (folder: string) => Promise<void>): Promise<void> {
   if (!sea.isSea()) return await work(shortest(fileURLToPath(new URL(path, TOP))));
   const copy = mkdtempSync(join(tmpdir(), `switchback-${basename(path)}-`));
@@ -45,8 +48,8 @@ export async function withOwnFolder(path: string, work: (folder: string) => Prom
 }
 
 /**
- * The command that starts this program again, to be followed by its arguments. An executable is its own script: its path given once
- * more would be taken for the name of a command.
+ * The command that starts this program again, to be followed by its arguments. An executable is its own script:
+ * its path given once more would be taken for the name of a command.
  */
 export function ownCommand(): readonly [string, ...string[]] {
   const [, script = ""] = process.argv;

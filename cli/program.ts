@@ -16,8 +16,8 @@ import {
 import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile } from "./own-files.ts";
 
 /**
- * The tree of commands. Loads each command's module when it runs: a webhook must not pay for what only the demo needs. `setExitCode` is
- * called by commands whose outcome may be a finding.
+ * The tree of commands. Loads each command's module when it runs: a webhook must not pay for what only the demo
+ * needs. `setExitCode` is called by commands whose outcome may be a finding.
  */
 export function createProgram(
   context: CliContext,

@@ -113,7 +113,10 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
     }
   }
 
-  /** Resolves when every worker drains: each closes its listener first. Only connections that end after that are counted. */
+  /**
+   * Resolves when every worker drains: each closes its listener first. Only connections that end after that are
+   * counted.
+   */
   async listensNoMore(): Promise<void> {
     const listens = new RegExp(` 0100007F:${this.#port.toString(16).toUpperCase().padStart(4, "0")} \\S+ 0A `);
     while (listens.test(await readFile("/proc/net/tcp", "latin1"))) await pause(5);

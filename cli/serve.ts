@@ -19,8 +19,8 @@ export async function serve(component: Component, flags: ConfigFlags, context: C
 }
 
 /**
- * Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. After an unrecoverable failure,
- * stops the component and throws the failure.
+ * Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. After an
+ * unrecoverable failure, stops the component and throws the failure.
  */
 export async function serveStarter(
   component: string,

@@ -15,15 +15,18 @@ export interface StatusFilter {
   readonly stuck?: boolean;
 }
 
-/** What was selected; a part that was not asked for is undefined. Both lists are in the order in which they are shown. */
+/**
+ * What was selected; a part that was not asked for is undefined. Both lists are in the order in which they are
+ * shown.
+ */
 export interface Selected {
   readonly names: readonly NameStatus[] | undefined;
   readonly workloads: readonly WorkloadStatus[] | undefined;
 }
 
 /**
- * Selects names and workloads. Who filters one of the two does not get the other, unless that is filtered too. What needs somebody
- * comes first: what no pod gets, or is stuck.
+ * Selects names and workloads. Who filters one of the two does not get the other, unless that is filtered too.
+ * What needs somebody comes first: what no pod gets, or is stuck.
  */
 export function selectStatus({ names, running }: FullStatus, filter: StatusFilter): Selected {
   const ofNames = filter.name !== undefined || filter.refused === true;
@@ -46,7 +49,10 @@ export function selectStatus({ names, running }: FullStatus, filter: StatusFilte
   };
 }
 
-/** The controller's document, with what was selected of its lists; a list that was not asked for is absent, and not empty. */
+/**
+ * The controller's document, with what was selected of its lists; a list that was not asked for is absent, and
+ * not empty.
+ */
 export function selectedDocument(full: FullStatus, { names, workloads }: Selected): object {
   const { names: _names, running, ...rest } = full;
   const withWorkloads = (all: RolloutStatus) => ({ ...withoutWorkloads(all), ...(workloads && { workloads }) });
@@ -77,7 +83,10 @@ function rankOf(workload: WorkloadStatus): number {
   return workload.stale > 0 ? 1 : 2;
 }
 
-/** Matches whole hostnames, in any case of letters. The first place where a part fits is the best one: no part is tried again. */
+/**
+ * Matches whole hostnames, in any case of letters. The first place where a part fits is the best one: no part
+ * is tried again.
+ */
 function glob(pattern: string): (name: string) => boolean {
   const [first = "", ...others] = pattern.toLowerCase().split("*");
   const last = others.pop();

@@ -2,7 +2,10 @@ import { printable } from "#lib/errors/printable.ts";
 import { shorten, wrap } from "./layout.ts";
 import { paint, type Style } from "./output.ts";
 
-/** A row of a table, and what is to say about it: lines of their own below it, which are wrapped and never shortened. */
+/**
+ * A row of a table, and what is to say about it: lines of their own below it, which are wrapped and never
+ * shortened.
+ */
 export interface Row {
   readonly cells: readonly string[];
   /** Colour of the cell in a column, and of nothing else. */

@@ -18,8 +18,8 @@ export interface UninstallFlags {
 }
 
 /**
- * `switchback uninstall`: run by the chart's hooks, and by hand for an install without Helm or to see the plan first. Throws `declined`
- * if the question is not answered with yes, and what `releasePods` throws.
+ * `switchback uninstall`: run by the chart's hooks, and by hand for an install without Helm or to see the plan
+ * first. Throws `declined` if the question is not answered with yes, and what `releasePods` throws.
  */
 export async function uninstall(flags: UninstallFlags, { env, stdout, progress }: CliContext): Promise<void> {
   const client = await connect(connectOptionsFrom(env, flags));

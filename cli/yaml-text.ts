@@ -1,7 +1,10 @@
 import { type Document, Scalar, visit } from "yaml";
 import { printableLines } from "#lib/errors/printable.ts";
 
-/** Renders a YAML document whose values may hold text from tenants: printable on a terminal, and still the same values when parsed. */
+/**
+ * Renders a YAML document whose values may hold text from tenants: printable on a terminal, and still the same
+ * values when parsed.
+ */
 export function yamlText(document: Document): string {
   const text = document.toString({ lineWidth: 0 });
   if (printableLines(text) === text) return text;

@@ -21,13 +21,16 @@ import { outdateEarlierPatches } from "./rollout/earlier-restarts.ts";
 import { stamp } from "./rollout/restart-history.ts";
 import { RestartRecords } from "./rollout/restart-records.ts";
 
-// A leader is suspended before and after each of its requests in turn, another leads and does its work, and the first goes on: it believes
-// to lead for as long as the test lasts, and nothing that it writes is taken.
+// A leader is suspended before and after each of its requests in turn, another leads and does its work, and the
+// first goes on: it believes to lead for as long as the test lasts, and nothing that it writes is taken.
 
 const never = new AbortController().signal;
 const NAMESPACE = "switchback-system";
 
-/** Leads with a client until its work is done; what it returns stops it. The two leaders of a test do different things. */
+/**
+ * Leads with a client until its work is done; what it returns stops it. The two leaders of a test do different
+ * things.
+ */
 type Lead = (client: KubeClient, fence: Fence, which: "first" | "second") => Promise<() => Promise<void>>;
 
 interface Suspension {
@@ -37,7 +40,10 @@ interface Suspension {
   readonly state: (kube: MemoryKube) => unknown;
   /** Lets the first leader do what it does after it was resumed. */
   readonly goOn?: () => Promise<void>;
-  /** Whether the watches show what has happened before the request that was about to be sent, after it, or both in turn. */
+  /**
+   * Whether the watches show what has happened before the request that was about to be sent, after it, or both
+   * in turn.
+   */
   readonly watchesFirst?: readonly boolean[];
 }
 

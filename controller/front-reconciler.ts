@@ -36,14 +36,17 @@ interface FrontsDeps {
 /** Failed writes are retried after this time; an observed change is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
-/** Changes that arrive close together are reported together: each report is a run of the map's reconciler (24, not 70, for 200 fronts). */
+/**
+ * Changes that arrive close together are reported together: each report is a run of the map's reconciler (24,
+ * not 70, for 200 fronts).
+ */
 const REPORT_MS = 50;
 /** Front Services that are written in parallel, when many targets are added at once. */
 const PARALLEL_WRITES = 4;
 
 /**
- * The addresses of targets. The leader makes a relayed target reachable in this order: the proxies' listeners (ConfigMap), its front
- * Service, and only then, once every ready proxy listens, its address in the map.
+ * The addresses of targets. The leader makes a relayed target reachable in this order: the proxies' listeners
+ * (ConfigMap), its front Service, and only then, once every ready proxy listens, its address in the map.
  */
 export class FrontReconciler implements TargetAddresses {
   readonly #deps: FrontsDeps;
@@ -280,7 +283,10 @@ export class FrontReconciler implements TargetAddresses {
     return failed;
   }
 
-  /** Deletes front Services before their listeners. Returns the targets whose Service could not be deleted: they stay remembered. */
+  /**
+   * Deletes front Services before their listeners. Returns the targets whose Service could not be deleted: they
+   * stay remembered.
+   */
   async #removeFronts(dropped: readonly string[], { signal, fence }: FrontTerm): Promise<ReadonlySet<string>> {
     const stuck = new Set<string>();
     for (const name of dropped) {

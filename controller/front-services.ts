@@ -25,7 +25,10 @@ interface RawService {
 
 type TrafficDistribution = ProxyConfig["trafficDistribution"];
 const DISTRIBUTION_FIELD = "trafficDistribution";
-/** In place of a value that the API server refuses (KEP-3015: 1.35 and newer know `PreferSameNode` and `PreferSameZone`). */
+/**
+ * In place of a value that the API server refuses (KEP-3015: 1.35 and newer know `PreferSameNode` and
+ * `PreferSameZone`).
+ */
 const OLDER_DISTRIBUTION = "PreferClose";
 
 /** What is kept of a front Service. */
@@ -62,9 +65,9 @@ const FIELD_MANAGER = "switchback-controller";
 const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
 
 /**
- * The front Services, which give each relayed target its own address: at layer 4 only the address distinguishes targets. Running pods
- * hold these ClusterIPs in their hosts files, so a deleted front is recreated with the same ones, and until then the last known ones
- * are used.
+ * The front Services, which give each relayed target its own address: at layer 4 only the address distinguishes
+ * targets. Running pods hold these ClusterIPs in their hosts files, so a deleted front is recreated with the
+ * same ones, and until then the last known ones are used.
  */
 export class FrontServices {
   readonly #deps: FrontServicesDeps;
@@ -118,7 +121,10 @@ export class FrontServices {
     if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);
   }
 
-  /** Writes the front Service if it differs. Throws the API server's errors, as `Fence.write` does, and when `signal` aborts. */
+  /**
+   * Writes the front Service if it differs. Throws the API server's errors, as `Fence.write` does, and when
+   * `signal` aborts.
+   */
   async ensure(target: PublishedTarget, { signal, fence }: FrontTerm): Promise<void> {
     const addresses = this.addressesOf(target.name);
     const seen = this.#seen.get(target.name);
@@ -132,8 +138,9 @@ export class FrontServices {
   }
 
   /**
-   * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service range has changed. The
-   * address of a deleted front becomes free a moment after the deletion is observed, so a single refusal does not count.
+   * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service
+   * range has changed. The address of a deleted front becomes free a moment after the deletion is observed, so
+   * a single refusal does not count.
    */
   async #applyWith(
     target: PublishedTarget,

@@ -9,9 +9,9 @@ interface HttpClasses {
 }
 
 /**
- * Returns request and response classes for the server of an app. Express sets the prototype of each request and response to
- * `app.request` or `app.response`, which deoptimizes them in V8 and costs a tenth of an admission. Objects that are created with
- * that prototype keep it.
+ * Returns request and response classes for the server of an app. Express sets the prototype of each request and
+ * response to `app.request` or `app.response`, which deoptimizes them in V8 and costs a tenth of an admission.
+ * Objects that are created with that prototype keep it.
  */
 export function classesOf(app: Express): HttpClasses {
   class Request extends http.IncomingMessage {}

@@ -14,7 +14,10 @@ export interface InjectionCache {
   readonly build: ManagedAliasesBuilder;
 }
 
-/** Bytes for the cached selections and managed aliases of one map. Tenants write the annotations, so their number is unlimited. */
+/**
+ * Bytes for the cached selections and managed aliases of one map. Tenants write the annotations, so their
+ * number is unlimited.
+ */
 const SELECTIONS_BUDGET = 8 * 1024 * 1024;
 const ALIASES_BUDGET = 16 * 1024 * 1024;
 /** A selected name is a reference in a list and an entry in a set. */

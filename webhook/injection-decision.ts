@@ -30,8 +30,9 @@ export const NO_POD_DNS: Reason = { code: "dns-not-enabled", text: "this install
 const BY_HOSTS: ViaInput = { namespace: undefined, fallback: "hosts", setup: NO_POD_DNS };
 
 /**
- * `injected`: the pod gets managed aliases. `injected-dns`: it gets the resolvers of pod DNS instead. `nothing-chosen`: the selection matches no name, or the user's aliases already map all
- * of them. The pod then gets the annotations only, which distinguishes it from a pod that the webhook never saw.
+ * `injected`: the pod gets managed aliases. `injected-dns`: it gets the resolvers of pod DNS instead.
+ * `nothing-chosen`: the selection matches no name, or the user's aliases already map all of them. The pod then
+ * gets the annotations only, which distinguishes it from a pod that the webhook never saw.
  */
 export type InjectionDecision =
   | {

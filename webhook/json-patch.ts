@@ -10,8 +10,8 @@ type Operation =
   | { readonly op: "remove"; readonly path: string };
 
 /**
- * How the pod's hostAliases change. keep: not at all; create: the pod has none yet; append: the managed aliases follow the user's;
- * rewrite: managed aliases of an earlier pass are replaced.
+ * How the pod's hostAliases change. keep: not at all; create: the pod has none yet; append: the managed aliases
+ * follow the user's; rewrite: managed aliases of an earlier pass are replaced.
  */
 type Change = "keep" | "create" | "append" | "rewrite";
 
@@ -22,7 +22,10 @@ const DNS_POLICY = pointer("spec", "dnsPolicy");
 const DNS_CONFIG = pointer("spec", "dnsConfig");
 const MANAGED_LABELS: Readonly<Record<string, string>> = { [INJECTED_KEY]: "true" };
 
-/** Returns the operations that give `pod` the planned aliases and annotations, and the label; none if it has them already. */
+/**
+ * Returns the operations that give `pod` the planned aliases and annotations, and the label; none if it has
+ * them already.
+ */
 export function patchOperations(pod: AdmittedPod, injection: Injection): readonly Operation[] {
   const change = changeOf(pod, injection);
   const dns = dnsOperations(pod, injection);

@@ -1,6 +1,9 @@
 /** Limits log lines to one per key and period, so that neither a tenant nor a stranger can fill the log. */
 export interface LogThrottle {
-  /** Returns how many lines of this key were suppressed since the last logged one, or undefined to suppress this line too. */
+  /**
+   * Returns how many lines of this key were suppressed since the last logged one, or undefined to suppress this
+   * line too.
+   */
   pass(key: string): number | undefined;
 }
 

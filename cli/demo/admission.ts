@@ -52,7 +52,10 @@ export function podsOf(objects: readonly FileObject[]): DemoPod[] {
   });
 }
 
-/** The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call per pod, or none. */
+/**
+ * The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call per pod,
+ * or none.
+ */
 function matchingEntry(
   ofNamespace: Readonly<Record<string, string>>,
   ofPod: Readonly<Record<string, string>>,
@@ -62,7 +65,10 @@ function matchingEntry(
   return ofNamespace[INJECT_KEY] === "enabled" && own !== "disabled" ? "namespace" : undefined;
 }
 
-/** Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA), and applies the patch of the response. */
+/**
+ * Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA), and applies
+ * the patch of the response.
+ */
 export async function admit(pod: DemoPod, endpoint: { readonly port: number; readonly ca: string }): Promise<Admitted> {
   const object = structuredClone(pod.object);
   if (pod.optIn === undefined) return { allowed: true, warnings: [], hostAliases: [], annotations: {} };

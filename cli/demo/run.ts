@@ -18,7 +18,10 @@ interface DemoOptions {
   readonly showStatus?: (status: () => StatusDocument) => Promise<() => Promise<void>>;
 }
 
-/** The demo's output, and how it formats a table as text. What a tenant wrote goes into a line or into a cell of a table. */
+/**
+ * The demo's output, and how it formats a table as text. What a tenant wrote goes into a line or into a cell of
+ * a table.
+ */
 interface DemoOutput {
   /** Writes one line; nothing in `text` begins another. */
   readonly line: (text: string) => void;
@@ -39,8 +42,9 @@ spec:
 `;
 
 /**
- * Shows Switchback on one machine: the pods of a directory request its public names, directly and through the injected alias;
- * then an Ingress is added and the map is updated. Throws if any result is unexpected. `stopped` ends `--keep`.
+ * Shows Switchback on one machine: the pods of a directory request its public names, directly and through the
+ * injected alias; then an Ingress is added and the map is updated. Throws if any result is unexpected.
+ * `stopped` ends `--keep`.
  */
 export async function runDemo(options: DemoOptions, output: DemoOutput, stopped: Promise<void>): Promise<void> {
   await checkDirectory(options.directory);
@@ -124,7 +128,10 @@ function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admit
   for (const { ip, hostnames } of hostAliases) line(`    /etc/hosts: ${ip}  ${hostnames.join(" ")}`);
 }
 
-/** Sends two requests for each pod and mapped name: to the ingress controller, as kube-proxy would, and to the address in /etc/hosts. */
+/**
+ * Sends two requests for each pod and mapped name: to the ingress controller, as kube-proxy would, and to the
+ * address in /etc/hosts.
+ */
 async function requests(
   admitted: ReadonlyMap<DemoPod, Admitted>,
   system: DemoSystem,

@@ -28,8 +28,9 @@ const POLICY = createClaimPolicy(
 const WILDCARD: Reason = { code: "wildcard", text: "a hosts file cannot hold a wildcard" };
 
 /**
- * Reads a user's hosts file. A name passes the policy that a name of an Ingress passes, and is refused with the same reason
- * codes. Throws `input-invalid` if no name is left: an empty map would remove the names that manifests have.
+ * Reads a user's hosts file. A name passes the policy that a name of an Ingress passes, and is refused with the
+ * same reason codes. Throws `input-invalid` if no name is left: an empty map would remove the names that
+ * manifests have.
  */
 export function readHostsFile({ name, text }: TextFile): { map: PublishedMap; leftOut: LeftOut[] } {
   const leftOut: LeftOut[] = [];

@@ -22,7 +22,10 @@ export interface Outcome {
   readonly place: string;
   /** `Deployment shop/web`; undefined: it has no name. */
   readonly title: string | undefined;
-  /** `skipped`: it is not to be injected. `overlooked`: it may have been meant to be. `failed`: it is to be, and cannot be. */
+  /**
+   * `skipped`: it is not to be injected. `overlooked`: it may have been meant to be. `failed`: it is to be, and
+   * cannot be.
+   */
   readonly result: "injected" | "skipped" | "overlooked" | "failed";
   readonly reason: Reason;
 }
@@ -46,8 +49,9 @@ interface Work {
 }
 
 /**
- * Adds hostAliases and annotations to every pod template of a file of YAML or JSON documents. All other text stays as it is. A document
- * that does not parse or cannot be injected yields a failed outcome, and then the output is not whole.
+ * Adds hostAliases and annotations to every pod template of a file of YAML or JSON documents. All other text
+ * stays as it is. A document that does not parse or cannot be injected yields a failed outcome, and then the
+ * output is not whole.
  */
 export function injectManifest({ name, text }: TextFile, options: ManifestOptions): Injected {
   const parts: Injected[] = [];

@@ -16,7 +16,10 @@ export function objectsOf(document: Document): (ManifestObject | Path)[] {
   return unfold(document, [], undefined);
 }
 
-/** `list` is that of which the object is an item: the API server's own lists say the kind of their items only by their own. */
+/**
+ * `list` is that of which the object is an item: the API server's own lists say the kind of their items only by
+ * their own.
+ */
 function unfold(
   document: Document,
   at: Path,
@@ -38,7 +41,10 @@ export function titleOf(document: Document, { at, kind }: ManifestObject): strin
   return name && `${kind} ${namespace === undefined ? "" : `${namespace}/`}${name}`;
 }
 
-/** The pod templates of an object by a path in which `[*]` means every item; one path without it, whether it exists or not. */
+/**
+ * The pod templates of an object by a path in which `[*]` means every item; one path without it, whether it
+ * exists or not.
+ */
 export function expandPath(document: Document, at: Path, { path }: TemplatePath): Path[] {
   let found: Path[] = [at];
   for (const step of path) {
@@ -52,8 +58,8 @@ export function expandPath(document: Document, at: Path, { path }: TemplatePath)
 }
 
 /**
- * Why an object that is passed through may have been meant to be injected: it holds a pod template, or its kind does not exist.
- * Undefined for the others, such as a Service.
+ * Why an object that is passed through may have been meant to be injected: it holds a pod template, or its kind
+ * does not exist. Undefined for the others, such as a Service.
  */
 export function overlookedReason(document: Document, { at, kind, apiVersion }: ManifestObject): Reason | undefined {
   const kinds = misspeltIn(kind, apiVersion);
@@ -73,7 +79,10 @@ export function overlookedReason(document: Document, { at, kind, apiVersion }: M
 
 type FoundPath = readonly (string | typeof EACH)[];
 
-/** The path to the first map that looks like a pod template: it has a `spec` with containers, or is a `template` with a `spec`. */
+/**
+ * The path to the first map that looks like a pod template: it has a `spec` with containers, or is a `template`
+ * with a `spec`.
+ */
 function findTemplate(node: unknown, path: FoundPath): FoundPath | undefined {
   if (isSeq(node)) return firstOf(node.items, (item) => findTemplate(item, [...path, EACH]));
   if (!isMap(node)) return undefined;

@@ -51,7 +51,10 @@ const OTHER_KINDS: Readonly<Record<string, readonly string[]>> = {
   apps: ["ControllerRevision"],
   batch: [],
 };
-/** Groups in which a kind of `KINDS` is Kubernetes' own; in another group it is somebody else's, such as Volcano's Job. */
+/**
+ * Groups in which a kind of `KINDS` is Kubernetes' own; in another group it is somebody else's, such as
+ * Volcano's Job.
+ */
 const GROUPS: readonly string[] = [...Object.keys(OTHER_KINDS), "extensions"];
 
 const ACCEPTED =
@@ -69,7 +72,10 @@ export function parseTemplatePath(flag: string): TemplatePath {
   return { kind, group, path: steps, required: false };
 }
 
-/** Where an object has its pod templates: by the user's paths, else as one of Kubernetes' own kinds; []: nowhere that is known. */
+/**
+ * Where an object has its pod templates: by the user's paths, else as one of Kubernetes' own kinds; []: nowhere
+ * that is known.
+ */
 export function templatePathsOf(kind: string, apiVersion: unknown, users: readonly TemplatePath[]): TemplatePath[] {
   const group = groupOf(apiVersion);
   const found = users.filter((entry) => entry.kind === kind && (entry.group ?? group) === group);

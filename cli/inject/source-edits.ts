@@ -30,7 +30,10 @@ export class SourceEdits {
     return this.text.lastIndexOf("\n", offset - 1) + 1;
   }
 
-  /** The start of the line after the content that ends at `offset`; `offset` itself if that content has its line ending. */
+  /**
+   * The start of the line after the content that ends at `offset`; `offset` itself if that content has its line
+   * ending.
+   */
   nextLine(offset: number): number {
     if (offset > 0 && this.text[offset - 1] === "\n") return offset;
     const feed = this.text.indexOf("\n", offset);

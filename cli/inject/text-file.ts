@@ -13,7 +13,10 @@ export interface TextFile {
 export const STDIN = "-";
 const BYTE_ORDER_MARK = "\ufeff";
 
-/** Reads a text file in UTF-8, or standard input for `-`. Throws `input-invalid` for what cannot be read, and for other encodings. */
+/**
+ * Reads a text file in UTF-8, or standard input for `-`. Throws `input-invalid` for what cannot be read, and
+ * for other encodings.
+ */
 export function readTextFile(file: string): TextFile {
   const name = file === STDIN ? "standard input" : file;
   let bytes: Buffer;
@@ -40,7 +43,10 @@ function encodingFault(bytes: Buffer): string | undefined {
   return `:${lineAt(bytes, invalidAt(bytes))}: has bytes that are not UTF-8; accepted is text in UTF-8`;
 }
 
-/** UTF-16 or UTF-32, by the byte order mark or by the zero bytes among the first four: both start with ASCII in any manifest. */
+/**
+ * UTF-16 or UTF-32, by the byte order mark or by the zero bytes among the first four: both start with ASCII in
+ * any manifest.
+ */
 function wideEncoding(bytes: Buffer): string | undefined {
   const start = [...bytes.subarray(0, 4)].map((byte) => (byte === 0 ? "0" : "x")).join("");
   if (start === "000x" || bytes.subarray(0, 4).equals(Buffer.from([0, 0, 0xfe, 0xff]))) return "UTF-32";

@@ -9,14 +9,17 @@ export interface AddressHolder extends WorkloadName {
   /** It is a Deployment, StatefulSet or DaemonSet. */
   readonly restartable: boolean;
   readonly pods: readonly string[];
-  /** Addresses that any other Service may get after the uninstall. Empty: the names have addresses of an ingress controller itself. */
+  /**
+   * Addresses that any other Service may get after the uninstall. Empty: the names have addresses of an ingress
+   * controller itself.
+   */
   readonly addresses: readonly string[];
 }
 
 /**
- * What a pod has of Switchback, or undefined. `ours` are the addresses of its Services. Aliases and nameservers count regardless of who wrote
- * them: a template may have them from `switchback inject`, or from a pod. Nameservers that pod DNS gave the pod count also when their
- * Services are gone.
+ * What a pod has of Switchback, or undefined. `ours` are the addresses of its Services. Aliases and nameservers
+ * count regardless of who wrote them: a template may have them from `switchback inject`, or from a pod.
+ * Nameservers that pod DNS gave the pod count also when their Services are gone.
  */
 export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): AddressHolder | undefined {
   if (hasEnded(pod)) return undefined;

@@ -17,8 +17,8 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Restarts a Deployment, StatefulSet or DaemonSet. `at` is the time in RFC 3339. Returns undefined once it is restarted or gone, else why
- * it could not be restarted, or why that would not help.
+ * Restarts a Deployment, StatefulSet or DaemonSet. `at` is the time in RFC 3339. Returns undefined once it is
+ * restarted or gone, else why it could not be restarted, or why that would not help.
  */
 export async function restartHolder(
   client: KubeClient,

@@ -16,7 +16,10 @@ const TRIES = 2;
 /** TTL of a negative answer, seconds: the records of a new name appear later than its Ingress. */
 const NEGATIVE_TTL = 60;
 
-/** Resolves with the cluster's DNS like a pod, but without a hosts file. Without `servers`, those of this pod are used. */
+/**
+ * Resolves with the cluster's DNS like a pod, but without a hosts file. Without `servers`, those of this pod
+ * are used.
+ */
 export function clusterLookup(servers: readonly string[]): DnsLookup {
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES });
   if (servers.length > 0) resolver.setServers(servers);

@@ -47,8 +47,8 @@ export class EventReporter {
   }
 
   /**
-   * Reports the current state: of all workloads those that need intervention, and those whose pods cannot have every name. `groupOf` is
-   * asked for those that were not reported before.
+   * Reports the current state: of all workloads those that need intervention, and those whose pods cannot have
+   * every name. `groupOf` is asked for those that were not reported before.
    */
   report(
     workloads: ReadonlyMap<string, GroupSummary>,
@@ -104,7 +104,10 @@ export class EventReporter {
   }
 }
 
-/** The workload if it was read, since `kubectl describe` finds Events by the uid of their object; otherwise one of its pods. */
+/**
+ * The workload if it was read, since `kubectl describe` finds Events by the uid of their object; otherwise one
+ * of its pods.
+ */
 function regardingOf(key: string, group: WorkloadGroup | undefined): Regarding | undefined {
   const { namespace, kind, name } = partsOf(key);
   const state = group?.observed.state;

@@ -63,7 +63,10 @@ interface EvaluatedClass {
   readonly stale: boolean;
 }
 
-/** The evaluation of a workload as far as it does not depend on who its pods are: workloads with equal classes share it. */
+/**
+ * The evaluation of a workload as far as it does not depend on who its pods are: workloads with equal classes
+ * share it.
+ */
 export interface GroupSummary
   extends Pick<WorkloadGroup, "onChange" | "pods" | "notInjected" | "overCap" | "warnings">,
     Pick<ObservedWorkload, "agents" | "to"> {

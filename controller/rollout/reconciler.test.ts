@@ -240,7 +240,10 @@ test("500 stale workloads are restarted one at a time, and each reports how many
   assert.ok(Math.min(...gaps) >= 2_000, "two were under way at once");
 });
 
-/** A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers, for all of which a name has just been added. */
+/**
+ * A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers, for all of which a name has just
+ * been added.
+ */
 function queue(tempers: readonly Temper[], rules = RULES): RunningWorld {
   const world = new RunningWorld(rules);
   for (const [n, temper] of tempers.entries()) world.add(nth(n), temper);

@@ -22,8 +22,8 @@ export type RestartEvent =
 /** The reconciler's access to the cluster. */
 export interface RolloutClient {
   /**
-   * Every workload that may have to be restarted, or was, as of when the promise resolves. The same object as before means that nothing
-   * has changed. Undefined: not everything is known yet.
+   * Every workload that may have to be restarted, or was, as of when the promise resolves. The same object as
+   * before means that nothing has changed. Undefined: not everything is known yet.
    */
   observe(): Promise<readonly ObservedWorkload[] | undefined> | readonly ObservedWorkload[] | undefined;
   historyOf(key: string): History | Reason;
@@ -64,7 +64,10 @@ function isEmpty(history: History | Reason): boolean {
   return isHistory(history) && history.length === 0;
 }
 
-/** `checkWorkload`, but for the same facts only when the time may have changed the answer: of facts without a history it says when. */
+/**
+ * `checkWorkload`, but for the same facts only when the time may have changed the answer: of facts without a
+ * history it says when.
+ */
 function rememberingCheck(): typeof checkWorkload {
   const known = new WeakMap<WorkloadFacts, { readonly verdict: RolloutVerdict | undefined }>();
   return (workload, rules, now) => {
@@ -78,8 +81,8 @@ function rememberingCheck(): typeof checkWorkload {
 }
 
 /**
- * Carries decisions out: one run does everything that can be done now. What has to survive a change of leader is in the history;
- * what is kept here may be lost, and the waits then start again.
+ * Carries decisions out: one run does everything that can be done now. What has to survive a change of leader
+ * is in the history; what is kept here may be lost, and the waits then start again.
  */
 export class RolloutReconciler {
   readonly #client: RolloutClient;
@@ -96,7 +99,10 @@ export class RolloutReconciler {
     this.#log = log;
   }
 
-  /** Returns undefined while not everything is known yet. Throws if a record could not be written; nothing was restarted then. */
+  /**
+   * Returns undefined while not everything is known yet. Throws if a record could not be written; nothing was
+   * restarted then.
+   */
   async reconcile(signal: AbortSignal): Promise<RolloutDecision | undefined> {
     let webhooks: WebhookFacts | undefined;
     let decision: RolloutDecision | undefined;

@@ -9,7 +9,8 @@ const LOST_MS = 15_000;
 export type RestartOutcome = "running" | "done" | "failed" | "reverted" | "void";
 
 /**
- * Infers the outcome of the last restart from the workload, so that a new leader knows as much as the one that began it.
+ * Infers the outcome of the last restart from the workload, so that a new leader knows as much as the one that
+ * began it.
  *
  *   template carries its stamp        rolled out: done; deadline exceeded: failed; else running
  *   a later stamp (by hand)           done
@@ -56,7 +57,10 @@ function rolloutOf(last: Restart, state: WorkloadState, rules: RestartRules, now
   return state.failed || now - begunAt(last) >= rules.rolloutMs ? "failed" : "running";
 }
 
-/** How much later the first of two RFC 3339 stamps is, in milliseconds. NaN if it is missing or malformed: neither later nor the same. */
+/**
+ * How much later the first of two RFC 3339 stamps is, in milliseconds. NaN if it is missing or malformed:
+ * neither later nor the same.
+ */
 function compareStamps(one: string | undefined, other: string): number {
   return Date.parse(one ?? "") - Date.parse(other);
 }

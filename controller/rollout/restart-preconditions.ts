@@ -24,7 +24,10 @@ interface EligibilityCase {
   readonly now: number;
 }
 
-/** Workloads that need no restart, or that nobody may restart. They depend on nothing that has to be read of the workload. */
+/**
+ * Workloads that need no restart, or that nobody may restart. They depend on nothing that has to be read of the
+ * workload.
+ */
 const ELIGIBILITY: ReadonlyArray<(subject: EligibilityCase) => RolloutVerdict | undefined> = [
   ({ workload }) => (workload.stale.length === 0 ? inStep("in-step", "every pod has the current names") : undefined),
   followedByAgent,
@@ -95,7 +98,10 @@ export function checkWorkload(workload: WorkloadFacts, rules: RestartRules, now:
   return undefined;
 }
 
-/** The reason why a workload is not to be restarted at all; undefined if that depends on its state, its history or the time. */
+/**
+ * The reason why a workload is not to be restarted at all; undefined if that depends on its state, its history
+ * or the time.
+ */
 export function checkEligibility(
   workload: EligibilityFacts,
   rules: Pick<RestartRules, "agentMs">,
@@ -151,7 +157,10 @@ function rejected({ workload, rules, now }: Case): RolloutVerdict | undefined {
   return undefined;
 }
 
-/** Pods of our last restart that are still stale: the names are the same, or the pods have the revision of those before them. */
+/**
+ * Pods of our last restart that are still stale: the names are the same, or the pods have the revision of those
+ * before them.
+ */
 function notConverged({ workload }: Case): RolloutVerdict | undefined {
   const last = lastOf(workload);
   if (last === undefined || isSuperseded(last, workload.state)) return undefined;
@@ -166,8 +175,8 @@ function notConverged({ workload }: Case): RolloutVerdict | undefined {
 const TERMINATING_MS = 60_000;
 
 /**
- * A workload is restarted once for a revision. It is restarted for it again only if its pods had that revision and then another one,
- * which the record of the following restart shows.
+ * A workload is restarted once for a revision. It is restarted for it again only if its pods had that revision
+ * and then another one, which the record of the following restart shows.
  */
 function alreadyTried({ workload: { history, to }, now }: Case): RolloutVerdict | undefined {
   if (!isHistory(history)) return undefined;

@@ -130,7 +130,8 @@ test("who waits for a restart: every waiting workload but those that an agent up
 describe("the workloads that a status shows", () => {
   const keysOf = (prefix: string, count: number) =>
     Array.from({ length: count }, (_, index) => `${prefix}/Deployment/${String(index).padStart(5, "0")}`);
-  // Shuffled, so that order is the work of what is tested; every position is hit, as 7 and the lengths have no common factor.
+  // Shuffled, so that order is the work of what is tested; every position is hit, as 7 and the lengths have no
+  // common factor.
   const shuffled = (keys: readonly string[]) => keys.map((_, index) => keys[(index * 7) % keys.length] ?? "");
   const [stuck, stale, others] = [keysOf("c", 900), keysOf("b", 90), keysOf("a", 9_000)];
   const lists = [stuck, stale, others].map(shuffled);

@@ -204,7 +204,10 @@ export class RolloutController {
     return undefined;
   }
 
-  /** An agent becomes silent without a change; while its Lease is not watched, asking for it counts as hearing of it. */
+  /**
+   * An agent becomes silent without a change; while its Lease is not watched, asking for it counts as hearing
+   * of it.
+   */
   #checkAgents(): void {
     const now = this.#deps.now();
     if (now < this.#checkAgentsAt) return;

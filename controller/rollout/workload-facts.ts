@@ -10,7 +10,10 @@ export interface StalePod {
   readonly restartedAt: string | undefined;
 }
 
-/** Lines of the hosts file: those that the pods' specs lack compared with new pods, and those that they have in addition. */
+/**
+ * Lines of the hosts file: those that the pods' specs lack compared with new pods, and those that they have in
+ * addition.
+ */
 export interface HostsDiff {
   readonly missing: number;
   readonly extra: number;
@@ -46,8 +49,9 @@ export interface WorkloadFacts {
 }
 
 /**
- * The state of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or will come into step, without intervention.
- * `left`: it is configured not to follow. `stuck`: it stays stale until somebody intervenes.
+ * The state of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or will come into step,
+ * without intervention. `left`: it is configured not to follow. `stuck`: it stays stale until somebody
+ * intervenes.
  */
 export interface RolloutVerdict extends Reason {
   readonly standing: "in-step" | "waiting" | "left" | "stuck";

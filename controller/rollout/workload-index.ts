@@ -52,8 +52,9 @@ const MAX_HASHES = 4_096;
 const SCANNED_AT_ONCE = 1_000;
 
 /**
- * The opted-in pods by workload, kept current by changes: a change costs what it touches. Workloads with equal pods are one cohort, which
- * is evaluated once for a map. Changes are only noted when they arrive; `refresh` evaluates them.
+ * The opted-in pods by workload, kept current by changes: a change costs what it touches. Workloads with equal
+ * pods are one cohort, which is evaluated once for a map. Changes are only noted when they arrive; `refresh`
+ * evaluates them.
  */
 export class WorkloadIndex {
   readonly #view: ClusterView;
@@ -128,7 +129,10 @@ export class WorkloadIndex {
     this.#cohorts.expire();
   }
 
-  /** Counts of opted-in workloads and pods as of the last `refresh`, with these verdicts of those that are decided on one by one. */
+  /**
+   * Counts of opted-in workloads and pods as of the last `refresh`, with these verdicts of those that are
+   * decided on one by one.
+   */
   counts(verdicts: Verdicts): RolloutCounts {
     return this.#cohorts.counts(verdicts);
   }
@@ -191,7 +195,10 @@ export class WorkloadIndex {
     return summaries;
   }
 
-  /** Keys of workloads that are stuck, or whose pods do not get every name; of more than `limit` the `preferred` ones. */
+  /**
+   * Keys of workloads that are stuck, or whose pods do not get every name; of more than `limit` the `preferred`
+   * ones.
+   */
   notable(preferred: Iterable<string>, limit: number, verdicts: Verdicts): ReadonlySet<string> {
     const keys = new Set<string>();
     const isNotable = (member: Member | undefined) =>
@@ -205,7 +212,10 @@ export class WorkloadIndex {
     return keys;
   }
 
-  /** Opted-in workloads by urgency: those that are stuck, those that are stale, and all others. Each list in no order. */
+  /**
+   * Opted-in workloads by urgency: those that are stuck, those that are stale, and all others. Each list in no
+   * order.
+   */
   byUrgency(verdicts: Verdicts, isWanted: (key: string) => boolean): readonly (readonly string[])[] {
     const lists: [string[], string[], string[]] = [[], [], []];
     for (const workload of this.#workloads.values()) {
@@ -322,7 +332,10 @@ export class WorkloadIndex {
     this.#agents.place(workload, nodes);
   }
 
-  /** What the evaluation of a workload's pods depends on, as text: different for whatever may be evaluated differently. */
+  /**
+   * What the evaluation of a workload's pods depends on, as text: different for whatever may be evaluated
+   * differently.
+   */
   #signatureOf(workload: Workload) {
     const levels = onChangeLevels(workload.owner, this.#view);
     const counted = new Map<string, { of: PodClass; count: number }>();

@@ -6,7 +6,10 @@ import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 
 const EVERY_MS = 15_000;
 
-/** A group whose looks last until the test ends them; `begun` are the times at which they began, `heard` what a listener got. */
+/**
+ * A group whose looks last until the test ends them; `begun` are the times at which they began, `heard` what a
+ * listener got.
+ */
 function rig(t: TestContext, everyMs = EVERY_MS) {
   let passed = 0;
   t.mock.timers.enable({ apis: ["setTimeout"] });

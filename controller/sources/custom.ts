@@ -14,7 +14,10 @@ interface Kind extends Pick<CustomKind, "group" | "versions" | "resource"> {
   readonly read: (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 }
 
-/** The configured kinds: presets, custom kinds, Services with the external-dns annotation. Undefined if none is configured. */
+/**
+ * The configured kinds: presets, custom kinds, Services with the external-dns annotation. Undefined if none is
+ * configured.
+ */
 export function customSource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];

@@ -20,7 +20,10 @@ const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, version
   ["TLSRoute", "tlsroutes", ["v1", "v1alpha3", "v1alpha2"]],
 ];
 
-/** Gateways, ListenerSets, routes and (only if one of them selects namespaces by their labels) namespaces of a cluster that may have Gateway API. */
+/**
+ * Gateways, ListenerSets, routes and (only if one of them selects namespaces by their labels) namespaces of a
+ * cluster that may have Gateway API.
+ */
 export function gatewaySource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];

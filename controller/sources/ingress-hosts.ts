@@ -14,7 +14,10 @@ export interface IngressView {
   readonly ignored: boolean;
 }
 
-/** The fields of an Ingress that are read. In a file any part may be missing or have another type (`validate-object.ts` reports it). */
+/**
+ * The fields of an Ingress that are read. In a file any part may be missing or have another type
+ * (`validate-object.ts` reports it).
+ */
 export interface RawIngress {
   readonly metadata?: {
     readonly name?: string;

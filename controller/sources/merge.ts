@@ -1,6 +1,9 @@
 import type { SourceOf } from "./types.ts";
 
-/** Several sources as one: synced when all are. Object keys include the source's index, so that two kinds never share a key. */
+/**
+ * Several sources as one: synced when all are. Object keys include the source's index, so that two kinds never
+ * share a key.
+ */
 export function mergeSources<C>(sources: readonly SourceOf<C>[]): SourceOf<C> {
   return {
     start(sink, onSynced) {

@@ -32,7 +32,10 @@ interface KindDeps<P> {
   readonly project: (raw: Raw, kind: string) => P;
   /** Called for every object, then for every change; undefined if it was deleted. */
   readonly onChange: (key: string, value: P | undefined) => void;
-  /** Called once, after every object was reported, or when discovery has shown that the cluster does not have the kind. */
+  /**
+   * Called once, after every object was reported, or when discovery has shown that the cluster does not have
+   * the kind.
+   */
   readonly onKnown: () => void;
   /** How long the last known objects of a kind that is no longer served are kept. */
   readonly removedMs: number;
@@ -40,19 +43,23 @@ interface KindDeps<P> {
 }
 
 /**
- * A deletion is reported only after a discovery request, this much later, has shown that the kind is still served: the API server
- * deletes all objects of a definition that is removed, and nobody intended to delete these objects.
+ * A deletion is reported only after a discovery request, this much later, has shown that the kind is still
+ * served: the API server deletes all objects of a definition that is removed, and nobody intended to delete
+ * these objects.
  */
 export const CONFIRM_MS = 1_000;
 
 /**
- * Follows one kind, which may be installed, removed and installed again at any time. A kind that was never installed has no objects. A
- * removed kind keeps its last known objects for `removedMs`, and reports a problem.
+ * Follows one kind, which may be installed, removed and installed again at any time. A kind that was never
+ * installed has no objects. A removed kind keeps its last known objects for `removedMs`, and reports a problem.
  */
 export class OptionalInformer<P> implements OptionalKind {
   readonly #deps: KindDeps<P>;
   readonly #reported = new Set<string>();
-  /** Deleted objects and the time of the deletion (`performance.now`), until the kind is confirmed to be still served. */
+  /**
+   * Deleted objects and the time of the deletion (`performance.now`), until the kind is confirmed to be still
+   * served.
+   */
   readonly #deletedAt = new Map<string, number>();
   readonly #ended: Promise<void>[] = [];
   #informer: Informer<P> | undefined;
@@ -131,7 +138,10 @@ export class OptionalInformer<P> implements OptionalKind {
     this.#settle(begunAt);
   }
 
-  /** A definition that is being removed still serves its objects but accepts no new ones (apiextensions-apiserver, discovery). */
+  /**
+   * A definition that is being removed still serves its objects but accepts no new ones
+   * (apiextensions-apiserver, discovery).
+   */
   #isEnding({ verbs }: ServedResource): boolean {
     return this.#creatable && !verbs.includes("create");
   }
@@ -183,7 +193,10 @@ export class OptionalInformer<P> implements OptionalKind {
     this.#informer = informer;
   }
 
-  /** Reports the deletions that this discovery result confirms. A failing watch may belong to a kind that is being removed. */
+  /**
+   * Reports the deletions that this discovery result confirms. A failing watch may belong to a kind that is
+   * being removed.
+   */
   #settle(begunAt: number): void {
     const healthy = this.#informer?.state.problem === undefined;
     let earliest = Number.POSITIVE_INFINITY;

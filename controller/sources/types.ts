@@ -1,12 +1,18 @@
 import type { Claim, ObjectRef, Reason } from "#hostmap/types.ts";
 
-/** What an object reveals about the ingress controller that serves it. Objects with equal hints have the same target. */
+/**
+ * What an object reveals about the ingress controller that serves it. Objects with equal hints have the same
+ * target.
+ */
 export interface RoutingHints {
   /** Ingress class or GatewayClass, or the cluster's default; undefined if there is none. */
   readonly className: string | undefined;
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
-  /** The TCP ports on which it is served; if absent, those of HTTP and HTTPS. They tell Services apart that share an address. */
+  /**
+   * The TCP ports on which it is served; if absent, those of HTTP and HTTPS. They tell Services apart that
+   * share an address.
+   */
   readonly ports?: readonly number[];
   /** Whether a controller has admitted it: it wrote a load balancer status, or accepted the route. */
   readonly admitted: boolean;
@@ -14,14 +20,20 @@ export interface RoutingHints {
   readonly service?: { readonly namespace: string; readonly name: string };
 }
 
-/** An object's claim to a public hostname, before `controller/targets/resolve-claims.ts` finds the target that serves the object. */
+/**
+ * An object's claim to a public hostname, before `controller/targets/resolve-claims.ts` finds the target that
+ * serves the object.
+ */
 export interface UnresolvedClaim {
   /** As written in the object: untrusted input. */
   readonly hostname: string;
   readonly from: ObjectRef;
   /** creationTimestamp of the object, RFC 3339. */
   readonly created: string;
-  /** Shared by the claims of an object that have the same hints. A reason explains why the name cannot have a target. */
+  /**
+   * Shared by the claims of an object that have the same hints. A reason explains why the name cannot have a
+   * target.
+   */
   readonly hints: RoutingHints | Reason;
   /** As in `Claim`. */
   readonly anyDepth?: true;

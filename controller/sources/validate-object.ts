@@ -72,7 +72,10 @@ interface KnownKind {
   readonly hosts: (raw: unknown) => Iterable<Host>;
 }
 
-/** Problems that a person should fix in an object of a file: fields of another type, unknown switchback.dev keys, invalid values and hostnames. */
+/**
+ * Problems that a person should fix in an object of a file: fields of another type, unknown switchback.dev
+ * keys, invalid values and hostnames.
+ */
 export function validateObject(object: FileObject): SourceProblem[] {
   const problems = METADATA.flatMap((path) => [
     ...checkTypes(object, metadataSchema, path),

@@ -10,7 +10,10 @@ import { type FileObject, parseYamlFile } from "./yaml-file.ts";
 
 /** A burst of writes (an editor, a checkout) causes one read, this long after its last event. */
 const SETTLE_MS = 50;
-/** Some file systems lose events (network shares, some container mounts), so the directory is also polled at this interval. */
+/**
+ * Some file systems lose events (network shares, some container mounts), so the directory is also polled at
+ * this interval.
+ */
 const SWEEP_MS = 2_000;
 
 interface ReadFile {
@@ -25,7 +28,10 @@ export interface DirectorySource extends UnresolvedSource {
   objects(): readonly FileObject[];
 }
 
-/** Ingresses, Gateways and routes in the `.yaml` and `.yml` files of a directory, updated as files are added, changed and deleted. */
+/**
+ * Ingresses, Gateways and routes in the `.yaml` and `.yml` files of a directory, updated as files are added,
+ * changed and deleted.
+ */
 export function directorySource(deps: {
   readonly directory: string;
   /** Poll interval without events; another value only in tests. */
@@ -122,7 +128,10 @@ function emit(before: readonly FileObject[], after: readonly FileObject[], sink:
   for (const key of gone) sink(key, []);
 }
 
-/** Reads a file unless this version was read before. If it cannot be read, the objects of the last valid version stay. */
+/**
+ * Reads a file unless this version was read before. If it cannot be read, the objects of the last valid version
+ * stay.
+ */
 async function readOne(path: string, name: string, before: ReadFile | undefined): Promise<ReadFile> {
   const lastGood = before?.objects ?? [];
   try {
@@ -152,7 +161,10 @@ function collect(files: ReadonlyMap<string, ReadFile>): FileObject[] {
   return [...files.values()].flatMap(({ objects }) => objects);
 }
 
-/** Objects that are in the files twice: a copy with an unchanged name replaces the first one, as with `kubectl apply`. */
+/**
+ * Objects that are in the files twice: a copy with an unchanged name replaces the first one, as with `kubectl
+ * apply`.
+ */
 function duplicates(objects: readonly FileObject[]): SourceProblem[] {
   const last = new Map(objects.map((object) => [identity(object), object]));
   return objects.flatMap((object) => {

@@ -13,7 +13,10 @@ type Meaning = (value: string, port: number, annotations: Annotations) => Protoc
 const AWS = "service.beta.kubernetes.io/aws-load-balancer-";
 const BETA = "service.beta.kubernetes.io/";
 
-/** `"true"` enables it. Receivers behind these load balancers accept both versions, because the header identifies its version. */
+/**
+ * `"true"` enables it. Receivers behind these load balancers accept both versions, because the header
+ * identifies its version.
+ */
 const switched =
   (version: Protocol): Meaning =>
   (value) =>
@@ -53,8 +56,8 @@ const linodePort: Meaning = (value, port, annotations) => {
 };
 
 /**
- * UpCloud: frontends and backends as JSON, both named after the Service's ports. A frontend need not repeat its port: then the
- * backends count if all that are listed agree.
+ * UpCloud: frontends and backends as JSON, both named after the Service's ports. A frontend need not repeat its
+ * port: then the backends count if all that are listed agree.
  */
 const upcloud: Meaning = (value, port) => {
   const config = objectIn(parseJson(value));
@@ -140,9 +143,9 @@ const PROVIDERS: readonly ProviderAnnotations[] = [
 ];
 
 /**
- * The protocol that the ingress controller of a LoadBalancer Service expects on a port: from the switchback.dev annotation,
- * else from a known provider's annotation, else `fallback`. An invalid value of the switchback.dev annotation, and providers'
- * annotations that contradict each other, return a reason instead of a guess.
+ * The protocol that the ingress controller of a LoadBalancer Service expects on a port: from the switchback.dev
+ * annotation, else from a known provider's annotation, else `fallback`. An invalid value of the switchback.dev
+ * annotation, and providers' annotations that contradict each other, return a reason instead of a guess.
  */
 export function protocolOf(
   annotations: Annotations | undefined = {},

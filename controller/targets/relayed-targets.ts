@@ -37,9 +37,10 @@ export interface RelayedTargets {
 }
 
 /**
- * Computes the targets that proxies relay: those in use, and those that pods may still connect to. An existing target keeps its
- * listen ports when other targets are added or removed. A discovered target whose Service is gone, or has another type, keeps its
- * front Service and listen ports, since pods hold the address, but nothing is relayed for it any more.
+ * Computes the targets that proxies relay: those in use, and those that pods may still connect to. An existing
+ * target keeps its listen ports when other targets are added or removed. A discovered target whose Service is
+ * gone, or has another type, keeps its front Service and listen ports, since pods hold the address, but nothing
+ * is relayed for it any more.
  */
 export function relayedTargets(input: RelayedInput): RelayedTargets {
   const { configured, found, remembered, catalog, limits, now, keepMs, unusedMs } = input;
@@ -74,7 +75,10 @@ function nameTaken(name: string): Reason {
   return { code: "target-name-taken", text: `a configured target has the name ${name}` };
 }
 
-/** An unused target with what its Service has now. Without discovery nobody observes the Service: the last known addresses stay. */
+/**
+ * An unused target with what its Service has now. Without discovery nobody observes the Service: the last known
+ * addresses stay.
+ */
 function observed(target: PublishedTarget, catalog: RelayedInput["catalog"]): PublishedTarget {
   if (!catalog.discovers || namespaceOfFound(target) === undefined) return target;
   return { ...target, upstreamIPs: catalog.found(target.name)?.upstreamIPs ?? [] };

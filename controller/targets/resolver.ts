@@ -4,13 +4,16 @@ import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import type { FoundTarget } from "./service-view.ts";
 
-/** Finds the target for routing hints. Answers may change with the cluster; `onChange` reports when to resolve again. */
+/**
+ * Finds the target for routing hints. Answers may change with the cluster; `onChange` reports when to resolve
+ * again.
+ */
 export interface TargetResolver {
   /** Starts. `onSynced` is called once, when answers are valid: before that, "no target" has no meaning. */
   start(onChange: () => void, onSynced: () => void): void;
   /**
-   * The name of a target, or the reason why there is none. Equal hints have equal answers between two changes. `incumbent` is the last
-   * target of these hints: of several that are possible it stays.
+   * The name of a target, or the reason why there is none. Equal hints have equal answers between two changes.
+   * `incumbent` is the last target of these hints: of several that are possible it stays.
    */
   resolve(hints: RoutingHints, incumbent?: string): string | Reason;
   state(): SourceState[];
@@ -27,7 +30,10 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
   };
 }
 
-/** Resolves objects only after a controller has admitted them: an Ingress that is not served may be a mistake, or an attack. */
+/**
+ * Resolves objects only after a controller has admitted them: an Ingress that is not served may be a mistake,
+ * or an attack.
+ */
 export function admittedOnly(resolver: TargetResolver): TargetResolver {
   const waiting = {
     code: "not-admitted",

@@ -53,8 +53,8 @@ export interface RawLoadBalancerService {
 }
 
 /**
- * Projects a Service. `fallback` and `map` apply if no annotation sets the protocol, or when to map. An ingress controller that takes no
- * v1 unless it is told to gets v2 instead.
+ * Projects a Service. `fallback` and `map` apply if no annotation sets the protocol, or when to map. An ingress
+ * controller that takes no v1 unless it is told to gets v2 instead.
  */
 export function viewService(raw: RawLoadBalancerService, fallback: Protocol, map: MapWhen = "auto"): ServiceView {
   const { metadata, spec, status } = raw;
@@ -102,7 +102,10 @@ function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol)
   return ports;
 }
 
-/** agentgateway makes a Service for each Gateway; its `proxyProtocol` takes version 2 unless the policy names another. */
+/**
+ * agentgateway makes a Service for each Gateway; its `proxyProtocol` takes version 2 unless the policy names
+ * another.
+ */
 function takesOnlyV2(labels: Readonly<Record<string, string>> | undefined): boolean {
   return (
     labels?.["app.kubernetes.io/managed-by"] === "agentgateway" || labels?.[GATEWAY_CLASS_LABEL] === "agentgateway"
@@ -118,8 +121,8 @@ export function canonicalIp(address: string): string {
 const READABLE_BYTES = 39;
 
 /**
- * The target name of a Service: readable, and derived only from its namespace and name, so that it is the same in every replica
- * and after every restart. The hash distinguishes `a-b/c` from `a/b-c`, and truncated names.
+ * The target name of a Service: readable, and derived only from its namespace and name, so that it is the same
+ * in every replica and after every restart. The hash distinguishes `a-b/c` from `a/b-c`, and truncated names.
  */
 export function foundName(namespace: string, name: string): string {
   const readable = name.startsWith(namespace) ? name : `${namespace}-${name}`;
@@ -127,7 +130,10 @@ export function foundName(namespace: string, name: string): string {
   return `${head.replace(/[^a-z0-9-]/g, "-")}-${shortHash(`${namespace}/${name}`)}`;
 }
 
-/** A discovered target. The proxies relay to these addresses only: what the name of its Service resolves to is its tenant's choice. */
+/**
+ * A discovered target. The proxies relay to these addresses only: what the name of its Service resolves to is
+ * its tenant's choice.
+ */
 export interface FoundTarget extends TargetConfig {
   /** The ClusterIPs of its Service. */
   readonly upstreamIPs: readonly string[];

@@ -5,8 +5,8 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type FoundTarget, foundName } from "./service-view.ts";
 
 /**
- * Limits of the discovered targets in use, in targets and in ports of all of them. With those that are kept unused, twice as many are
- * possible. One namespace gets at most half.
+ * Limits of the discovered targets in use, in targets and in ports of all of them. With those that are kept
+ * unused, twice as many are possible. One namespace gets at most half.
  */
 export interface TargetLimits {
   readonly maxTargets: number;
@@ -23,8 +23,8 @@ interface AdmittedTargets {
 const SERVICE_HOST = /^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.|$)/;
 
 /**
- * The namespace of a published target that was discovered; undefined: it was configured. An earlier release published no `upstreamIPs`;
- * its discovered targets have the name that is derived from their Service.
+ * The namespace of a published target that was discovered; undefined: it was configured. An earlier release
+ * published no `upstreamIPs`; its discovered targets have the name that is derived from their Service.
  */
 export function namespaceOfFound({ name, upstream, upstreamIPs }: PublishedTarget): string | undefined {
   const [, service = "", namespace = ""] = SERVICE_HOST.exec(upstream) ?? [];
@@ -32,8 +32,9 @@ export function namespaceOfFound({ name, upstream, upstreamIPs }: PublishedTarge
 }
 
 /**
- * Decides which discovered targets are relayed. What is published stays: pods may hold its address. Then existing targets get further
- * ports, and new ones are added in name order, while the limits and the share of their namespace allow it.
+ * Decides which discovered targets are relayed. What is published stays: pods may hold its address. Then
+ * existing targets get further ports, and new ones are added in name order, while the limits and the share of
+ * their namespace allow it.
  */
 export function admitTargets(
   found: readonly FoundTarget[],
@@ -93,7 +94,10 @@ class Quota {
     }
   }
 
-  /** Adds what a target needs beyond what it has; a reason says why it cannot. One that is used again is among all targets already. */
+  /**
+   * Adds what a target needs beyond what it has; a reason says why it cannot. One that is used again is among
+   * all targets already.
+   */
   add({ upstream, ports }: FoundTarget, before: PublishedTarget | undefined): Reason | undefined {
     const namespace = "service" in upstream ? upstream.service.namespace : "";
     const whole = { targets: 1, ports: ports.length };

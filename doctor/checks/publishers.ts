@@ -12,7 +12,10 @@ const SECTIONS = { "coredns-import": "corednsImport", coredns: "coredns", "exter
 /** A kubelet hands a ConfigMap to its pods within 90 seconds, and CoreDNS looks every 30 to 45. */
 const LATE_MS = 300_000;
 
-/** What Switchback publishes in the cluster's DNS, and what other tools have left there. Nothing where there is nothing of either. */
+/**
+ * What Switchback publishes in the cluster's DNS, and what other tools have left there. Nothing where there is
+ * nothing of either.
+ */
 export function checkPublishers(facts: ClusterFacts): Finding[] {
   return [...publisherFindings(facts), ...leftoverFindings(facts)];
 }

@@ -1,11 +1,11 @@
 import type { Reason } from "#hostmap/types.ts";
 
-// The hosts files of a node are checked one by one, in one round per change of the map. Buffers are reused: new ones would be
-// megabytes of garbage per round, and collecting it takes longer than writing the files.
+// The hosts files of a node are checked one by one, in one round per change of the map. Buffers are reused: new
+// ones would be megabytes of garbage per round, and collecting it takes longer than writing the files.
 
 /**
- * Computes a file's new content from its content. `before` and the result are valid only until the next file is read. Throws
- * RefusedChange if the file is to stay as it is.
+ * Computes a file's new content from its content. `before` and the result are valid only until the next file is
+ * read. Throws RefusedChange if the file is to stay as it is.
  */
 export type FileChange = (before: Buffer) => Buffer;
 

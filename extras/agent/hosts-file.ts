@@ -40,7 +40,10 @@ export function openWithin(parent: number, name: string): number {
   return openSync(`${handle(parent)}/${name}`, DIRECTORY);
 }
 
-/** Opens a directory, each part of its path through the descriptor of its parent, so that no symbolic link is followed. */
+/**
+ * Opens a directory, each part of its path through the descriptor of its parent, so that no symbolic link is
+ * followed.
+ */
 export function openDirectory(path: string): number {
   let directory = openSync("/", DIRECTORY);
   for (const part of path.split("/").filter((name) => name !== "")) {
@@ -89,7 +92,10 @@ export interface ExpectedFile {
   readonly refuses: (content: Buffer, changedMs: number) => Reason | undefined;
 }
 
-/** Applies `change` to the file at `path`, below an open directory. Throws errno errors, and RefusedChange of `change`. */
+/**
+ * Applies `change` to the file at `path`, below an open directory. Throws errno errors, and RefusedChange of
+ * `change`.
+ */
 export function updateFile(path: string, expected: ExpectedFile, change: FileChange): HostsFileUpdate {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const outcome = tryUpdate(path, expected, change);

@@ -26,7 +26,10 @@ function podOf(uid: string, more: Partial<NodePod> = {}): NodePod {
 function start(t: TestContext) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const clock = { now: 1_000, updateMs: 0 };
-  /** Updates (`u1`, or `u1 removed` where no name is in the result) and, while it is counted, turns of the event loop (`|`). */
+  /**
+   * Updates (`u1`, or `u1 removed` where no name is in the result) and, while it is counted, turns of the event
+   * loop (`|`).
+   */
   const calls: string[] = [];
   const watches: string[] = [];
   const stamps: Record<string, string> = {};

@@ -22,8 +22,8 @@ interface HostsReconcilerDeps {
   readonly watches: Pick<DirectoryWatches, "add" | "remove">;
   readonly judge: (pod: NodePod) => LiveMode;
   /**
-   * The names of the node's own hosts file, which pods on the host's network got a copy of at their start. Undefined: none are to be
-   * there. Without it, there never are any.
+   * The names of the node's own hosts file, which pods on the host's network got a copy of at their start.
+   * Undefined: none are to be there. Without it, there never are any.
    */
   readonly inherited?: () => SelectedHosts | "unknown" | undefined;
   /** The most names that a pod gets. */
@@ -41,7 +41,10 @@ interface HostsReconcilerDeps {
 export interface HostsReconcilerState {
   /** The map revision that every following pod has; undefined while one of them does not. */
   readonly applied: string | undefined;
-  /** The pod revisions that every following pod with that selection has; undefined before it is known which pods follow, and what. */
+  /**
+   * The pod revisions that every following pod with that selection has; undefined before it is known which pods
+   * follow, and what.
+   */
   readonly podRevisions: readonly string[] | undefined;
   readonly live: number;
   /** Files written since the start. */
@@ -76,12 +79,15 @@ interface Tracked {
 const AGAIN: ReadonlySet<string> = new Set(["file-empty", "file-busy", "write-failed"]);
 /** The longest time that a round runs before it yields to the event loop, in milliseconds. */
 const SLICE_MS = 8;
-/** Names of all selections that are kept for a map. Anybody may annotate a pod with another selection, and change it. */
+/**
+ * Names of all selections that are kept for a map. Anybody may annotate a pod with another selection, and
+ * change it.
+ */
 const MAX_SELECTED_NAMES = 64_000;
 
 /**
- * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a round updates the noted
- * pods, one after the other.
+ * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a
+ * round updates the noted pods, one after the other.
  */
 export class HostsReconciler {
   readonly #deps: HostsReconcilerDeps;
@@ -92,7 +98,10 @@ export class HostsReconciler {
   readonly #plans: LivePlans;
   #select: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
-  /** A round starts in the same iteration of the event loop: events that arrive together share a round, and nothing waits for a timer. */
+  /**
+   * A round starts in the same iteration of the event loop: events that arrive together share a round, and
+   * nothing waits for a timer.
+   */
   readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice(), startTimer: startPromptTimer });
   #written = 0;
   #arrived: number | undefined;
@@ -165,8 +174,9 @@ export class HostsReconciler {
   }
 
   /**
-   * Checks every file that should have our block: missed events and failures are retried. Of the other pods it is decided again whether
-   * they follow, since nothing else reports that the annotation of a workload has changed.
+   * Checks every file that should have our block: missed events and failures are retried. Of the other pods it
+   * is decided again whether they follow, since nothing else reports that the annotation of a workload has
+   * changed.
    */
   sweep(): void {
     for (const [uid, { following, stamp, costMs }] of this.#pods) {

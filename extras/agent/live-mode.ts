@@ -13,7 +13,10 @@ interface LiveModeDeps {
   readonly namespaces: Pick<Informer<NamespaceFacts>, "objects"> & { readonly state: { readonly synced: boolean } };
   /** The annotation of a pod's workload. Called only if the answer depends on it. */
   readonly onChangeOf: (pod: NodePod) => OwnerAnnotation;
-  /** The annotation of a namespace without the label, whose pod has one of its own. Called only if the answer depends on it. */
+  /**
+   * The annotation of a namespace without the label, whose pod has one of its own. Called only if the answer
+   * depends on it.
+   */
   readonly namespaceOnChangeOf: (namespace: string) => OwnerAnnotation;
 }
 

@@ -5,7 +5,10 @@ import type { HostAlias } from "#hostmap/types.ts";
 import { concatenated, createScratchBuffer, onText } from "./file-bytes.ts";
 import { checkLines, hostsFileLimits } from "./hosts-file-limits.ts";
 
-/** Upper limit of cached plans. Files whose foreign lines differ need separate plans, and containers write those lines. */
+/**
+ * Upper limit of cached plans. Files whose foreign lines differ need separate plans, and containers write those
+ * lines.
+ */
 const MAX_PLANS = 256;
 /** Upper limit of the characters of cached plans, and of parsed aliases: both depend on what users write into pods. */
 const MAX_CHARACTERS = 4 * 1024 * 1024;
@@ -14,7 +17,10 @@ const MAX_HEAD_BYTES = 1024;
 /** Upper limit of cached texts, which can have a megabyte each. */
 const MAX_TEXTS = 4;
 
-/** Caches results per map: most pods of a node are alike and share them. Files over the limits are refused (`RefusedChange`). */
+/**
+ * Caches results per map: most pods of a node are alike and share them. Files over the limits are refused
+ * (`RefusedChange`).
+ */
 export interface LivePlans {
   aliases(managedAliases: readonly HostAlias[]): LiveAliases;
   /** `applyLive` on a file's bytes. */

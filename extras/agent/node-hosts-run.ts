@@ -36,7 +36,10 @@ interface Replaced {
 /** After ten minutes the kubelet starts a container again without a delay. */
 const RESTART_AFTER_MS = 10 * 60_000;
 
-/** Opens the hosts file of the node where the chart mounts it. Throws `config-invalid` if its directory is not there. */
+/**
+ * Opens the hosts file of the node where the chart mounts it. Throws `config-invalid` if its directory is not
+ * there.
+ */
 export function runNodeHosts(
   config: Pick<Config, "nodeHosts" | "inject">,
   daemonSet: Pick<DaemonSetPoll, "uninstalling" | "nodeHosts">,

@@ -2,8 +2,9 @@
 const CLASSES = 6;
 
 /**
- * The uids of the pods that a round has to deal with, each once. Those that took little CPU time when they were last dealt with come
- * first, so that many large hosts files, which containers write, do not delay the files of others.
+ * The uids of the pods that a round has to deal with, each once. Those that took little CPU time when they were
+ * last dealt with come first, so that many large hosts files, which containers write, do not delay the files of
+ * others.
  */
 export class NotedPods {
   readonly #classes = Array.from({ length: CLASSES }, () => new Set<string>());

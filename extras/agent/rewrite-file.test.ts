@@ -94,7 +94,10 @@ const MARKERS = [
   "# END switchback.dev",
 ];
 
-/** The lines of a text, except those that a killed write may leave and resolvers ignore: empty lines and fragments of markers. */
+/**
+ * The lines of a text, except those that a killed write may leave and resolvers ignore: empty lines and
+ * fragments of markers.
+ */
 function effectiveLines(text: string): string[] {
   const isFragment = (line: string) =>
     "# BEGIN switch".startsWith(line) || (line.length < 8 && MARKERS.some((marker) => marker.endsWith(line)));

@@ -9,8 +9,8 @@ export function healthLine(revision: string): string {
 }
 
 /**
- * Lines of the hosts file of CoreDNS: names, and the wildcards of one label, which its `hosts` plugin knows as `*.x`; it prefers exact
- * names. Wildcards at any depth are not in it: see `wildcard-zone.ts`.
+ * Lines of the hosts file of CoreDNS: names, and the wildcards of one label, which its `hosts` plugin knows as
+ * `*.x`; it prefers exact names. Wildcards at any depth are not in it: see `wildcard-zone.ts`.
  */
 export function hostsLines(entries: ReadonlyMap<string, readonly string[]>): string {
   const lines: string[] = [];

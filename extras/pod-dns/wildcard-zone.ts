@@ -10,7 +10,10 @@ export function wildcardsOf(parts: Iterable<{ readonly wildcards: Wildcards }>):
   return all;
 }
 
-/** Labels that a wildcard may lie below the next one. Each takes two records, and tenants write wildcards of a hundred labels. */
+/**
+ * Labels that a wildcard may lie below the next one. Each takes two records, and tenants write wildcards of a
+ * hundred labels.
+ */
 const MAX_LABELS_BELOW = 8;
 
 interface WildcardChoice {
@@ -19,7 +22,10 @@ interface WildcardChoice {
   readonly tooDeep: readonly string[];
 }
 
-/** The wildcards that get records: those that lead elsewhere than the next one above them, and do not lie far below it. */
+/**
+ * The wildcards that get records: those that lead elsewhere than the next one above them, and do not lie far
+ * below it.
+ */
 export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
   const kept = new Map<string, readonly string[]>();
   const tooDeep: string[] = [];
@@ -37,12 +43,12 @@ export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
 }
 
 /**
- * The records of a zone file for the root, in which CoreDNS' `file` plugin looks for names that the hosts file lacks. What it does not
- * find either falls through to the upstream.
+ * The records of a zone file for the root, in which CoreDNS' `file` plugin looks for names that the hosts file
+ * lacks. What it does not find either falls through to the upstream.
  *
- * A wildcard of DNS covers any number of labels, but never a name below another that exists, and a name exists if anything below it does
- * (RFC 4592, 2.2). So with `**.x` and `**.c.b.x`, neither `*.x` nor anything else would cover `b.x`, `a.b.x` and `c.b.x`: records of
- * their own lead them to `x`'s addresses.
+ * A wildcard of DNS covers any number of labels, but never a name below another that exists, and a name exists
+ * if anything below it does (RFC 4592, 2.2). So with `**.x` and `**.c.b.x`, neither `*.x` nor anything else
+ * would cover `b.x`, `a.b.x` and `c.b.x`: records of their own lead them to `x`'s addresses.
  *
  * @param wildcards as `chooseWildcards` keeps them.
  * @param ttl of the records, seconds.

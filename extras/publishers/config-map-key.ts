@@ -31,7 +31,10 @@ const FIELD_MANAGER = "switchback-publisher";
 /** On a ConfigMap that did not exist before: with our key it goes as a whole. */
 const CREATED_ANNOTATION = "switchback.dev/created-by-publisher";
 
-/** One key of a ConfigMap that may be somebody else's. Every write names the version that it replaces, and changes nothing but the key. */
+/**
+ * One key of a ConfigMap that may be somebody else's. Every write names the version that it replaces, and
+ * changes nothing but the key.
+ */
 export class ConfigMapKey {
   readonly #client: ConfigMapClient;
   readonly namespace: string;
@@ -89,8 +92,8 @@ export class ConfigMapKey {
   }
 
   /**
-   * Gives up what the API server has noted as ours: who applies the object again with another value would be refused otherwise
-   * (server-side apply).
+   * Gives up what the API server has noted as ours: who applies the object again with another value would be
+   * refused otherwise (server-side apply).
    */
   async disown(): Promise<void> {
     const read = await this.read();
@@ -108,7 +111,10 @@ export class ConfigMapKey {
   }
 }
 
-/** Who has set a key of a ConfigMap to what it is, or if that is gone changed the ConfigMap's data last; undefined: not known, or us. */
+/**
+ * Who has set a key of a ConfigMap to what it is, or if that is gone changed the ConfigMap's data last;
+ * undefined: not known, or us.
+ */
 export function lastWriter({ metadata }: ReadConfigMap, key: string): string | undefined {
   const others = (metadata.managedFields ?? []).filter(({ manager }) => manager !== FIELD_MANAGER);
   const ofData = others.filter(({ fieldsV1 }) => fieldsV1?.["f:data"] !== undefined);

@@ -81,7 +81,10 @@ export class ExternalDnsPublisher implements Publisher {
     return { names: records.length - missing, leftOut: missing, ...(problem && { problem }) };
   }
 
-  /** Deletes every object of ours. Whoever calls goes on to delete what the names lead to, so external-dns gets time to notice. */
+  /**
+   * Deletes every object of ours. Whoever calls goes on to delete what the names lead to, so external-dns gets
+   * time to notice.
+   */
   async remove(): Promise<void> {
     const listed = (await this.#list()) ?? [];
     for (const { metadata } of listed) await this.#delete(metadata.name ?? "");

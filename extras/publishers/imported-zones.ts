@@ -14,7 +14,10 @@ interface ImportingFile {
   readonly own: string;
 }
 
-/** The server blocks of a Corefile and of the files that it imports, without ours; a Reason if it does not import ours, or is unreadable. */
+/**
+ * The server blocks of a Corefile and of the files that it imports, without ours; a Reason if it does not
+ * import ours, or is unreadable.
+ */
 export function importedZones(of: ImportingFile): ServerZones | Reason {
   const { corefilePlace, own } = of;
   if (of.corefile === undefined) return { code: "publisher-no-corefile", text: `there is no ${corefilePlace}` };

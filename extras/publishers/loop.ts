@@ -42,8 +42,8 @@ const LEAVING_MS = 3_600_000;
 const PAUSE_MS = 3_600_000;
 
 /**
- * Keeps a publisher's place as the newest map wants it, one step at a time, and its document as things are. It stops by itself where
- * somebody else wants the place otherwise, or where readers do not get what was written.
+ * Keeps a publisher's place as the newest map wants it, one step at a time, and its document as things are. It
+ * stops by itself where somebody else wants the place otherwise, or where readers do not get what was written.
  */
 export class PublisherLoop {
   readonly #deps: LoopDeps;
@@ -215,7 +215,10 @@ export class PublisherLoop {
     this.#begun = true;
   }
 
-  /** Whether readers get what was written. @returns when to ask again; undefined: they have the newest map, or cannot be asked. */
+  /**
+   * Whether readers get what was written. @returns when to ask again; undefined: they have the newest map, or
+   * cannot be asked.
+   */
   async #watchReaders(): Promise<number | undefined> {
     const { publisher, now, log } = this.#deps;
     const { revision, answered } = this.#state;

@@ -2,7 +2,10 @@ import type { Corefile } from "./corefile.ts";
 
 /** What of a cluster's Corefile matters for server blocks beside its own. */
 export interface ServerZones {
-  /** Where the cluster's DNS listens: the port, and the addresses of `bind`. Undefined: no server block answers everything. */
+  /**
+   * Where the cluster's DNS listens: the port, and the addresses of `bind`. Undefined: no server block answers
+   * everything.
+   */
   readonly listen: { readonly port: number; readonly bind: readonly string[] } | undefined;
   /** Zones that server blocks on this port answer whatever is asked, in lower case, without the last dot. */
   readonly taken: ReadonlySet<string>;

@@ -31,7 +31,10 @@ export function publisherStarter(name: string) {
     );
 }
 
-/** `switchback publish NAME --remove`: takes out what the publisher has written, and forgets it. Throws what `removePublisher` throws. */
+/**
+ * `switchback publish NAME --remove`: takes out what the publisher has written, and forgets it. Throws what
+ * `removePublisher` throws.
+ */
 export async function removeOnePublisher(name: string, flags: ConfigFlags, { env, stdout }: CliContext): Promise<void> {
   const { config } = await loadConfig({ file: flags.config, env, set: flags.set, unknown: "warn" });
   const client = await connect(connectOptionsFrom(env));

@@ -7,11 +7,14 @@ export const DEFAULT_ON_CHANGE: OnChange = "restart";
 export const DEFAULT_VIA: Via = "hosts";
 export const DEFAULT_AGENT_SILENCE_SECONDS = 600;
 export const DEFAULT_AGENT_NAMESPACE = "switchback-agent";
-/** Limit of the ports of one target, configured or discovered. A longer list is not ours: readers of the published targets refuse it. */
+/**
+ * Limit of the ports of one target, configured or discovered. A longer list is not ours: readers of the
+ * published targets refuse it.
+ */
 export const MAX_TARGET_PORTS = 200;
 /**
- * Limits of the discovered targets and of their ports, those that are kept unused included: with these the published document stays
- * below what its readers take.
+ * Limits of the discovered targets and of their ports, those that are kept unused included: with these the
+ * published document stays below what its readers take.
  */
 export const MAX_FOUND_TARGETS = 1_000;
 export const MAX_FOUND_PORTS = 3_000;

@@ -8,8 +8,9 @@ import { type NodeHostsReport, parseNodeHostsReport } from "./node-hosts-report.
 const VERSION = "1";
 
 /**
- * Pod revisions that a Lease lists, 13 bytes each. A node runs 110 pods by default, so only a node with more of them, each with another
- * selection of names, is beyond it. Its Lease then has no list, and the map's revision counts.
+ * Pod revisions that a Lease lists, 13 bytes each. A node runs 110 pods by default, so only a node with more of
+ * them, each with another selection of names, is beyond it. Its Lease then has no list, and the map's revision
+ * counts.
  */
 const MAX_POD_REVISIONS = 128;
 
@@ -29,7 +30,10 @@ export const AGENT_LEASE_SELECTOR = Object.entries(AGENT_LEASE_LABELS)
   .map((label) => label.join("="))
   .join();
 
-/** The name of the Lease of a node's agent. A name that would be too long is cut and ends with a hash of the node's name. */
+/**
+ * The name of the Lease of a node's agent. A name that would be too long is cut and ends with a hash of the
+ * node's name.
+ */
 export function agentLeaseName(node: string): string {
   const name = `${PREFIX}${node}`;
   if (name.length <= MAX_NAME) return name;
@@ -48,23 +52,29 @@ export interface AgentLease {
   /** RFC 3339, by the clock of the node. */
   readonly renewTime: string | undefined;
   /**
-   * The revision of the published map that the agent has applied to every pod of its node that follows the map. Undefined when it
-   * has not come that far yet, or when the Lease has another format version. While a hosts file cannot be written, the revision
-   * stays where it was. Beside `podRevisions` it is written only at renewals: most changes of the map concern no pod of a node.
+   * The revision of the published map that the agent has applied to every pod of its node that follows the map.
+   * Undefined when it has not come that far yet, or when the Lease has another format version. While a hosts
+   * file cannot be written, the revision stays where it was. Beside `podRevisions` it is written only at
+   * renewals: most changes of the map concern no pod of a node.
    */
   readonly mapRevision: string | undefined;
   /**
-   * The pod revisions (`SelectedHosts.revision`) for which every pod of the node with that selection has its names. Undefined: the
-   * agent is of a release that does not list them, there are too many, or the Lease has another format version.
+   * The pod revisions (`SelectedHosts.revision`) for which every pod of the node with that selection has its
+   * names. Undefined: the agent is of a release that does not list them, there are too many, or the Lease has
+   * another format version.
    */
   readonly podRevisions: readonly string[] | undefined;
-  /** What the node's hosts file has; undefined: no names are chosen for nodes, or the agent is of a release that writes none. */
+  /**
+   * What the node's hosts file has; undefined: no names are chosen for nodes, or the agent is of a release that
+   * writes none.
+   */
   readonly nodeHosts?: NodeHostsReport | undefined;
 }
 
 /**
- * Whether the agent has applied what a pod of its node selects now. The list answers that also for a map that changed nothing for
- * the node; the map's revision answers it for agents that list none, and for pods that the agent does not count as following.
+ * Whether the agent has applied what a pod of its node selects now. The list answers that also for a map that
+ * changed nothing for the node; the map's revision answers it for agents that list none, and for pods that the
+ * agent does not count as following.
  */
 export function isApplied(
   { mapRevision, podRevisions }: Pick<AgentLease, "mapRevision" | "podRevisions">,

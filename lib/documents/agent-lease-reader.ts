@@ -22,9 +22,10 @@ interface Heard extends AgentLease {
 }
 
 /**
- * Follows the agents' Leases. The silence of a Lease that is seen for the first time counts from its own renewTime, so that nothing
- * waits for a dead agent all over again. After a time without a watch (the process has just become leader, or the API server was
- * away) no agent is silent for `graceMs`: agents could not renew their Leases either.
+ * Follows the agents' Leases. The silence of a Lease that is seen for the first time counts from its own
+ * renewTime, so that nothing waits for a dead agent all over again. After a time without a watch (the process
+ * has just become leader, or the API server was away) no agent is silent for `graceMs`: agents could not renew
+ * their Leases either.
  */
 export class AgentLeaseReader {
   readonly #silenceMs: number;
@@ -82,7 +83,10 @@ export class AgentLeaseReader {
     return synced || problem?.code === "forbidden" || problem?.code === "not-found";
   }
 
-  /** How many living agents follow the map: all but those that say that neither a pod of their node does nor the node itself. */
+  /**
+   * How many living agents follow the map: all but those that say that neither a pod of their node does nor the
+   * node itself.
+   */
   get mapReaders(): number {
     const now = this.#now();
     const heard = [...this.#heard.values()];

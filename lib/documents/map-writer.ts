@@ -28,7 +28,10 @@ export interface Publication {
 
 /** How many objects are written in parallel. */
 const PARALLEL_WRITES = 4;
-/** Shards that are no longer named stay for the next publications to write to: a deletion sends their text to every reader. */
+/**
+ * Shards that are no longer named stay for the next publications to write to: a deletion sends their text to
+ * every reader.
+ */
 const MAX_SPARES = 8;
 
 /** What is to be published. */
@@ -51,8 +54,9 @@ interface Layout {
 }
 
 /**
- * Publishes snapshots. A shard that the index names is never written: its new text goes to a free name, then the index names
- * it. So after each single write the index names shards that are there. The state follows the index.
+ * Publishes snapshots. A shard that the index names is never written: its new text goes to a free name, then
+ * the index names it. So after each single write the index names shards that are there. The state follows the
+ * index.
  */
 export class MapWriter {
   readonly #store: MapStore;
@@ -75,9 +79,9 @@ export class MapWriter {
   }
 
   /**
-   * Begins a term; nothing else may be written in it before. Gives the index and the state new versions, and removes the shards
-   * that the index does not name, so that a write of a former leader that is still under way is refused. Throws `data-corrupt`
-   * for a map of an unknown version: it is left as it is.
+   * Begins a term; nothing else may be written in it before. Gives the index and the state new versions, and
+   * removes the shards that the index does not name, so that a write of a former leader that is still under way
+   * is refused. Throws `data-corrupt` for a map of an unknown version: it is left as it is.
    */
   async begin(signal: AbortSignal): Promise<void> {
     for (const part of [this.#index(), this.#state()]) {
@@ -127,8 +131,9 @@ export class MapWriter {
   }
 
   /**
-   * The lines that an earlier leader published, from which a new leader starts. Only shards whose hash matches the index are
-   * read: a text that somebody edited is not what a leader decided. `orders` receives when names were first published.
+   * The lines that an earlier leader published, from which a new leader starts. Only shards whose hash matches
+   * the index are read: a text that somebody edited is not what a leader decided. `orders` receives when names
+   * were first published.
    */
   loadLines(orders?: Map<string, number>): Map<string, readonly string[]> {
     const lines = new Map<string, readonly string[]>();
@@ -224,7 +229,8 @@ export class MapWriter {
     if (text === undefined || shard === undefined) return false;
     const verified = this.#verified.get(name);
     if (verified?.shardHash === shard.shardHash && verified.text === text) {
-      // Comparing a string with itself is free. With an equal one (from the API server's response) it costs its length, so keep that.
+      // Comparing a string with itself is free. With an equal one (from the API server's response) it costs its
+      // length, so keep that.
       verified.text = text;
       return true;
     }

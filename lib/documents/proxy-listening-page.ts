@@ -1,7 +1,10 @@
 import { askJson } from "#lib/http/ask-json.ts";
 import type { Page } from "#lib/http/listen.ts";
 
-/** The page of a proxy's health port that says which targets it listens for. The controller reads it before it publishes their names. */
+/**
+ * The page of a proxy's health port that says which targets it listens for. The controller reads it before it
+ * publishes their names.
+ */
 export const LISTENING_PATH = "/targets";
 
 /** What one proxy listens for. */

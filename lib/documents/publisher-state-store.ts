@@ -27,7 +27,10 @@ export interface StoredPublisherState {
 
 type Client = Pick<KubeClient, "get" | "create" | "replace" | "delete">;
 
-/** The document of one publisher. Every write names the version that it replaces, so that nothing that another process wrote is lost. */
+/**
+ * The document of one publisher. Every write names the version that it replaces, so that nothing that another
+ * process wrote is lost.
+ */
 export class PublisherStateStore {
   readonly #client: Client;
   readonly #namespace: string;

@@ -3,8 +3,9 @@ import type { Reason } from "#hostmap/types.ts";
 import { number, numberFrom, object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 
-// What a publisher reports of itself: what it has published, since when, and why not more. One ConfigMap a publisher, in the namespace of
-// Switchback; the publisher writes it, `status`, `doctor` and `uninstall` read it.
+// What a publisher reports of itself: what it has published, since when, and why not more. One ConfigMap a
+// publisher, in the namespace of Switchback; the publisher writes it, `status`, `doctor` and `uninstall` read
+// it.
 
 /** Raised when a reader of the earlier format would go wrong. */
 const FORMAT = 1;

@@ -9,20 +9,33 @@ export interface RenderedShard {
   readonly shardHash: string;
 }
 
-/** Hard limit of one shard. A ConfigMap may hold 1 MiB; a quarter leaves room for metadata and for etcd's 1.5 MiB request. */
+/**
+ * Hard limit of one shard. A ConfigMap may hold 1 MiB; a quarter leaves room for metadata and for etcd's 1.5
+ * MiB request.
+ */
 export const MAX_SHARD_BYTES = 256 * 1024;
 /**
- * Shards are doubled above this average: a change sends the shard that it touches and the index of all shards to every reader.
- * At 50,000 names 512 shards give 9.4 KB a change, 256 give 11.6, 128 give 19.3 (JSON with metadata). A small install has one.
+ * Shards are doubled above this average: a change sends the shard that it touches and the index of all shards
+ * to every reader. At 50,000 names 512 shards give 9.4 KB a change, 256 give 11.6, 128 give 19.3 (JSON with
+ * metadata). A small install has one.
  */
 const SPLIT_BYTES = 8 * 1024;
 /** ... and halved below this one. Far from the other bound, so that a map at the edge does not flap. */
 const JOIN_BYTES = 2 * 1024;
-/** A tenant can pick names that share a shard; two such shards stay apart while they would fill more than this together. */
+/**
+ * A tenant can pick names that share a shard; two such shards stay apart while they would fill more than this
+ * together.
+ */
 const JOINED_BYTES = MAX_SHARD_BYTES / 2;
-/** RBAC names every shard (`resourceNames`), so their number has a bound: 512 x 256 KiB hold millions of ordinary names. */
+/**
+ * RBAC names every shard (`resourceNames`), so their number has a bound: 512 x 256 KiB hold millions of
+ * ordinary names.
+ */
 export const MAX_SHARDS = 512;
-/** Up to this many changes since the last rendering are spliced in one by one; with more, the shard is sorted and rendered again. */
+/**
+ * Up to this many changes since the last rendering are spliced in one by one; with more, the shard is sorted
+ * and rendered again.
+ */
 const MAX_SPLICES = 32;
 
 /** A name with its text in the shard, ASCII throughout: `text.length` is bytes. */
@@ -38,7 +51,10 @@ export class Shards {
   #overflowing = new Map<string, HostLine>();
   #rendered: readonly RenderedShard[] = [];
 
-  /** Sets what a name leads to, and when it was first published (a sequence number; 0: unknown); no addresses removes it. */
+  /**
+   * Sets what a name leads to, and when it was first published (a sequence number; 0: unknown); no addresses
+   * removes it.
+   */
   set(name: string, addresses: readonly string[], order = 0): void {
     this.#overflowing.delete(name);
     this.#put(name, addresses, order);
@@ -54,7 +70,10 @@ export class Shards {
     return this.#shards.length;
   }
 
-  /** Settles the number of shards, renders what changed, and gives all of them in order: the same array if nothing did. */
+  /**
+   * Settles the number of shards, renders what changed, and gives all of them in order: the same array if
+   * nothing did.
+   */
   render(): readonly RenderedShard[] {
     this.#readmit();
     this.#resize();
@@ -103,7 +122,10 @@ export class Shards {
     for (const shard of before) for (const line of shard.lines()) this.#shardOf(line.name).adopt(line);
   }
 
-  /** What found no room is tried again where something has changed, so that what is published depends on the names alone. */
+  /**
+   * What found no room is tried again where something has changed, so that what is published depends on the
+   * names alone.
+   */
   #readmit(): void {
     for (const line of this.#overflowing.values()) {
       if (!this.#shardOf(line.name).isRendered) this.set(line.name, line.addresses, line.order);
@@ -111,8 +133,9 @@ export class Shards {
   }
 
   /**
-   * A full shard sheds its longest lines, and of those the last ones, which are reported rather than lost in silence. A tenant who
-   * picks names to fill a shard needs long ones (their number has a quota), and so loses those before anybody else's.
+   * A full shard sheds its longest lines, and of those the last ones, which are reported rather than lost in
+   * silence. A tenant who picks names to fill a shard needs long ones (their number has a quota), and so loses
+   * those before anybody else's.
    */
   #evict(shard: Shard): void {
     if (shard.bytes <= MAX_SHARD_BYTES) return;

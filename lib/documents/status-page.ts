@@ -4,7 +4,10 @@ import { corePath, type Query, serviceProxyPath } from "#lib/kube/paths.ts";
 import { statusError } from "#lib/kube/status.ts";
 import { pause } from "#lib/kube/time.ts";
 
-/** The controller's page of all claims, the refused ones too, with their namespaces. A request needs the key of `STATUS_SECRET`. */
+/**
+ * The controller's page of all claims, the refused ones too, with their namespaces. A request needs the key of
+ * `STATUS_SECRET`.
+ */
 export const STATUS_PATH = "/status";
 /** What `after` of the first page of workloads is: each key is greater. */
 export const FIRST_PAGE = "/";
@@ -33,7 +36,10 @@ export function statusKeyIn({ data }: StatusSecret): string | undefined {
   return USABLE.test(key) ? key : undefined;
 }
 
-/** The key, read with the caller's rights; undefined if there is none (yet). Throws as `KubeClient.get` does, 403 included. */
+/**
+ * The key, read with the caller's rights; undefined if there is none (yet). Throws as `KubeClient.get` does,
+ * 403 included.
+ */
 export async function readStatusKey(
   client: Pick<KubeClient, "get">,
   namespace: string,
@@ -66,8 +72,9 @@ const TRIES = 20;
 const RETRY_MS = 100;
 
 /**
- * Reads the leading controller's page through the API server. If no leader answers (for a moment after the last one stopped there is
- * none), returns a follower's. Throws `status-refused` if the key is missing or another one, and what the API server answers.
+ * Reads the leading controller's page through the API server. If no leader answers (for a moment after the last
+ * one stopped there is none), returns a follower's. Throws `status-refused` if the key is missing or another
+ * one, and what the API server answers.
  */
 export async function readLeaderStatus<T extends { readonly leader: boolean }>(
   client: Pick<KubeClient, "raw">,

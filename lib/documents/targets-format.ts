@@ -9,8 +9,9 @@ import type { Listener } from "./listeners.ts";
 import { TARGETS_KEY } from "./targets-name.ts";
 
 /**
- * Raised when a reader of the earlier format would go wrong. A proxy keeps its last good targets when it reads another version. A field
- * that a reader may ignore is added without raising it: earlier proxies ignore `upstreamIPs` and look `upstream` up, as they always did.
+ * Raised when a reader of the earlier format would go wrong. A proxy keeps its last good targets when it reads
+ * another version. A field that a reader may ignore is added without raising it: earlier proxies ignore
+ * `upstreamIPs` and look `upstream` up, as they always did.
  */
 const VERSION = 1;
 /** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
@@ -48,9 +49,10 @@ export interface PublishedTarget {
   /** Host name or IP literal. With `upstreamIPs` only earlier proxies look it up, and the doctor shows it. */
   readonly upstream: string;
   /**
-   * Of each discovered target: the ClusterIPs that its Service has now. The proxies relay to nothing else and look up no name, because a
-   * tenant decides what it resolves to. Empty: the Service is gone or has another type; proxies do not listen, but the target keeps its listen
-   * ports and front Service. Absent: a configured target.
+   * Of each discovered target: the ClusterIPs that its Service has now. The proxies relay to nothing else and
+   * look up no name, because a tenant decides what it resolves to. Empty: the Service is gone or has another
+   * type; proxies do not listen, but the target keeps its listen ports and front Service. Absent: a configured
+   * target.
    */
   readonly upstreamIPs?: readonly string[] | undefined;
   readonly ports: ReadonlyArray<Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol">>;
@@ -78,8 +80,8 @@ export function renderTargets(targets: readonly PublishedTarget[]): {
 }
 
 /**
- * Reads a document that somebody may have edited by hand. A bad target costs that target, and stays as it is in `last` if it is there; a
- * Reason says what is wrong with the document as a whole.
+ * Reads a document that somebody may have edited by hand. A bad target costs that target, and stays as it is in
+ * `last` if it is there; a Reason says what is wrong with the document as a whole.
  */
 export function parseTargets(text: string, last?: Pick<PublishedTargets, "targets">): PublishedTargets | Reason {
   if (text.length > MAX_BYTES) return malformed(`has ${text.length} bytes; at most ${MAX_BYTES} are read`);

@@ -9,8 +9,8 @@ import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
 /** A reader that follows the published targets. */
 export interface TargetsReader {
   /**
-   * Calls `found` with each document that parses, and with `undefined` when there is certainly none. A document that cannot be
-   * read is logged only: the last good targets stay.
+   * Calls `found` with each document that parses, and with `undefined` when there is certainly none. A document
+   * that cannot be read is logged only: the last good targets stay.
    */
   start(found: (targets: PublishedTargets | undefined) => void): { stop(): Promise<void> };
 }
@@ -53,8 +53,8 @@ export function kubeTargetsReader(deps: {
 }
 
 /**
- * Reads the copy that the kubelet mounts into the pod, for a start while the API server is away. It is as old as the pod or newer.
- * Undefined: there is none, or it does not parse.
+ * Reads the copy that the kubelet mounts into the pod, for a start while the API server is away. It is as old
+ * as the pod or newer. Undefined: there is none, or it does not parse.
  */
 export function mountedTargets(path: string, log: Logger): PublishedTargets | undefined {
   let text: string;

@@ -71,7 +71,10 @@ export class TargetsWriter {
     return this.#good;
   }
 
-  /** Makes what earlier terms know of the targets outdated; what is published is then current. Throws as `Fence.take` does. */
+  /**
+   * Makes what earlier terms know of the targets outdated; what is published is then current. Throws as
+   * `Fence.take` does.
+   */
   async take(fence: Fence): Promise<void> {
     await fence.take(this.#object, this.#seen);
   }

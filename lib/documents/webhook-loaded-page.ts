@@ -1,7 +1,10 @@
 import { askJson } from "#lib/http/ask-json.ts";
 import type { Page } from "#lib/http/listen.ts";
 
-/** The page of a webhook replica's health port that says which map it uses. The controller reads it before it restarts a workload. */
+/**
+ * The page of a webhook replica's health port that says which map it uses. The controller reads it before it
+ * restarts a workload.
+ */
 export const LOADED_PATH = "/loaded";
 
 /** What a replica uses. */
@@ -18,7 +21,10 @@ export function renderLoaded({ mapRevision, maxNames }: LoadedMap, names: number
   return { contentType: "application/json", body: `${body}\n` };
 }
 
-/** Reads the page of one replica. Fields of another type or without a value are undefined. Rejects as `askJson` does. */
+/**
+ * Reads the page of one replica. Fields of another type or without a value are undefined. Rejects as `askJson`
+ * does.
+ */
 export async function readLoaded(address: string, port: number): Promise<Partial<LoadedMap>> {
   const page = (await askJson(address, port, LOADED_PATH)) as { revision?: unknown; maxNames?: unknown } | null;
   const { revision, maxNames } = page ?? {};

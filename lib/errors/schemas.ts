@@ -86,8 +86,8 @@ function isMap(value: unknown): value is Map {
 }
 
 /**
- * Reads the fields of a map from own keys. A required field that is missing is read as undefined, so that its schema says
- * what it expects.
+ * Reads the fields of a map from own keys. A required field that is missing is read as undefined, so that its
+ * schema says what it expects.
  */
 function runMap<S extends AnyObject>(schema: S, entries: v.ObjectEntries, dataset: Dataset, config: Config) {
   const input = dataset.value;

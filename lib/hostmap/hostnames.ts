@@ -3,8 +3,8 @@ import type { Reason } from "./types.ts";
 /** Longest name in presentation form without the trailing dot (RFC 1035, 2.3.4: 255 octets on the wire). */
 const MAX_NAME_BYTES = 253;
 /**
- * Most labels of a name. DNS allows 127; public names rarely have ten, and what is indexed or compared by label would cost ten times as
- * much for names of as many bytes.
+ * Most labels of a name. DNS allows 127; public names rarely have ten, and what is indexed or compared by label
+ * would cost ten times as much for names of as many bytes.
  */
 const MAX_LABELS = 32;
 /** RFC 1123, 2.1: letters, digits and inner hyphens, at most 63 bytes. */
@@ -18,9 +18,10 @@ type ParsedName =
   | { readonly kind: "invalid"; readonly reason: Reason };
 
 /**
- * Validates a hostname as a tenant wrote it. Case is folded (RFC 4343); nothing else is normalized. A trailing dot, a space or a
- * non-ASCII letter is refused, so the mapped name is exactly the one in the object.
- * A numeric last label is refused too: many resolvers read such a name as an IPv4 address (WHATWG URL, "ends in a number").
+ * Validates a hostname as a tenant wrote it. Case is folded (RFC 4343); nothing else is normalized. A trailing
+ * dot, a space or a non-ASCII letter is refused, so the mapped name is exactly the one in the object. A numeric
+ * last label is refused too: many resolvers read such a name as an IPv4 address (WHATWG URL, "ends in a
+ * number").
  */
 export function parseHostname(text: string): ParsedName {
   if (typeof text !== "string" || text === "") return invalid("name-empty", "a hostname must not be empty");
@@ -43,7 +44,10 @@ export function parseHostname(text: string): ParsedName {
   return wildcard ? { kind: "wildcard", name: lower } : { kind: "name", name };
 }
 
-/** Lower-cases ASCII letters only: `toLowerCase` turns the Kelvin sign into a `k`, and so an invalid name into a valid one. */
+/**
+ * Lower-cases ASCII letters only: `toLowerCase` turns the Kelvin sign into a `k`, and so an invalid name into a
+ * valid one.
+ */
 export function foldCase(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
@@ -71,7 +75,10 @@ export function show(text: string): string {
 /** A pattern of names: `*` (all), `*.example.com` (every name below it, at any depth) or one name. */
 export type Glob = { readonly text: string; readonly matches: (name: string) => boolean };
 
-/** Parses a pattern, or returns a reason that lists the accepted forms. `*.` may be followed by a single label: `*.local`. */
+/**
+ * Parses a pattern, or returns a reason that lists the accepted forms. `*.` may be followed by a single label:
+ * `*.local`.
+ */
 export function parseGlob(text: string): Glob | Reason {
   const lower = foldCase(text.trim());
   if (lower === "*") return { text: lower, matches: () => true };

@@ -10,8 +10,8 @@ export interface HostLine {
 }
 
 /**
- * A hosts file cannot hold a wildcard. It is written as a comment, which the DNS servers' writer reads and resolvers skip. Readers of
- * earlier releases skip a wildcard at any depth, whose name they do not know.
+ * A hosts file cannot hold a wildcard. It is written as a comment, which the DNS servers' writer reads and
+ * resolvers skip. Readers of earlier releases skip a wildcard at any depth, whose name they do not know.
  */
 const WILDCARD_PREFIX = "#wildcard ";
 /** A line may end with the order of its name: ` #12`. Readers of the earlier format skip it, since it is a comment. */
@@ -34,9 +34,9 @@ export function renderHosts(lines: Iterable<HostLine>): string {
 }
 
 /**
- * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one name are
- * collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's hosts file. `orders`
- * receives the order of each name that has one.
+ * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of
+ * one name are collected in line order. Invalid addresses and names are skipped, because the result ends up in
+ * a pod's hosts file. `orders` receives the order of each name that has one.
  */
 export function parseHosts(text: string, orders?: Map<string, number>): Map<string, readonly string[]> {
   const found = new Map<string, string[]>();
@@ -61,8 +61,8 @@ export function readHostsLine(raw: string): { wildcard: boolean; address: string
 }
 
 /**
- * Most names have the same few addresses, so equal lists are shared. Their strings are copies that do not retain the whole
- * text.
+ * Most names have the same few addresses, so equal lists are shared. Their strings are copies that do not
+ * retain the whole text.
  */
 function withSharedAddresses(found: ReadonlyMap<string, readonly string[]>): Map<string, readonly string[]> {
   const lists = new Map<string, readonly string[]>();
@@ -83,7 +83,10 @@ export function isAddress(text: string): boolean {
   return IPV4.test(text) || (/^[0-9a-fA-F:.]+$/.test(text) && URL.canParse(`http://[${text}]/`));
 }
 
-/** Upper case is folded: the API server rejects a pod for it. Returns the name as it was added; undefined: it is invalid. */
+/**
+ * Upper case is folded: the API server rejects a pod for it. Returns the name as it was added; undefined: it is
+ * invalid.
+ */
 function addEntry(
   found: Map<string, string[]>,
   written: string,

@@ -12,8 +12,9 @@ export const ON_CHANGE_KEY = "switchback.dev/on-change";
 /** Ingress, Route or Gateway annotation: its names are never mapped. */
 export const IGNORE_KEY = "switchback.dev/ignore";
 /**
- * Written on the pod. The annotation is a readable summary of the mapped names. The label `true` lets the API server select pods that
- * the webhook has seen; pods may lack it (created by an earlier release, or somebody removed it), so it only makes watching cheap.
+ * Written on the pod. The annotation is a readable summary of the mapped names. The label `true` lets the API
+ * server select pods that the webhook has seen; pods may lack it (created by an earlier release, or somebody
+ * removed it), so it only makes watching cheap.
  */
 export const INJECTED_KEY = "switchback.dev/injected";
 /** Written on the pod: `SelectedHosts.revision`, so that an outdated pod is detected by metadata alone. */
@@ -22,15 +23,21 @@ export const REVISION_KEY = "switchback.dev/revision";
 export const OWNED_KEY = "switchback.dev/owned";
 /** Written on a pod that resolves through pod DNS: the nameservers of its dnsConfig, which mark that as ours. */
 export const RESOLVERS_KEY = "switchback.dev/resolvers";
-/** Annotation of a load balancer's Service, set by its admin: the PROXY protocol version that the load balancer sends. */
+/**
+ * Annotation of a load balancer's Service, set by its admin: the PROXY protocol version that the load balancer
+ * sends.
+ */
 export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
-/** Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods carry it too. */
+/**
+ * Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods carry
+ * it too.
+ */
 export const RESTARTED_KEY = "switchback.dev/restartedAt";
 /** Annotation of a namespace, set by the cluster admin: the domains that its objects may claim. */
 export const DOMAINS_KEY = "switchback.dev/domains";
 /**
- * Label of the ConfigMaps that hold the map. As an annotation of a load balancer's Service, set by its admin: when the names that lead
- * to it are mapped.
+ * Label of the ConfigMaps that hold the map. As an annotation of a load balancer's Service, set by its admin:
+ * when the names that lead to it are mapped.
  */
 export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */
@@ -40,7 +47,10 @@ export const HOLD_KEY = "switchback.dev/hold";
 /** Written on the map's state by `switchback confirm`: the id of the hold to release. */
 export const CONFIRM_KEY = "switchback.dev/confirm";
 
-/** Written on an agent's Lease: the pod revisions that the running pods of its node have (lib/documents/agent-lease-format.ts). */
+/**
+ * Written on an agent's Lease: the pod revisions that the running pods of its node have
+ * (lib/documents/agent-lease-format.ts).
+ */
 export const POD_REVISIONS_KEY = "switchback.dev/pod-revisions";
 /**
  * Written on an agent's Lease, next to the revision: the pods that cannot follow the map, `namespace/name: code, ...`.
@@ -50,11 +60,15 @@ export const PROBLEM_KEY = "switchback.dev/problem";
 /** Written on an agent's Lease: the format version. */
 export const FORMAT_KEY = "switchback.dev/format";
 /**
- * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs without it removes its block from
- * its node's hosts file. Written on an agent's Lease: what that file has (lib/documents/node-hosts-report.ts).
+ * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs
+ * without it removes its block from its node's hosts file. Written on an agent's Lease: what that file has
+ * (lib/documents/node-hosts-report.ts).
  */
 export const NODE_HOSTS_KEY = "switchback.dev/node-hosts";
-/** Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their Leases. */
+/**
+ * Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their
+ * Leases.
+ */
 export const LEAVING_KEY = "switchback.dev/leaving";
 
 interface UserKey {
@@ -75,5 +89,8 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
   [MAP_KEY]: { on: "annotation", values: ["auto", "always"] },
 };
 
-/** The keys that Switchback writes on pods. In a manifest they are earlier output of `switchback inject`, and are replaced. */
+/**
+ * The keys that Switchback writes on pods. In a manifest they are earlier output of `switchback inject`, and
+ * are replaced.
+ */
 export const WRITTEN_KEYS: readonly string[] = [INJECTED_KEY, REVISION_KEY, OWNED_KEY, RESOLVERS_KEY];

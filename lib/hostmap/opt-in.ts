@@ -1,7 +1,10 @@
 import { INJECT_KEY } from "./metadata-keys.ts";
 import type { Reason } from "./types.ts";
 
-/** Marks the mirror pod of a static pod. Its hostAliases come from the file on the node; changing the mirror has no effect. */
+/**
+ * Marks the mirror pod of a static pod. Its hostAliases come from the file on the node; changing the mirror has
+ * no effect.
+ */
 export const MIRROR_KEY = "kubernetes.io/config.mirror";
 
 /** The metadata that decides whether a pod is injected. */
@@ -23,7 +26,10 @@ interface Rule extends OptInDecision {
   readonly applies: (facts: OptInFacts) => boolean;
 }
 
-/** The first rule that applies decides, as the webhook's two selectors and `webhook/injection-decision.ts` do together. */
+/**
+ * The first rule that applies decides, as the webhook's two selectors and `webhook/injection-decision.ts` do
+ * together.
+ */
 const RULES: readonly Rule[] = [
   {
     optedIn: false,

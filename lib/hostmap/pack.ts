@@ -2,8 +2,8 @@ import { HOSTS_KEY } from "./metadata-keys.ts";
 import type { HostAlias, Reason } from "./types.ts";
 
 /**
- * The longest line of a pod's hosts file, newline included. musl reads 512 bytes of a line and loses the names after that;
- * Go's resolver drops a whole line over 64 KiB. 480 leaves space for other content on the line.
+ * The longest line of a pod's hosts file, newline included. musl reads 512 bytes of a line and loses the names
+ * after that; Go's resolver drops a whole line over 64 KiB. 480 leaves space for other content on the line.
  */
 export const MAX_LINE_BYTES = 480;
 
@@ -14,9 +14,9 @@ export type MappedName = readonly [name: string, addresses: readonly string[]];
 export type Packing = (entries: Iterable<MappedName>) => HostAlias[];
 
 /**
- * Packs names into hostAliases with lines of at most `MAX_LINE_BYTES`, so one IP may have several aliases. The API server
- * accepts that when a pod is created, but apply merges hostAliases by IP and would lose all but one. Use it only for the patch
- * of a new pod.
+ * Packs names into hostAliases with lines of at most `MAX_LINE_BYTES`, so one IP may have several aliases. The
+ * API server accepts that when a pod is created, but apply merges hostAliases by IP and would lose all but one.
+ * Use it only for the patch of a new pod.
  */
 export function packLines(entries: Iterable<MappedName>): HostAlias[] {
   return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, MAX_LINE_BYTES));
@@ -35,7 +35,10 @@ export function packOnePerAddress(entries: Iterable<MappedName>): HostAlias[] {
   return [...byAddress.values()];
 }
 
-/** Bytes of the line that the kubelet writes for an alias: the IP, a tab before each name, a newline. Names are ASCII. */
+/**
+ * Bytes of the line that the kubelet writes for an alias: the IP, a tab before each name, a newline. Names are
+ * ASCII.
+ */
 export function lineBytes(alias: HostAlias): number {
   return alias.hostnames.reduce((sum, name) => sum + 1 + name.length, alias.ip.length + 1);
 }

@@ -70,7 +70,10 @@ export class Plan {
     this.#inCluster = inCluster;
   }
 
-  /** Replaces the claims of an object; pass none for a deleted object. If it throws, the object's earlier claims stay as they are. */
+  /**
+   * Replaces the claims of an object; pass none for a deleted object. If it throws, the object's earlier claims
+   * stay as they are.
+   */
   set(object: string, claims: readonly Parameters<ClaimPolicy>[0][]): void {
     const evaluated = claims.map((claim) => this.#evaluate(claim, object));
     for (const old of this.#byObject.get(object) ?? []) this.#unindex(old);
@@ -94,8 +97,9 @@ export class Plan {
   }
 
   /**
-   * Sets when names were first published (a sequence number; undefined: they are not). Over quota, a namespace keeps what is published:
-   * a lower quota, or an older object that gets further names, takes no name away. Nor does a Service that has the name by now.
+   * Sets when names were first published (a sequence number; undefined: they are not). Over quota, a namespace
+   * keeps what is published: a lower quota, or an older object that gets further names, takes no name away. Nor
+   * does a Service that has the name by now.
    */
   setOrder(orderOf: (name: string) => number | undefined): void {
     this.#orderOf = orderOf;
@@ -103,7 +107,10 @@ export class Plan {
     this.reevaluateServiceNames();
   }
 
-  /** The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer wanted. */
+  /**
+   * The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer
+   * wanted.
+   */
   takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
     for (const namespace of this.#dirtyNamespaces) this.#applyQuota(namespace);
     const changes = new Map<string, PlannedName | undefined>();
@@ -149,7 +156,10 @@ export class Plan {
     this.set(object, claims);
   }
 
-  /** A name that stands for a Service is refused, unless it was mapped before: a Service that is created later takes nothing away. */
+  /**
+   * A name that stands for a Service is refused, unless it was mapped before: a Service that is created later
+   * takes nothing away.
+   */
   #evaluate(claim: Parameters<ClaimPolicy>[0], object: string): IndexedClaim {
     const evaluated = this.#policy(claim);
     if (evaluated.refused !== undefined) return { ...evaluated, inCluster: false, object };
@@ -197,7 +207,10 @@ export class Plan {
     if (size > this.#quota || this.#withinQuota.has(namespace)) this.#dirtyNamespaces.add(namespace);
   }
 
-  /** Over quota, published names stay, in the order of their publication; then those of the oldest objects get what is left. */
+  /**
+   * Over quota, published names stay, in the order of their publication; then those of the oldest objects get
+   * what is left.
+   */
   #applyQuota(namespace: string): void {
     const names = this.#byNamespace.get(namespace);
     const before = this.#withinQuota.get(namespace);
@@ -240,7 +253,10 @@ export class Plan {
     return oldest((this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed)));
   }
 
-  /** Whether some object means any number of labels: its target serves them all, whichever object of that target is the oldest. */
+  /**
+   * Whether some object means any number of labels: its target serves them all, whichever object of that target
+   * is the oldest.
+   */
   #isAnyDepth(name: string, target: string): boolean {
     const claims = isWildcard(name) ? (this.#byName.get(name) ?? []) : [];
     return claims.some(

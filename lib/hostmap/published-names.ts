@@ -50,7 +50,10 @@ export class PublishedNames {
     if (this.#lines.has(name) && !this.#leaving.has(name)) this.#leaving.set(name, now);
   }
 
-  /** Removes names that are due, starts or ends the hold, and returns the names whose line changed since the last call. */
+  /**
+   * Removes names that are due, starts or ends the hold, and returns the names whose line changed since the
+   * last call.
+   */
   settle(now: number): ReadonlySet<string> {
     if (this.#guard.expire(now)) this.#removeDue(now);
     if (this.#guard.mayRemove(this.#leaving.size, this.#lines.size, now)) this.#removeDue(now);
@@ -73,7 +76,10 @@ export class PublishedNames {
     return this.#lines.get(name);
   }
 
-  /** When a published name was first published, as a sequence number; 0: before these were kept. Undefined: it is not published. */
+  /**
+   * When a published name was first published, as a sequence number; 0: before these were kept. Undefined: it
+   * is not published.
+   */
   orderOf(name: string): number | undefined {
     return this.#lines.has(name) ? (this.#orders.get(name) ?? 0) : undefined;
   }
@@ -100,8 +106,8 @@ export class PublishedNames {
   }
 
   /**
-   * Names that vanished during a hold may not be due when it ends: they wait for their own time, and the guard checks them
-   * again.
+   * Names that vanished during a hold may not be due when it ends: they wait for their own time, and the guard
+   * checks them again.
    */
   #removeDue(now: number): void {
     for (const [name, since] of this.#leaving) if (now - since >= this.#rules.vanishMs) this.#remove(name);

@@ -16,7 +16,10 @@ export const MAX_WARNING = 120;
 
 /** The parsed `switchback.dev/hosts` annotation of a pod. */
 interface HostsAnnotation {
-  /** Valid items in lower case, sorted, without duplicates; `["*"]` if the pod selects everything or has no annotation. */
+  /**
+   * Valid items in lower case, sorted, without duplicates; `["*"]` if the pod selects everything or has no
+   * annotation.
+   */
   readonly items: readonly string[];
   /** One per ignored item; short enough for admission warnings. */
   readonly warnings: readonly Reason[];
@@ -24,7 +27,10 @@ interface HostsAnnotation {
 
 /** The names that a selection matches in a map. */
 export interface SelectedHosts {
-  /** At most `cap` names, those that were published first: a name that comes later takes the place of none. In name order. */
+  /**
+   * At most `cap` names, those that were published first: a name that comes later takes the place of none. In
+   * name order.
+   */
   readonly names: readonly string[];
   /** Whether a name is among `names`. */
   readonly has: (name: string) => boolean;
@@ -40,8 +46,8 @@ export interface SelectedHosts {
 }
 
 /**
- * Parses the annotation: names and patterns, separated by commas or white space. An invalid item is ignored with a warning.
- * If no item is valid, the selection is empty, never "all".
+ * Parses the annotation: names and patterns, separated by commas or white space. An invalid item is ignored
+ * with a warning. If no item is valid, the selection is empty, never "all".
  */
 export function parseHostsAnnotation(annotation: string | undefined): HostsAnnotation {
   if (annotation === undefined) return { items: ["*"], warnings: [] };
@@ -67,8 +73,9 @@ export function parseHostsAnnotation(annotation: string | undefined): HostsAnnot
 }
 
 /**
- * Creates a selector of names from one map by annotation text. A plain name costs a look-up, a pattern the names that it matches:
- * the first patterns build an index. Callers should still cache the result for as long as they keep the map.
+ * Creates a selector of names from one map by annotation text. A plain name costs a look-up, a pattern the
+ * names that it matches: the first patterns build an index. Callers should still cache the result for as long
+ * as they keep the map.
  */
 export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => SelectedHosts {
   let patterns: PatternIndex | undefined;
@@ -163,14 +170,18 @@ function parentsOf(name: string): string[] {
   return parents;
 }
 
-/** The names in the order in which they were published, those of one order in name order; and their positions there by suffix. */
+/**
+ * The names in the order in which they were published, those of one order in name order; and their positions
+ * there by suffix.
+ */
 interface PatternIndex {
   readonly oldestFirst: readonly string[];
   readonly index: SuffixIndex;
 }
 
 function indexPatterns({ names, orderOf }: PublishedMap): PatternIndex {
-  // Sorting numbers takes a tenth of the time of sorting with a function. Orders and positions fit into 53 bits together.
+  // Sorting numbers takes a tenth of the time of sorting with a function. Orders and positions fit into 53 bits
+  // together.
   const keys = Float64Array.from(names, (name, position) => orderOf(name) * names.length + position).sort();
   const oldestFirst = Array.from(keys, (key) => names[key % names.length] ?? "");
   return { oldestFirst, index: createSuffixIndex(oldestFirst) };

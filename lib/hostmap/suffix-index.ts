@@ -15,8 +15,9 @@ interface SuffixNode {
 const NOTHING = new Uint32Array();
 
 /**
- * Indexes names by suffix, level by level as suffixes are asked for: each takes time for the names below its parents, once, and 4 bytes
- * for each of these names. So the index never takes more than twice the bytes of the names, however many labels they have.
+ * Indexes names by suffix, level by level as suffixes are asked for: each takes time for the names below its
+ * parents, once, and 4 bytes for each of these names. So the index never takes more than twice the bytes of the
+ * names, however many labels they have.
  */
 export function createSuffixIndex(names: readonly string[]): SuffixIndex {
   const root: SuffixNode = { positions: Uint32Array.from(names.keys()), length: 0, children: undefined };

@@ -7,8 +7,9 @@ const TIMEOUT_MS = 2_000;
 const MAX_BYTES = 1_000_000;
 
 /**
- * Gets JSON from another component's health port, by plain HTTP. (`fetch` alone would take 20 MB of memory.) Rejects unless the
- * response is 200 with valid JSON, if it has more than 1,000,000 bytes, and after 2 s. The caller validates the content.
+ * Gets JSON from another component's health port, by plain HTTP. (`fetch` alone would take 20 MB of memory.)
+ * Rejects unless the response is 200 with valid JSON, if it has more than 1,000,000 bytes, and after 2 s. The
+ * caller validates the content.
  */
 export async function askJson(address: string, port: number, path: string): Promise<unknown> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);

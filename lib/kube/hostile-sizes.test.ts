@@ -33,7 +33,10 @@ interface Asked {
   readonly version: string | null;
 }
 
-/** A list in pages as the API server makes them, whole from its memory. Records each request and the bytes of its page. */
+/**
+ * A list in pages as the API server makes them, whole from its memory. Records each request and the bytes of
+ * its page.
+ */
 function pages(items: readonly ApiObject[], asked: Asked[]): Responder {
   const texts = items.map((item) => JSON.stringify(item));
   return ({ query, response }: FakeCall) => {

@@ -23,9 +23,10 @@ type Used =
   | "applyToHTTPSOptions";
 
 /**
- * A kubeconfig, as the library's KubeConfig. The library also loads a class for each kind of the Kubernetes API: 860 files, 88 MB and
- * half of the CPU time that a command takes. Its parts that read the file and run exec plugins are used here without these; the whole is
- * loaded for auth providers (`oidc` and older ones) and for proxies.
+ * A kubeconfig, as the library's KubeConfig. The library also loads a class for each kind of the Kubernetes
+ * API: 860 files, 88 MB and half of the CPU time that a command takes. Its parts that read the file and run
+ * exec plugins are used here without these; the whole is loaded for auth providers (`oidc` and older ones) and
+ * for proxies.
  */
 export class KubeconfigFile implements Pick<KubeConfig, Used> {
   clusters: Cluster[] = [];
@@ -89,7 +90,10 @@ export class KubeconfigFile implements Pick<KubeConfig, Used> {
     return context === null ? null : this.getUser(context.user);
   }
 
-  /** Sets TLS options, headers and `auth`. Reads certificate files again, and runs an exec plugin whose token has expired. */
+  /**
+   * Sets TLS options, headers and `auth`. Reads certificate files again, and runs an exec plugin whose token
+   * has expired.
+   */
   async applyToHTTPSOptions(options: RequestOptions): Promise<void> {
     const [cluster, user] = [this.getCurrentCluster(), this.getCurrentUser()];
     if (user?.authProvider || cluster?.proxyUrl !== undefined)

@@ -8,8 +8,8 @@ import type { ApiList } from "./types.ts";
 /** Objects per page. By measurement, larger pages cost memory and smaller ones time (250 to 500 is the flat part). */
 export const PAGE_SIZE = 500;
 /**
- * Most bytes of a page with more than one object: tenants choose how large their objects are, and a page is in memory several times
- * while it is parsed, for 20 ms in one step. Ordinary pages have a third of it.
+ * Most bytes of a page with more than one object: tenants choose how large their objects are, and a page is in
+ * memory several times while it is parsed, for 20 ms in one step. Ordinary pages have a third of it.
  */
 const PAGE_BYTES = 3 * 1024 * 1024;
 /** A list that is too long as a whole is read in pages that begin with this part of the usual number of objects. */
@@ -24,9 +24,10 @@ interface PagedList<T> {
   query?: Query;
   options?: ReadOptions;
   /**
-   * Asks for the whole list first, as the API server has it in memory: that may be a moment old, and costs next to nothing where the
-   * API server has an index for the selector, as for the pods of a node. One with a limit is read from etcd before Kubernetes 1.34,
-   * page by page through all objects. A list of more than `PAGE_BYTES` is read in pages all the same.
+   * Asks for the whole list first, as the API server has it in memory: that may be a moment old, and costs next
+   * to nothing where the API server has an index for the selector, as for the pods of a node. One with a limit
+   * is read from etcd before Kubernetes 1.34, page by page through all objects. A list of more than
+   * `PAGE_BYTES` is read in pages all the same.
    */
   fromCache?: boolean;
   /** Takes the objects out of a page; undefined: it is not a list. Default: `items`. */
@@ -36,8 +37,8 @@ interface PagedList<T> {
 }
 
 /**
- * Reads all pages, and yields to the event loop between them. A page of more than `PAGE_BYTES` is not read to its end but requested
- * again with half as many objects, down to one. Returns the resourceVersion of the list.
+ * Reads all pages, and yields to the event loop between them. A page of more than `PAGE_BYTES` is not read to
+ * its end but requested again with half as many objects, down to one. Returns the resourceVersion of the list.
  */
 export async function listPages<T>(list: PagedList<T>): Promise<string> {
   for (let restarts = 0; ; restarts++) {

@@ -4,7 +4,10 @@ import { type StartTimer, startTimer } from "./time.ts";
 
 /** What a run that succeeded asks for. */
 export interface ReconcileResult {
-  /** Run again after this many milliseconds, unless something else asks for a run sooner; undefined: only when enqueued. */
+  /**
+   * Run again after this many milliseconds, unless something else asks for a run sooner; undefined: only when
+   * enqueued.
+   */
   readonly requeueAfter?: number | undefined;
 }
 
@@ -36,9 +39,9 @@ interface Wait {
 }
 
 /**
- * Runs one function whenever it is enqueued: one run at a time, never two, and after an enqueue there is always a run that begins later
- * than it. Of several enqueues the earliest due counts; that run satisfies the others too. No clock is read, so one that jumps
- * changes no wait.
+ * Runs one function whenever it is enqueued: one run at a time, never two, and after an enqueue there is always
+ * a run that begins later than it. Of several enqueues the earliest due counts; that run satisfies the others
+ * too. No clock is read, so one that jumps changes no wait.
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
@@ -59,7 +62,10 @@ export class Reconciler {
     this.#startTimer = options.startTimer ?? startTimer;
   }
 
-  /** Asks for a run that begins after now, `afterMs` from now at the latest unless a run, a pause or a held backoff is in the way. */
+  /**
+   * Asks for a run that begins after now, `afterMs` from now at the latest unless a run, a pause or a held
+   * backoff is in the way.
+   */
   enqueue(afterMs = 0): void {
     if (this.#stopped || this.#due) return;
     const ms = Math.max(0, afterMs);
@@ -77,7 +83,10 @@ export class Reconciler {
     this.enqueue();
   }
 
-  /** Resolves when no run is in progress and none is waited for, of an enqueue, a requeue or a retry. A run must not wait for this. */
+  /**
+   * Resolves when no run is in progress and none is waited for, of an enqueue, a requeue or a retry. A run must
+   * not wait for this.
+   */
   async idle(): Promise<void> {
     if (this.#isIdle) return;
     this.#idle ??= Promise.withResolvers();

@@ -5,9 +5,8 @@ import type { ApiStatus } from "./types.ts";
 const MAX_MESSAGE_LENGTH = 1000;
 
 /**
- * An error response of the API server: `status` is the HTTP status; the message has the reason of its Status (`NotFound`,
- * `Conflict`,
- * ...).
+ * An error response of the API server: `status` is the HTTP status; the message has the reason of its Status
+ * (`NotFound`, `Conflict`, ...).
  */
 export class KubeStatusError extends SwitchbackError {
   /** The server's Retry-After, milliseconds (429 and 503). */
@@ -26,8 +25,8 @@ export function retryAfterOf(error: unknown): number | undefined {
 }
 
 /**
- * Creates an error from an error response. `retryAfter` is the header; only seconds are supported, as the API server sends
- * them.
+ * Creates an error from an error response. `retryAfter` is the header; only seconds are supported, as the API
+ * server sends them.
  */
 export function statusError(what: string, status: number, body: string, retryAfter?: string): KubeStatusError {
   const parsed = parseStatus(body);

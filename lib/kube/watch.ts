@@ -24,8 +24,8 @@ export interface WatchTimings {
   backoffMs: number;
   backoffCapMs: number;
   /**
-   * Longest backoff after 403 and 404. The first delays are short: an API server that has just started refuses everyone for a
-   * moment.
+   * Longest backoff after 403 and 404. The first delays are short: an API server that has just started refuses
+   * everyone for a moment.
    */
   unavailableCapMs: number;
   /** A watch that stays open this long resets the backoff. */
@@ -58,19 +58,22 @@ export interface WatchOptions<P, T = ApiObject> {
   fieldSelector?: string;
   /** Requests only metadata; `project` gets nothing else. */
   metadataOnly?: boolean;
-  /** Requests metadata and these columns of `kubectl get -o wide`; `project` gets them in `columns`, a `TableObject`. */
+  /**
+   * Requests metadata and these columns of `kubectl get -o wide`; `project` gets them in `columns`, a
+   * `TableObject`.
+   */
   columns?: readonly string[];
   pageSize?: number;
   /** Lists as `listPages` says. */
   fromCache?: boolean;
   /**
-   * Extracts the needed part; only this is kept. It must copy: a value that references the object retains all of it. Undefined: the
-   * object is of no interest, as if it did not exist.
+   * Extracts the needed part; only this is kept. It must copy: a value that references the object retains all
+   * of it. Undefined: the object is of no interest, as if it did not exist.
    */
   project(object: T): P | undefined;
   /**
-   * Called for each change, also during the first list. It blocks the watch, so it should only enqueue the key. Errors are
-   * logged.
+   * Called for each change, also during the first list. It blocks the watch, so it should only enqueue the key.
+   * Errors are logged.
    */
   onChange: (change: ObjectChange<P>) => void;
   /** Called once, after the first complete list. */
@@ -208,8 +211,9 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
 }
 
 /**
- * Runs one watch to its end. Returns if the next may follow at once, throws on failure. A watch that `resumes` starts at an
- * earlier version, which may be from before a restore of the cluster; that is checked concurrently.
+ * Runs one watch to its end. Returns if the next may follow at once, throws on failure. A watch that `resumes`
+ * starts at an earlier version, which may be from before a restore of the cluster; that is checked
+ * concurrently.
  */
 async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolean): Promise<void> {
   const { options, timings, keeper, format, now, random, stopped } = loop;
@@ -256,7 +260,10 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
   }
 }
 
-/** Ends a watch that starts from a future version. If the check fails, the watch continues and the next one checks again. */
+/**
+ * Ends a watch that starts from a future version. If the check fails, the watch continues and the next one
+ * checks again.
+ */
 async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: AbortController): Promise<void> {
   const { options, timings, format } = loop;
   const read = { timeoutMs: timings.pageMs, signal: ending.signal, ...accepting(format.listAccept) };

@@ -33,7 +33,10 @@ export interface ProcessContext {
 /** Starts a component with its configuration, and resolves once it runs. */
 export type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
 
-/** Starts a component with a connection of its own, which is closed once the component has stopped, or has not started. */
+/**
+ * Starts a component with a connection of its own, which is closed once the component has stopped, or has not
+ * started.
+ */
 export async function withOwnClient(
   connect: () => Promise<KubeClient>,
   start: (client: KubeClient) => Promise<Running>,

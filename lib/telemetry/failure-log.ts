@@ -1,6 +1,9 @@
 import type { Logger } from "./log.ts";
 
-/** Logs that something fails: once, again when it fails for another reason, and when it works again. Each retry says nothing more. */
+/**
+ * Logs that something fails: once, again when it fails for another reason, and when it works again. Each retry
+ * says nothing more.
+ */
 export class FailureLog {
   readonly #log: Logger;
   readonly #level: "warn" | "error";

@@ -52,8 +52,9 @@ interface HistogramCounts {
 
 /**
  * A component's metrics in Prometheus' text format, version 0.0.4
- * (https://prometheus.io/docs/instrumenting/exposition_formats/). Most values exist already when a scrape asks for them, so a metric is
- * a function that reads them; a client library takes 7 MB of each process' memory to keep a second copy (docs/decisions).
+ * (https://prometheus.io/docs/instrumenting/exposition_formats/). Most values exist already when a scrape asks
+ * for them, so a metric is a function that reads them; a client library takes 7 MB of each process' memory to
+ * keep a second copy (docs/decisions).
  */
 export class MetricsRegistry implements MetricsText {
   readonly contentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -135,8 +136,8 @@ export function countBy<T>(label: string, values: Iterable<T>, keyOf: (value: T)
 }
 
 /**
- * A revision as the value of a gauge: equal for equal revisions, in one series for all of them. As a label each would be a series of its
- * own, and a tenant who changes names makes a revision each time.
+ * A revision as the value of a gauge: equal for equal revisions, in one series for all of them. As a label each
+ * would be a series of its own, and a tenant who changes names makes a revision each time.
  */
 export function hashValue(revision: string): number {
   return Number.parseInt(hash("sha256", revision, "hex").slice(0, HASH_DIGITS), 16);

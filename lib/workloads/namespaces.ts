@@ -6,7 +6,10 @@ import type { ApiObject } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
-/** What a Namespace says about its pods: the values of its label `switchback.dev/inject` and annotation `switchback.dev/on-change`. */
+/**
+ * What a Namespace says about its pods: the values of its label `switchback.dev/inject` and annotation
+ * `switchback.dev/on-change`.
+ */
 export interface NamespaceFacts {
   readonly inject: string | undefined;
   readonly onChange: string | undefined;

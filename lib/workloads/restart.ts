@@ -40,12 +40,15 @@ const RESULTS: Readonly<Record<number, "conflict" | "gone" | "forbidden">> = {
   422: "forbidden",
 };
 
-/** Controllers update a workload's status at any time, and each update is a conflict for a restart that was based on the state before. */
+/**
+ * Controllers update a workload's status at any time, and each update is a conflict for a restart that was
+ * based on the state before.
+ */
 const MAX_READS = 10;
 
 /**
- * Restarts a workload as `kubectl rollout restart` does, but only in the state in which it was seen: a newer version, or another object
- * of the same name, is a conflict. Throws when the outcome is uncertain.
+ * Restarts a workload as `kubectl rollout restart` does, but only in the state in which it was seen: a newer
+ * version, or another object of the same name, is a conflict. Throws when the outcome is uncertain.
  */
 export async function restartWorkload(
   client: Pick<KubeClient, "mergePatch">,
@@ -67,8 +70,8 @@ export async function restartWorkload(
 }
 
 /**
- * Reads a workload and restarts it, after a conflict again from a new read, at most ten times. Throws what a read throws, also a
- * `kube-status` of 404 where the workload is not there, and when the outcome is uncertain.
+ * Reads a workload and restarts it, after a conflict again from a new read, at most ten times. Throws what a
+ * read throws, also a `kube-status` of 404 where the workload is not there, and when the outcome is uncertain.
  */
 export async function readAndRestart(
   client: Pick<KubeClient, "get" | "mergePatch">,

@@ -33,7 +33,8 @@ export async function goBuild(source: BinarySource, output: string, options: Bui
     ["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", source.ldflags, "-o", output, source.package],
     {
       cwd: source.folder,
-      // The compiler collects garbage less often: 13% less CPU time (measured with Pebble and the standard library), more memory.
+      // The compiler collects garbage less often: 13% less CPU time (measured with Pebble and the standard
+      // library), more memory.
       env: { GOGC: "400", ...env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "", ...toolchain },
       stdio: ["ignore", "ignore", "pipe"],
     },

@@ -10,8 +10,9 @@ import { run } from "./node/run.ts";
 const PACKAGES = ["buildah", "libgpgme11", "libsubid4"];
 
 /**
- * Builds a Dockerfile as it stands, without an engine and without namespaces (`--isolation chroot`), with the pinned Node, this
- * machine's npm and a shell as the base image `base`. Everything that buildah writes is in `folder`. Returns the root of the image.
+ * Builds a Dockerfile as it stands, without an engine and without namespaces (`--isolation chroot`), with the
+ * pinned Node, this machine's npm and a shell as the base image `base`. Everything that buildah writes is in
+ * `folder`. Returns the root of the image.
  */
 export async function buildDockerfile(context: string, base: string, folder: string): Promise<BuiltImage> {
   const unpacked = await unpackedDebian("buildah", async () => PACKAGES);
@@ -21,7 +22,8 @@ export async function buildDockerfile(context: string, base: string, folder: str
   await writeFile(registries, `[aliases]\n"${base.split(":")[0]}" = "docker.io/library/${base.split(":")[0]}"\n`);
   const storage = ["--root", join(folder, "storage"), "--runroot", join(folder, "run"), "--storage-driver", "vfs"];
   const settings = ["--registries-conf", registries];
-  // Its helpers are started without LD_LIBRARY_PATH: they find the libraries by a cache of the linker, which nobody else sees.
+  // Its helpers are started without LD_LIBRARY_PATH: they find the libraries by a cache of the linker, which
+  // nobody else sees.
   const cache = join(folder, "ld.so.cache");
   const [libraries = ""] = globSync("usr/lib/*-linux-gnu", { cwd: unpacked });
   await run("ldconfig", "-X", "-C", cache, join(unpacked, libraries));

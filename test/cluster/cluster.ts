@@ -80,8 +80,9 @@ export class Cluster {
   }
 
   /**
-   * Until what a Helm release runs in these namespaces is rolled out. Instead of `--wait`: Helm 4 works out statuses side by side
-   * and may take an older one of a Deployment for its last; then it fails although all is ready, or waits for nothing.
+   * Until what a Helm release runs in these namespaces is rolled out. Instead of `--wait`: Helm 4 works out
+   * statuses side by side and may take an older one of a Deployment for its last; then it fails although all is
+   * ready, or waits for nothing.
    */
   async releaseRuns(release: string, ...namespaces: string[]): Promise<void> {
     for (const namespace of namespaces) {
@@ -103,7 +104,10 @@ export class Cluster {
     return await runTool(program, all, {});
   }
 
-  /** Polls until `check` gives a value; an error of `check` counts as none yet. @throws with the last error after `seconds`. */
+  /**
+   * Polls until `check` gives a value; an error of `check` counts as none yet. @throws with the last error
+   * after `seconds`.
+   */
   async until<T>(what: string, seconds: number, check: () => Promise<T | undefined>): Promise<T> {
     const deadline = Date.now() + seconds * 1000;
     let last: unknown = "no value";

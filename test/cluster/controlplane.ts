@@ -16,7 +16,10 @@ const POLL_MS = 100;
 const START_TRIES = 3;
 
 export interface ControlPlaneOptions {
-  /** Also run kube-controller-manager: default ServiceAccounts, owners, endpoints, namespace deletion. Default: true. */
+  /**
+   * Also run kube-controller-manager: default ServiceAccounts, owners, endpoints, namespace deletion. Default:
+   * true.
+   */
   controllerManager?: boolean;
   /** Added to the API server's own flags; the last of a flag wins. */
   apiServerArgs?: string[];
@@ -94,8 +97,9 @@ export class ControlPlane {
   }
 
   /**
-   * A bearer token of a ServiceAccount, given as `<namespace>/<name>`, by the TokenRequest API. Valid for an hour. With `node` it is the
-   * token of a pod there, as the kubelet asks for it; the pod, and the node where it is missing, are made for it.
+   * A bearer token of a ServiceAccount, given as `<namespace>/<name>`, by the TokenRequest API. Valid for an
+   * hour. With `node` it is the token of a pod there, as the kubelet asks for it; the pod, and the node where
+   * it is missing, are made for it.
    */
   async tokenFor(serviceAccount: string, node?: string): Promise<string> {
     const [namespace = "", name = ""] = serviceAccount.split("/");
@@ -112,8 +116,8 @@ export class ControlPlane {
   }
 
   /**
-   * The path of a new kubeconfig for a token, or for a client certificate (`ca.client(user, groups)`). `url`: another way to the API
-   * server, on 127.0.0.1 too.
+   * The path of a new kubeconfig for a token, or for a client certificate (`ca.client(user, groups)`). `url`:
+   * another way to the API server, on 127.0.0.1 too.
    */
   async kubeconfigFor(identity: Identity, url = this.url): Promise<string> {
     this.#kubeconfigs++;

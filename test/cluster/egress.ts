@@ -2,17 +2,21 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { connect, type Socket } from "node:net";
 
-/** Where connections to one address of the cluster end up: a port on 127.0.0.1, or several taken in turn. Empty: refused. */
+/**
+ * Where connections to one address of the cluster end up: a port on 127.0.0.1, or several taken in turn. Empty:
+ * refused.
+ */
 export type LocalPorts = readonly number[];
 
 /** Finds the Service that has a ClusterIP, as `<namespace>/<name>`. */
 export type ServiceByIp = (ip: string) => Promise<string | undefined>;
 
 /**
- * The way from the API server into the cluster, as Konnectivity is in production: an HTTP CONNECT proxy on a Unix socket,
- * which the API server is told to use for webhooks and for the `proxy` subresources (EgressSelectorConfiguration).
- * Where kube-proxy would rewrite a ClusterIP to a pod's address, this dials a port on 127.0.0.1.
- * The bytes pass untouched, so the API server's own TLS checks (name `<service>.<namespace>.svc`, caBundle) are in force.
+ * The way from the API server into the cluster, as Konnectivity is in production: an HTTP CONNECT proxy on a
+ * Unix socket, which the API server is told to use for webhooks and for the `proxy` subresources
+ * (EgressSelectorConfiguration). Where kube-proxy would rewrite a ClusterIP to a pod's address, this dials a
+ * port on 127.0.0.1. The bytes pass untouched, so the API server's own TLS checks (name
+ * `<service>.<namespace>.svc`, caBundle) are in force.
  */
 export class Egress {
   readonly #services = new Map<string, LocalPorts>();

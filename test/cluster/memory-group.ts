@@ -8,7 +8,10 @@ const V1_PEAK = "memory.max_usage_in_bytes";
 const V2_PEAK = "memory.peak";
 const PREFIX = "switchback-test-";
 
-/** A cgroup with a memory limit, as the kubelet makes one for a container. Only root may; elsewhere a component's peak is read alone. */
+/**
+ * A cgroup with a memory limit, as the kubelet makes one for a container. Only root may; elsewhere a
+ * component's peak is read alone.
+ */
 export interface MemoryGroup {
   /** Starts a program in it: put before the program and its arguments. */
   readonly command: readonly string[];
@@ -38,8 +41,8 @@ export function memoryGroup(name: string, limitBytes: number): MemoryGroup | und
 }
 
 /**
- * The most memory that a process has had, in bytes: what its MemoryGroup was charged, which is what its limit counts, or, without a group,
- * what was resident (proc(5), VmHWM), the pages of the program's file too.
+ * The most memory that a process has had, in bytes: what its MemoryGroup was charged, which is what its limit
+ * counts, or, without a group, what was resident (proc(5), VmHWM), the pages of the program's file too.
  */
 export function peakMemory(pid: number): number {
   const [, group] = new RegExp(`^\\d+:(?:memory)?:/(${PREFIX}.*)$`, "m").exec(read(`/proc/${pid}/cgroup`)) ?? [];

@@ -21,8 +21,8 @@ interface ImageFiles {
 }
 
 /**
- * The image as the Dockerfile makes it, from the same list of files, on the pinned Node in place of the base image. Gives `work` the
- * image while the files are there.
+ * The image as the Dockerfile makes it, from the same list of files, on the pinned Node in place of the base
+ * image. Gives `work` the image while the files are there.
  */
 export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>): Promise<T> {
   const list = await imageFiles(TOP);
@@ -46,8 +46,9 @@ export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>
 }
 
 /**
- * The program as the image has it, in a folder; for a measurement of what a pod needs. `tree`: another checkout than this one, with
- * its own dependencies where they are installed, else this one's. Gives the path of `cli/main.js`.
+ * The program as the image has it, in a folder; for a measurement of what a pod needs. `tree`: another checkout
+ * than this one, with its own dependencies where they are installed, else this one's. Gives the path of
+ * `cli/main.js`.
  */
 export async function compileProduct(folder: string, tree = TOP): Promise<string> {
   return join(await compile(await imageFiles(tree), tree, folder), "cli", "main.js");

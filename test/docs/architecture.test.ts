@@ -40,7 +40,10 @@ function resolve(folder: string, specifier: string): string {
   return normalize(path === undefined ? join(folder, specifier) : path.replace("*", rest.join("/")));
 }
 
-/** The innermost room of a file; `outer`: its top floor's. A folder that no table names is its own room, without a floor. */
+/**
+ * The innermost room of a file; `outer`: its top floor's. A folder that no table names is its own room, without
+ * a floor.
+ */
 function roomOf(file: string, outer = false): string {
   const rooms = [...FLOORS.keys()].filter((room) => file.startsWith(`${room}/`)).sort();
   return rooms.at(outer ? 0 : -1) ?? dirname(file);

@@ -8,7 +8,8 @@ import { clientAddress, getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
-// Two ingress controllers with different PROXY versions at once, found by their load balancers' addresses: no target is configured.
+// Two ingress controllers with different PROXY versions at once, found by their load balancers' addresses: no
+// target is configured.
 
 const BY_ROUTE = "gateway.example.com";
 const PROTOCOL = "switchback.dev/proxy-protocol";

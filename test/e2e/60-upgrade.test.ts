@@ -17,7 +17,10 @@ const COMPONENTS = ["controller", "webhook", "proxy"];
 const LOAD_SECONDS = 200;
 const SETTLE_MS = 5_000;
 
-/** Answers of 20 s: less than a proxy that is told to stop gives its connections, and several, so that each proxy has some at any time. */
+/**
+ * Answers of 20 s: less than a proxy that is told to stop gives its connections, and several, so that each
+ * proxy has some at any time.
+ */
 const STREAMS = Array.from({ length: 4 }, () => `http://${NAME}/stream`);
 // The first is asked on kept connections too. A stand-in has no certificate.
 const URLS = [
@@ -39,7 +42,10 @@ async function podsOfOurs(): Promise<string[]> {
   return names.split("\n").filter((name) => COMPONENTS.some((component) => name.includes(`switchback-${component}-`)));
 }
 
-/** With a setting that shows in what the webhook logs. The pods have to be new ones: an annotation of theirs changes at each run. */
+/**
+ * With a setting that shows in what the webhook logs. The pods have to be new ones: an annotation of theirs
+ * changes at each run.
+ */
 async function upgrade(): Promise<void> {
   const old = await podsOfOurs();
   const annotations = { "example.com/upgraded": new Date().toISOString() };

@@ -12,7 +12,8 @@ import { imageName, programCommand } from "./programs/run.ts";
 import { certificateIsReady, ingress, openShop, orderCertificate, SHOP } from "./shop.ts";
 import { applyChart, installSwitchback, restartCertManager, restoreCertManager, SYSTEM } from "./switchback.ts";
 
-// Running pods with pod DNS: what appears while they run, cert-manager among them, and what each C library and Go notice of each fault.
+// Running pods with pod DNS: what appears while they run, cert-manager among them, and what each C library and
+// Go notice of each fault.
 
 const NAME = "exact.faults.example.com";
 const SERVICE = "kubernetes.default.svc.cluster.local";
@@ -258,7 +259,8 @@ async function lose(name: string, count: number): Promise<() => Promise<void>> {
   const pods = (await podsOf(name)).slice(0, count);
   assert.equal(pods.length, count);
   const ends: (() => Promise<void>)[] = [];
-  // Through the sidecar: the kubelet may end a CoreDNS that was frozen before, and what ends the loss needs the process.
+  // Through the sidecar: the kubelet may end a CoreDNS that was frozen before, and what ends the loss needs the
+  // process.
   for (const pod of pods) ends.push(await dropPackets(processOf(pod, SIDECAR), PORT));
   return async () => {
     for (const end of ends) await end();

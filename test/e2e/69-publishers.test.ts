@@ -22,8 +22,8 @@ import {
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent } from "./switchback.ts";
 import { where } from "./where.ts";
 
-// The names in the cluster's own DNS, and in the hosts file of its node: each publisher heals a Certificate by itself, with nobody opted
-// in, and leaves every object of the cluster as it was.
+// The names in the cluster's own DNS, and in the hosts file of its node: each publisher heals a Certificate by
+// itself, with nobody opted in, and leaves every object of the cluster as it was.
 
 const BY_COREDNS = "published.example.com";
 const BY_IMPORT = "imported.example.com";
@@ -93,8 +93,8 @@ const publishing = (section: string, more: object = {}) => ({
 });
 
 /**
- * From an Ingress to a Certificate, as soon as `isPublished`. DNS-01 finds what it found. At the end only the Ingress is left, so that
- * the name stays mapped.
+ * From an Ingress to a Certificate, as soon as `isPublished`. DNS-01 finds what it found. At the end only the
+ * Ingress is left, so that the name stays mapped.
  */
 async function isHealed(name: string, isPublished: () => Promise<boolean>, say: (line: string) => void): Promise<void> {
   await setText(cluster, `_acme-challenge.${name}`, "token");

@@ -7,7 +7,8 @@ import { getMapped, inClient, optIn } from "./opted-in.ts";
 import { getInside, getOutside, ingress } from "./shop.ts";
 import { publishedMap } from "./switchback.ts";
 
-// A load balancer without PROXY protocol whose address does not answer to pods: names lead to the ingress controller itself.
+// A load balancer without PROXY protocol whose address does not answer to pods: names lead to the ingress
+// controller itself.
 
 const AT_PLAIN = "plain.example.com";
 

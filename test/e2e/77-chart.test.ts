@@ -7,7 +7,8 @@ import { optIn } from "./opted-in.ts";
 import { openShop } from "./shop.ts";
 import { installSwitchback, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
 
-// Settings of the chart that only a real node shows: `helm test`, whose pod is the doctor, and a webhook in the network of its node.
+// Settings of the chart that only a real node shows: `helm test`, whose pod is the doctor, and a webhook in the
+// network of its node.
 
 let cluster: Cluster;
 

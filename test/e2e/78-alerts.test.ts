@@ -17,8 +17,8 @@ import { ingress, openShop, SHOP } from "./shop.ts";
 import { AGENTS, frontAddress, installSwitchback, leaderStatus, OPT_IN, SYSTEM, webhookAnswers } from "./switchback.ts";
 import { where } from "./where.ts";
 
-// Each alert of the chart fires on a real node when its fault is planted, and resolves when it is mended, as a real Prometheus sees the
-// pods. What lasts minutes in the alerts lasts seconds here.
+// Each alert of the chart fires on a real node when its fault is planted, and resolves when it is mended, as a
+// real Prometheus sees the pods. What lasts minutes in the alerts lasts seconds here.
 
 const PORTS: Readonly<Record<string, number>> = { controller: 8080, webhook: 8081, proxy: 8082, agent: 8083 };
 const LIVELY = "alerts-lively";
@@ -69,7 +69,10 @@ after(async () => {
 
 const IF_THERE = ["--ignore-not-found", "--timeout=120s"];
 
-/** The API server counts the calls of webhooks that failed. Who may read its figures is the administrator, whose token is in a file. */
+/**
+ * The API server counts the calls of webhooks that failed. Who may read its figures is the administrator, whose
+ * token is in a file.
+ */
 async function apiServerJob(): Promise<object> {
   const { clusters, users } = parse(await readFile(ADMIN_KUBECONFIG, "utf8"));
   const file = async (name: string, content: string | Buffer) => {

@@ -50,7 +50,10 @@ async function bundles(): Promise<(string | undefined)[]> {
   return webhooks.map(({ clientConfig }) => clientConfig.caBundle);
 }
 
-/** Until the certificate is cert-manager's and the API server is told its CA. Its injector (from 1.19) leaves the CAs that were there. */
+/**
+ * Until the certificate is cert-manager's and the API server is told its CA. Its injector (from 1.19) leaves
+ * the CAs that were there.
+ */
 async function inForce(): Promise<void> {
   await cluster.until("cert-manager's CA is in the caBundle", 90, async () => {
     const { status } = await cluster.get<{ status?: { conditions?: Condition[] } }>("-n", SYSTEM, "certificate", NAME);

@@ -14,7 +14,10 @@ import { where } from "./where.ts";
 /** A namespace whose running pods the node's agent keeps current. Its pod was there before the namespace opted in. */
 const FOLLOWING = "following";
 const isOwn = where().other === undefined;
-/** Where Switchback may restart: the pods of cert-manager have opted in long ago; in another cluster nobody else's pods take part. */
+/**
+ * Where Switchback may restart: the pods of cert-manager have opted in long ago; in another cluster nobody
+ * else's pods take part.
+ */
 const restartable = isOwn ? [CERT_MANAGER] : [];
 
 let cluster: Cluster;

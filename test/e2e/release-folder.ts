@@ -47,7 +47,10 @@ export class ReleaseFolder {
     return new ReleaseFolder(version, join(folder, `switchback-${version}`), programs);
   }
 
-  /** Runs commands of the page as they stand, in the folder of the archive, with `more` at the end; what they printed. */
+  /**
+   * Runs commands of the page as they stand, in the folder of the archive, with `more` at the end; what they
+   * printed.
+   */
   async follow(section: Section, more = ""): Promise<string> {
     const script = `${this.#commands(section).join(" && ")} ${more}`;
     assert.notEqual(script.trim(), "", `INSTALL.md says how: ${section}`);

@@ -8,7 +8,10 @@ import { where } from "./where.ts";
 
 // What another cluster than this machine's own gets in place of an ingress controller behind a load balancer.
 
-/** The cluster with the shop open and Switchback installed: this machine's own as the files before have left it, another as made here. */
+/**
+ * The cluster with the shop open and Switchback installed: this machine's own as the files before have left it,
+ * another as made here.
+ */
 export async function prepared(): Promise<Cluster> {
   const { other } = where();
   if (other === undefined) return await withCluster();

@@ -25,8 +25,8 @@ function hostnames({ spec }: MadePod): string[] {
 }
 
 /**
- * All that somebody may notice of an exchange of the release, while pods are made and connections are open: nothing. The cluster has the
- * shop, and the pod of `optIn`.
+ * All that somebody may notice of an exchange of the release, while pods are made and connections are open:
+ * nothing. The cluster has the shop, and the pod of `optIn`.
  */
 export async function unnoticed(cluster: Cluster, t: TestContext, exchange: () => Promise<void>): Promise<void> {
   const before = await noticeable(cluster);
@@ -53,7 +53,10 @@ export async function unnoticed(cluster: Cluster, t: TestContext, exchange: () =
   assert.deepEqual(await noticeable(cluster), before);
 }
 
-/** What has to be the same after it: no webhook call failed open or was rejected, nothing was restarted, the name leads where it led. */
+/**
+ * What has to be the same after it: no webhook call failed open or was rejected, nothing was restarted, the
+ * name leads where it led.
+ */
 async function noticeable(cluster: Cluster) {
   const admission = await admissionCounts(cluster);
   return { admission, running: await running(cluster), address: await frontAddress(cluster, "ingress-nginx") };

@@ -31,7 +31,10 @@ export async function helpOf(name: string): Promise<{ usage: string; flags: stri
   return { usage, flags };
 }
 
-/** Runs a command line in this process: in a hundredth of the time. Not for what reads standard input or starts processes. */
+/**
+ * Runs a command line in this process: in a hundredth of the time. Not for what reads standard input or starts
+ * processes.
+ */
 export async function runHere(args: readonly string[], env: Readonly<Record<string, string>>): Promise<ToolResult> {
   const { context, written } = captured(env);
   const code = await run(args, context);

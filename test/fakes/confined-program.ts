@@ -8,7 +8,8 @@ import { openNodeHostsFile } from "#extras/agent/node-hosts-file.ts";
 import { createLogger } from "#lib/telemetry/log.ts";
 import { OWNER, uidOf } from "./kubelet-files.ts";
 
-// A program that confines itself as the agent does, and then tries what an attacker in it would. It prints what came of each attempt.
+// A program that confines itself as the agent does, and then tries what an attacker in it would. It prints what
+// came of each attempt.
 
 const [root = "", elsewhere = "", listening = ""] = process.argv.slice(2);
 const pod = `${root}/pods/${uidOf(1)}`;

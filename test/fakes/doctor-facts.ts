@@ -8,8 +8,8 @@ import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { createTestCa } from "../cluster/pki.ts";
 
-// The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in pod. Each
-// test changes one of them.
+// The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one
+// opted-in pod. Each test changes one of them.
 
 export const NAME = "shop.example.com";
 export const BALANCER_IP = "192.0.2.80";
@@ -142,7 +142,10 @@ export const HEALTHY: ClusterFacts = {
   probe: known(probed({})),
 };
 
-/** The outcome of each dial to ports 80 and 443 of `service`; default: nginx with `listen ... proxy_protocol` that trusts all. */
+/**
+ * The outcome of each dial to ports 80 and 443 of `service`; default: nginx with `listen ... proxy_protocol`
+ * that trusts all.
+ */
 export interface Ways {
   readonly service?: ServiceFacts;
   readonly none?: ProbeOutcome;

@@ -12,7 +12,10 @@ export const AGENT_LABELS = { "app.kubernetes.io/name": "switchback", "app.kuber
 /** Collections of the namespace that Switchback is in. */
 export const ours = (resource: string) => `/api/v1/namespaces/${NAMESPACE}/${resource}`;
 
-/** An API server with an install that may restart in `shop`, has one front Service and a webhook configuration, and no agents. */
+/**
+ * An API server with an install that may restart in `shop`, has one front Service and a webhook configuration,
+ * and no agents.
+ */
 export function installed(config = "restart: { namespaces: [shop] }"): MemoryServer {
   const api = new MemoryServer();
   addConfig(api, { "config.yaml": config });
@@ -34,7 +37,10 @@ export function addConfig(api: MemoryServer, data?: object): void {
 /** Who owns a pod: `["ReplicaSet", "web-5d4f6"]`. */
 export type Owner = readonly [kind: string, name: string];
 
-/** Adds a running pod with the front's address in its hosts file; one of a ReplicaSet is of a Deployment with the hash `5d4f6`. */
+/**
+ * Adds a running pod with the front's address in its hosts file; one of a ReplicaSet is of a Deployment with
+ * the hash `5d4f6`.
+ */
 export function addHolder(api: MemoryServer, namespace: string, name: string, owner?: Owner, ip = FRONT_IP): void {
   const apiVersion = owner?.[0] === "Job" ? "batch/v1" : "apps/v1";
   const ownerReferences = owner === undefined ? [] : [{ apiVersion, kind: owner[0], name: owner[1], controller: true }];

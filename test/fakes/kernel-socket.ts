@@ -125,7 +125,10 @@ export class FakeSocket {
     return this.inbound.length > 0 ? undefined : this.atMark();
   }
 
-  /** What a splice gives at the mark of urgent data (tcp_splice_read): 0, as if it were the end, if the far end has ended. */
+  /**
+   * What a splice gives at the mark of urgent data (tcp_splice_read): 0, as if it were the end, if the far end
+   * has ended.
+   */
   atMark(): number {
     if (this.finIn) return 0;
     if (this.error !== 0) return this.takeError();

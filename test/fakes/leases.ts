@@ -2,14 +2,20 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { Lease } from "#lib/kube/lease-record.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
 
-/** The one Lease of an election, with the API server's rules for get, apply and replace, in memory and without delay. */
+/**
+ * The one Lease of an election, with the API server's rules for get, apply and replace, in memory and without
+ * delay.
+ */
 export class FakeLeases {
   lease: Lease | undefined;
   /** Every accepted write: who, and the holder it wrote. */
   readonly writes: string[] = [];
   #versions = 0;
 
-  /** A client of one contender. `cut` makes its calls hang, as a partition does, until their signal or the deadline. `delayAnswers` delays what comes after the write. */
+  /**
+   * A client of one contender. `cut` makes its calls hang, as a partition does, until their signal or the
+   * deadline. `delayAnswers` delays what comes after the write.
+   */
   client(who: string): { client: KubeClient; cut(): void; heal(): void; delayAnswers(ms: number): void } {
     let isCut = false;
     let delayMs = 0;

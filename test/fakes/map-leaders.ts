@@ -13,7 +13,8 @@ import { Fence } from "#lib/kube/fence.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 
-// Leaders of the map whose process can be stopped before any of its writes and continued later, and what readers get meanwhile.
+// Leaders of the map whose process can be stopped before any of its writes and continued later, and what
+// readers get meanwhile.
 
 const MAX_TRIES = 50;
 
@@ -92,7 +93,10 @@ export class TestLeader {
     while (!this.#store.synced) await new Promise(setImmediate);
   }
 
-  /** Begins a term and publishes. A refusal is followed by another try, as in the reconciler, once the watch has brought more. */
+  /**
+   * Begins a term and publishes. A refusal is followed by another try, as in the reconciler, once the watch has
+   * brought more.
+   */
   async lead(...snapshots: readonly Snapshot[]): Promise<void> {
     await this.begin();
     await this.publish(...snapshots);
@@ -156,7 +160,10 @@ export class TestLeader {
   }
 }
 
-/** The ConfigMaps of the map after each write, and what readers that start there, or follow from the beginning, make of them. */
+/**
+ * The ConfigMaps of the map after each write, and what readers that start there, or follow from the beginning,
+ * make of them.
+ */
 export class MapReaders {
   readonly #objects = new Map<string, MapConfigMap>();
   readonly #following = new SnapshotBuilder();

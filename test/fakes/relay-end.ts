@@ -20,7 +20,10 @@ export const MOST_CLIENTS = 40;
 /** Distance in the pattern between the streams of different ends. */
 const STREAM_DISTANCE = 4099;
 
-/** A remote end, with the bytes that it has sent and received so far. The first byte of a stream identifies its sender. */
+/**
+ * A remote end, with the bytes that it has sent and received so far. The first byte of a stream identifies its
+ * sender.
+ */
 export class End {
   readonly socket: FakeSocket;
   readonly #first: number;
@@ -35,7 +38,10 @@ export class End {
   hasReset = false;
   /** A drain has reset its connection. */
   wasCut = false;
-  /** When it was accepted or dialled, when the relay last read from it, when it sent a FIN, when it was reset, and when the relay closed it. */
+  /**
+   * When it was accepted or dialled, when the relay last read from it, when it sent a FIN, when it was reset,
+   * and when the relay closed it.
+   */
   bornAt: number | undefined = undefined;
   movedAt = 0;
   endedAt = 0;
@@ -97,7 +103,10 @@ export class End {
     if (this.isGone && this.goneAt === 0) this.goneAt = now;
   }
 
-  /** Reads at most `count` bytes and checks them against the peer. `others`: the possible peers. Returns the number of bytes. */
+  /**
+   * Reads at most `count` bytes and checks them against the peer. `others`: the possible peers. Returns the
+   * number of bytes.
+   */
   read(count: number, others: readonly End[]): number {
     if (this.#header !== undefined) return this.#readHeader(this.#header, others);
     const bytes = this.socket.read(count);

@@ -15,7 +15,10 @@ type CommandBody =
 /** The lists of upstream addresses that a listener can have. True: the address is the relay itself. */
 const ADDRESS_LISTS = [[], [false], [false, false], [false, false, false], [true, false], [true]];
 
-/** The main thread as seen by a worker: one listener per protocol, which it removes and adds again, and the commands that it sends. */
+/**
+ * The main thread as seen by a worker: one listener per protocol, which it removes and adds again, and the
+ * commands that it sends.
+ */
 export class MainThread {
   readonly wake: number;
   readonly #kernel: FakeKernel;

@@ -8,12 +8,19 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import type { PatchResult } from "#lib/workloads/workload-informers.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 
-// A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that tests inject.
+// A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that
+// tests inject.
 
-/** `stripped`: another webhook removes our annotations and aliases. `stuck`: a rollout never ends. `owned`: a restart is reverted. */
+/**
+ * `stripped`: another webhook removes our annotations and aliases. `stuck`: a rollout never ends. `owned`: a
+ * restart is reverted.
+ */
 export type Temper = "good" | "stripped" | "stuck" | "owned";
 
-/** The fault of the next patch. `lost`: it never arrives; `unanswered`: only its answer is lost; `late`: it arrives seconds after the timeout. */
+/**
+ * The fault of the next patch. `lost`: it never arrives; `unanswered`: only its answer is lost; `late`: it
+ * arrives seconds after the timeout.
+ */
 export type Fault = "conflict" | "lost" | "unanswered" | "late" | "forbidden";
 
 interface Pod {

@@ -21,7 +21,10 @@ export interface SurfaceReport {
   readonly faults: ReadonlyArray<{ readonly input: number; readonly what: string }>;
 }
 
-/** Inputs of one surface until `isEnough`. The rule: nothing throws, and nothing takes more than `maxMs` of the thread's CPU time. */
+/**
+ * Inputs of one surface until `isEnough`. The rule: nothing throws, and nothing takes more than `maxMs` of the
+ * thread's CPU time.
+ */
 export function fuzz(
   surface: Surface,
   seed: number,

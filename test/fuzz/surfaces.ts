@@ -38,7 +38,10 @@ const RULES = { namespaces: [], denyNamespaces: [], allowDomains: [], denyDomain
 /** What the API server keeps of one object, and of the kubelet's hosts file what the agent reads. */
 const MAX_BYTES = 1_500_000;
 
-/** The object has a type that the API server validates, so what it could not be may throw: the informer refuses that one object. */
+/**
+ * The object has a type that the API server validates, so what it could not be may throw: the informer refuses
+ * that one object.
+ */
 function tolerant(feed: (raw: never) => void): (raw: unknown) => void {
   return (raw) => {
     try {

@@ -6,9 +6,9 @@ import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts
 import { until } from "./system.ts";
 import { changed, leavesOf, SET_BY_SERVER, UNCHANGED } from "./webhook-fields.ts";
 
-// What a stolen token of a component can do on a real API server, where RBAC would let it do more. What the components themselves do,
-// rights.test.ts, restart.test.ts and agent.test.ts show under the same policies. Nearly every request is a dry run: it goes through
-// admission and changes nothing.
+// What a stolen token of a component can do on a real API server, where RBAC would let it do more. What the
+// components themselves do, rights.test.ts, restart.test.ts and agent.test.ts show under the same policies.
+// Nearly every request is a dry run: it goes through admission and changes nothing.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";
@@ -32,7 +32,10 @@ for (const profile of ["default", "small"] as const) {
 
 function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
   let cluster: ControlPlane;
-  /** Tokens: the one of the process that runs the controller, an agent's on `node-1`, one on a node with a long name, and one that no pod has. */
+  /**
+   * Tokens: the one of the process that runs the controller, an agent's on `node-1`, one on a node with a long
+   * name, and one that no pod has.
+   */
   const tokens = { controller: "", agent: "", longAgent: "", podless: "" };
 
   before(async () => {

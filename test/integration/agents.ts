@@ -14,7 +14,10 @@ export interface TestAgent {
   stop(): Promise<void>;
 }
 
-/** The one node's agent, with the rights and the configuration that the chart gives it; `kubeletRoot` is a directory of the test's own. */
+/**
+ * The one node's agent, with the rights and the configuration that the chart gives it; `kubeletRoot` is a
+ * directory of the test's own.
+ */
 export async function startAgent(system: System, kubeletRoot: string): Promise<TestAgent> {
   const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`, NODE);
   const client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });

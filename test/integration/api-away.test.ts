@@ -9,7 +9,8 @@ import type { Kubelet } from "./kubelet.ts";
 import { ingress, workload } from "./objects.ts";
 import { type System, until } from "./system.ts";
 
-// The API server is away for a minute: for much longer than a leader keeps its Lease, and than an agent may be silent here.
+// The API server is away for a minute: for much longer than a leader keeps its Lease, and than an agent may be
+// silent here.
 
 const NS = "away";
 const AWAY_MS = 60_000;

@@ -19,8 +19,9 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { endlessTerm } from "../fakes/term.ts";
 
-// install.yaml on a real API server, certificate managers and webhook replicas with the rights of their ServiceAccounts, and
-// pods whose creation FAILS when the webhook cannot be called: so that no admission can go wrong unseen.
+// install.yaml on a real API server, certificate managers and webhook replicas with the rights of their
+// ServiceAccounts, and pods whose creation FAILS when the webhook cannot be called: so that no admission can go
+// wrong unseen.
 
 export const NAMESPACE = "switchback-system";
 export const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
@@ -149,7 +150,10 @@ export class CertsCluster {
     return status === 201 ? "" : `${status} ${(body as { message: string }).message}`;
   }
 
-  /** Admits pods without a pause until `stop` is called, then AFTERWARDS more. `stop` resolves to the message of each that failed. */
+  /**
+   * Admits pods without a pause until `stop` is called, then AFTERWARDS more. `stop` resolves to the message of
+   * each that failed.
+   */
   admissions(): { stop(): Promise<string[]> } {
     let left = Number.POSITIVE_INFINITY;
     const failures: string[] = [];

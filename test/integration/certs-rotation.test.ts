@@ -16,7 +16,10 @@ before(async () => {
 afterEach(() => cluster.quiet());
 after(() => cluster.stop());
 
-/** Puts a CA in place of which more than two thirds are over, with a leaf that is good, and lets replicas serve that. */
+/**
+ * Puts a CA in place of which more than two thirds are over, with a leaf that is good, and lets replicas serve
+ * that.
+ */
 async function seedOldCa(): Promise<{ ca: string }> {
   const client = await cluster.clientOf("controller");
   const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
@@ -127,7 +130,10 @@ it("the API server is away in the middle of a rotation: the rotation goes on whe
   await until(async () => (await cluster.admit()) === "", "admissions");
 });
 
-/** As cert-manager and its cainjector do it: another CA's leaf in the same Secret, and that CA alone in the caBundle. */
+/**
+ * As cert-manager and its cainjector do it: another CA's leaf in the same Secret, and that CA alone in the
+ * caBundle.
+ */
 async function certManagerTakesOver(): Promise<{ ca: string; leaf: string }> {
   const client = await cluster.clientOf("controller");
   const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });

@@ -17,7 +17,8 @@ import {
   runHelm,
 } from "./rendered.ts";
 
-// What holds for every object with any values, and what each value does. Admission, RBAC and certificates: chart-rights.test.ts.
+// What holds for every object with any values, and what each value does. Admission, RBAC and certificates:
+// chart-rights.test.ts.
 
 const deployments = (objects: Rendered[]): Rendered[] => objects.filter(({ kind }) => kind === "Deployment");
 

@@ -15,8 +15,8 @@ import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
 import { gatewayApiDefinitions } from "../cluster/addons/gateway-api.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 
-// The doctor's verdict on clusters of every provider and implementation that it knows, healthy and broken: the objects of
-// test/clusters on a real API server, and what a probe pod would see there.
+// The doctor's verdict on clusters of every provider and implementation that it knows, healthy and broken: the
+// objects of test/clusters on a real API server, and what a probe pod would see there.
 
 const FOLDER = join(import.meta.dirname, "..", "clusters");
 const PROVIDERS_FILE = join(import.meta.dirname, "..", "..", "doctor", "providers.ts");
@@ -38,7 +38,10 @@ interface Expected {
   /** Where the objects, or their form, are from. */
   readonly source: string;
   readonly objects: "recorded" | "constructed";
-  /** The outcome of each dial to the Service, by its header, and of the one to the load balancer's address; absent: no probe. */
+  /**
+   * The outcome of each dial to the Service, by its header, and of the one to the load balancer's address;
+   * absent: no probe.
+   */
   readonly probe?: Readonly<Record<"none" | "v1" | "v2" | "balancer", string>>;
   /** Whose own cure is among the cures. */
   readonly provider?: string;

@@ -5,7 +5,8 @@ import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts
 import { NAMESPACE, named, type Rendered, render } from "./rendered.ts";
 import { until } from "./system.ts";
 
-// The chart's flow control on a real API server: which priority level it gives each account's requests, by the headers of its answers.
+// The chart's flow control on a real API server: which priority level it gives each account's requests, by the
+// headers of its answers.
 
 const AGENTS = "switchback-agent";
 const GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1";

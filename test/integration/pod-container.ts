@@ -16,7 +16,10 @@ interface Container {
   readonly resources: { readonly limits: { readonly memory: string } };
 }
 
-/** How the chart runs a component: the flags of `node`, the variables with a fixed value, and the memory limit in bytes. */
+/**
+ * How the chart runs a component: the flags of `node`, the variables with a fixed value, and the memory limit
+ * in bytes.
+ */
 export function containerOf(workload: unknown): { flags: string[]; env: Record<string, string>; memoryLimit: number } {
   const { containers, initContainers = [] } = (workload as Workload).spec.template.spec;
   // A resolver's is a native sidecar; the container beside it is CoreDNS.

@@ -6,8 +6,8 @@ import { type DnsServer, ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from 
 import { namespaceYaml, type Pod } from "./objects.ts";
 import { NAMESPACE, type System, sumOf, until } from "./system.ts";
 
-// The cluster's DNS and the two resolvers of pod DNS: servers on addresses of the loopback that no other test process has, since pods
-// know port 53 alone.
+// The cluster's DNS and the two resolvers of pod DNS: servers on addresses of the loopback that no other test
+// process has, since pods know port 53 alone.
 
 /** A pod, with how it resolves names. */
 export interface DnsPod extends Pod {
@@ -80,7 +80,10 @@ export class PodDnsRig {
   }
 }
 
-/** Waits until a webhook gives pods the resolvers (1), or does not (0). It takes three checks in a row that nothing delays. */
+/**
+ * Waits until a webhook gives pods the resolvers (1), or does not (0). It takes three checks in a row that
+ * nothing delays.
+ */
 export async function usable(system: System, value: 0 | 1): Promise<void> {
   const isSo = async () => (await webhookMetric(system, "switchback_webhook_pod_dns_usable")) === value;
   await until(`pod DNS to be ${value === 1 ? "used" : "unused"}`, isSo, 120_000);

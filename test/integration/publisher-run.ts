@@ -24,7 +24,10 @@ export interface PublisherRun {
   stop(): Promise<void>;
 }
 
-/** Runs a publisher as the chart's Deployment does: with the account, the rights and the configuration that the chart has for it. */
+/**
+ * Runs a publisher as the chart's Deployment does: with the account, the rights and the configuration that the
+ * chart has for it.
+ */
 export async function startPublisher(
   system: System,
   name: string,

@@ -7,7 +7,8 @@ import { startMeddler } from "./meddler.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { type System, sumOf, until } from "./system.ts";
 
-// What goes wrong around restarts, on a real API server: each at most one restart a workload, and what can be healed is.
+// What goes wrong around restarts, on a real API server: each at most one restart a workload, and what can be
+// healed is.
 
 const NS = "faults";
 let system: System;

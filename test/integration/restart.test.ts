@@ -7,7 +7,8 @@ import { Kubelet } from "./kubelet.ts";
 import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// Running pods follow the map by restarts, on a real API server with the real Deployment controller; only containers are missing.
+// Running pods follow the map by restarts, on a real API server with the real Deployment controller; only
+// containers are missing.
 
 const NS = "follow";
 let system: System;

@@ -11,8 +11,8 @@ import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// RBAC is enough (nothing of ours is ever forbidden) and not more than that (every rule is used), told from the API server's
-// audit log of a run in which everything that the components do happens once.
+// RBAC is enough (nothing of ours is ever forbidden) and not more than that (every rule is used), told from the
+// API server's audit log of a run in which everything that the components do happens once.
 
 /** Enough for four shards, so that shards come and go. */
 const MANY = Array.from({ length: 900 }, (_, index) => `name-${index}.a-long-enough-domain.example.com`);
@@ -54,7 +54,10 @@ after(() => system?.stop());
 const own = (...args: string[]) => system.kubectl("-n", NAMESPACE, ...args);
 const shards = async () => (await system.index()).shards.length;
 
-/** A normal life: names come and go, things are deleted, certificates are rotated, the leader changes, a hold is confirmed. */
+/**
+ * A normal life: names come and go, things are deleted, certificates are rotated, the leader changes, a hold is
+ * confirmed.
+ */
 async function liveThroughEverything(): Promise<void> {
   await system.startProxy();
   await system.apply(`${ingress("few", ["a.example.com", "b.example.com"])}${ingress("many", MANY)}`);
@@ -208,7 +211,10 @@ metadata: { namespace: edge, name: nginx }
 spec: { type: LoadBalancer, ports: [{ name: http, port: 80 }] }
 `;
 
-/** The Role that an entry of the log was allowed by, or would have been: accounts and groups are named as their Roles. */
+/**
+ * The Role that an entry of the log was allowed by, or would have been: accounts and groups are named as their
+ * Roles.
+ */
 function roleOf({ user }: AuditEntry): string {
   return ACCOUNT.exec(user.username)?.[1] ?? user.username.replace("someone-", "");
 }
@@ -234,7 +240,10 @@ interface Rule {
   verbs: string[];
 }
 
-/** One permission per verb, resource and name of the Roles; a write to one shard, or one ConfigMap of restarts, represents all. */
+/**
+ * One permission per verb, resource and name of the Roles; a write to one shard, or one ConfigMap of restarts,
+ * represents all.
+ */
 async function grantedRights(): Promise<string[]> {
   const args = ["get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
   const list = (namespace: string) =>

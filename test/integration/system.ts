@@ -25,8 +25,9 @@ import { hostsOf, type IndexMap, type Status } from "./objects.ts";
 import { containerOf } from "./pod-container.ts";
 import { PodNetwork } from "./pod-network.ts";
 
-// Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as processes that have the
-// rights of their ServiceAccounts and the configuration that the chart rendered. Only the nodes are missing.
+// Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as
+// processes that have the rights of their ServiceAccounts and the configuration that the chart rendered. Only
+// the nodes are missing.
 
 const TOP = fileURLToPath(new URL("../..", import.meta.url));
 export const NAMESPACE = "switchback-system";
@@ -175,7 +176,10 @@ export class System {
     return { controller, webhook, proxy };
   }
 
-  /** Starts a proxy, which binds its listeners on an address of the loopback; `port` of what comes back is its health port. */
+  /**
+   * Starts a proxy, which binds its listeners on an address of the loopback; `port` of what comes back is its
+   * health port.
+   */
   async startProxy(address = OWN_LOOPBACK): Promise<Replica> {
     const [port = 0] = await freePorts(1);
     const { name, child, token } = await this.#run("proxy", [`proxy.address=${address}`, `proxy.healthPort=${port}`]);
@@ -331,8 +335,8 @@ export class System {
   }
 
   /**
-   * Makes the webhook Deployment's pods what the replicas here are: ready, with addresses that lead to their health servers. Until
-   * then no replica is ready as far as the cluster knows, and nothing is restarted.
+   * Makes the webhook Deployment's pods what the replicas here are: ready, with addresses that lead to their
+   * health servers. Until then no replica is ready as far as the cluster knows, and nothing is restarted.
    */
   async showWebhooks(): Promise<void> {
     const oldestFirst = "--sort-by=.metadata.creationTimestamp";
@@ -351,7 +355,10 @@ export class System {
     await until("the webhook's endpoints", async () => (await count()) === this.webhooks.length);
   }
 
-  /** Makes the leader answer behind the controller's Service, as the API server's proxy finds it: through a ready pod. */
+  /**
+   * Makes the leader answer behind the controller's Service, as the API server's proxy finds it: through a
+   * ready pod.
+   */
   async showController(): Promise<void> {
     const component = `app.kubernetes.io/component=${this.process("controller")}`;
     const select = ["-n", NAMESPACE, "get", "pods", "-l", component, "-o", "name"];
@@ -384,7 +391,10 @@ export class System {
     await until("another second", () => Date.now() >= Date.parse(metadata.creationTimestamp) + 1_000);
   }
 
-  /** Waits until the API server's call of the webhook works and every replica uses the published map with all of `names` in it. */
+  /**
+   * Waits until the API server's call of the webhook works and every replica uses the published map with all of
+   * `names` in it.
+   */
   async ready(names: readonly string[] = []): Promise<void> {
     await until(`the webhooks to be ready with ${names.join(", ") || "a map"}`, async () => {
       const { revision } = await this.index();

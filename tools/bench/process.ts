@@ -24,7 +24,10 @@ export interface Footprint {
   readonly anonymous: number;
 }
 
-/** From /proc/PID/smaps_rollup (Linux only). The kernel walks all pages for it, so ask when nothing else is measured. */
+/**
+ * From /proc/PID/smaps_rollup (Linux only). The kernel walks all pages for it, so ask when nothing else is
+ * measured.
+ */
 export function footprintOf(pid: number): Footprint {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
   const field = (name: string): number =>
@@ -33,8 +36,9 @@ export function footprintOf(pid: number): Footprint {
 }
 
 /**
- * CPU time of a process so far, milliseconds, user and system, all threads. The scheduler's own account is in nanoseconds; the
- * ticks of /proc/PID/stat (10 ms) are too coarse for a change that costs a few, and serve only where that account is not kept.
+ * CPU time of a process so far, milliseconds, user and system, all threads. The scheduler's own account is in
+ * nanoseconds; the ticks of /proc/PID/stat (10 ms) are too coarse for a change that costs a few, and serve only
+ * where that account is not kept.
  */
 export function cpuOf(pid: number): number {
   const task = `/proc/${pid}/task`;

@@ -32,7 +32,10 @@ for (const generator of GENERATORS) {
   await bringUpToDate(generator);
 }
 
-/** Writes the file where it differs from what it is made from; with `--check` says so instead, and the exit code is 1. */
+/**
+ * Writes the file where it differs from what it is made from; with `--check` says so instead, and the exit code
+ * is 1.
+ */
 async function bringUpToDate({ file, render }: Generator): Promise<void> {
   const url = new URL(`../../${file}`, import.meta.url);
   const [before, after] = await Promise.all([readFile(url, "utf8").catch(() => ""), render()]);

@@ -5,7 +5,10 @@ import { metricDefinitions } from "./metric-definitions.ts";
 /** A row of a metric: its name, type, meaning, and what to do. */
 const ROW = /^\| `((?:switchback|process)_[a-z_]+)` \|[^|]*\|[^|]*\| ?(.*)\|$/gm;
 
-/** docs/metrics.md: type and meaning of each metric are those that the component serves; the rest of the page is written by hand. */
+/**
+ * docs/metrics.md: type and meaning of each metric are those that the component serves; the rest of the page is
+ * written by hand.
+ */
 export const metricsPage: Generator = {
   name: "metrics-page",
   file: "docs/metrics.md",

@@ -14,7 +14,10 @@ export interface Kept {
   mode: number;
 }
 
-/** Path from the root -> file, of what git tracks or would track, by name. Read at once: a person may go on working in the tree. */
+/**
+ * Path from the root -> file, of what git tracks or would track, by name. Read at once: a person may go on
+ * working in the tree.
+ */
 export function readTree(): Map<string, Kept> {
   const args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
   const listed = execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).split("\0");

@@ -23,7 +23,10 @@ export interface How {
   onResult: (result: Result, done: number) => void;
 }
 
-/** Judges all mutants in copies of the tree, `jobs` at once, and removes the copies. Errors come with what was judged until then. */
+/**
+ * Judges all mutants in copies of the tree, `jobs` at once, and removes the copies. Errors come with what was
+ * judged until then.
+ */
 export async function judgeAll(
   mutants: Mutant[],
   tree: ReadonlyMap<string, Kept>,

@@ -7,7 +7,10 @@ import { chartFile, imageFile, imageRepository } from "./names.ts";
 import { tarOf } from "./oci/tar.ts";
 import type { Release, ReleasePart } from "./part.ts";
 
-/** Everything that an install takes where nothing can be downloaded, in one archive, with a page of the commands that install it. */
+/**
+ * Everything that an install takes where nothing can be downloaded, in one archive, with a page of the commands
+ * that install it.
+ */
 export const airGap: ReleasePart = { name: "air-gap", make };
 
 async function make(release: Release): Promise<readonly string[]> {

@@ -11,8 +11,9 @@ const SUMS = "SHA256SUMS";
 const SIGNATURE = `${SUMS}.sig`;
 
 /**
- * Makes `parts` in order, then SHA256SUMS of everything in the folder. The folder is new, empty, or holds a release, whose files are
- * replaced: a folder of something else would be listed as part of the release. With `signingKey` the sums are signed.
+ * Makes `parts` in order, then SHA256SUMS of everything in the folder. The folder is new, empty, or holds a
+ * release, whose files are replaced: a folder of something else would be listed as part of the release. With
+ * `signingKey` the sums are signed.
  */
 export async function makeRelease(
   release: Release,

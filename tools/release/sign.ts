@@ -5,8 +5,8 @@ import { ReleaseError } from "./error.ts";
 export const SIGNING_KEY_VARIABLE = "RELEASE_SIGNING_KEY";
 
 /**
- * Reads a PEM private key, ECDSA on P-256 as cosign's keys are, without a password. Undefined if there is none. Throws a ReleaseError,
- * which never has a part of the key in it.
+ * Reads a PEM private key, ECDSA on P-256 as cosign's keys are, without a password. Undefined if there is none.
+ * Throws a ReleaseError, which never has a part of the key in it.
  */
 export function readSigningKey(pem: string | undefined): KeyObject | undefined {
   if (!pem) return undefined;
@@ -24,7 +24,10 @@ export function readSigningKey(pem: string | undefined): KeyObject | undefined {
   );
 }
 
-/** What `cosign sign-blob --key` writes: base64 of the DER signature of the SHA-256. It has a random part, so it differs each time. */
+/**
+ * What `cosign sign-blob --key` writes: base64 of the DER signature of the SHA-256. It has a random part, so it
+ * differs each time.
+ */
 export function signatureOf(data: Buffer, key: KeyObject): string {
   return sign("sha256", data, key).toString("base64");
 }

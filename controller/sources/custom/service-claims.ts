@@ -8,7 +8,10 @@ import { namesIn } from "./names.ts";
 /** The annotation of external-dns: comma-separated hostnames. */
 const HOSTNAME_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname";
 
-/** The claims of a Service: the names that external-dns publishes for it. Only a load balancer's address is short-circuited. */
+/**
+ * The claims of a Service: the names that external-dns publishes for it. Only a load balancer's address is
+ * short-circuited.
+ */
 export function serviceClaims(raw: Raw): readonly UnresolvedClaim[] {
   const metadata = mapOf(raw.metadata);
   const annotations = mapOf(metadata.annotations);

@@ -1,4 +1,7 @@
-/** Matchers whose arguments are hostnames, in lower case: Traefik accepts any case. Matchers by regular expression name no host. */
+/**
+ * Matchers whose arguments are hostnames, in lower case: Traefik accepts any case. Matchers by regular
+ * expression name no host.
+ */
 const HOST_MATCHERS = new Set(["host", "hostheader", "hostsni"]);
 /** A longer rule is not read. */
 const MAX_RULE = 65_536;
@@ -7,8 +10,8 @@ const MAX_RULE = 65_536;
 const TOKEN = /\s*(?:([A-Za-z_]\w*)|(&&|\|\||[!(),])|`([^`]*)`|"((?:[^"\\]|\\.)*)")/y;
 
 /**
- * The hosts in a rule of Traefik, as in ``Host(`a.example.com`, `b.example.com`) && PathPrefix(`/x`) || Host(`c.example.com`)``;
- * without negated hosts (`!`). Undefined if the text is not a rule.
+ * The hosts in a rule of Traefik, as in ``Host(`a.example.com`, `b.example.com`) && PathPrefix(`/x`) ||
+ * Host(`c.example.com`)``; without negated hosts (`!`). Undefined if the text is not a rule.
  */
 export function hostsOfRule(rule: string): string[] | undefined {
   if (rule.length > MAX_RULE) return undefined;

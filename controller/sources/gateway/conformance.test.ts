@@ -6,8 +6,8 @@ import { type AttachmentContext, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
 import { type RouteKind, viewGateway, viewRoute } from "./view.ts";
 
-// The examples of the specification's conformance suite (kubernetes-sigs/gateway-api, conformance/tests, v1.4), each with the
-// names for which a client's requests are served, or why there are none.
+// The examples of the specification's conformance suite (kubernetes-sigs/gateway-api, conformance/tests, v1.4),
+// each with the names for which a client's requests are served, or why there are none.
 
 const same = (...hostnames: (string | undefined)[]) =>
   hostnames.map((hostname) => ({ from: "Same", ...(hostname !== undefined && { hostname }) }));

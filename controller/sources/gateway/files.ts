@@ -5,7 +5,10 @@ import { GatewayRegistry } from "./gateway-registry.ts";
 import type { Labels } from "./selector.ts";
 import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
-/** Gateways, ListenerSets and routes of YAML files. No controller writes their status, so acceptance is not required. */
+/**
+ * Gateways, ListenerSets and routes of YAML files. No controller writes their status, so acceptance is not
+ * required.
+ */
 export class GatewayFiles {
   readonly #registry: GatewayRegistry;
   #known: ReadonlySet<string> = new Set();

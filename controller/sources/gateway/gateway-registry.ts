@@ -14,9 +14,9 @@ export interface GatewayRegistryOptions {
 }
 
 /**
- * Gateways, ListenerSets, routes and their claims, updated incrementally: a changed route is evaluated alone, a changed ListenerSet
- * with the routes that have it as a parent, a changed Gateway with its routes and its ListenerSets. Objects set before `open` are
- * evaluated then, all at once.
+ * Gateways, ListenerSets, routes and their claims, updated incrementally: a changed route is evaluated alone, a
+ * changed ListenerSet with the routes that have it as a parent, a changed Gateway with its routes and its
+ * ListenerSets. Objects set before `open` are evaluated then, all at once.
  */
 export class GatewayRegistry {
   readonly #options: GatewayRegistryOptions;

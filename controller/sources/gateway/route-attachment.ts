@@ -37,8 +37,8 @@ const MAX_SHOWN = 4;
 const STAGES = { parent: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } as const;
 
 /**
- * The claims of a route: for each of its parents the names that both route and listener cover, or why there are none. Undefined
- * while a listener selects namespaces and their labels are not known yet.
+ * The claims of a route: for each of its parents the names that both route and listener cover, or why there are
+ * none. Undefined while a listener selects namespaces and their labels are not known yet.
  */
 export function claimsOfRoute(route: RouteView, around: AttachmentContext): UnresolvedClaim[] | undefined {
   const claims = new ClaimList(route, { anyDepth: true });
@@ -117,7 +117,10 @@ function describe({ kind, key }: Pick<ParentView, "kind" | "key">): string {
   return `${kind} ${show(key)}`;
 }
 
-/** The object with the listeners that a route attaches to: only the parent itself, never also the ListenerSets of a Gateway. */
+/**
+ * The object with the listeners that a route attaches to: only the parent itself, never also the ListenerSets
+ * of a Gateway.
+ */
 interface ListenerOwner extends Pick<GatewayView, "ref" | "hints" | "listeners"> {
   /** The annotated one of the parent and its Gateway. */
   readonly ignoredBy: ObjectRef | undefined;
@@ -139,7 +142,10 @@ function ownerOf(parent: ParentView, around: AttachmentContext): ListenerOwner |
   return { ref: set.ref, listeners: set.listeners, hints: hintsOfSet(set, gateway), ignoredBy };
 }
 
-/** The Gateway that a ListenerSet attaches to, if it exists and allows that. By default a Gateway allows no ListenerSet. */
+/**
+ * The Gateway that a ListenerSet attaches to, if it exists and allows that. By default a Gateway allows no
+ * ListenerSet.
+ */
 function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayView | Reason | "unknown" {
   if (set.gateway === undefined) return { code: "no-gateway", text: "its parent is of another kind" };
   const gateway = around.gateway(set.gateway);
@@ -153,7 +159,10 @@ function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayV
   return { code: "listener-set-not-allowed", text };
 }
 
-/** The names of a Gateway and its ListenerSets share their hints. One without listeners of its own has the ports of each set. */
+/**
+ * The names of a Gateway and its ListenerSets share their hints. One without listeners of its own has the ports
+ * of each set.
+ */
 function hintsOfSet({ listeners }: ListenerSetView, { hints }: GatewayView): RoutingHints {
   return hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints;
 }
@@ -199,8 +208,8 @@ function refusalOf(
 }
 
 /**
- * The claims of a Gateway itself: its listeners' hostnames, also before a route exists. cert-manager requests certificates for
- * them, and its self-check runs before any route is accepted.
+ * The claims of a Gateway itself: its listeners' hostnames, also before a route exists. cert-manager requests
+ * certificates for them, and its self-check runs before any route is accepted.
  */
 export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): UnresolvedClaim[] {
   return claimsOfListeners(gateway, objectRefusal(gateway, requireAccepted) ?? gateway.hints);

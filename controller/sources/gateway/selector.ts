@@ -2,7 +2,10 @@ import { listOf, mapOf, textMapOf, textOf } from "../raw-object.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Whether labels match a `LabelSelector` (meta/v1). An empty selector matches all labels; an unknown operator matches none. */
+/**
+ * Whether labels match a `LabelSelector` (meta/v1). An empty selector matches all labels; an unknown operator
+ * matches none.
+ */
 export function matchesSelector(selector: unknown, labels: Labels): boolean {
   const { matchLabels, matchExpressions } = mapOf(selector);
   return (

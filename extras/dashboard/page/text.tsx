@@ -2,7 +2,10 @@ import type { Reason } from "#hostmap/types.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { CodeAdvice } from "../server/codes.ts";
 
-/** A text of the cluster as it is shown: characters that change the direction of text, or are not seen, by their escapes. */
+/**
+ * A text of the cluster as it is shown: characters that change the direction of text, or are not seen, by their
+ * escapes.
+ */
 export const plain = printable;
 
 /** A reason with what it means and what to do, as docs/codes.md has it. */

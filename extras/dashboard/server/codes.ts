@@ -4,7 +4,10 @@ export interface CodeAdvice {
   readonly remedy: string;
 }
 
-/** Reads the tables of docs/codes.md: each code in the first column gets the row's cause and remedy, the first row that names it. */
+/**
+ * Reads the tables of docs/codes.md: each code in the first column gets the row's cause and remedy, the first
+ * row that names it.
+ */
 export function adviceIn(page: string): Record<string, CodeAdvice> {
   const advice: Record<string, CodeAdvice> = {};
   for (const line of page.split("\n")) {

@@ -20,7 +20,10 @@ interface DashboardFlags {
   readonly open: boolean;
 }
 
-/** Serves a page about the cluster on this machine until Ctrl-C. Only reads; the doctor creates its dry-run pod, which is never stored. */
+/**
+ * Serves a page about the cluster on this machine until Ctrl-C. Only reads; the doctor creates its dry-run pod,
+ * which is never stored.
+ */
 export async function serveDashboard(flags: DashboardFlags, line: CommandLine): Promise<void> {
   const { env, stdout, stderr, progress } = line.context;
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-dashboard" });

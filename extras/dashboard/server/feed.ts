@@ -14,15 +14,18 @@ interface FeedOptions {
 
 const EVERY_MS = 2_000;
 const TRAFFIC_MS = 5_000;
-/** A read of 50,000 names takes the controller and the API server a second: reads take a twentieth of the time at most. */
+/**
+ * A read of 50,000 names takes the controller and the API server a second: reads take a twentieth of the time
+ * at most.
+ */
 const SHARE = 20;
 const MAX_MS = 60_000;
 
 type Listener = (messages: readonly FeedMessage[]) => void;
 
 /**
- * Reads the cluster again and again while somebody listens, once for all who do, and sends them what changed. A read that fails is
- * reported, and the next one is tried as if it had not.
+ * Reads the cluster again and again while somebody listens, once for all who do, and sends them what changed. A
+ * read that fails is reported, and the next one is tried as if it had not.
  */
 export class Feed {
   readonly #begin: FeedMessage;

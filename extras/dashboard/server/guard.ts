@@ -1,7 +1,10 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 
-/** Sent with every answer. Nothing is loaded from elsewhere, nothing in the page can be markup or script, and no other page sees it. */
+/**
+ * Sent with every answer. Nothing is loaded from elsewhere, nothing in the page can be markup or script, and no
+ * other page sees it.
+ */
 export const HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy": [
     "default-src 'none'",
@@ -27,16 +30,16 @@ export const HEADERS: Readonly<Record<string, string>> = {
 const NAMES_OF_LOOPBACK: readonly string[] = ["127.0.0.1", "localhost"];
 
 /**
- * Whether the browser asked for this server by its own name. A page elsewhere whose name leads to 127.0.0.1 (DNS rebinding) has its own
- * name in `Host`.
+ * Whether the browser asked for this server by its own name. A page elsewhere whose name leads to 127.0.0.1
+ * (DNS rebinding) has its own name in `Host`.
  */
 export function isOwnHost({ headers, socket }: IncomingMessage): boolean {
   return NAMES_OF_LOOPBACK.some((name) => headers.host === `${name}:${socket.localPort}`);
 }
 
 /**
- * Whether another page sent the request. Browsers say so in `Sec-Fetch-Site` or `Origin`; the page itself may be opened from anywhere, as
- * its address is the secret.
+ * Whether another page sent the request. Browsers say so in `Sec-Fetch-Site` or `Origin`; the page itself may
+ * be opened from anywhere, as its address is the secret.
  */
 export function isOfOtherPage({ headers }: IncomingMessage): boolean {
   const { origin, host } = headers;

@@ -24,7 +24,10 @@ export interface Components {
   readonly publishers: Fact<readonly PublisherReport[]>;
 }
 
-/** What was measured between two scrapes of the components, over all replicas; undefined: not known. Rates are per second. */
+/**
+ * What was measured between two scrapes of the components, over all replicas; undefined: not known. Rates are
+ * per second.
+ */
 export interface TrafficPoint {
   /** Milliseconds since 1970. */
   readonly at: number;
@@ -34,7 +37,10 @@ export interface TrafficPoint {
   readonly accepted: number | undefined;
   /** Clients refused, connections cut and addresses not reached, by cause. */
   readonly errors: Readonly<Record<string, number>> | undefined;
-  /** Milliseconds to connect to an ingress controller: half of the dials, and all but one of a hundred, took at most so long. */
+  /**
+   * Milliseconds to connect to an ingress controller: half of the dials, and all but one of a hundred, took at
+   * most so long.
+   */
   readonly connectMs: readonly [median: number, p99: number] | undefined;
   /** Pods that the webhook answered. */
   readonly admitted: number | undefined;
@@ -58,8 +64,8 @@ export interface MeasuredState {
 }
 
 /**
- * What the page is sent, one after the other, as server-sent events. A subscription starts with `begin`, which empties what the page has;
- * what follows counts from the next `summary` on.
+ * What the page is sent, one after the other, as server-sent events. A subscription starts with `begin`, which
+ * empties what the page has; what follows counts from the next `summary` on.
  */
 export type FeedMessage =
   | { readonly type: "begin"; readonly place: string; readonly canExamine: boolean }

@@ -33,7 +33,10 @@ type Counters = ReadonlyMap<string, number>;
 export class Traffic {
   #before: { readonly at: number; readonly pods: ReadonlyMap<string, Counters> } | undefined;
 
-  /** `at`: milliseconds since 1970. @returns undefined for the first scrape, after which there is nothing to compare with. */
+  /**
+   * `at`: milliseconds since 1970. @returns undefined for the first scrape, after which there is nothing to
+   * compare with.
+   */
   take(at: number, pods: readonly PodMetrics[]): TrafficPoint | undefined {
     const now = new Map(pods.map(({ pod, series }) => [pod, countersOf(series)]));
     const before = this.#before;
@@ -63,7 +66,10 @@ function countersOf(series: readonly Series[]): Counters {
   return new Map(series.map((each) => [keyOf(each), each.value]));
 }
 
-/** By how much each counter has grown. One that is lower began anew; a replica that was not there before says nothing yet. */
+/**
+ * By how much each counter has grown. One that is lower began anew; a replica that was not there before says
+ * nothing yet.
+ */
 function growth(pods: readonly PodMetrics[], before: ReadonlyMap<string, Counters>): Series[] {
   return pods.flatMap(({ pod, series }) => {
     const earlier = before.get(pod);

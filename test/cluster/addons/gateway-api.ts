@@ -5,7 +5,10 @@ import { moduleFolder } from "./go-module.ts";
 const SOURCE = "sigs.k8s.io/gateway-api";
 const GROUP = "gateway.networking.k8s.io";
 
-/** The folder with the standard channel's definitions as one of our modules has them; fetched if they are not in Go's cache. */
+/**
+ * The folder with the standard channel's definitions as one of our modules has them; fetched if they are not in
+ * Go's cache.
+ */
 export async function gatewayApiFolder(module: "gateway-api" | "traefik"): Promise<string> {
   return join(await moduleFolder(module, SOURCE), "config", "crd", "standard");
 }

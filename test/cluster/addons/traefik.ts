@@ -10,8 +10,8 @@ import { deployment, namespace, service, serviceAccount } from "./objects.ts";
 export const PORTS = { web: 8000, websecure: 8443, ping: 8080 };
 
 /**
- * Traefik behind a LoadBalancer Service, for the IngressClass `traefik` and for Gateway API. It takes a PROXY header from
- * anyone, and serves who sends none, too: its access log shows whose address arrived.
+ * Traefik behind a LoadBalancer Service, for the IngressClass `traefik` and for Gateway API. It takes a PROXY
+ * header from anyone, and serves who sends none, too: its access log shows whose address arrived.
  */
 export async function install(cluster: Cluster): Promise<void> {
   await binary("traefik");

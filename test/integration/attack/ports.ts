@@ -22,7 +22,10 @@ const CHUNKED = "POST /mutate/pod HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chun
 const TLS_HELLO = "\u0016\u0003\u0001\u0000\u0005\u0001\u0000\u0000\u0001\u0003";
 const SEEDS = [REVIEW, CHUNKED, TLS_HELLO, ...PAGES, "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET / HTTP/1.1\r\n\r\n"];
 
-/** Writes mutated bytes to every open port, plain and within TLS, until the time is over. Gives the number of connections. */
+/**
+ * Writes mutated bytes to every open port, plain and within TLS, until the time is over. Gives the number of
+ * connections.
+ */
 export async function fuzzPorts(stage: Stage, milliseconds: number, seed: number): Promise<number> {
   const { controllers, webhooks, proxies, agents } = stage.system;
   const replicas = [...controllers, ...webhooks, ...proxies, ...agents];

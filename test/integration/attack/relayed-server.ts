@@ -14,8 +14,8 @@ export interface RelayedServer {
 }
 
 /**
- * Answers a client's first line with the source address of the PROXY header and that line: `192.0.2.7 hello`. A connection without a
- * header is reset. To ENDLESS it writes whenever something fits.
+ * Answers a client's first line with the source address of the PROXY header and that line: `192.0.2.7 hello`. A
+ * connection without a header is reset. To ENDLESS it writes whenever something fits.
  */
 export async function startRelayedServer(): Promise<RelayedServer> {
   const open = new Set<Socket>();

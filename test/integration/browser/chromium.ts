@@ -10,8 +10,8 @@ const PACKAGE = "chromium-headless-shell";
 const PROGRAM = "usr/lib/chromium/chromium-headless-shell";
 
 /**
- * Starts a real Chromium, of the user's cache or else of Debian's servers: nothing is installed. `within`: the command that starts it in
- * another namespace; what it is given comes after it.
+ * Starts a real Chromium, of the user's cache or else of Debian's servers: nothing is installed. `within`: the
+ * command that starts it in another namespace; what it is given comes after it.
  */
 export async function startChromium(within: readonly string[] = []): Promise<Browser> {
   const root = await unpackedDebian("chromium", async () => [...(await withMissing(PACKAGE)), "chromium-common"]);

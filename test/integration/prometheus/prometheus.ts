@@ -19,8 +19,8 @@ const WAIT_MS = 120_000;
 const POLL_MS = 300;
 
 /**
- * Debian's Prometheus, in the user's cache: 48 MB in a few seconds, where a build of the newest from its module takes minutes. Nothing
- * that the rules and the dashboard use is newer than it.
+ * Debian's Prometheus, in the user's cache: 48 MB in a few seconds, where a build of the newest from its module
+ * takes minutes. Nothing that the rules and the dashboard use is newer than it.
  */
 async function program(name: "prometheus" | "promtool"): Promise<string> {
   return join(await unpackedDebian("prometheus", async () => ["prometheus"]), "usr/bin", name);

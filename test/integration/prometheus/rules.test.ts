@@ -6,7 +6,8 @@ import { parse } from "yaml";
 import { whyNoDebian } from "../../cluster/debian.ts";
 import { ALERTS, promtool } from "./prometheus.ts";
 
-// The chart's alerts without a cluster: what test/integration/prometheus/alerts.yaml says of each, and that docs/alerts.md has a section for each.
+// The chart's alerts without a cluster: what test/integration/prometheus/alerts.yaml says of each, and that
+// docs/alerts.md has a section for each.
 
 const PAGE = readFileSync(join(import.meta.dirname, "..", "..", "..", "docs", "alerts.md"), "utf8");
 const reason = whyNoDebian();

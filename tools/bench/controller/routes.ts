@@ -12,7 +12,10 @@ const GATEWAYS = 200;
 const PER_NAMESPACE = 200;
 const CONCURRENCY = 16;
 
-/** Gateways that have a LoadBalancer Service each, as Envoy Gateway and Istio make them, and HTTPRoutes that hang on them. */
+/**
+ * Gateways that have a LoadBalancer Service each, as Envoy Gateway and Istio make them, and HTTPRoutes that
+ * hang on them.
+ */
 export class Routes {
   readonly #cluster: ControlPlane;
   #gateways = 0;
@@ -48,7 +51,10 @@ export class Routes {
     this.#seeded = Math.max(this.#seeded, count);
   }
 
-  /** The next change: a seeded route with another hostname. A new one counts only with its controller's word, a second write. */
+  /**
+   * The next change: a seeded route with another hostname. A new one counts only with its controller's word, a
+   * second write.
+   */
   nextChange(): Change {
     const number = this.#changes++;
     const host = `change-${number}.routes-new.example.com`;

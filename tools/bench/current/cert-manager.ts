@@ -11,8 +11,8 @@ const REST_MS = 65_000;
 const RESTART = { restart: { namespaces: [CERT_MANAGER] } };
 
 /**
- * On this machine's cluster, the whole way: Ingress created -> its Certificate issued by HTTP-01, with a cert-manager that was running
- * before and that nobody touches, once by `restart` and once by `live`.
+ * On this machine's cluster, the whole way: Ingress created -> its Certificate issued by HTTP-01, with a
+ * cert-manager that was running before and that nobody touches, once by `restart` and once by `live`.
  */
 export async function measureCertManager(report: Reporter): Promise<void> {
   await onCluster(SHOP, { config: RESTART }, async (cluster) => {

@@ -18,8 +18,8 @@ interface Pod {
 }
 
 /**
- * On this machine's cluster: from an Ingress to a ready pod that has its name, by a restart with the default settings, of a Deployment
- * of one replica that takes two seconds to be ready.
+ * On this machine's cluster: from an Ingress to a ready pod that has its name, by a restart with the default
+ * settings, of a Deployment of one replica that takes two seconds to be ready.
  */
 export async function measureRestarts(rounds: number, report: Reporter): Promise<void> {
   const seconds: number[] = [];

@@ -104,7 +104,10 @@ export interface Start {
 /** Until a leader that has just started, and the API server, leave the cores to the next start. */
 const REST_MS = 1_500;
 
-/** Starts each component once, one after the other, on what a former start has published. The controller leads meanwhile. */
+/**
+ * Starts each component once, one after the other, on what a former start has published. The controller leads
+ * meanwhile.
+ */
 export async function startEach(bed: Bed): Promise<ReadonlyMap<ComponentName, Start>> {
   const starts = new Map<ComponentName, Start>();
   const pods: Pod[] = [];

@@ -107,7 +107,10 @@ export async function openIdle(port: number, count: number): Promise<Client[]> {
   return clients;
 }
 
-/** Peers that ask for 1 MiB and read nothing for a second; then one half reads it all, the other goes away with a reset. */
+/**
+ * Peers that ask for 1 MiB and read nothing for a second; then one half reads it all, the other goes away with
+ * a reset.
+ */
 export class StalledPeers {
   readonly #port: number;
   readonly #running = new Set<Promise<void>>();

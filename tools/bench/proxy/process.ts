@@ -23,8 +23,9 @@ export interface ProxyProcess {
 }
 
 /**
- * Runs a program as an ordinary user without capabilities, as a pod does: what root may do hides limits, such as that of pipe pages
- * (pipe(7), pipe-user-pages-soft). Without root it runs with the current user. `cpus` pins it to cores, as taskset takes them.
+ * Runs a program as an ordinary user without capabilities, as a pod does: what root may do hides limits, such
+ * as that of pipe pages (pipe(7), pipe-user-pages-soft). Without root it runs with the current user. `cpus`
+ * pins it to cores, as taskset takes them.
  */
 export function startProcess(command: readonly string[], logFile: string, cpus?: number | string): ProxyProcess {
   const isRoot = process.getuid?.() === 0;
@@ -63,7 +64,10 @@ export function startProcess(command: readonly string[], logFile: string, cpus?:
 export const ENGINES = ["portable", "linux"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
-/** Our proxy, or another checkout's, with the flags and environment of its chart, an engine and its number of workers. */
+/**
+ * Our proxy, or another checkout's, with the flags and environment of its chart, an engine and its number of
+ * workers.
+ */
 export function switchbackCommand(engine: EngineName, workers: number, configFile: string, tree = ROOT): string[] {
   const env = Object.entries(chartEnv("proxy", tree)).map(([name, value]) => `${name}=${value}`);
   const program = treeFile(tree, "tools/bench/proxy/server.ts", "bench/proxy-server.ts");
@@ -82,7 +86,10 @@ export async function untilReady(proxy: ProxyProcess, healthPort: number): Promi
   throw new Error(`the proxy is not ready after ${READY_MS / 1_000} s:\n${proxy.logTail()}`);
 }
 
-/** The sum over all labels of each metric of the proxy, by name, save histograms' buckets; undefined when it does not answer. */
+/**
+ * The sum over all labels of each metric of the proxy, by name, save histograms' buckets; undefined when it
+ * does not answer.
+ */
 export async function metricsOf(healthPort: number): Promise<Readonly<Record<string, number>> | undefined> {
   const response = await fetchClosing(healthPort, "/metrics");
   if (response?.status !== 200) return undefined;

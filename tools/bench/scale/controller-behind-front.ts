@@ -5,7 +5,10 @@ import { type ServedProcess, serve } from "../controller/process.ts";
 import { cpuOf } from "../process.ts";
 import type { Front } from "./processes.ts";
 
-/** The DaemonSet's status in the middle of a rollout, as its controller writes it: so many agents, of which some were replaced. */
+/**
+ * The DaemonSet's status in the middle of a rollout, as its controller writes it: so many agents, of which some
+ * were replaced.
+ */
 export async function setAgents({ cluster }: Bed, agents: number, updated: number): Promise<void> {
   const path = `/apis/apps/v1/namespaces/${AGENTS}/daemonsets/switchback-agent/status`;
   const status = {

@@ -24,8 +24,9 @@ const ROLLOUT_SECONDS = 3_600;
 const MB = 1e6;
 
 /**
- * What the agents receive: when they start, for a change that touches no pod of theirs, and when the status of their DaemonSet changes.
- * Real agents are measured; the figures of all nodes are those of one agent times the number of nodes.
+ * What the agents receive: when they start, for a change that touches no pod of theirs, and when the status of
+ * their DaemonSet changes. Real agents are measured; the figures of all nodes are those of one agent times the
+ * number of nodes.
  */
 export async function fanOut(bed: Bed, { population, agents, names }: FanOut, report: Reporter): Promise<void> {
   progress(`${names} Ingresses`);
@@ -87,8 +88,8 @@ function leaseWrites(counts: readonly Count[]): number {
 }
 
 /**
- * What all agents read of namespaces and of their DaemonSet while each of them is replaced: a change of its status an agent, and an hour
- * of what is read by time.
+ * What all agents read of namespaces and of their DaemonSet while each of them is replaced: a change of its
+ * status an agent, and an hour of what is read by time.
  */
 async function rollout(
   bed: Bed,

@@ -32,7 +32,10 @@ export type FrontRequest =
   /** Takes that back; the answer to it is then that nothing was stopped. */
   | { readonly ask: "do-not-stop" };
 
-/** A process that is stopped (SIGSTOP) when so many writes of ConfigMaps have come from its component, and some time after. */
+/**
+ * A process that is stopped (SIGSTOP) when so many writes of ConfigMaps have come from its component, and some
+ * time after.
+ */
 export interface StopAtWrite {
   readonly component: string;
   readonly pid: number;
@@ -49,9 +52,9 @@ interface Target {
   readonly subresource: boolean;
 }
 
-// A server between the components and a real API server. It makes up pods, namespaces, their Deployments and ReplicaSets, and the
-// agents' Leases; everything else is passed to the API server, as its administrator: rights are not what is measured here. Who
-// asks is known by the token: `controller`, `agent-17`.
+// A server between the components and a real API server. It makes up pods, namespaces, their Deployments and
+// ReplicaSets, and the agents' Leases; everything else is passed to the API server, as its administrator:
+// rights are not what is measured here. Who asks is known by the token: `controller`, `agent-17`.
 
 const options: FrontOptions = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8"));
 const counts = new Counts();
@@ -228,7 +231,10 @@ function forward({ request: asking, response, query, count }: Asked): void {
 /** The shards that the index names, as it was last written. */
 let named: ReadonlySet<string> = new Set();
 
-/** Notes a write that was taken, and whether anybody reads what was written: nobody reads a shard that the index does not name. */
+/**
+ * Notes a write that was taken, and whether anybody reads what was written: nobody reads a shard that the index
+ * does not name.
+ */
 function noteWrite(url: string, body: Buffer, count: Count): void {
   const name = new URL(url, "https://front").pathname.split("/").at(-1) ?? "";
   count.written.push({ url, isRead: !isShardName(name) || named.has(name) });

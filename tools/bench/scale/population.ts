@@ -244,7 +244,10 @@ function rangeOf(population: Population, namespace: string, each: number, count:
     : ([Math.min(count, number * each), Math.min(count, (number + 1) * each)] as const);
 }
 
-/** Random-looking letters for a number, at the cost of a few multiplications: a selector asks for those of every pod. */
+/**
+ * Random-looking letters for a number, at the cost of a few multiplications: a selector asks for those of every
+ * pod.
+ */
 function token(seed: number, length: number): string {
   let hash = Math.imul(seed + 1, 0x9e3779b1);
   hash = Math.imul(hash ^ (hash >>> 15), 0x85ebca6b);

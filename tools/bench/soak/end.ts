@@ -88,7 +88,10 @@ export class End {
     return this.#timers.size > 0;
   }
 
-  /** With a FIN under way libuv refuses to reset (uv_tcp_close_reset: EINVAL) and leaves the socket open, so then it waits for the FIN. */
+  /**
+   * With a FIN under way libuv refuses to reset (uv_tcp_close_reset: EINVAL) and leaves the socket open, so
+   * then it waits for the FIN.
+   */
   reset(): void {
     if (this.wasReset || this.isClosed) return;
     if (this.finSent && !this.socket.writableFinished) {

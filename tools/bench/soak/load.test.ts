@@ -8,7 +8,10 @@ import { freePorts } from "#test/cluster/ports.ts";
 import { Load, type Route } from "./load.ts";
 import type { Plan, SessionFault } from "./session.ts";
 
-/** What a faulty proxy does to a chunk of a direction, whose first byte is the `at`th: chunks are as large as the machine is busy. */
+/**
+ * What a faulty proxy does to a chunk of a direction, whose first byte is the `at`th: chunks are as large as
+ * the machine is busy.
+ */
 type Damage = (chunk: Buffer, at: number) => Buffer;
 
 /** Damage to the chunk that has the `position`th byte. */

@@ -11,8 +11,9 @@ import { signAdHoc } from "./sign-macho.ts";
 import { removeSignature } from "./sign-pe.ts";
 
 /**
- * Unpacks Node for a platform into `folder`, from the npm registry or the cache, and returns the path of the program; LICENSE is beside
- * its `bin`, except for Windows. Throws a ReleaseError if the package is not what is expected.
+ * Unpacks Node for a platform into `folder`, from the npm registry or the cache, and returns the path of the
+ * program; LICENSE is beside its `bin`, except for Windows. Throws a ReleaseError if the package is not what is
+ * expected.
  */
 export async function fetchNode({ package: name, integrity, os }: Platform, folder: string): Promise<string> {
   await mkdir(folder, { recursive: true });
@@ -33,8 +34,9 @@ interface ExecutableOptions {
 }
 
 /**
- * Makes one executable of the bundle in `folder` by Node's own tool (https://nodejs.org/api/single-executable-applications.html). The same
- * input gives the same bytes. Only the executable for the machine that makes it has V8's code cache, which halves the CPU time of a start.
+ * Makes one executable of the bundle in `folder` by Node's own tool
+ * (https://nodejs.org/api/single-executable-applications.html). The same input gives the same bytes. Only the
+ * executable for the machine that makes it has V8's code cache, which halves the CPU time of a start.
  */
 export function makeExecutable({ folder, own, node, platform, output }: ExecutableOptions): void {
   if (process.versions.node !== NODE_VERSION)
@@ -53,7 +55,8 @@ export function makeExecutable({ folder, own, node, platform, output }: Executab
   };
   const file = join(folder, "executable.json");
   writeFileSync(file, JSON.stringify(settings));
-  // The seed of V8's random numbers, which name things in the code cache; it is no flag that V8 compares when it reads the cache.
+  // The seed of V8's random numbers, which name things in the code cache; it is no flag that V8 compares when
+  // it reads the cache.
   execFileSync(process.execPath, ["--random-seed=1", "--build-sea", file], { cwd: folder, stdio: "pipe" });
   if (platform.os === "darwin") writeFileSync(output, signAdHoc(readFileSync(output), "kubectl-switchback"));
   if (platform.os === "windows") {

@@ -9,7 +9,10 @@ import { bundleCommand, MAIN } from "./bundle.ts";
 
 const BIN = "cli/bin.js";
 
-/** `switchback-npm-VERSION.tgz`: the command as npm would pack it, for each Node that is still maintained, and without dependencies. */
+/**
+ * `switchback-npm-VERSION.tgz`: the command as npm would pack it, for each Node that is still maintained, and
+ * without dependencies.
+ */
 export const npmPackage: ReleasePart = { name: "npm", make: makePackage };
 
 async function makePackage({ out, source, version, epochSeconds }: Release): Promise<readonly string[]> {

@@ -13,7 +13,10 @@ export interface Platform {
   readonly signature: string;
 }
 
-/** The version of Node in the executables, as in the image; it runs the release, too, since Node prepares them for its own version only. */
+/**
+ * The version of Node in the executables, as in the image; it runs the release, too, since Node prepares them
+ * for its own version only.
+ */
 export const NODE_VERSION = pins.node.version;
 
 const UNSIGNED = "none: Linux has no use for one";

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 
-// An ad hoc signature: hashes of the pages and nobody's name. macOS on arm64 ends a program that has none. What Node prepares has lost
-// the one that Node came with. Formats: Apple's mach-o/loader.h and xnu's osfmk/kern/cs_blobs.h; what is written here is what Go's linker
-// writes (cmd/internal/codesign).
+// An ad hoc signature: hashes of the pages and nobody's name. macOS on arm64 ends a program that has none. What
+// Node prepares has lost the one that Node came with. Formats: Apple's mach-o/loader.h and xnu's
+// osfmk/kern/cs_blobs.h; what is written here is what Go's linker writes (cmd/internal/codesign).
 
 const MH_MAGIC_64 = 0xfeedfacf;
 const HEADER_SIZE = 32;
@@ -34,8 +34,8 @@ interface Segment {
 }
 
 /**
- * Returns a 64-bit Mach-O program with an ad hoc signature. `identifier` is the name that the signature says. Throws if it is none, has a
- * signature already, or has no room for one more load command.
+ * Returns a 64-bit Mach-O program with an ad hoc signature. `identifier` is the name that the signature says.
+ * Throws if it is none, has a signature already, or has no room for one more load command.
  */
 export function signAdHoc(program: Buffer, identifier: string): Buffer {
   const { text, linkEdit } = addressable(program);

@@ -4,8 +4,9 @@ import { describe, it } from "node:test";
 import { signAdHoc } from "./sign-macho.ts";
 import { removeSignature } from "./sign-pe.ts";
 
-// Compared once with what Go's linker writes for darwin/arm64: the same bytes, but for the flag "signed by the linker" and the size of
-// __LINKEDIT in memory, which is rounded up here. Here, each field is read again by its offset in Apple's headers.
+// Compared once with what Go's linker writes for darwin/arm64: the same bytes, but for the flag "signed by the
+// linker" and the size of __LINKEDIT in memory, which is rounded up here. Here, each field is read again by its
+// offset in Apple's headers.
 
 const COMMANDS = 32;
 const SEGMENT_SIZE = 72;

@@ -22,7 +22,10 @@ const GROUP = `root:x:0:
 nonroot:x:65532:
 `;
 
-/** The layers of the image for a kind of machine, from the one that changes least. Downloads what is not in the user's cache. */
+/**
+ * The layers of the image for a kind of machine, from the one that changes least. Downloads what is not in the
+ * user's cache.
+ */
 export async function imageLayers(
   source: string,
   debian: DebianPins,
