@@ -8,8 +8,8 @@ import { startProxy } from "./proxy.ts";
 import { startWebhook } from "./webhook.ts";
 
 /**
- * How long the pod's readiness waits for controller and webhook after the start, milliseconds. Usually they
- * take a second. Whatever keeps one of them longer must not keep the relay from its Services.
+ * How long the pod's readiness waits for controller and webhook after the start, milliseconds. Usually they take a
+ * second. Whatever keeps one of them longer must not keep the relay from its Services.
  */
 const WAIT_MS = 30_000;
 /** The webhook's 640 connections, the health servers' 192, watches. */
@@ -21,9 +21,9 @@ type Part = "controller" | "webhook" | "proxy";
 type Started = Partial<Record<Part, Probes>>;
 
 /**
- * `switchback all`: controller, webhook and proxy in one process, each with its own section of the
- * configuration, ports, metrics and connection to the API server. The controller's port answers the probes for
- * all three (`probesOfAll`).
+ * `switchback all`: controller, webhook and proxy in one process, each with its own section of the configuration,
+ * ports, metrics and connection to the API server. The controller's port answers the probes for all three
+ * (`probesOfAll`).
  *
  * Throws the failure of the first part that does not start, once the others have stopped. On `stop` the relay
  * drains while the webhook still serves.
@@ -64,8 +64,8 @@ export async function startAll(config: Config, context: ProcessContext): Promise
 
 /**
  * The probes of the whole process. A part that hangs is a reason to restart it. Readiness is the relay's alone,
- * whose clients have nowhere else to go, as soon as all parts have been ready once or `WAIT_MS` have passed;
- * where the webhook is not ready later on, an API server that calls it goes on without it.
+ * whose clients have nowhere else to go, as soon as all parts have been ready once or `WAIT_MS` have passed; where
+ * the webhook is not ready later on, an API server that calls it goes on without it.
  */
 export function probesOfAll(started: Readonly<Started>, elapsedMs: () => number): Probes {
   let haveBeenReady = false;

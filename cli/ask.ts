@@ -15,8 +15,8 @@ export async function ask(question: string): Promise<boolean> {
 }
 
 /**
- * Returns once a person at a terminal has agreed. Throws `declined` otherwise: what is piped into a command was
- * not meant as the answer to a question that nobody has seen.
+ * Returns once a person at a terminal has agreed. Throws `declined` otherwise: what is piped into a command was not
+ * meant as the answer to a question that nobody has seen.
  */
 export async function agree(question: string): Promise<void> {
   const atTerminal = process.stdin.isTTY === true && process.stderr.isTTY === true;

@@ -50,8 +50,8 @@ const fish: Offers = async (lines) => {
 };
 
 /**
- * The completion system runs only in an interactive shell: one on a terminal of zsh's own (zsh/zpty), which
- * prints what is offered.
+ * The completion system runs only in an interactive shell: one on a terminal of zsh's own (zsh/zpty), which prints
+ * what is offered.
  */
 const zsh: Offers = async (lines) => {
   const path = await script("zsh");

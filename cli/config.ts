@@ -8,8 +8,7 @@ interface PrintConfigFlags extends ConfigFlags {
 }
 
 /**
- * Prints the configuration as a component reads it from file, environment and flags, with warnings for what it
- * ignores.
+ * Prints the configuration as a component reads it from file, environment and flags, with warnings for what it ignores.
  */
 export async function printConfig(flags: PrintConfigFlags, { env, stdout }: CliContext): Promise<void> {
   const loaded = await loadConfig({

@@ -20,8 +20,8 @@ const INDENT = 9;
 const CURE = "cure: ";
 
 /**
- * The report for people: one block per finding, and the totals at the end. Lines are as long as they are
- * without `columns`.
+ * The report for people: one block per finding, and the totals at the end. Lines are as long as they are without
+ * `columns`.
  */
 export function doctorText(findings: readonly Finding[], columns?: number): string {
   const lines = (text: string, indent: number) => wrap(printable(text), columns, indent);

@@ -16,8 +16,8 @@ export interface Report {
 }
 
 /**
- * A text for people, and what has to be known about it, such as that it is not all: for standard error, out of
- * the way of a pipe.
+ * A text for people, and what has to be known about it, such as that it is not all: for standard error, out of the
+ * way of a pipe.
  */
 export interface Screen {
   readonly text: string;

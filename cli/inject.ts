@@ -26,9 +26,9 @@ export interface InjectFlags {
 const MAX_LEFT_OUT = 10;
 
 /**
- * Prints the files with hostAliases in every pod template, and reports on standard error what was done. Bad
- * input (`input-invalid`) is found before the cluster is asked for its map, and then nothing is printed on
- * standard output.
+ * Prints the files with hostAliases in every pod template, and reports on standard error what was done. Bad input
+ * (`input-invalid`) is found before the cluster is asked for its map, and then nothing is printed on standard
+ * output.
  */
 export async function inject(flags: InjectFlags, context: CliContext): Promise<void> {
   const { stdout, stderr } = context;

@@ -35,8 +35,7 @@ export function wrap(text: string, columns: number | undefined, indent: number):
 }
 
 /**
- * The same for running text: lines after the first are indented by two more than the first. Each ends with a
- * line feed.
+ * The same for running text: lines after the first are indented by two more than the first. Each ends with a line feed.
  */
 export function brokenLines(text: string, columns: number | undefined): string {
   const indent = text.search(/\S|$/) + 2;

@@ -8,8 +8,8 @@ export function isNamespace(text: string): boolean {
   return LABEL.test(text);
 }
 
-// Parsers of options. Each throws commander's InvalidArgumentError, which names the option, the value and what
-// is accepted.
+// Parsers of options. Each throws commander's InvalidArgumentError, which names the option, the value and what is
+// accepted.
 
 /** What `-o` accepts. */
 export const FORMATS = ["text", "wide", "json", "yaml", "name"] as const;

@@ -48,8 +48,8 @@ export async function withOwnFolder(path: string, work: (folder: string) => Prom
 }
 
 /**
- * The command that starts this program again, to be followed by its arguments. An executable is its own script:
- * its path given once more would be taken for the name of a command.
+ * The command that starts this program again, to be followed by its arguments. An executable is its own script: its
+ * path given once more would be taken for the name of a command.
  */
 export function ownCommand(): readonly [string, ...string[]] {
   const [, script = ""] = process.argv;

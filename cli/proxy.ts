@@ -7,8 +7,7 @@ import { runProxy } from "#proxy/run.ts";
 const MOUNTED_TARGETS = "/etc/switchback/targets/targets.json";
 
 /**
- * `switchback proxy`: watches the published targets if there is an API server, else relays to the configured
- * targets.
+ * `switchback proxy`: watches the published targets if there is an API server, else relays to the configured targets.
  */
 export async function startProxy(config: Config, context: ProcessContext, filesOfOthers = 0): Promise<Running> {
   const { log, clusterDomain, connect, hasCluster } = context;

@@ -19,8 +19,8 @@ const REFUSALS: readonly (number | undefined)[] = [403, 404, 409, 422];
 const UNDER_WAY = { code: "under-way", text: "it is being restarted already" };
 
 /**
- * Restarts one workload unless something is against it, or it is being restarted, and waits until it is rolled
- * out. `report` gets what is still missing, whenever that is known.
+ * Restarts one workload unless something is against it, or it is being restarted, and waits until it is rolled out.
+ * `report` gets what is still missing, whenever that is known.
  */
 export async function restartOne(
   client: KubeClient,

@@ -16,8 +16,7 @@ export interface StatusFilter {
 }
 
 /**
- * What was selected; a part that was not asked for is undefined. Both lists are in the order in which they are
- * shown.
+ * What was selected; a part that was not asked for is undefined. Both lists are in the order in which they are shown.
  */
 export interface Selected {
   readonly names: readonly NameStatus[] | undefined;
@@ -25,8 +24,8 @@ export interface Selected {
 }
 
 /**
- * Selects names and workloads. Who filters one of the two does not get the other, unless that is filtered too.
- * What needs somebody comes first: what no pod gets, or is stuck.
+ * Selects names and workloads. Who filters one of the two does not get the other, unless that is filtered too. What
+ * needs somebody comes first: what no pod gets, or is stuck.
  */
 export function selectStatus({ names, running }: FullStatus, filter: StatusFilter): Selected {
   const ofNames = filter.name !== undefined || filter.refused === true;
@@ -50,8 +49,8 @@ export function selectStatus({ names, running }: FullStatus, filter: StatusFilte
 }
 
 /**
- * The controller's document, with what was selected of its lists; a list that was not asked for is absent, and
- * not empty.
+ * The controller's document, with what was selected of its lists; a list that was not asked for is absent, and not
+ * empty.
  */
 export function selectedDocument(full: FullStatus, { names, workloads }: Selected): object {
   const { names: _names, running, ...rest } = full;
@@ -84,8 +83,8 @@ function rankOf(workload: WorkloadStatus): number {
 }
 
 /**
- * Matches whole hostnames, in any case of letters. The first place where a part fits is the best one: no part
- * is tried again.
+ * Matches whole hostnames, in any case of letters. The first place where a part fits is the best one: no part is
+ * tried again.
  */
 function glob(pattern: string): (name: string) => boolean {
   const [first = "", ...others] = pattern.toLowerCase().split("*");

@@ -26,8 +26,8 @@ const WATCH_MS = 2_000;
 const MAX_ROWS = 100;
 
 /**
- * Prints names and workloads. @returns the exit code: 1 if a workload among those that the filters select is
- * stale and stays so until somebody acts.
+ * Prints names and workloads. @returns the exit code: 1 if a workload among those that the filters select is stale
+ * and stays so until somebody acts.
  */
 export async function status(
   flags: StatusFlags,
@@ -72,8 +72,8 @@ export async function status(
 }
 
 /**
- * The status in all formats. Throws `kube-unreachable` if stuck workloads are asked for while nobody knows
- * them: a script would take an empty answer for a good one.
+ * The status in all formats. Throws `kube-unreachable` if stuck workloads are asked for while nobody knows them: a
+ * script would take an empty answer for a good one.
  */
 export function statusReport(
   { extras = [], ...full }: WholeStatus,
@@ -113,8 +113,8 @@ interface WatchOptions {
 
 /**
  * Prints the status whenever it changes, until `signal`: Ctrl-C, or nobody reads it. After the first successful
- * read, every failure is retried: the leader may be changing, or the API server be unavailable. @returns the
- * last status; undefined if the last read failed.
+ * read, every failure is retried: the leader may be changing, or the API server be unavailable. @returns the last
+ * status; undefined if the last read failed.
  */
 async function watchStatus(first: Shown, signal: AbortSignal, options: WatchOptions): Promise<Shown | undefined> {
   const { read, show, print, failed } = options;

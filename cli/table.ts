@@ -3,8 +3,7 @@ import { shorten, wrap } from "./layout.ts";
 import { paint, type Style } from "./output.ts";
 
 /**
- * A row of a table, and what is to say about it: lines of their own below it, which are wrapped and never
- * shortened.
+ * A row of a table, and what is to say about it: lines of their own below it, which are wrapped and never shortened.
  */
 export interface Row {
   readonly cells: readonly string[];

@@ -10,8 +10,7 @@ import { watchResolvers } from "#webhook/resolver-watch.ts";
 import { runWebhook } from "#webhook/run.ts";
 
 /**
- * `switchback webhook`: reads the map from its own namespace, and the certificate from a Secret there or from
- * files.
+ * `switchback webhook`: reads the map from its own namespace, and the certificate from a Secret there or from files.
  */
 export async function startWebhook(config: Config, { log, connect }: ProcessContext): Promise<Running> {
   return await withOwnClient(connect, (client) =>

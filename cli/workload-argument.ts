@@ -17,8 +17,8 @@ const SHORT: Readonly<Record<string, string>> = { deploy: "deployment", sts: "st
 const KIND = /^[A-Za-z][A-Za-z0-9]*$/;
 
 /**
- * Parses NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME; the kind in any case, singular, plural or short, as
- * for kubectl. Throws `input-invalid`.
+ * Parses NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME; the kind in any case, singular, plural or short, as for
+ * kubectl. Throws `input-invalid`.
  */
 export function parseWorkload(text: string): WorkloadArgument {
   const [namespace = "", ...rest] = text.split("/");
@@ -45,8 +45,8 @@ const ACCEPTED_KINDS = WORKLOAD_KINDS.map((kind) => kind.toLowerCase())
   .replace(/, (\w+)$/, " or $1");
 
 /**
- * The stale workloads that the argument names. Throws `input-invalid` if none or several are known by that
- * name, or it cannot be restarted.
+ * The stale workloads that the argument names. Throws `input-invalid` if none or several are known by that name, or
+ * it cannot be restarted.
  */
 export function selectWorkloads(
   { namespace, kind, name }: WorkloadArgument,

@@ -28,8 +28,7 @@ const never = new AbortController().signal;
 const NAMESPACE = "switchback-system";
 
 /**
- * Leads with a client until its work is done; what it returns stops it. The two leaders of a test do different
- * things.
+ * Leads with a client until its work is done; what it returns stops it. The two leaders of a test do different things.
  */
 type Lead = (client: KubeClient, fence: Fence, which: "first" | "second") => Promise<() => Promise<void>>;
 
@@ -41,8 +40,7 @@ interface Suspension {
   /** Lets the first leader do what it does after it was resumed. */
   readonly goOn?: () => Promise<void>;
   /**
-   * Whether the watches show what has happened before the request that was about to be sent, after it, or both
-   * in turn.
+   * Whether the watches show what has happened before the request that was about to be sent, after it, or both in turn.
    */
   readonly watchesFirst?: readonly boolean[];
 }

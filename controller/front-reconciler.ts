@@ -37,8 +37,8 @@ interface FrontsDeps {
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
 /**
- * Changes that arrive close together are reported together: each report is a run of the map's reconciler (24,
- * not 70, for 200 fronts).
+ * Changes that arrive close together are reported together: each report is a run of the map's reconciler (24, not
+ * 70, for 200 fronts).
  */
 const REPORT_MS = 50;
 /** Front Services that are written in parallel, when many targets are added at once. */

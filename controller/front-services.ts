@@ -66,8 +66,8 @@ const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
 
 /**
  * The front Services, which give each relayed target its own address: at layer 4 only the address distinguishes
- * targets. Running pods hold these ClusterIPs in their hosts files, so a deleted front is recreated with the
- * same ones, and until then the last known ones are used.
+ * targets. Running pods hold these ClusterIPs in their hosts files, so a deleted front is recreated with the same
+ * ones, and until then the last known ones are used.
  */
 export class FrontServices {
   readonly #deps: FrontServicesDeps;
@@ -139,8 +139,8 @@ export class FrontServices {
 
   /**
    * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service
-   * range has changed. The address of a deleted front becomes free a moment after the deletion is observed, so
-   * a single refusal does not count.
+   * range has changed. The address of a deleted front becomes free a moment after the deletion is observed, so a
+   * single refusal does not count.
    */
   async #applyWith(
     target: PublishedTarget,

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { discovered, frontPath, frontsRig, proxyAt, target, told } from "#test/fakes/fronts-rig.ts";
 
-// A tenant deletes a discovered Service, or makes it an ExternalName: the proxies must not follow its name for
-// as long as pods hold the address of its front Service.
+// A tenant deletes a discovered Service, or makes it an ExternalName: the proxies must not follow its name for as
+// long as pods hold the address of its front Service.
 
 test("as soon as a discovered Service is gone its target has no upstream; its front Service and its port stay, and it can come back", async (t) => {
   const rig = await frontsRig(t, { found: [target("lb")] });

@@ -18,8 +18,8 @@ export class LeaderMap {
   #moved = false;
 
   /**
-   * Starts from the published lines and when each was first published: names that the new leader does not know
-   * must be removed as slowly as any other.
+   * Starts from the published lines and when each was first published: names that the new leader does not know must
+   * be removed as slowly as any other.
    */
   constructor(removal: RemovalRules, published: Lines, orders: ReadonlyMap<string, number>) {
     this.names = new PublishedNames(removal);

@@ -28,9 +28,9 @@ const POLL_MS = 200;
 const MAX_WAIT_MS = 15_000;
 
 /**
- * Which targets the proxies listen on. A name must not be mapped to a front Service before every ready proxy
- * has bound that target's ports: kube-proxy spreads connections over all of them. Each proxy is asked directly.
- * If none is ready, nothing waits.
+ * Which targets the proxies listen on. A name must not be mapped to a front Service before every ready proxy has
+ * bound that target's ports: kube-proxy spreads connections over all of them. Each proxy is asked directly. If none
+ * is ready, nothing waits.
  */
 export class ProxyReadiness {
   readonly #deps: ListeningDeps;

@@ -5,8 +5,8 @@ export interface PaceRules {
 }
 
 /**
- * Readers for which `bytesPerSecond` holds as it is. Each byte is sent to every reader, so beyond them the pace
- * is lower in proportion, and the API server sends 50 MB/s at most with the default of 200 KB/s. Webhooks and
+ * Readers for which `bytesPerSecond` holds as it is. Each byte is sent to every reader, so beyond them the pace is
+ * lower in proportion, and the API server sends 50 MB/s at most with the default of 200 KB/s. Webhooks and
  * controllers are far fewer and not counted.
  */
 const READERS = 250;
@@ -14,8 +14,8 @@ const READERS = 250;
 /**
  * Every publication costs time: its interval, or the time of its bytes, whichever is longer. The next one waits
  * until then, so under churn the changes of an interval are published together and both averages hold. A
- * publication is never split: a change in many shards is written as a whole, and the wait follows. After a
- * quiet time one more may follow at once, for example the first addresses of a new install. Its cost is added.
+ * publication is never split: a change in many shards is written as a whole, and the wait follows.
+ * After a quiet time one more may follow at once, for example the first addresses of a new install. Its cost is added.
  */
 export class PublishPacer {
   readonly #rules: PaceRules;

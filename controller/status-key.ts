@@ -36,8 +36,8 @@ const WRONG = `send the key in the Secret ${STATUS_SECRET} as the header ${STATU
 
 /**
  * Follows the key of `/status`, and makes one whenever there is none. Every replica does, since every replica
- * serves the page: whoever comes first wins, as a write is valid only for the version that was seen. A key that
- * is deleted is refused at once, which is how it is changed; while the API server is away, the last one stays.
+ * serves the page: whoever comes first wins, as a write is valid only for the version that was seen. A key that is
+ * deleted is refused at once, which is how it is changed; while the API server is away, the last one stays.
  */
 export class StatusKey {
   readonly #deps: StatusKeyDeps;
@@ -95,8 +95,7 @@ export class StatusKey {
 }
 
 /**
- * Writes a new key to the Secret of this version, or to one that does not exist. Another replica may have been
- * faster.
+ * Writes a new key to the Secret of this version, or to one that does not exist. Another replica may have been faster.
  */
 async function createKey({ client, namespace, log }: StatusKeyDeps, version = NO_VERSION): Promise<void> {
   const metadata = { name: STATUS_SECRET, namespace, resourceVersion: version };

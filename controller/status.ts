@@ -25,8 +25,8 @@ export interface NameStatus {
   /** Why the name is not in the map, or in it but not in pods (wildcards). */
   readonly reason: Reason | undefined;
   /**
-   * A problem of a mapped name: a Service has it by now, it resolves to another address, or its target lacks
-   * ports. Of a name that is not mapped: a wildcard takes it in pods with pod DNS.
+   * A problem of a mapped name: a Service has it by now, it resolves to another address, or its target lacks ports.
+   * Of a name that is not mapped: a wildcard takes it in pods with pod DNS.
    */
   readonly warning?: Reason;
 }
@@ -80,8 +80,8 @@ export interface StatusDeps {
 }
 
 /**
- * Builds the status, with the reason of each refusal. Iterates over all claims: for requests and scrapes, not
- * for each run.
+ * Builds the status, with the reason of each refusal. Iterates over all claims: for requests and scrapes, not for
+ * each run.
  */
 export function statusDocument(deps: StatusDeps): StatusDocument {
   const { synced, publishedNames: published, revision } = deps.map;
@@ -109,8 +109,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
 }
 
 /**
- * A pod's object is rewritten at each change of its status, so pods with every name of a large map load the API
- * server.
+ * A pod's object is rewritten at each change of its status, so pods with every name of a large map load the API server.
  */
 function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Reason[] {
   const count = [...plan.planned.values()].filter(({ wildcard }) => !wildcard).length;
@@ -152,8 +151,8 @@ const WILDCARD_COVERS = "wildcard-covers";
 const LISTED = 5;
 
 /**
- * Mapped names that do not resolve to their load balancer: hosted elsewhere, or claimed by somebody who does
- * not own them.
+ * Mapped names that do not resolve to their load balancer: hosted elsewhere, or claimed by somebody who does not
+ * own them.
  */
 function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
   const names = [...(verifier?.mismatches() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
@@ -175,8 +174,8 @@ function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
 }
 
 /**
- * Names that are not mapped, for a reason that pods with pod DNS do not see: a resolver answers every name
- * below a wildcard.
+ * Names that are not mapped, for a reason that pods with pod DNS do not see: a resolver answers every name below a
+ * wildcard.
  */
 function wildcardWarnings(all: readonly NameStatus[]): Reason[] {
   const names = [...new Set(namesWith(WILDCARD_COVERS, all))];

@@ -7,8 +7,8 @@ import type { Starter } from "#lib/process/running.ts";
 
 /**
  * An optional part of the product, and what it adds to the core. Each extra exports one such object from its
- * `extra.ts`; `cli/extras.ts` lists them all. An entry file is loaded by every process, so it imports the
- * extra's code with `import()`.
+ * `extra.ts`; `cli/extras.ts` lists them all. An entry file is loaded by every process, so it imports the extra's
+ * code with `import()`.
  */
 export interface Extra {
   /** Its folder in `extras/`. */

@@ -103,8 +103,8 @@ export function claimOf(hostname: string, object: string, more: Partial<Omit<Cla
 }
 
 /**
- * Names of 253 bytes whose hashes end alike, so that they share a shard whatever the number of shards: a tenant
- * can find them. They come first in name order.
+ * Names of 253 bytes whose hashes end alike, so that they share a shard whatever the number of shards: a tenant can
+ * find them. They come first in name order.
  */
 export function crowd(count: number, residue: number): string[] {
   const names: string[] = [];

@@ -10,9 +10,9 @@ export interface StartedProcess {
 export const RUN_VARIABLE = "SWITCHBACK_TEST_RUN";
 
 /**
- * The processes whose environment has `RUN_VARIABLE` with `value`, as the kernel shows it: a process cannot
- * leave this by a new session or by the death of its parent. Only what was started with an environment of its
- * own is not found. Empty where there is no /proc.
+ * The processes whose environment has `RUN_VARIABLE` with `value`, as the kernel shows it: a process cannot leave
+ * this by a new session or by the death of its parent. Only what was started with an environment of its own is not
+ * found. Empty where there is no /proc.
  */
 export function startedProcesses(value: string): StartedProcess[] {
   const wanted = `${RUN_VARIABLE}=${value}`;

@@ -10,8 +10,8 @@ const folder = mkdtempSync(join(tmpdir(), "switchback-run-files-"));
 after(() => rmSync(folder, { recursive: true }));
 
 /**
- * What `runFiles` finds in a file with this text. In a process of its own: a runner inside a test of a runner
- * runs nothing.
+ * What `runFiles` finds in a file with this text. In a process of its own: a runner inside a test of a runner runs
+ * nothing.
  */
 async function outcomeOf(text: string, silenceMs: number): Promise<{ failed: string[]; skipped: string[] }> {
   const file = join(folder, `${Math.random().toString(36).slice(2)}.test.mjs`);

@@ -23,9 +23,9 @@ export interface RunOptions {
 /** A test that hangs fails, and the rest still runs. */
 const TEST_TIMEOUT_MS = 10 * 60_000;
 /**
- * No test is without news for longer. A file whose tests have ended does not end while anything in it is open
- * (a server that a failed test did not close), nor while a process that it has started holds its output: the
- * runner itself waits for both without a limit.
+ * No test is without news for longer. A file whose tests have ended does not end while anything in it is open (a
+ * server that a failed test did not close), nor while a process that it has started holds its output: the runner
+ * itself waits for both without a limit.
  */
 const SILENCE_MS = TEST_TIMEOUT_MS + 60_000;
 /** How long the runner has to end once everything that it could wait for is killed. */

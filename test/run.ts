@@ -6,9 +6,8 @@ import { binaries, INTEGRATION_BINARIES, Unavailable } from "./cluster/binaries.
 import { type TestKind, testFiles } from "./files.ts";
 import { type Outcome, runFiles } from "./run-files.ts";
 
-// `npm test [-- FILTER...]`: the unit tests, which need Node alone. `npm run test:integration`: the tests that
-// need more, most of them a real API server. `npm run test:all`: both. FILTER is a part of a path; several are
-// "or".
+// `npm test [-- FILTER...]`: the unit tests, which need Node alone. `npm run test:integration`: the tests that need
+// more, most of them a real API server. `npm run test:all`: both. FILTER is a part of a path; several are "or".
 
 const COMMANDS: Readonly<Record<string, readonly TestKind[]>> = {
   unit: ["unit"],

@@ -33,14 +33,14 @@ const reviewSchema = object({
 const UNCOUNTED_BYTES = 64 * 1024;
 /**
  * The most values in a larger body. Parsing 20,000 takes up to 15 ms (as keys of one object); more would delay
- * other admissions, and `[[],[],...]` takes 14 times its bytes of heap. A pod has some hundreds, and one for
- * each of its hostnames.
+ * other admissions, and `[[],[],...]` takes 14 times its bytes of heap. A pod has some hundreds, and one for each
+ * of its hostnames.
  */
 const MAX_VALUES = 20_000;
 
 /**
- * Decodes the body of a POST. Throws `input-invalid` with a sentence that names the field and quotes none of
- * its content.
+ * Decodes the body of a POST. Throws `input-invalid` with a sentence that names the field and quotes none of its
+ * content.
  */
 export function decodeReview(body: Buffer): AdmissionRequest {
   if (body.length === 0) throw new SwitchbackError("input-invalid", "the body is empty");
@@ -62,8 +62,8 @@ interface AdmissionAnswer {
 }
 
 /**
- * Encodes the body of the answer, in ASCII. It is always `allowed`: the webhook must never block a pod. The
- * JSON around the patch is concatenated, because the patch is base64 already and JSON.stringify would scan it
+ * Encodes the body of the answer, in ASCII. It is always `allowed`: the webhook must never block a pod.
+ * The JSON around the patch is concatenated, because the patch is base64 already and JSON.stringify would scan it
  * for every pod.
  */
 export function encodeAnswer(uid: string, { patch, warnings }: AdmissionAnswer): string {
@@ -74,8 +74,8 @@ export function encodeAnswer(uid: string, { patch, warnings }: AdmissionAnswer):
 }
 
 /**
- * An upper bound of the values in `body`: each but the first follows one of these characters. Strings may have
- * them too.
+ * An upper bound of the values in `body`: each but the first follows one of these characters. Strings may have them
+ * too.
  */
 function countValues(body: Buffer): number {
   let count = 1;

@@ -20,8 +20,7 @@ interface Buffers {
 }
 
 /**
- * All unread answers together; beyond it, the oldest connection is closed. An answer with 500 names has about
- * 40 KB.
+ * All unread answers together; beyond it, the oldest connection is closed. An answer with 500 names has about 40 KB.
  */
 const UNREAD_BUDGET_BYTES = 8 * 1024 * 1024;
 /** Answers up to this size are not counted: those of all connections together are smaller than the budget. */
@@ -38,8 +37,8 @@ const PATHS: Readonly<Record<string, Path>> = {
 };
 
 /**
- * Serves POST /mutate/namespace, /mutate/pod and those below them, transport only. A request that is not a
- * review gets 4xx and a sentence. A review always gets `allowed: true`, even after an internal error.
+ * Serves POST /mutate/namespace, /mutate/pod and those below them, transport only. A request that is not a review
+ * gets 4xx and a sentence. A review always gets `allowed: true`, even after an internal error.
  */
 export function createApp(appOptions: AppOptions): Express {
   const options = { ...appOptions, throttle: createLogThrottle(steadyNow) };

@@ -12,9 +12,8 @@ import { createInjectionCache } from "./injection-cache.ts";
 import { decideInjection, type OptIn } from "./injection-decision.ts";
 import { encodePatch, patchOperations } from "./json-patch.ts";
 
-// Input: fixtures/*.yaml (how the pod arrives, then the pod). Expected decision and patch:
-// fixtures/*.patch.json. To update those:
-//   npx node --test --test-update-snapshots webhook/golden.test.ts
+// Input: fixtures/*.yaml (how the pod arrives, then the pod). Expected decision and patch: fixtures/*.patch.json.
+//   To update those: npx node --test --test-update-snapshots webhook/golden.test.ts
 
 interface Case {
   readonly optIn: OptIn;

@@ -2,8 +2,8 @@ import type { Server } from "node:https";
 import type { Socket } from "node:net";
 
 /**
- * A TLS record begins with type, version and length, in it a handshake message with type and length (RFC 8446,
- * 5.1 and 4).
+ * A TLS record begins with type, version and length, in it a handshake message with type and length (RFC 8446, 5.1
+ * and 4).
  */
 const RECORD_HEAD = 5;
 const MESSAGE_HEAD = 4;
@@ -13,13 +13,12 @@ const CLIENT_HELLO = 1;
 const MAX_RECORD = 16 * 1024;
 
 /**
- * Starts one TLS handshake per turn of the event loop, so that requests on established connections wait for one
- * of them at most. Answering a ClientHello takes the thread a millisecond (an RSA signature): a thousand
- * clients that connect at once would stop it for a second. A connection is handed to TLS once its ClientHello
- * is complete; until then it costs next to nothing, and it is closed after `timeoutMs`. The next handshake is
- * that of the source with the fewest waiting, and of these the newest connection: a client that opens many
- * delays itself first, and what has waited long may have been given up. `onHello` is called when a ClientHello
- * is complete.
+ * Starts one TLS handshake per turn of the event loop, so that requests on established connections wait for one of
+ * them at most. Answering a ClientHello takes the thread a millisecond (an RSA signature): a thousand clients that
+ * connect at once would stop it for a second. A connection is handed to TLS once its ClientHello is complete; until
+ * then it costs next to nothing, and it is closed after `timeoutMs`. The next handshake is that of the source with
+ * the fewest waiting, and of these the newest connection: a client that opens many delays itself first, and what
+ * has waited long may have been given up. `onHello` is called when a ClientHello is complete.
  */
 export function queueHandshakes(server: Server, timeoutMs: number, onHello: (socket: Socket) => void): void {
   const [startTls] = server.listeners("connection");
@@ -63,8 +62,8 @@ export function queueHandshakes(server: Server, timeoutMs: number, onHello: (soc
 }
 
 /**
- * How many bytes have to be there before the handshake starts. Undefined if this is no ClientHello in one
- * record, or if more is sent than that: with a part of it, a client could make many handshakes due at once.
+ * How many bytes have to be there before the handshake starts. Undefined if this is no ClientHello in one record,
+ * or if more is sent than that: with a part of it, a client could make many handshakes due at once.
  */
 function helloBytes(received: Buffer): number | undefined {
   if (received.length > RECORD_HEAD + MAX_RECORD) return undefined;

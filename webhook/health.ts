@@ -18,8 +18,8 @@ export interface WebhookState {
 
 /**
  * Ready once a serving certificate and a map are loaded, until the pod has to stop. The text has one line per
- * condition, like the API server's `/readyz?verbose`. A problem with a newer certificate or map is only
- * reported: the last good one serves. So is one with pod DNS, whose pods get hostAliases then.
+ * condition, like the API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported:
+ * the last good one serves. So is one with pod DNS, whose pods get hostAliases then.
  */
 export function webhookReadiness(state: Readonly<WebhookState>): Health {
   const { map, mapProblem, draining } = state;

@@ -15,8 +15,8 @@ export interface InjectionCache {
 }
 
 /**
- * Bytes for the cached selections and managed aliases of one map. Tenants write the annotations, so their
- * number is unlimited.
+ * Bytes for the cached selections and managed aliases of one map. Tenants write the annotations, so their number is
+ * unlimited.
  */
 const SELECTIONS_BUDGET = 8 * 1024 * 1024;
 const ALIASES_BUDGET = 16 * 1024 * 1024;

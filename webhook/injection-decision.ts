@@ -31,8 +31,8 @@ const BY_HOSTS: ViaInput = { namespace: undefined, fallback: "hosts", setup: NO_
 
 /**
  * `injected`: the pod gets managed aliases. `injected-dns`: it gets the resolvers of pod DNS instead.
- * `nothing-chosen`: the selection matches no name, or the user's aliases already map all of them. The pod then
- * gets the annotations only, which distinguishes it from a pod that the webhook never saw.
+ * `nothing-chosen`: the selection matches no name, or the user's aliases already map all of them. The pod then gets
+ * the annotations only, which distinguishes it from a pod that the webhook never saw.
  */
 export type InjectionDecision =
   | {

@@ -23,8 +23,8 @@ const DNS_CONFIG = pointer("spec", "dnsConfig");
 const MANAGED_LABELS: Readonly<Record<string, string>> = { [INJECTED_KEY]: "true" };
 
 /**
- * Returns the operations that give `pod` the planned aliases and annotations, and the label; none if it has
- * them already.
+ * Returns the operations that give `pod` the planned aliases and annotations, and the label; none if it has them
+ * already.
  */
 export function patchOperations(pod: AdmittedPod, injection: Injection): readonly Operation[] {
   const change = changeOf(pod, injection);

@@ -11,8 +11,8 @@ export interface Refusal {
 export type BodyReader = (request: IncomingMessage) => Promise<Buffer | Refusal>;
 
 /**
- * All bodies in flight together take at most this much, or twice the limit of one if that is more. The bodies
- * of 600 ordinary pods take 6 MB.
+ * All bodies in flight together take at most this much, or twice the limit of one if that is more. The bodies of
+ * 600 ordinary pods take 6 MB.
  */
 const MIN_BUDGET_BYTES = 8 * 1024 * 1024;
 /** What a chunk takes besides its bytes: a client may send them one by one. */
@@ -25,8 +25,8 @@ const BUSY: Refusal = { status: 503, text: "too many bodies in flight, and this 
 
 /**
  * Creates a reader of bodies of at most `maxBytes`. Unlike express.raw, it limits the total of the bodies in
- * flight: any client that reaches the port could otherwise exhaust the memory. (express.raw also costs a tenth
- * of an admission.) Beyond that total, the body that began first is refused.
+ * flight: any client that reaches the port could otherwise exhaust the memory. (express.raw also costs a tenth of
+ * an admission.) Beyond that total, the body that began first is refused.
  */
 export function createBodyReader(
   maxBytes: number,

@@ -13,14 +13,14 @@ interface ResolverHealthDeps {
 }
 
 /**
- * One check that fails ends the use of the resolvers at once, since hostAliases are always right, and a pod
- * keeps the resolvers that it is created with. After that it takes some checks in a row, so that a resolver
- * that answers now and then gets no pods.
+ * One check that fails ends the use of the resolvers at once, since hostAliases are always right, and a pod keeps
+ * the resolvers that it is created with. After that it takes some checks in a row, so that a resolver that answers
+ * now and then gets no pods.
  */
 const CHECKS_TO_RECOVER = 3;
 /**
- * A ClusterIP changes only when its Service is recreated: it is looked up again after a failed check, and once
- * in so many.
+ * A ClusterIP changes only when its Service is recreated: it is looked up again after a failed check, and once in
+ * so many.
  */
 const CHECKS_PER_LOOK_UP = 30;
 /** An older result counts as none. */

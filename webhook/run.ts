@@ -39,16 +39,16 @@ export interface RunningWebhook {
 }
 
 /**
- * For requests that are in flight when readiness fails. The chart's preStop sleep waits until no Service routes
- * to this pod.
+ * For requests that are in flight when readiness fails. The chart's preStop sleep waits until no Service routes to
+ * this pod.
  */
 const DRAIN_MS = 1_000;
 /** Admissions take a few milliseconds; an API server waits for two seconds. */
 const GRACE_MS = 5_000;
 
 /**
- * Runs one webhook replica. It serves as soon as its ports are bound, and is ready once it has a certificate
- * and a map. Throws `listen-failed`.
+ * Runs one webhook replica. It serves as soon as its ports are bound, and is ready once it has a certificate and a
+ * map. Throws `listen-failed`.
  */
 export async function runWebhook(config: Config, deps: WebhookDeps): Promise<RunningWebhook> {
   const { log, now } = deps;

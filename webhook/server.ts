@@ -13,8 +13,8 @@ export interface WebhookServer {
   /** Serves new connections with this pair. If OpenSSL rejects it, throws and keeps the previous pair. */
   usePair(pair: PemPair): void;
   /**
-   * From now on each answer closes its connection: clients reconnect to other replicas once this pod is out of
-   * the Service.
+   * From now on each answer closes its connection: clients reconnect to other replicas once this pod is out of the
+   * Service.
    */
   drain(): void;
   /** Accepts no more connections, lets requests finish for `graceMs`, then closes all connections. */
@@ -22,23 +22,22 @@ export interface WebhookServer {
 }
 
 /**
- * The API server keeps idle connections for 90 s (client-go, SetTransportDefaults). The webhook keeps them
- * longer: if it closed first, a review sent at that moment would be lost, and a POST is not retried.
+ * The API server keeps idle connections for 90 s (client-go, SetTransportDefaults). The webhook keeps them longer:
+ * if it closed first, a review sent at that moment would be lost, and a POST is not retried.
  */
 const KEEP_ALIVE_MS = 120_000;
 /** The API server waits for two seconds (`timeoutSeconds`), handshake included. Slower ones would only hold memory. */
 const HANDSHAKE_MS = 2_000;
 const REQUEST_MS = 10_000;
 /**
- * Longer than that, because it counts from the handshake, and the API server may keep a connection for its next
- * review.
+ * Longer than that, because it counts from the handshake, and the API server may keep a connection for its next review.
  */
 const HEADERS_MS = 5_000;
 /** How often the two are checked; by default every 30 s. */
 const CHECK_MS = 1_000;
 /**
- * Three API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). Each connection takes
- * 53 KB; beyond this number, others are closed (`reclaimConnections`).
+ * Three API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). Each connection takes 53
+ * KB; beyond this number, others are closed (`reclaimConnections`).
  */
 const MAX_CONNECTIONS = 640;
 

@@ -1,8 +1,8 @@
 import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 import { type Responder, refuse } from "#test/fakes/kube-api.ts";
 
-// What stands where the API server should be answers otherwise, or refuses: each command says which request,
-// what and what to do.
+// What stands where the API server should be answers otherwise, or refuses: each command says which request, what
+// and what to do.
 
 const COMMANDS = [
   ["status"],

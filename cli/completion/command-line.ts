@@ -1,8 +1,7 @@
 import type { Command, Option } from "commander";
 
 /**
- * What follows an option or a command: one of several words, a path, a value that is not known in advance, or
- * nothing.
+ * What follows an option or a command: one of several words, a path, a value that is not known in advance, or nothing.
  */
 export type Value = { readonly words: readonly string[] } | "path" | "any" | "none";
 

@@ -53,8 +53,7 @@ export function podsOf(objects: readonly FileObject[]): DemoPod[] {
 }
 
 /**
- * The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call per pod,
- * or none.
+ * The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call per pod, or none.
  */
 function matchingEntry(
   ofNamespace: Readonly<Record<string, string>>,
@@ -66,8 +65,8 @@ function matchingEntry(
 }
 
 /**
- * Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA), and applies
- * the patch of the response.
+ * Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA), and applies the
+ * patch of the response.
  */
 export async function admit(pod: DemoPod, endpoint: { readonly port: number; readonly ca: string }): Promise<Admitted> {
   const object = structuredClone(pod.object);

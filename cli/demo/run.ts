@@ -19,8 +19,8 @@ interface DemoOptions {
 }
 
 /**
- * The demo's output, and how it formats a table as text. What a tenant wrote goes into a line or into a cell of
- * a table.
+ * The demo's output, and how it formats a table as text. What a tenant wrote goes into a line or into a cell of a
+ * table.
  */
 interface DemoOutput {
   /** Writes one line; nothing in `text` begins another. */
@@ -43,8 +43,8 @@ spec:
 
 /**
  * Shows Switchback on one machine: the pods of a directory request its public names, directly and through the
- * injected alias; then an Ingress is added and the map is updated. Throws if any result is unexpected.
- * `stopped` ends `--keep`.
+ * injected alias; then an Ingress is added and the map is updated. Throws if any result is unexpected. `stopped`
+ * ends `--keep`.
  */
 export async function runDemo(options: DemoOptions, output: DemoOutput, stopped: Promise<void>): Promise<void> {
   await checkDirectory(options.directory);

@@ -21,8 +21,8 @@ import type { InjectionCache } from "#webhook/injection-cache.ts";
 import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
 
 /**
- * The components of Switchback on one machine, the same as in a cluster, connected in memory instead of by an
- * API server.
+ * The components of Switchback on one machine, the same as in a cluster, connected in memory instead of by an API
+ * server.
  */
 export interface DemoSystem {
   /** Replaces the front Service's ClusterIP. */
@@ -39,8 +39,8 @@ const LOOPBACK = "127.0.0.1";
 const TARGET = "ingress-nginx";
 
 /**
- * Starts controller, webhook and proxy on the given directories; the target of all names is an ingress
- * controller on `ingressPort`.
+ * Starts controller, webhook and proxy on the given directories; the target of all names is an ingress controller
+ * on `ingressPort`.
  */
 export async function startSystem(
   directories: readonly string[],

@@ -29,8 +29,8 @@ const WILDCARD: Reason = { code: "wildcard", text: "a hosts file cannot hold a w
 
 /**
  * Reads a user's hosts file. A name passes the policy that a name of an Ingress passes, and is refused with the
- * same reason codes. Throws `input-invalid` if no name is left: an empty map would remove the names that
- * manifests have.
+ * same reason codes. Throws `input-invalid` if no name is left: an empty map would remove the names that manifests
+ * have.
  */
 export function readHostsFile({ name, text }: TextFile): { map: PublishedMap; leftOut: LeftOut[] } {
   const leftOut: LeftOut[] = [];

@@ -1,6 +1,6 @@
 /**
- * The JSON values of a text of one or more, as kubectl and jq read them; each with the white space before it,
- * the last one also with that behind it. Undefined: the text is something else.
+ * The JSON values of a text of one or more, as kubectl and jq read them; each with the white space before it, the
+ * last one also with that behind it. Undefined: the text is something else.
  */
 export function jsonValues(text: string): string[] | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined;

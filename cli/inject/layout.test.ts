@@ -18,8 +18,8 @@ function inject(text: string, choose = CHOOSE): string {
 }
 
 /**
- * The lines of `after`, with those that are not in `before` at the same place marked by +, and lines that are
- * gone by -.
+ * The lines of `after`, with those that are not in `before` at the same place marked by +, and lines that are gone
+ * by -.
  */
 function changes(before: string, after: string): string[] {
   const old = before.split("\n");

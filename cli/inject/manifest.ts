@@ -49,9 +49,9 @@ interface Work {
 }
 
 /**
- * Adds hostAliases and annotations to every pod template of a file of YAML or JSON documents. All other text
- * stays as it is. A document that does not parse or cannot be injected yields a failed outcome, and then the
- * output is not whole.
+ * Adds hostAliases and annotations to every pod template of a file of YAML or JSON documents. All other text stays
+ * as it is. A document that does not parse or cannot be injected yields a failed outcome, and then the output is
+ * not whole.
  */
 export function injectManifest({ name, text }: TextFile, options: ManifestOptions): Injected {
   const parts: Injected[] = [];

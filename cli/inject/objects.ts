@@ -42,8 +42,8 @@ export function titleOf(document: Document, { at, kind }: ManifestObject): strin
 }
 
 /**
- * The pod templates of an object by a path in which `[*]` means every item; one path without it, whether it
- * exists or not.
+ * The pod templates of an object by a path in which `[*]` means every item; one path without it, whether it exists
+ * or not.
  */
 export function expandPath(document: Document, at: Path, { path }: TemplatePath): Path[] {
   let found: Path[] = [at];

@@ -34,8 +34,8 @@ export function templateRefusal(place: TemplatePlace): Refusal | undefined {
 }
 
 /**
- * Writes hostAliases and annotations into a template. Returns a text about the names that it has now, or the
- * reason why they cannot be written; then nothing is changed.
+ * Writes hostAliases and annotations into a template. Returns a text about the names that it has now, or the reason
+ * why they cannot be written; then nothing is changed.
  */
 export function injectTemplate(place: TemplatePlace, editor: YamlEditor, options: InjectOptions): string | Refusal {
   const { document, pod } = place;

@@ -52,8 +52,7 @@ const OTHER_KINDS: Readonly<Record<string, readonly string[]>> = {
   batch: [],
 };
 /**
- * Groups in which a kind of `KINDS` is Kubernetes' own; in another group it is somebody else's, such as
- * Volcano's Job.
+ * Groups in which a kind of `KINDS` is Kubernetes' own; in another group it is somebody else's, such as Volcano's Job.
  */
 const GROUPS: readonly string[] = [...Object.keys(OTHER_KINDS), "extensions"];
 

@@ -24,9 +24,9 @@ export function parseManifest(text: string, lineCounter?: LineCounter): Document
 }
 
 /**
- * The text of a file after its documents were changed: the text that was read, with the edits. Only where the
- * edits do not say what the nodes say, or a terminal could act on the text, the nodes are printed: that keeps
- * comments and order, not the layout.
+ * The text of a file after its documents were changed: the text that was read, with the edits. Only where the edits
+ * do not say what the nodes say, or a terminal could act on the text, the nodes are printed: that keeps comments
+ * and order, not the layout.
  */
 export function printManifest(documents: Documents, source: SourceEdits, changed: boolean): string {
   const text = changed ? source.apply() : source.text;
@@ -38,8 +38,8 @@ export function printManifest(documents: Documents, source: SourceEdits, changed
 }
 
 /**
- * Several files as one: JSON documents one after the other, as kubectl and jq read them; else YAML documents
- * with a separator where none is.
+ * Several files as one: JSON documents one after the other, as kubectl and jq read them; else YAML documents with a
+ * separator where none is.
  */
 export function joinManifests(texts: readonly string[]): string {
   if (texts.length < 2) return texts.join("");
@@ -83,8 +83,8 @@ function isSame(one: unknown, other: unknown): boolean {
 }
 
 /**
- * Prints numbers as they were written. YAML 1.2 reads `defaultMode: 0644` as 644, kubectl (YAML 1.1) as octal;
- * and a number may have more digits than a double holds.
+ * Prints numbers as they were written. YAML 1.2 reads `defaultMode: 0644` as 644, kubectl (YAML 1.1) as octal; and
+ * a number may have more digits than a double holds.
  */
 function keepNumbers(tags: Tags): Tags {
   const numbers = ["tag:yaml.org,2002:int", "tag:yaml.org,2002:float"];

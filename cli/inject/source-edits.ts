@@ -31,8 +31,7 @@ export class SourceEdits {
   }
 
   /**
-   * The start of the line after the content that ends at `offset`; `offset` itself if that content has its line
-   * ending.
+   * The start of the line after the content that ends at `offset`; `offset` itself if that content has its line ending.
    */
   nextLine(offset: number): number {
     if (offset > 0 && this.text[offset - 1] === "\n") return offset;

@@ -14,8 +14,8 @@ export const STDIN = "-";
 const BYTE_ORDER_MARK = "\ufeff";
 
 /**
- * Reads a text file in UTF-8, or standard input for `-`. Throws `input-invalid` for what cannot be read, and
- * for other encodings.
+ * Reads a text file in UTF-8, or standard input for `-`. Throws `input-invalid` for what cannot be read, and for
+ * other encodings.
  */
 export function readTextFile(file: string): TextFile {
   const name = file === STDIN ? "standard input" : file;
@@ -44,8 +44,8 @@ function encodingFault(bytes: Buffer): string | undefined {
 }
 
 /**
- * UTF-16 or UTF-32, by the byte order mark or by the zero bytes among the first four: both start with ASCII in
- * any manifest.
+ * UTF-16 or UTF-32, by the byte order mark or by the zero bytes among the first four: both start with ASCII in any
+ * manifest.
  */
 function wideEncoding(bytes: Buffer): string | undefined {
   const start = [...bytes.subarray(0, 4)].map((byte) => (byte === 0 ? "0" : "x")).join("");

@@ -22,9 +22,9 @@ const DEFAULT_STEP = 2;
 
 /**
  * Changes a document twice: its nodes, and, by edits, the text that it was parsed from. All that is not changed
- * keeps its layout. New values are written in the style of their surroundings: lines in a block collection,
- * JSON in a flow collection. Text edits do not cover every form that YAML has (explicit keys, tags): the caller
- * compares what the text then says with the nodes.
+ * keeps its layout. New values are written in the style of their surroundings: lines in a block collection, JSON in
+ * a flow collection. Text edits do not cover every form that YAML has (explicit keys, tags): the caller compares
+ * what the text then says with the nodes.
  */
 export class YamlEditor {
   readonly #document: Document;
@@ -160,8 +160,8 @@ export class YamlEditor {
   }
 
   /**
-   * How a flow collection is written: what follows its commas, and the text of a new value. `sample` is one of
-   * its pairs, which shows whether a blank follows the colon.
+   * How a flow collection is written: what follows its commas, and the text of a new value. `sample` is one of its
+   * pairs, which shows whether a blank follows the colon.
    */
   #flowStyle(collection: YAMLMap | YAMLSeq, [first]: readonly Range[], sample?: Pair) {
     const { text: source, eol } = this.#source;

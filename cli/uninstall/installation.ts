@@ -109,8 +109,8 @@ async function readConfig(client: KubeClient, namespace: string): Promise<v.Infe
 }
 
 /**
- * The workloads with hosts entries of Switchback, in the cluster or in one namespace. Pods are read in pages
- * and not kept.
+ * The workloads with hosts entries of Switchback, in the cluster or in one namespace. Pods are read in pages and
+ * not kept.
  */
 export async function readHolders(
   client: KubeClient,

@@ -20,8 +20,8 @@ interface LeaveOptions {
 }
 
 /**
- * Takes out what each publisher has written, while proxies and front Services still serve: running pods go on
- * with an answer of the cluster's DNS until it stops giving it. Throws `still-held` if it does not.
+ * Takes out what each publisher has written, while proxies and front Services still serve: running pods go on with
+ * an answer of the cluster's DNS until it stops giving it. Throws `still-held` if it does not.
  */
 export async function leavePublishers(options: LeaveOptions): Promise<void> {
   const { client, namespace } = options;

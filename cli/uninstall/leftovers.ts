@@ -26,8 +26,7 @@ interface Named {
 
 const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component in (controller,all)";
 /**
- * The CA that cert-manager keeps for the chart's Certificates; it leaves the Secrets of Certificates that are
- * deleted.
+ * The CA that cert-manager keeps for the chart's Certificates; it leaves the Secrets of Certificates that are deleted.
  */
 const CERT_MANAGER_CA = "switchback-cert-manager-ca";
 /** What the proxies listen on, and what was restarted when. */
@@ -35,9 +34,9 @@ const OTHER_MAPS: readonly string[] = [TARGETS_NAME, ...RECORD_MAPS];
 const POLL_MS = 500;
 
 /**
- * Deletes what was created at run time, which is in no chart and no manifest: front Services, the map,
- * publishers' documents, Secrets, the election's Lease. Waits until no controller runs, which would recreate
- * them (a publisher that still runs writes no new document). Throws `still-held` where one does.
+ * Deletes what was created at run time, which is in no chart and no manifest: front Services, the map, publishers'
+ * documents, Secrets, the election's Lease. Waits until no controller runs, which would recreate them (a publisher
+ * that still runs writes no new document). Throws `still-held` where one does.
  */
 export async function removeLeftovers(options: LeftoversOptions): Promise<void> {
   const { client, namespace, say } = options;

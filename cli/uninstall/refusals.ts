@@ -2,9 +2,9 @@ import type { Reason } from "#hostmap/types.ts";
 import type { AddressHolder } from "./address-holders.ts";
 
 /**
- * Why an uninstall does not restart a workload that holds addresses of Switchback, and so refuses to end until
- * a person has recreated its pods. Undefined: it is restarted. `restart-holder.ts` adds what only the workload
- * itself shows.
+ * Why an uninstall does not restart a workload that holds addresses of Switchback, and so refuses to end until a
+ * person has recreated its pods. Undefined: it is restarted. `restart-holder.ts` adds what only the workload itself
+ * shows.
  */
 export function whyNotRestarted(
   { kind, namespace, restartable }: AddressHolder,

@@ -26,8 +26,7 @@ export interface UninstallOptions {
   /** A line for a person. */
   readonly say: (line: string) => void;
   /**
-   * How long API servers may go on calling a webhook whose configuration is gone, milliseconds; shorter only in
-   * tests.
+   * How long API servers may go on calling a webhook whose configuration is gone, milliseconds; shorter only in tests.
    */
   readonly settleMs?: number;
   /** Whether this process resolves names as the cluster's pods do; default: no. */
@@ -58,8 +57,8 @@ export async function checkUninstall({ client, namespace, say }: UninstallOption
 /**
  * Frees the pods of a cluster from Switchback's addresses. The webhook configuration is deleted first, since
  * recreated pods would be injected again; then the permitted workloads are restarted. Proxy and front Services
- * serve until the last pod is gone. Throws `still-held` and lists the holders, unless no pod holds an address
- * any more or `force` is set.
+ * serve until the last pod is gone. Throws `still-held` and lists the holders, unless no pod holds an address any
+ * more or `force` is set.
  */
 export async function releasePods(options: UninstallOptions): Promise<void> {
   const { client, namespace, force, say } = options;
@@ -109,8 +108,8 @@ async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {
 }
 
 /**
- * Waits until the pods from before a restart are gone, or the time is over; the caller then lists the pods that
- * are left.
+ * Waits until the pods from before a restart are gone, or the time is over; the caller then lists the pods that are
+ * left.
  */
 async function waitForOldPods(
   options: UninstallOptions,

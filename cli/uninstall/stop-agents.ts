@@ -19,9 +19,9 @@ interface StopAgentsOptions {
 const POLL_MS = 1_000;
 
 /**
- * Asks the agents to remove their blocks from the hosts files of running pods: these hold Switchback's
- * addresses too, and no pod's spec shows them. An agent that is done deletes its Lease. Returns the Leases that
- * are left when the time is over; none without agents.
+ * Asks the agents to remove their blocks from the hosts files of running pods: these hold Switchback's addresses
+ * too, and no pod's spec shows them. An agent that is done deletes its Lease. Returns the Leases that are left when
+ * the time is over; none without agents.
  */
 export async function stopAgents({ client, namespace, timeoutMs, now, say }: StopAgentsOptions): Promise<string[]> {
   const path = workloadPath(namespace, "DaemonSet", AGENT_DAEMON_SET);

@@ -17,8 +17,7 @@ const TRIES = 2;
 const NEGATIVE_TTL = 60;
 
 /**
- * Resolves with the cluster's DNS like a pod, but without a hosts file. Without `servers`, those of this pod
- * are used.
+ * Resolves with the cluster's DNS like a pod, but without a hosts file. Without `servers`, those of this pod are used.
  */
 export function clusterLookup(servers: readonly string[]): DnsLookup {
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES });

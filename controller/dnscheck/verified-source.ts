@@ -9,8 +9,8 @@ interface Following {
 }
 
 /**
- * Passes names and their expected addresses to a verifier. With `enforce`, a claim whose name does not resolve
- * to them (yet) gets the reason instead of its target.
+ * Passes names and their expected addresses to a verifier. With `enforce`, a claim whose name does not resolve to
+ * them (yet) gets the reason instead of its target.
  */
 export function verifiedSource(source: Source, verifier: DnsVerifier, enforce: boolean): Source {
   const names = new Map<string, Following>();

@@ -9,8 +9,8 @@ import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 
 /**
- * The verdict on a name: `unknown` until DNS has answered once, and on a wildcard that DNS does not have; a
- * reason if it does not resolve to the load balancer.
+ * The verdict on a name: `unknown` until DNS has answered once, and on a wildcard that DNS does not have; a reason
+ * if it does not resolve to the load balancer.
  */
 type DnsCheckResult = "unknown" | "verified" | Reason;
 
@@ -42,8 +42,8 @@ const RETRY_MS = 30_000;
 const FAILURES_IN_A_ROW = 20;
 
 /**
- * Verifies that the cluster's DNS resolves names to their load balancers, that is, whether there is a hairpin.
- * It looks names up again when their TTL expires. After a failed look-up the last verdict is kept.
+ * Verifies that the cluster's DNS resolves names to their load balancers, that is, whether there is a hairpin. It
+ * looks names up again when their TTL expires. After a failed look-up the last verdict is kept.
  */
 export class DnsVerifier {
   readonly #deps: VerifierDeps;

@@ -20,8 +20,8 @@ interface Node<W> {
 }
 
 /**
- * The agents of the nodes on which pods follow live, each asked for once, and the workloads of these pods: an
- * agent that reports something new concerns the pods of its node only.
+ * The agents of the nodes on which pods follow live, each asked for once, and the workloads of these pods: an agent
+ * that reports something new concerns the pods of its node only.
  */
 export class AgentNodes<W extends { nodes: ReadonlySet<string> }> {
   readonly #agentOf: ClusterView["agentOf"];
@@ -55,8 +55,8 @@ export class AgentNodes<W extends { nodes: ReadonlySet<string> }> {
   }
 
   /**
-   * Asks for every agent again. Returns the workloads with pods on nodes whose agent reports something else
-   * than before.
+   * Asks for every agent again. Returns the workloads with pods on nodes whose agent reports something else than
+   * before.
    */
   *refresh(): Iterable<W> {
     for (const node of this.#nodes.values()) {

@@ -18,16 +18,14 @@ export interface Member {
   readonly key: string;
   cohort: Cohort | undefined;
   /**
-   * When it became stale, if not by an evaluation of its cohort, and in which `stalePeriod` of the cohort that
-   * counts.
+   * When it became stale, if not by an evaluation of its cohort, and in which `stalePeriod` of the cohort that counts.
    */
   staleSince: number;
   stalePeriod: number;
 }
 
 /**
- * Workloads with equal classes of pods. A change of the map evaluates each cohort once, however many workloads
- * it has.
+ * Workloads with equal classes of pods. A change of the map evaluates each cohort once, however many workloads it has.
  */
 interface Cohort extends CohortFacts {
   readonly signature: string;

@@ -18,8 +18,8 @@ interface EarlierRestartsDeps {
 
 /**
  * Gives every workload whose restart has no outcome a new version: an earlier leader may have been suspended
- * between its record and its patch, which names the version that it had seen. Throws what the API server's
- * absence throws; a workload that cannot be written is reported.
+ * between its record and its patch, which names the version that it had seen. Throws what the API server's absence
+ * throws; a workload that cannot be written is reported.
  */
 export async function outdateEarlierPatches(
   records: RestartRecords,

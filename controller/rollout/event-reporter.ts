@@ -105,8 +105,8 @@ export class EventReporter {
 }
 
 /**
- * The workload if it was read, since `kubectl describe` finds Events by the uid of their object; otherwise one
- * of its pods.
+ * The workload if it was read, since `kubectl describe` finds Events by the uid of their object; otherwise one of
+ * its pods.
  */
 function regardingOf(key: string, group: WorkloadGroup | undefined): Regarding | undefined {
   const { namespace, kind, name } = partsOf(key);

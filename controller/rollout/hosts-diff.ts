@@ -5,9 +5,8 @@ import { hostAliasesOf, type RawPod } from "#lib/workloads/pods.ts";
 import type { HostsDiff } from "./workload-facts.ts";
 
 /**
- * Compares the pod's hosts lines with those of a new pod: how many are missing, and how many are extra. A
- * different or missing revision shows only that lines may differ: an annotation that was forged or stripped
- * changes no line.
+ * Compares the pod's hosts lines with those of a new pod: how many are missing, and how many are extra. A different
+ * or missing revision shows only that lines may differ: an annotation that was forged or stripped changes no line.
  */
 export function hostsDiffOf(pod: RawPod, selected: SelectedHosts): HostsDiff {
   const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];

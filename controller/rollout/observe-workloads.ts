@@ -64,8 +64,7 @@ interface EvaluatedClass {
 }
 
 /**
- * The evaluation of a workload as far as it does not depend on who its pods are: workloads with equal classes
- * share it.
+ * The evaluation of a workload as far as it does not depend on who its pods are: workloads with equal classes share it.
  */
 export interface GroupSummary
   extends Pick<WorkloadGroup, "onChange" | "pods" | "notInjected" | "overCap" | "warnings">,

@@ -241,8 +241,8 @@ test("500 stale workloads are restarted one at a time, and each reports how many
 });
 
 /**
- * A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers, for all of which a name has just
- * been added.
+ * A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers, for all of which a name has just been
+ * added.
  */
 function queue(tempers: readonly Temper[], rules = RULES): RunningWorld {
   const world = new RunningWorld(rules);

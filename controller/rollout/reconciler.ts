@@ -81,8 +81,8 @@ function rememberingCheck(): typeof checkWorkload {
 }
 
 /**
- * Carries decisions out: one run does everything that can be done now. What has to survive a change of leader
- * is in the history; what is kept here may be lost, and the waits then start again.
+ * Carries decisions out: one run does everything that can be done now. What has to survive a change of leader is in
+ * the history; what is kept here may be lost, and the waits then start again.
  */
 export class RolloutReconciler {
   readonly #client: RolloutClient;

@@ -12,8 +12,8 @@ export const RECORD_MAPS: readonly string[] = [
 ];
 /**
  * Bytes of a ConfigMap of records, as `recordBytes` counts them. The API server takes 1 MiB of data
- * (`core.MaxSecretSize`), and etcd 1.5 MiB of everything (`--max-request-bytes`); new records leave the
- * difference of both bounds to those that grow.
+ * (`core.MaxSecretSize`), and etcd 1.5 MiB of everything (`--max-request-bytes`); new records leave the difference
+ * of both bounds to those that grow.
  */
 export const MAX_MAP_BYTES = 900_000;
 export const FULL_MAP_BYTES = 800_000;

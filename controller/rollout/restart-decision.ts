@@ -37,8 +37,8 @@ export interface RolloutDecision {
 const LOOK_AHEAD = 5;
 
 /**
- * Decides about restarts as a pure function of the observed state. At most one workload is restarted at a time:
- * a restart without an outcome, by this leader or an earlier one, holds back all others.
+ * Decides about restarts as a pure function of the observed state. At most one workload is restarted at a time: a
+ * restart without an outcome, by this leader or an earlier one, holds back all others.
  */
 export function decideRollout(input: RolloutInput, check = checkWorkload): RolloutDecision {
   const { workloads, rules, now } = input;
@@ -72,8 +72,8 @@ interface Schedule {
 const NOT_NOW = { diffFirst: [], askWebhooks: false } as const;
 
 /**
- * Chooses the next restart from a sorted queue of workloads that pass every check, and gives the verdicts of
- * the others.
+ * Chooses the next restart from a sorted queue of workloads that pass every check, and gives the verdicts of the
+ * others.
  */
 function schedule(input: RolloutInput, queue: readonly WorkloadFacts[], held: number | undefined): Schedule {
   const { rules, webhooks, now } = input;

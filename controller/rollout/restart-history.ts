@@ -7,13 +7,13 @@ import type { RestartRules } from "./restart-limits.ts";
 /** The record of one restart, written before the restart. */
 export interface Restart {
   /**
-   * Milliseconds since 1970, by the wall clock. Written to the template as `stamp(at)`, which distinguishes
-   * this restart from any other.
+   * Milliseconds since 1970, by the wall clock. Written to the template as `stamp(at)`, which distinguishes this
+   * restart from any other.
    */
   readonly at: number;
   /**
-   * The same time by the clock of this process, which no change of the wall clock moves. Not recorded;
-   * undefined: as `at`.
+   * The same time by the clock of this process, which no change of the wall clock moves. Not recorded; undefined:
+   * as `at`.
    */
   readonly begun?: number | undefined;
   /** Revisions of the stale pods; empty for a pod that was not injected. */
@@ -43,8 +43,8 @@ export function stamp(at: number): string {
 }
 
 /**
- * The restarts of the last day, and the last one however old it is: a restart that changed nothing is not
- * forgotten overnight.
+ * The restarts of the last day, and the last one however old it is: a restart that changed nothing is not forgotten
+ * overnight.
  */
 export function pruned(history: History, now: number): History {
   return history.filter((each, index) => begunAt(each) > now - DAY_MS || index === history.length - 1);

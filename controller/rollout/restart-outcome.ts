@@ -12,9 +12,8 @@ export type RestartOutcome = "running" | "done" | "failed" | "reverted" | "void"
  * Infers the outcome of the last restart from the workload, so that a new leader knows as much as the one that
  * began it.
  *
- *   template carries its stamp        rolled out: done; deadline exceeded: failed; else running
- *   a later stamp (by hand)           done
- *   an earlier one or none, and the   `reverted` if soon enough, else an ordinary change
+ *   template carries its stamp        rolled out: done; deadline exceeded: failed; else running a later stamp (by
+ *   hand)           done an earlier one or none, and the   `reverted` if soon enough, else an ordinary change
  *     spec has changed twice
  *   the same, spec not changed twice  the patch never arrived: void, once it cannot any more
  */
@@ -58,8 +57,8 @@ function rolloutOf(last: Restart, state: WorkloadState, rules: RestartRules, now
 }
 
 /**
- * How much later the first of two RFC 3339 stamps is, in milliseconds. NaN if it is missing or malformed:
- * neither later nor the same.
+ * How much later the first of two RFC 3339 stamps is, in milliseconds. NaN if it is missing or malformed: neither
+ * later nor the same.
  */
 function compareStamps(one: string | undefined, other: string): number {
   return Date.parse(one ?? "") - Date.parse(other);

@@ -99,8 +99,8 @@ export function checkWorkload(workload: WorkloadFacts, rules: RestartRules, now:
 }
 
 /**
- * The reason why a workload is not to be restarted at all; undefined if that depends on its state, its history
- * or the time.
+ * The reason why a workload is not to be restarted at all; undefined if that depends on its state, its history or
+ * the time.
  */
 export function checkEligibility(
   workload: EligibilityFacts,
@@ -175,8 +175,8 @@ function notConverged({ workload }: Case): RolloutVerdict | undefined {
 const TERMINATING_MS = 60_000;
 
 /**
- * A workload is restarted once for a revision. It is restarted for it again only if its pods had that revision
- * and then another one, which the record of the following restart shows.
+ * A workload is restarted once for a revision. It is restarted for it again only if its pods had that revision and
+ * then another one, which the record of the following restart shows.
  */
 function alreadyTried({ workload: { history, to }, now }: Case): RolloutVerdict | undefined {
   if (!isHistory(history)) return undefined;

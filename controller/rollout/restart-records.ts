@@ -41,9 +41,8 @@ const FULL: Reason = {
 };
 
 /**
- * The records of restarts, in ConfigMaps of our own: they survive an owner that reverts our annotations. A
- * record is written before its restart, as a compare-and-swap, so that of two overlapping leaders one is
- * refused.
+ * The records of restarts, in ConfigMaps of our own: they survive an owner that reverts our annotations. A record
+ * is written before its restart, as a compare-and-swap, so that of two overlapping leaders one is refused.
  *
  * The first ConfigMap takes what it can. A record moves to another only where it outgrows its own.
  */
@@ -126,8 +125,7 @@ export class RestartRecords {
   }
 
   /**
-   * Takes over what a ConfigMap has now. Of two records of a workload, which a move may leave, the newer one
-   * counts.
+   * Takes over what a ConfigMap has now. Of two records of a workload, which a move may leave, the newer one counts.
    */
   async #index(map: RecordMap): Promise<void> {
     for (const [key, entry] of this.#entries) if (entry.map === map && !map.data.has(key)) this.#entries.delete(key);

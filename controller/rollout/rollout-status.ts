@@ -55,8 +55,8 @@ export interface WorkloadQuery {
   /** Only those that stay stale until somebody acts. */
   readonly stuck?: boolean | undefined;
   /**
-   * A page in the order of keys, after this one (`namespace/Kind/name`). Without it, those that need somebody
-   * come first.
+   * A page in the order of keys, after this one (`namespace/Kind/name`). Without it, those that need somebody come
+   * first.
    */
   readonly after?: string | undefined;
 }

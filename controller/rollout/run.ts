@@ -205,8 +205,7 @@ export class RolloutController {
   }
 
   /**
-   * An agent becomes silent without a change; while its Lease is not watched, asking for it counts as hearing
-   * of it.
+   * An agent becomes silent without a change; while its Lease is not watched, asking for it counts as hearing of it.
    */
   #checkAgents(): void {
     const now = this.#deps.now();

@@ -36,8 +36,8 @@ type Step =
 const word = (...words: ReadonlyArray<string | undefined>) => fc.constantFrom(...words);
 const WORKLOADS = ["may/Deployment/d", "may/StatefulSet/s", "not/Deployment/d", "may/Deployment/e"];
 
-// The annotation on-change follows from the owner: of a workload's pods with different ones the first decides,
-// and the order of pods is not part of what is compared.
+// The annotation on-change follows from the owner: of a workload's pods with different ones the first decides, and
+// the order of pods is not part of what is compared.
 const OWNERS = [
   { of: { apiVersion: "apps/v1", kind: "ReplicaSet", name: "r1" }, onChange: undefined },
   { of: { apiVersion: "apps/v1", kind: "ReplicaSet", name: "r2" }, onChange: undefined },

@@ -52,9 +52,9 @@ const MAX_HASHES = 4_096;
 const SCANNED_AT_ONCE = 1_000;
 
 /**
- * The opted-in pods by workload, kept current by changes: a change costs what it touches. Workloads with equal
- * pods are one cohort, which is evaluated once for a map. Changes are only noted when they arrive; `refresh`
- * evaluates them.
+ * The opted-in pods by workload, kept current by changes: a change costs what it touches. Workloads with equal pods
+ * are one cohort, which is evaluated once for a map. Changes are only noted when they arrive; `refresh` evaluates
+ * them.
  */
 export class WorkloadIndex {
   readonly #view: ClusterView;
@@ -130,8 +130,8 @@ export class WorkloadIndex {
   }
 
   /**
-   * Counts of opted-in workloads and pods as of the last `refresh`, with these verdicts of those that are
-   * decided on one by one.
+   * Counts of opted-in workloads and pods as of the last `refresh`, with these verdicts of those that are decided
+   * on one by one.
    */
   counts(verdicts: Verdicts): RolloutCounts {
     return this.#cohorts.counts(verdicts);
@@ -196,8 +196,7 @@ export class WorkloadIndex {
   }
 
   /**
-   * Keys of workloads that are stuck, or whose pods do not get every name; of more than `limit` the `preferred`
-   * ones.
+   * Keys of workloads that are stuck, or whose pods do not get every name; of more than `limit` the `preferred` ones.
    */
   notable(preferred: Iterable<string>, limit: number, verdicts: Verdicts): ReadonlySet<string> {
     const keys = new Set<string>();
@@ -213,8 +212,7 @@ export class WorkloadIndex {
   }
 
   /**
-   * Opted-in workloads by urgency: those that are stuck, those that are stale, and all others. Each list in no
-   * order.
+   * Opted-in workloads by urgency: those that are stuck, those that are stale, and all others. Each list in no order.
    */
   byUrgency(verdicts: Verdicts, isWanted: (key: string) => boolean): readonly (readonly string[])[] {
     const lists: [string[], string[], string[]] = [[], [], []];
@@ -333,8 +331,7 @@ export class WorkloadIndex {
   }
 
   /**
-   * What the evaluation of a workload's pods depends on, as text: different for whatever may be evaluated
-   * differently.
+   * What the evaluation of a workload's pods depends on, as text: different for whatever may be evaluated differently.
    */
   #signatureOf(workload: Workload) {
     const levels = onChangeLevels(workload.owner, this.#view);

@@ -4,8 +4,8 @@ import { isWildcard } from "#hostmap/wildcards.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 /**
- * The number of names that one object may claim, valid or not; the rest is ignored and reported. A resource
- * without a schema may have a million.
+ * The number of names that one object may claim, valid or not; the rest is ignored and reported. A resource without
+ * a schema may have a million.
  */
 export const MAX_NAMES_PER_OBJECT = 1_000;
 /**
@@ -15,8 +15,8 @@ export const MAX_NAMES_PER_OBJECT = 1_000;
 const MAX_KEPT = 254;
 
 /**
- * Collects the claims of one object, each name once per routing hints. A reason is dropped if the name has
- * routing hints.
+ * Collects the claims of one object, each name once per routing hints. A reason is dropped if the name has routing
+ * hints.
  */
 export class ClaimList {
   readonly #from: ObjectRef;

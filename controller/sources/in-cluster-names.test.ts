@@ -8,8 +8,8 @@ import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { InClusterNames } from "./in-cluster-names.ts";
 
-// A pod's search list turns `api.payments` into the Service `api` of the namespace `payments`, and its hosts
-// file is read before DNS.
+// A pod's search list turns `api.payments` into the Service `api` of the namespace `payments`, and its hosts file
+// is read before DNS.
 
 const NAMESPACES = "/api/v1/namespaces";
 const SERVICES = "/api/v1/services";

@@ -24,9 +24,9 @@ const SETTLE_MS = 20;
 
 /**
  * Which names stand for Services of this cluster in a pod: those of a Service that exists, and all below a
- * namespace that is no public top-level domain (there, `shop.dev` is an ordinary name as long as no Service
- * `shop` is in the namespace `dev`). Only names and namespaces are kept. The Services are listed only once a
- * name needs them.
+ * namespace that is no public top-level domain (there, `shop.dev` is an ordinary name as long as no Service `shop`
+ * is in the namespace `dev`).
+ * Only names and namespaces are kept. The Services are listed only once a name needs them.
  */
 export class InClusterNames {
   readonly #deps: InClusterNamesDeps;

@@ -19,8 +19,8 @@ interface NamespaceDomains extends SourceOf<Claim> {
 }
 
 /**
- * Follows the annotation of all namespaces. It claims nothing itself. It is a source, so that nothing is
- * decided before all namespaces were listed.
+ * Follows the annotation of all namespaces. It claims nothing itself. It is a source, so that nothing is decided
+ * before all namespaces were listed.
  */
 export function namespaceDomains(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;

@@ -33,8 +33,7 @@ interface KindDeps<P> {
   /** Called for every object, then for every change; undefined if it was deleted. */
   readonly onChange: (key: string, value: P | undefined) => void;
   /**
-   * Called once, after every object was reported, or when discovery has shown that the cluster does not have
-   * the kind.
+   * Called once, after every object was reported, or when discovery has shown that the cluster does not have the kind.
    */
   readonly onKnown: () => void;
   /** How long the last known objects of a kind that is no longer served are kept. */
@@ -43,9 +42,8 @@ interface KindDeps<P> {
 }
 
 /**
- * A deletion is reported only after a discovery request, this much later, has shown that the kind is still
- * served: the API server deletes all objects of a definition that is removed, and nobody intended to delete
- * these objects.
+ * A deletion is reported only after a discovery request, this much later, has shown that the kind is still served:
+ * the API server deletes all objects of a definition that is removed, and nobody intended to delete these objects.
  */
 export const CONFIRM_MS = 1_000;
 
@@ -57,8 +55,7 @@ export class OptionalInformer<P> implements OptionalKind {
   readonly #deps: KindDeps<P>;
   readonly #reported = new Set<string>();
   /**
-   * Deleted objects and the time of the deletion (`performance.now`), until the kind is confirmed to be still
-   * served.
+   * Deleted objects and the time of the deletion (`performance.now`), until the kind is confirmed to be still served.
    */
   readonly #deletedAt = new Map<string, number>();
   readonly #ended: Promise<void>[] = [];
@@ -139,8 +136,8 @@ export class OptionalInformer<P> implements OptionalKind {
   }
 
   /**
-   * A definition that is being removed still serves its objects but accepts no new ones
-   * (apiextensions-apiserver, discovery).
+   * A definition that is being removed still serves its objects but accepts no new ones (apiextensions-apiserver,
+   * discovery).
    */
   #isEnding({ verbs }: ServedResource): boolean {
     return this.#creatable && !verbs.includes("create");
@@ -194,8 +191,8 @@ export class OptionalInformer<P> implements OptionalKind {
   }
 
   /**
-   * Reports the deletions that this discovery result confirms. A failing watch may belong to a kind that is
-   * being removed.
+   * Reports the deletions that this discovery result confirms. A failing watch may belong to a kind that is being
+   * removed.
    */
   #settle(begunAt: number): void {
     const healthy = this.#informer?.state.problem === undefined;

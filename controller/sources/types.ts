@@ -1,8 +1,7 @@
 import type { Claim, ObjectRef, Reason } from "#hostmap/types.ts";
 
 /**
- * What an object reveals about the ingress controller that serves it. Objects with equal hints have the same
- * target.
+ * What an object reveals about the ingress controller that serves it. Objects with equal hints have the same target.
  */
 export interface RoutingHints {
   /** Ingress class or GatewayClass, or the cluster's default; undefined if there is none. */
@@ -10,8 +9,8 @@ export interface RoutingHints {
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
   /**
-   * The TCP ports on which it is served; if absent, those of HTTP and HTTPS. They tell Services apart that
-   * share an address.
+   * The TCP ports on which it is served; if absent, those of HTTP and HTTPS. They tell Services apart that share an
+   * address.
    */
   readonly ports?: readonly number[];
   /** Whether a controller has admitted it: it wrote a load balancer status, or accepted the route. */
@@ -31,8 +30,7 @@ export interface UnresolvedClaim {
   /** creationTimestamp of the object, RFC 3339. */
   readonly created: string;
   /**
-   * Shared by the claims of an object that have the same hints. A reason explains why the name cannot have a
-   * target.
+   * Shared by the claims of an object that have the same hints. A reason explains why the name cannot have a target.
    */
   readonly hints: RoutingHints | Reason;
   /** As in `Claim`. */

@@ -73,8 +73,8 @@ interface KnownKind {
 }
 
 /**
- * Problems that a person should fix in an object of a file: fields of another type, unknown switchback.dev
- * keys, invalid values and hostnames.
+ * Problems that a person should fix in an object of a file: fields of another type, unknown switchback.dev keys,
+ * invalid values and hostnames.
  */
 export function validateObject(object: FileObject): SourceProblem[] {
   const problems = METADATA.flatMap((path) => [

@@ -11,8 +11,8 @@ import { type FileObject, parseYamlFile } from "./yaml-file.ts";
 /** A burst of writes (an editor, a checkout) causes one read, this long after its last event. */
 const SETTLE_MS = 50;
 /**
- * Some file systems lose events (network shares, some container mounts), so the directory is also polled at
- * this interval.
+ * Some file systems lose events (network shares, some container mounts), so the directory is also polled at this
+ * interval.
  */
 const SWEEP_MS = 2_000;
 
@@ -129,8 +129,7 @@ function emit(before: readonly FileObject[], after: readonly FileObject[], sink:
 }
 
 /**
- * Reads a file unless this version was read before. If it cannot be read, the objects of the last valid version
- * stay.
+ * Reads a file unless this version was read before. If it cannot be read, the objects of the last valid version stay.
  */
 async function readOne(path: string, name: string, before: ReadFile | undefined): Promise<ReadFile> {
   const lastGood = before?.objects ?? [];
@@ -162,8 +161,7 @@ function collect(files: ReadonlyMap<string, ReadFile>): FileObject[] {
 }
 
 /**
- * Objects that are in the files twice: a copy with an unchanged name replaces the first one, as with `kubectl
- * apply`.
+ * Objects that are in the files twice: a copy with an unchanged name replaces the first one, as with `kubectl apply`.
  */
 function duplicates(objects: readonly FileObject[]): SourceProblem[] {
   const last = new Map(objects.map((object) => [identity(object), object]));

@@ -29,8 +29,8 @@ const MAX_ALIASES = 100;
 type LineOf = (path: readonly (string | number)[]) => number;
 
 /**
- * Reads the documents of a file, `kind: List` unfolded. A document that cannot be read is a problem; the others
- * are still used.
+ * Reads the documents of a file, `kind: List` unfolded. A document that cannot be read is a problem; the others are
+ * still used.
  */
 export function parseYamlFile(file: string, text: string): { objects: FileObject[]; problems: SourceProblem[] } {
   const objects: FileObject[] = [];
@@ -56,8 +56,8 @@ export function parseYamlFile(file: string, text: string): { objects: FileObject
 }
 
 /**
- * The offset of a path in the text; for a missing path or one behind an alias, the offset of the nearest
- * enclosing value.
+ * The offset of a path in the text; for a missing path or one behind an alias, the offset of the nearest enclosing
+ * value.
  */
 function offsetOf(document: Document.Parsed, path: readonly (string | number)[]): number {
   for (let length = path.length; length > 0; length -= 1) {

@@ -1,7 +1,7 @@
 /**
- * The cluster's DNS domain, read from a pod's /etc/resolv.conf, whose search list has
- * `<namespace>.svc.<domain>` and `svc.<domain>` (KEP-0022, "ClusterFirst"). Undefined when the file is not a
- * pod's. Clusters are not all `cluster.local`.
+ * The cluster's DNS domain, read from a pod's /etc/resolv.conf, whose search list has `<namespace>.svc.<domain>`
+ * and `svc.<domain>` (KEP-0022, "ClusterFirst"). Undefined when the file is not a pod's. Clusters are not all
+ * `cluster.local`.
  */
 export function clusterDomainFrom(resolvConf: string): string | undefined {
   for (const line of resolvConf.split("\n")) {

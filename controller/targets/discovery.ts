@@ -33,8 +33,8 @@ const SETTLE_MS = 20;
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * Discovers targets: the LoadBalancer Service with an object's load balancer address is that object's target,
- * for any name and implementation. In this order:
+ * Discovers targets: the LoadBalancer Service with an object's load balancer address is that object's target, for
+ * any name and implementation. In this order:
  *
  *   1. a configured target that lists the class
  *   2. the Service that has the address: the configured target whose upstream it is, else a discovered target
@@ -131,8 +131,8 @@ export class TargetDiscovery implements TargetResolver {
   }
 
   /**
-   * The targets that have names. With a discovered one among them, the target without classes is no longer the
-   * only one.
+   * The targets that have names. With a discovered one among them, the target without classes is no longer the only
+   * one.
    */
   use(names: ReadonlySet<string>): void {
     const alone = this.#isAlone();

@@ -52,8 +52,8 @@ function canonicalAddress(address: string): string {
 }
 
 /**
- * The ports of an object whose kind has none, such as an Ingress; Traefik's Gateways are served there too,
- * whatever their listeners say.
+ * The ports of an object whose kind has none, such as an Ingress; Traefik's Gateways are served there too, whatever
+ * their listeners say.
  */
 const HTTP_PORTS: readonly number[] = [80, 443];
 
@@ -68,11 +68,10 @@ export interface Precedence {
 }
 
 /**
- * Returns the Service that the routing hints point to, or the reason why there is none. Load balancers may
- * share an address (k3s' ServiceLB uses those of the nodes, MetalLB shares on request), so that anybody can add
- * a Service to it. Of several that have the address, only those with a port of the object that may serve its
- * class count. The one that served the object before stays; then comes one that serves other objects, then the
- * oldest.
+ * Returns the Service that the routing hints point to, or the reason why there is none. Load balancers may share an
+ * address (k3s' ServiceLB uses those of the nodes, MetalLB shares on request), so that anybody can add a Service to
+ * it. Of several that have the address, only those with a port of the object that may serve its class count. The
+ * one that served the object before stays; then comes one that serves other objects, then the oldest.
  */
 export function matchService(hints: RoutingHints, index: AddressIndex, precedence: Precedence): ServiceView | Reason {
   const { service } = hints;
@@ -130,8 +129,8 @@ function preferred<T>(list: readonly T[], test: (item: T) => boolean): T[] {
 
 /**
  * kube-proxy short-circuits IP addresses, unless their `ipMode` is `Proxy`. Otherwise there is no hairpin, so
- * nothing to map, unless the Service's admin says so: the network may ignore `ipMode`, or the load balancer may
- * not take connections that come back to their node.
+ * nothing to map, unless the Service's admin says so: the network may ignore `ipMode`, or the load balancer may not
+ * take connections that come back to their node.
  */
 function whetherShortCircuited(view: ServiceView): ServiceView | Reason {
   const { namespace, name, addresses, hostnames, proxied, map } = view;

@@ -14,8 +14,8 @@ const AWS = "service.beta.kubernetes.io/aws-load-balancer-";
 const BETA = "service.beta.kubernetes.io/";
 
 /**
- * `"true"` enables it. Receivers behind these load balancers accept both versions, because the header
- * identifies its version.
+ * `"true"` enables it. Receivers behind these load balancers accept both versions, because the header identifies
+ * its version.
  */
 const switched =
   (version: Protocol): Meaning =>

@@ -38,9 +38,9 @@ export interface RelayedTargets {
 
 /**
  * Computes the targets that proxies relay: those in use, and those that pods may still connect to. An existing
- * target keeps its listen ports when other targets are added or removed. A discovered target whose Service is
- * gone, or has another type, keeps its front Service and listen ports, since pods hold the address, but nothing
- * is relayed for it any more.
+ * target keeps its listen ports when other targets are added or removed. A discovered target whose Service is gone,
+ * or has another type, keeps its front Service and listen ports, since pods hold the address, but nothing is
+ * relayed for it any more.
  */
 export function relayedTargets(input: RelayedInput): RelayedTargets {
   const { configured, found, remembered, catalog, limits, now, keepMs, unusedMs } = input;

@@ -20,9 +20,8 @@ interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
 }
 
 /**
- * Resolves each unresolved claim to its target. Objects share few distinct hints (a class, an address). So
- * after a change each of them is resolved once, and only the objects with a different answer are reported
- * again.
+ * Resolves each unresolved claim to its target. Objects share few distinct hints (a class, an address). So after a
+ * change each of them is resolved once, and only the objects with a different answer are reported again.
  */
 export function resolveSource(source: UnresolvedSource, resolver: TargetResolver): Source {
   // One odd group of hints costs its own objects: the other groups are resolved.

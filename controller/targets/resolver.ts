@@ -5,8 +5,7 @@ import { targetOfClass } from "./ingress-class.ts";
 import type { FoundTarget } from "./service-view.ts";
 
 /**
- * Finds the target for routing hints. Answers may change with the cluster; `onChange` reports when to resolve
- * again.
+ * Finds the target for routing hints. Answers may change with the cluster; `onChange` reports when to resolve again.
  */
 export interface TargetResolver {
   /** Starts. `onSynced` is called once, when answers are valid: before that, "no target" has no meaning. */
@@ -31,8 +30,8 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
 }
 
 /**
- * Resolves objects only after a controller has admitted them: an Ingress that is not served may be a mistake,
- * or an attack.
+ * Resolves objects only after a controller has admitted them: an Ingress that is not served may be a mistake, or an
+ * attack.
  */
 export function admittedOnly(resolver: TargetResolver): TargetResolver {
   const waiting = {

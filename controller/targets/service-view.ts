@@ -103,8 +103,7 @@ function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol)
 }
 
 /**
- * agentgateway makes a Service for each Gateway; its `proxyProtocol` takes version 2 unless the policy names
- * another.
+ * agentgateway makes a Service for each Gateway; its `proxyProtocol` takes version 2 unless the policy names another.
  */
 function takesOnlyV2(labels: Readonly<Record<string, string>> | undefined): boolean {
   return (
@@ -121,8 +120,8 @@ export function canonicalIp(address: string): string {
 const READABLE_BYTES = 39;
 
 /**
- * The target name of a Service: readable, and derived only from its namespace and name, so that it is the same
- * in every replica and after every restart. The hash distinguishes `a-b/c` from `a/b-c`, and truncated names.
+ * The target name of a Service: readable, and derived only from its namespace and name, so that it is the same in
+ * every replica and after every restart. The hash distinguishes `a-b/c` from `a/b-c`, and truncated names.
  */
 export function foundName(namespace: string, name: string): string {
   const readable = name.startsWith(namespace) ? name : `${namespace}-${name}`;
@@ -131,8 +130,8 @@ export function foundName(namespace: string, name: string): string {
 }
 
 /**
- * A discovered target. The proxies relay to these addresses only: what the name of its Service resolves to is
- * its tenant's choice.
+ * A discovered target. The proxies relay to these addresses only: what the name of its Service resolves to is its
+ * tenant's choice.
  */
 export interface FoundTarget extends TargetConfig {
   /** The ClusterIPs of its Service. */

@@ -11,9 +11,9 @@ import { TargetDiscovery } from "./discovery.ts";
 import { publishedTargetNames } from "./published-targets.ts";
 import { foundName } from "./service-view.ts";
 
-// k3s' ServiceLB gives every LoadBalancer Service the addresses of the nodes that run its `svclb-` pods, so all
-// of them share addresses. Objects as it writes them: k3s-io/k3s, pkg/cloudprovider/servicelb.go, `getStatus`
-// and `podIPs`.
+// k3s' ServiceLB gives every LoadBalancer Service the addresses of the nodes that run its `svclb-` pods, so all of
+// them share addresses. Objects as it writes them: k3s-io/k3s, pkg/cloudprovider/servicelb.go, `getStatus` and
+// `podIPs`.
 
 const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
 const NODES = ["192.168.1.11", "192.168.1.12", "192.168.1.13"];
@@ -160,8 +160,8 @@ test("a Service whose configured target lists other classes serves none but thos
   assert.equal(resolve({ ...INGRESS, className: "nginx" }), "nginx");
 });
 
-// MetalLB (https://metallb.io/usage/#ip-address-sharing) shares an address by the same key, on different ports,
-// and writes one address.
+// MetalLB (https://metallb.io/usage/#ip-address-sharing) shares an address by the same key, on different ports, and
+// writes one address.
 test("MetalLB's shared address: each name goes to the Service on its port, whoever is older", async (t) => {
   const shared = (key: string, created: string, ports: readonly number[]): ApiObject => {
     const service = serviceLb(key, { created, ports, nodes: ["192.168.1.240"] });

@@ -5,8 +5,8 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type FoundTarget, foundName } from "./service-view.ts";
 
 /**
- * Limits of the discovered targets in use, in targets and in ports of all of them. With those that are kept
- * unused, twice as many are possible. One namespace gets at most half.
+ * Limits of the discovered targets in use, in targets and in ports of all of them. With those that are kept unused,
+ * twice as many are possible. One namespace gets at most half.
  */
 export interface TargetLimits {
   readonly maxTargets: number;
@@ -32,9 +32,9 @@ export function namespaceOfFound({ name, upstream, upstreamIPs }: PublishedTarge
 }
 
 /**
- * Decides which discovered targets are relayed. What is published stays: pods may hold its address. Then
- * existing targets get further ports, and new ones are added in name order, while the limits and the share of
- * their namespace allow it.
+ * Decides which discovered targets are relayed. What is published stays: pods may hold its address. Then existing
+ * targets get further ports, and new ones are added in name order, while the limits and the share of their
+ * namespace allow it.
  */
 export function admitTargets(
   found: readonly FoundTarget[],
@@ -95,8 +95,8 @@ class Quota {
   }
 
   /**
-   * Adds what a target needs beyond what it has; a reason says why it cannot. One that is used again is among
-   * all targets already.
+   * Adds what a target needs beyond what it has; a reason says why it cannot. One that is used again is among all
+   * targets already.
    */
   add({ upstream, ports }: FoundTarget, before: PublishedTarget | undefined): Reason | undefined {
     const namespace = "service" in upstream ? upstream.service.namespace : "";

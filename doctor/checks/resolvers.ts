@@ -9,8 +9,7 @@ const { ok, warning, broken, unknown } = findingsOf("pod-dns");
 const LOST = "look-ups of pods with pod DNS depend on the other resolver alone";
 
 /**
- * Whether the resolvers of pod DNS are there and ready, and are those that pods have. Nothing where nobody uses
- * them.
+ * Whether the resolvers of pod DNS are there and ready, and are those that pods have. Nothing where nobody uses them.
  */
 export function checkResolvers(facts: ClusterFacts): Finding[] {
   const { install, pods, services, namespace } = facts;

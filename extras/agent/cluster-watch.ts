@@ -24,9 +24,9 @@ export interface ClusterWatch {
 type WatchingClient = Pick<KubeClient, "get" | "stream">;
 
 /**
- * Agents that begin to read, each second, where many start together: the pods of a node with 500 names each are
- * 2 MB, and so is a map of 50,000 names. Those of 5,000 nodes take 100 s at the install, those of a rolling
- * update by 10 % take 10 s, a single one begins at once.
+ * Agents that begin to read, each second, where many start together: the pods of a node with 500 names each are 2
+ * MB, and so is a map of 50,000 names. Those of 5,000 nodes take 100 s at the install, those of a rolling update by
+ * 10 % take 10 s, a single one begins at once.
  */
 const STARTS_PER_SECOND = 50;
 const MAX_START_MS = 100_000;

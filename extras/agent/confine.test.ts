@@ -13,8 +13,8 @@ const PROGRAM = join(import.meta.dirname, "..", "..", "test", "fakes", "confined
 const run = promisify(execFile);
 
 /**
- * Runs the program with a pod that has a hosts file, a token and a program, and a server at `port`. Gives what
- * it could do.
+ * Runs the program with a pod that has a hosts file, a token and a program, and a server at `port`. Gives what it
+ * could do.
  */
 async function attack(t: TestContext, envOf: (port: number) => Record<string, string> = () => ({})) {
   const kubelet = kubeletFiles(t);

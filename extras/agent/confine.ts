@@ -20,10 +20,10 @@ interface ConfineOptions {
 
 /**
  * Restarts this program under Landlock, in the same process, so that all of its threads are restricted. Of the
- * kubelet's directory it may then open existing files below `pods` for reading and writing, and of the node's
- * own files the hosts file. It cannot create, remove, rename or link anything there or elsewhere, write or
- * execute other files (but itself), connect to another TCP port than the API server's or bind another than the
- * health port. Returns only if it is confined already, or cannot be, which is logged.
+ * kubelet's directory it may then open existing files below `pods` for reading and writing, and of the node's own
+ * files the hosts file. It cannot create, remove, rename or link anything there or elsewhere, write or execute
+ * other files (but itself), connect to another TCP port than the API server's or bind another than the health port.
+ * Returns only if it is confined already, or cannot be, which is logged.
  */
 export async function confine({ config, nodeHosts, env, log, command }: ConfineOptions): Promise<void> {
   const version = env[CONFINED];

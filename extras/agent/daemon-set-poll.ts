@@ -13,8 +13,8 @@ import { spreadMs } from "./spread.ts";
 
 export interface DaemonSetPoll {
   /**
-   * True once the agents' DaemonSet is being deleted or requests an uninstall: every block is then removed from
-   * the node.
+   * True once the agents' DaemonSet is being deleted or requests an uninstall: every block is then removed from the
+   * node.
    */
   readonly uninstalling: boolean;
   /** Whether names are to be in the hosts file of the node, by the DaemonSet; undefined: not known, or run by hand. */
@@ -28,9 +28,9 @@ export interface DaemonSetPoll {
   /** Resolves when the first read has ended, with an answer or without. */
   readonly read: Promise<void>;
   /**
-   * Reads the DaemonSet once more, for a process that has to stop: an upgrade keeps it. Without an answer
-   * nothing changes. If the right to read it is gone, so is the install: Helm deletes Roles and ServiceAccounts
-   * within a second of the DaemonSet.
+   * Reads the DaemonSet once more, for a process that has to stop: an upgrade keeps it. Without an answer nothing
+   * changes. If the right to read it is gone, so is the install: Helm deletes Roles and ServiceAccounts within a
+   * second of the DaemonSet.
    */
   askNow(): Promise<boolean>;
   stop(): Promise<void>;
@@ -52,8 +52,8 @@ interface RawDaemonSet extends ApiObject {
 /** Reads of all agents together, each second. */
 const READS_PER_SECOND = 50;
 /**
- * An uninstall is noticed this late, milliseconds: at least where few agents run, and at most. Its hook waits
- * for four minutes.
+ * An uninstall is noticed this late, milliseconds: at least where few agents run, and at most. Its hook waits for
+ * four minutes.
  */
 const MIN_INTERVAL_MS = 10_000;
 const MAX_INTERVAL_MS = 100_000;
@@ -61,8 +61,8 @@ const MAX_INTERVAL_MS = 100_000;
 const JITTER = 0.25;
 const TIMEOUT_MS = 2_000;
 /**
- * Of so many reads the first brings the status, too, with the number of agents; for the others metadata is
- * enough, half of the bytes.
+ * Of so many reads the first brings the status, too, with the number of agents; for the others metadata is enough,
+ * half of the bytes.
  */
 const READS_WITH_STATUS = 10;
 /** An API server that has just started refuses everyone for a moment. */
@@ -70,10 +70,9 @@ const REFUSED_TRIES = 5;
 const REFUSED_PAUSE_MS = 1_000;
 
 /**
- * Reads the agents' DaemonSet from time to time, and when the process has to stop. A watch would receive a
- * change of status for each agent that becomes ready, on every node: 25 million events at the install of 5,000
- * agents. A DaemonSet that was never there (an agent run by hand) means nothing; one that is gone means
- * uninstall.
+ * Reads the agents' DaemonSet from time to time, and when the process has to stop. A watch would receive a change
+ * of status for each agent that becomes ready, on every node: 25 million events at the install of 5,000 agents. A
+ * DaemonSet that was never there (an agent run by hand) means nothing; one that is gone means uninstall.
  */
 export function pollDaemonSet(deps: {
   readonly client: Pick<KubeClient, "get">;

@@ -2,9 +2,9 @@ import { hasMoreLines } from "#hostmap/live-hosts-lines.ts";
 import { RefusedChange } from "./file-bytes.ts";
 
 /**
- * The largest hosts file that the agent reads. Its containers may write anything into it, and the files of a
- * node are read one after the other by one thread: within these limits a file takes about 20 ms of it and 2 MB,
- * without a JIT compiler.
+ * The largest hosts file that the agent reads. Its containers may write anything into it, and the files of a node
+ * are read one after the other by one thread: within these limits a file takes about 20 ms of it and 2 MB, without
+ * a JIT compiler.
  */
 interface HostsFileLimits {
   readonly bytes: number;

@@ -41,8 +41,7 @@ export function openWithin(parent: number, name: string): number {
 }
 
 /**
- * Opens a directory, each part of its path through the descriptor of its parent, so that no symbolic link is
- * followed.
+ * Opens a directory, each part of its path through the descriptor of its parent, so that no symbolic link is followed.
  */
 export function openDirectory(path: string): number {
   let directory = openSync("/", DIRECTORY);
@@ -93,8 +92,7 @@ export interface ExpectedFile {
 }
 
 /**
- * Applies `change` to the file at `path`, below an open directory. Throws errno errors, and RefusedChange of
- * `change`.
+ * Applies `change` to the file at `path`, below an open directory. Throws errno errors, and RefusedChange of `change`.
  */
 export function updateFile(path: string, expected: ExpectedFile, change: FileChange): HostsFileUpdate {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {

@@ -29,8 +29,8 @@ export interface HostsFiles {
 
 /**
  * Opens the hosts files below the kubelet's `pods` directory. Every directory on the path is opened through the
- * descriptor of its parent, and symbolic links are never followed. `owner` is the uid that files must have.
- * Files over the limits are refused. Throws the errno error if the directory does not exist.
+ * descriptor of its parent, and symbolic links are never followed. `owner` is the uid that files must have. Files
+ * over the limits are refused. Throws the errno error if the directory does not exist.
  */
 export function openHostsFiles(podsDirectory: string, owner = 0, { bytes: maxBytes } = hostsFileLimits()): HostsFiles {
   const root = openDirectory(podsDirectory);

@@ -80,14 +80,13 @@ const AGAIN: ReadonlySet<string> = new Set(["file-empty", "file-busy", "write-fa
 /** The longest time that a round runs before it yields to the event loop, in milliseconds. */
 const SLICE_MS = 8;
 /**
- * Names of all selections that are kept for a map. Anybody may annotate a pod with another selection, and
- * change it.
+ * Names of all selections that are kept for a map. Anybody may annotate a pod with another selection, and change it.
  */
 const MAX_SELECTED_NAMES = 64_000;
 
 /**
- * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a
- * round updates the noted pods, one after the other.
+ * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a round
+ * updates the noted pods, one after the other.
  */
 export class HostsReconciler {
   readonly #deps: HostsReconcilerDeps;
@@ -99,8 +98,8 @@ export class HostsReconciler {
   #select: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
   /**
-   * A round starts in the same iteration of the event loop: events that arrive together share a round, and
-   * nothing waits for a timer.
+   * A round starts in the same iteration of the event loop: events that arrive together share a round, and nothing
+   * waits for a timer.
    */
   readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice(), startTimer: startPromptTimer });
   #written = 0;
@@ -174,9 +173,8 @@ export class HostsReconciler {
   }
 
   /**
-   * Checks every file that should have our block: missed events and failures are retried. Of the other pods it
-   * is decided again whether they follow, since nothing else reports that the annotation of a workload has
-   * changed.
+   * Checks every file that should have our block: missed events and failures are retried. Of the other pods it is
+   * decided again whether they follow, since nothing else reports that the annotation of a workload has changed.
    */
   sweep(): void {
     for (const [uid, { following, stamp, costMs }] of this.#pods) {

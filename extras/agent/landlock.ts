@@ -1,9 +1,9 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import koffi from "koffi";
 
-// Landlock (landlock(7)): a process without privileges gives up rights on files and TCP ports, for itself and
-// all that it starts, for good. A kernel without it, or a container runtime that forbids its system calls,
-// changes nothing.
+// Landlock (landlock(7)): a process without privileges gives up rights on files and TCP ports, for itself and all
+// that it starts, for good. A kernel without it, or a container runtime that forbids its system calls, changes
+// nothing.
 
 /** Rights on files and directories, in the order of the kernel's bits (linux/landlock.h). */
 const FILE_RIGHTS = [
@@ -50,8 +50,8 @@ const O_PATH = 0o10000000;
 
 /**
  * Restricts the calling thread and what it starts; threads that run already are not restricted, so the caller
- * replaces the program next (execve). Returns the version of Landlock. Throws if nothing or not everything
- * could be restricted.
+ * replaces the program next (execve). Returns the version of Landlock. Throws if nothing or not everything could be
+ * restricted.
  */
 export function restrictThread({ files, bindPorts, connectPorts }: Allowed): number {
   const call = systemCalls();

@@ -28,8 +28,7 @@ function start(...names: string[]) {
   });
   const plans = createLivePlans();
   /**
-   * Applies the map to a file with these foreign lines behind the aliases, and compares with the result of no
-   * cache.
+   * Applies the map to a file with these foreign lines behind the aliases, and compares with the result of no cache.
    */
   const apply = (foreign: string, { own = "10.32.0.7\tapi-0", aliases = ALIASES, hosts = "*" } = {}) => {
     const real = select(hosts);

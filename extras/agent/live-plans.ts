@@ -6,8 +6,7 @@ import { concatenated, createScratchBuffer, onText } from "./file-bytes.ts";
 import { checkLines, hostsFileLimits } from "./hosts-file-limits.ts";
 
 /**
- * Upper limit of cached plans. Files whose foreign lines differ need separate plans, and containers write those
- * lines.
+ * Upper limit of cached plans. Files whose foreign lines differ need separate plans, and containers write those lines.
  */
 const MAX_PLANS = 256;
 /** Upper limit of the characters of cached plans, and of parsed aliases: both depend on what users write into pods. */

@@ -16,15 +16,15 @@ export interface MapOnDemand {
 }
 
 /**
- * The whole map is read when the first pod needs it, so pods that come and go do not make the agent read it
- * again and again.
+ * The whole map is read when the first pod needs it, so pods that come and go do not make the agent read it again
+ * and again.
  */
 const IDLE_MS = 10 * 60_000;
 
 /**
- * Follows the map while a pod of the node does: on other nodes, each change would be sent to the agent for
- * nothing, and the map of 50,000 names would take megabytes of its memory. `setMap` gets undefined once it is
- * followed no more.
+ * Follows the map while a pod of the node does: on other nodes, each change would be sent to the agent for nothing,
+ * and the map of 50,000 names would take megabytes of its memory. `setMap` gets undefined once it is followed no
+ * more.
  */
 export function followOnDemand(deps: {
   readonly maps: MapReader;

@@ -22,8 +22,8 @@ export interface NodeHostsFile {
   /** The current stamp; undefined if there is no file. */
   stamp(): string | undefined;
   /**
-   * Whether the node has another file under that name by now: an editor has replaced it by rename. The mount of
-   * a single file stays with the former one until the container is restarted.
+   * Whether the node has another file under that name by now: an editor has replaced it by rename. The mount of a
+   * single file stays with the former one until the container is restarted.
    */
   isReplaced(): boolean;
   close(): void;
@@ -33,8 +33,8 @@ export interface NodeHostsFile {
 const EMPTY_MS = 2_000;
 
 /**
- * Opens the node's hosts file at `path`. No symbolic link is followed, in any part of it; `owner` is the uid
- * that it must have. Throws `config-invalid` if its directory does not exist.
+ * Opens the node's hosts file at `path`. No symbolic link is followed, in any part of it; `owner` is the uid that
+ * it must have. Throws `config-invalid` if its directory does not exist.
  */
 export function openNodeHostsFile(
   path: string,

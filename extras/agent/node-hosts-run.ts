@@ -37,8 +37,7 @@ interface Replaced {
 const RESTART_AFTER_MS = 10 * 60_000;
 
 /**
- * Opens the hosts file of the node where the chart mounts it. Throws `config-invalid` if its directory is not
- * there.
+ * Opens the hosts file of the node where the chart mounts it. Throws `config-invalid` if its directory is not there.
  */
 export function runNodeHosts(
   config: Pick<Config, "nodeHosts" | "inject">,

@@ -32,8 +32,8 @@ const REPLACED: Reason = {
 };
 
 /**
- * Keeps a block of chosen names in the hosts file of the node, and everything else in it as it is. A name that
- * a line of somebody else has is left out of the block.
+ * Keeps a block of chosen names in the hosts file of the node, and everything else in it as it is. A name that a
+ * line of somebody else has is left out of the block.
  */
 export class NodeHosts {
   readonly #deps: NodeHostsDeps;
@@ -70,8 +70,7 @@ export class NodeHosts {
   }
 
   /**
-   * Brings the file up to date; `wanted`: whether it is to have a block at all. Reads nothing if nothing has
-   * changed.
+   * Brings the file up to date; `wanted`: whether it is to have a block at all. Reads nothing if nothing has changed.
    */
   reconcile(wanted: boolean): void {
     const selected = wanted ? this.#selected : undefined;

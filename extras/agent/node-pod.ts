@@ -29,15 +29,15 @@ const NOTHING: readonly HostAlias[] = [];
 
 /**
  * The most memory that the managed aliases of one pod take, in bytes as `memoryOf` counts them. Users who may
- * create pods can forge them, and 110 pods of a node with other aliases each must fit into the agent's heap.
- * 500 names of 25 bytes take 33 KB at one address.
+ * create pods can forge them, and 110 pods of a node with other aliases each must fit into the agent's heap. 500
+ * names of 25 bytes take 33 KB at one address.
  */
 const ALIAS_BYTES = 32 * 1024;
 const ALIAS_BYTES_PER_NAME = 256;
 
 /**
- * Keeps what is needed. The pods of a node mostly carry the same aliases, 500 names each: of equal lists only
- * one is kept. `maxNames`: the most names that the webhook adds to a pod.
+ * Keeps what is needed. The pods of a node mostly carry the same aliases, 500 names each: of equal lists only one
+ * is kept. `maxNames`: the most names that the webhook adds to a pod.
  */
 export function createProjection(maxNames = 500): (raw: RawPod) => NodePod {
   const maxLines = hostsFileLimits(maxNames).lines;

@@ -6,8 +6,8 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
 
 /**
- * The Namespaces with the label that opts in or out, by name: of 10,000, the few hundred that matter.
- * `onChange` is called once they are listed, and then when the facts of one change.
+ * The Namespaces with the label that opts in or out, by name: of 10,000, the few hundred that matter. `onChange` is
+ * called once they are listed, and then when the facts of one change.
  */
 export function watchOptedInNamespaces(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;

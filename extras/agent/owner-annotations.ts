@@ -11,8 +11,8 @@ import { isWorkloadKind, replicaSetPath, workloadPath } from "#lib/workloads/wor
 import type { NodePod } from "./node-pod.ts";
 
 /**
- * The annotation `switchback.dev/on-change` of a workload or a namespace. `known: false`: it was requested, and
- * no answer has come yet.
+ * The annotation `switchback.dev/on-change` of a workload or a namespace. `known: false`: it was requested, and no
+ * answer has come yet.
  */
 export type OwnerAnnotation =
   | { readonly known: true; readonly onChange: string | undefined }
@@ -28,8 +28,8 @@ export interface OwnerAnnotations {
 }
 
 /**
- * A changed annotation is noticed this late. A node reads each of its workloads and namespaces this often, and
- * no others.
+ * A changed annotation is noticed this late. A node reads each of its workloads and namespaces this often, and no
+ * others.
  */
 const FRESH_MS = 5 * 60_000;
 const RETRY_MS = 15_000;
@@ -47,9 +47,9 @@ interface Known {
 const NONE: OwnerAnnotation = { known: true, onChange: undefined };
 
 /**
- * The annotations of the pods' workloads, and of namespaces that are not watched, each read with GETs and kept
- * for minutes: a watch of every workload of the cluster on every node would cost far more. An owner of another
- * kind has no annotation.
+ * The annotations of the pods' workloads, and of namespaces that are not watched, each read with GETs and kept for
+ * minutes: a watch of every workload of the cluster on every node would cost far more. An owner of another kind has
+ * no annotation.
  */
 export function createOwnerAnnotations(deps: {
   readonly client: Pick<KubeClient, "get">;

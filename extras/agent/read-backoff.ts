@@ -1,6 +1,5 @@
 /**
- * Exponential backoff of reads, so that a container that keeps writing to its hosts file does not keep the
- * agent busy.
+ * Exponential backoff of reads, so that a container that keeps writing to its hosts file does not keep the agent busy.
  */
 export interface ReadBackoff {
   /** Milliseconds to wait before the next read. */

@@ -95,8 +95,8 @@ const MARKERS = [
 ];
 
 /**
- * The lines of a text, except those that a killed write may leave and resolvers ignore: empty lines and
- * fragments of markers.
+ * The lines of a text, except those that a killed write may leave and resolvers ignore: empty lines and fragments
+ * of markers.
  */
 function effectiveLines(text: string): string[] {
   const isFragment = (line: string) =>

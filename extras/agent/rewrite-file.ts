@@ -11,10 +11,10 @@ export interface WritableFile {
 }
 
 /**
- * Rewrites a file from `before` to `after` in place: the kubelet bind-mounts the inode, so a rename has no
- * effect. It extends the file, then overwrites what differs, then truncates it. After every step each line is a
- * complete line of the old or the new content. A full disk is detected while extending, and the file is then
- * restored. Throws the error of the step that failed.
+ * Rewrites a file from `before` to `after` in place: the kubelet bind-mounts the inode, so a rename has no effect.
+ * It extends the file, then overwrites what differs, then truncates it. After every step each line is a complete
+ * line of the old or the new content. A full disk is detected while extending, and the file is then restored.
+ * Throws the error of the step that failed.
  */
 export function rewrite(file: WritableFile, before: Buffer, after: Buffer): void {
   const extension = extensionFor(before, after);
@@ -35,8 +35,8 @@ export function rewrite(file: WritableFile, before: Buffer, after: Buffer): void
 const scratch = createScratchBuffer();
 
 /**
- * Returns the bytes that extend `before` to the length of `after`: the end of `after` if it keeps the last line
- * of `before` and continues after it, else empty lines.
+ * Returns the bytes that extend `before` to the length of `after`: the end of `after` if it keeps the last line of
+ * `before` and continues after it, else empty lines.
  */
 function extensionFor(before: Buffer, after: Buffer): Buffer {
   const size = before.length;
@@ -101,8 +101,7 @@ function writeAll(bytes: Buffer, write: (rest: Buffer) => number): void {
 }
 
 /**
- * Length of the common prefix of two buffers of the same length. Binary search, because the native comparison
- * is fast.
+ * Length of the common prefix of two buffers of the same length. Binary search, because the native comparison is fast.
  */
 function firstDifference(a: Buffer, b: Buffer): number {
   let [same, different] = [0, a.length];

@@ -37,28 +37,28 @@ export interface RunningAgent {
   readonly healthPort: number;
   readonly state: HostsReconcilerState;
   /**
-   * Stops. The hosts files stay as they are unless our DaemonSet is being deleted: an upgrade changes nothing
-   * for any pod.
+   * Stops. The hosts files stay as they are unless our DaemonSet is being deleted: an upgrade changes nothing for
+   * any pod.
    */
   stop(): Promise<void>;
 }
 
 /**
- * Lease writes of all agents together after a change of the map, each second: as many as their renewals cost at
- * any time.
+ * Lease writes of all agents together after a change of the map, each second: as many as their renewals cost at any
+ * time.
  */
 const LEASES_PER_SECOND = 200;
 /**
- * Agents that read the annotations of their workloads again, each second; a node has two dozen of them, and a
- * GET or two each.
+ * Agents that read the annotations of their workloads again, each second; a node has two dozen of them, and a GET
+ * or two each.
  */
 const OWNERS_PER_SECOND = 20;
 /** With the 5 minutes that an annotation is kept anyway, less than the 10 minutes that a restart waits for an agent. */
 const MAX_OWNERS_MS = 4 * 60_000;
 
 /**
- * Runs the agent of one node. Throws `config-invalid` if no node is configured or the kubelet's directory does
- * not exist.
+ * Runs the agent of one node. Throws `config-invalid` if no node is configured or the kubelet's directory does not
+ * exist.
  */
 export async function runAgent(config: Config, deps: AgentDeps): Promise<RunningAgent> {
   const { client, log } = deps;

@@ -24,15 +24,15 @@ export const HOSTS_FILE = "hosts";
 export const ZONE_FILE = "wildcards.zone";
 
 /**
- * Look-ups that wait for the upstream at once, in each server block; more are refused, and the asking pod turns
- * to the other resolver. Each takes about 2 KB, so that an upstream that is away does not end the resolvers.
+ * Look-ups that wait for the upstream at once, in each server block; more are refused, and the asking pod turns to
+ * the other resolver. Each takes about 2 KB, so that an upstream that is away does not end the resolvers.
  */
 const MAX_CONCURRENT = 1_000;
 
 /**
  * The Corefile of the resolvers. A name of ours is answered for A and AAAA only: all other types are the
- * upstream's, such as the TXT records of DNS-01. `view` does this with every CoreDNS, and decides before any
- * plugin runs. The plugins run in CoreDNS' own order: `hosts`, `file`, `forward`.
+ * upstream's, such as the TXT records of DNS-01. `view` does this with every CoreDNS, and decides before any plugin
+ * runs. The plugins run in CoreDNS' own order: `hosts`, `file`, `forward`.
  */
 export function renderCorefile(options: CorefileOptions): string {
   const { address, port, upstream, clusterDomains, ttl } = options;

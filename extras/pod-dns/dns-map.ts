@@ -7,8 +7,8 @@ import { hostsLines } from "./hosts-file.ts";
 import type { Wildcards } from "./wildcard-zone.ts";
 
 /**
- * What the sidecar keeps of a shard: its part of the files, and not the names that it was made of, which take
- * three times the memory.
+ * What the sidecar keeps of a shard: its part of the files, and not the names that it was made of, which take three
+ * times the memory.
  */
 interface DnsPart extends HashedShard {
   /** Lines of the hosts file. */

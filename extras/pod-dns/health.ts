@@ -12,8 +12,8 @@ export interface DnsState {
 }
 
 /**
- * Ready once a map is written and no other resolver's rollout comes first; CoreDNS is started then. A problem
- * with a newer map is only reported: a resolver with the last good map is worth more than none.
+ * Ready once a map is written and no other resolver's rollout comes first; CoreDNS is started then. A problem with
+ * a newer map is only reported: a resolver with the last good map is worth more than none.
  */
 export function dnsReadiness({ written, problem, waitsFor }: Readonly<DnsState>): Health {
   const what = written === undefined ? "not written" : `revision ${written.revision}, ${written.names} names`;

@@ -14,8 +14,8 @@ interface MapFilesOptions {
   /** Seconds since 1970: a zone's serial has to differ from that of the process before. */
   readonly seconds: () => number;
   /**
-   * Called with the wildcards that have no records, since they lie too far below another one, whenever
-   * wildcards have changed.
+   * Called with the wildcards that have no records, since they lie too far below another one, whenever wildcards
+   * have changed.
    */
   readonly onTooDeep?: (tooDeep: readonly string[]) => void;
 }
@@ -43,8 +43,8 @@ export class MapFiles {
   }
 
   /**
-   * Writes what has changed since the last call that succeeded. Rejects if a file cannot be written; the files
-   * stay whole.
+   * Writes what has changed since the last call that succeeded. Rejects if a file cannot be written; the files stay
+   * whole.
    */
   async write(map: DnsMap): Promise<void> {
     if (map.revision === this.#revision) return;

@@ -41,8 +41,8 @@ const MAX_SHOWN = 5;
 const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
 
 /**
- * Runs the sidecar of a resolver: writes the Corefile once, and the files with the map whenever it changes.
- * Throws `listen-failed`; rejects if the Corefile cannot be written.
+ * Runs the sidecar of a resolver: writes the Corefile once, and the files with the map whenever it changes. Throws
+ * `listen-failed`; rejects if the Corefile cannot be written.
  */
 export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns> {
   const { log } = deps;

@@ -24,9 +24,9 @@ const SILENCE = 3;
 const PERIOD_MS = 1_000;
 
 /**
- * Waits until the other resolver has been rolled to this revision and answers, so that a rollout that breaks
- * one resolver never reaches the other. Ends at once if `signal` fires, and after some questions if the other
- * one answers nothing at all.
+ * Waits until the other resolver has been rolled to this revision and answers, so that a rollout that breaks one
+ * resolver never reaches the other. Ends at once if `signal` fires, and after some questions if the other one
+ * answers nothing at all.
  */
 export async function awaitTurn({ service, revision, answers, nextQuestion, signal }: TurnDeps): Promise<void> {
   let current = 0;

@@ -14,8 +14,8 @@ const wildcards = fc
   .map((apexes) => new Map(apexes.map((apex, index) => [apex, [`198.51.100.${(index % 3) + 1}`]])));
 
 /**
- * What a server of the zone answers (RFC 4592, 3.3.1): the name itself, or the wildcard at the closest name
- * that exists.
+ * What a server of the zone answers (RFC 4592, 3.3.1): the name itself, or the wildcard at the closest name that
+ * exists.
  */
 function lookUp(zone: ReadonlyMap<string, string>, name: string): string | undefined {
   const exists = (what: string) => zone.has(what) || [...zone.keys()].some((other) => other.endsWith(`.${what}`));

@@ -23,8 +23,7 @@ interface WildcardChoice {
 }
 
 /**
- * The wildcards that get records: those that lead elsewhere than the next one above them, and do not lie far
- * below it.
+ * The wildcards that get records: those that lead elsewhere than the next one above them, and do not lie far below it.
  */
 export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
   const kept = new Map<string, readonly string[]>();
@@ -46,9 +45,9 @@ export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
  * The records of a zone file for the root, in which CoreDNS' `file` plugin looks for names that the hosts file
  * lacks. What it does not find either falls through to the upstream.
  *
- * A wildcard of DNS covers any number of labels, but never a name below another that exists, and a name exists
- * if anything below it does (RFC 4592, 2.2). So with `**.x` and `**.c.b.x`, neither `*.x` nor anything else
- * would cover `b.x`, `a.b.x` and `c.b.x`: records of their own lead them to `x`'s addresses.
+ * A wildcard of DNS covers any number of labels, but never a name below another that exists, and a name exists if
+ * anything below it does (RFC 4592, 2.2). So with `**.x` and `**.c.b.x`, neither `*.x` nor anything else would
+ * cover `b.x`, `a.b.x` and `c.b.x`: records of their own lead them to `x`'s addresses.
  *
  * @param wildcards as `chooseWildcards` keeps them.
  * @param ttl of the records, seconds.

@@ -32,8 +32,8 @@ const FIELD_MANAGER = "switchback-publisher";
 const CREATED_ANNOTATION = "switchback.dev/created-by-publisher";
 
 /**
- * One key of a ConfigMap that may be somebody else's. Every write names the version that it replaces, and
- * changes nothing but the key.
+ * One key of a ConfigMap that may be somebody else's. Every write names the version that it replaces, and changes
+ * nothing but the key.
  */
 export class ConfigMapKey {
   readonly #client: ConfigMapClient;
@@ -112,8 +112,8 @@ export class ConfigMapKey {
 }
 
 /**
- * Who has set a key of a ConfigMap to what it is, or if that is gone changed the ConfigMap's data last;
- * undefined: not known, or us.
+ * Who has set a key of a ConfigMap to what it is, or if that is gone changed the ConfigMap's data last; undefined:
+ * not known, or us.
  */
 export function lastWriter({ metadata }: ReadConfigMap, key: string): string | undefined {
   const others = (metadata.managedFields ?? []).filter(({ manager }) => manager !== FIELD_MANAGER);

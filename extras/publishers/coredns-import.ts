@@ -10,8 +10,8 @@ import type { PublisherMap } from "./publisher-map.ts";
 const NAME = "coredns-import";
 
 /**
- * Publishes in a file that the cluster's Corefile imports: our server blocks, as a key of the ConfigMap with
- * these files.
+ * Publishes in a file that the cluster's Corefile imports: our server blocks, as a key of the ConfigMap with these
+ * files.
  */
 export class CorednsImportPublisher implements Publisher {
   readonly name = NAME;

@@ -89,8 +89,8 @@ export class CorednsPublisher implements Publisher {
 }
 
 /**
- * Who keeps the whole object as it is at all times. Helm and GitOps tools change it only now and then: for them
- * a publisher notices.
+ * Who keeps the whole object as it is at all times. Helm and GitOps tools change it only now and then: for them a
+ * publisher notices.
  */
 function ownerOf({ metadata }: ReadConfigMap): string | undefined {
   const controller = metadata.ownerReferences?.find((reference) => reference.controller);

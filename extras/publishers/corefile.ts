@@ -1,5 +1,5 @@
-// Reads a Corefile as CoreDNS does (coredns/caddy, caddyfile/lexer.go and parse.go): what its server blocks
-// are, without what their plugins make of their lines.
+// Reads a Corefile as CoreDNS does (coredns/caddy, caddyfile/lexer.go and parse.go): what its server blocks are,
+// without what their plugins make of their lines.
 
 interface Token {
   readonly text: string;
@@ -50,8 +50,8 @@ function tokensOf(text: string): Token[] {
   let line = 1;
   for (const [part, quoted, close] of text.replaceAll("\r", "").matchAll(PART)) {
     if (quoted !== undefined) {
-      // CoreDNS takes a quotation that nobody closes to be one up to the end: then the rest of the file is not
-      // what it seems.
+      // CoreDNS takes a quotation that nobody closes to be one up to the end: then the rest of the file is not what
+      // it seems.
       if (close === "") throw new CorefileError(`line ${line}: a quotation mark without its counterpart`);
       tokens.push({ text: quoted.replaceAll('\\"', '"'), line });
       line += quoted.split("\n").length - 1;

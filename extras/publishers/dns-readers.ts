@@ -10,8 +10,8 @@ import { healthNameOf, tagOf } from "./server-blocks.ts";
 const QUESTIONS = 16;
 const TRIES = { timeout: 1_000, tries: 2 };
 /**
- * What c-ares says where a server did answer: there is no such name, no such record, or none for whoever asks
- * (a closed network's).
+ * What c-ares says where a server did answer: there is no such name, no such record, or none for whoever asks (a
+ * closed network's).
  */
 const NEGATIVE: readonly unknown[] = ["ENOTFOUND", "ENODATA", "NXDOMAIN", "EREFUSED"];
 

@@ -1,8 +1,8 @@
 import { shortHash, spreadHash } from "#hostmap/hash.ts";
 import { plannedNameOf } from "#hostmap/wildcards.ts";
 
-// The map, divided into objects for external-dns. A name stays in its part while the number of parts does, so
-// that a change of one name writes one object.
+// The map, divided into objects for external-dns. A name stays in its part while the number of parts does, so that
+// a change of one name writes one object.
 
 /** A record: a name or wildcard, as in DNS, with its addresses. */
 export interface DnsRecord {
@@ -92,8 +92,7 @@ export class Divider {
 }
 
 /**
- * The names of the map as DNS has them: both kinds of wildcards are `*.x` there, and the one that came first
- * counts.
+ * The names of the map as DNS has them: both kinds of wildcards are `*.x` there, and the one that came first counts.
  */
 export function recordsOf(entries: Iterable<readonly [name: string, addresses: readonly string[]]>): DnsRecord[] {
   const records = new Map<string, DnsRecord>();

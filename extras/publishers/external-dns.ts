@@ -82,8 +82,8 @@ export class ExternalDnsPublisher implements Publisher {
   }
 
   /**
-   * Deletes every object of ours. Whoever calls goes on to delete what the names lead to, so external-dns gets
-   * time to notice.
+   * Deletes every object of ours. Whoever calls goes on to delete what the names lead to, so external-dns gets time
+   * to notice.
    */
   async remove(): Promise<void> {
     const listed = (await this.#list()) ?? [];

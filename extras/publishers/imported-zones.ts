@@ -15,8 +15,8 @@ interface ImportingFile {
 }
 
 /**
- * The server blocks of a Corefile and of the files that it imports, without ours; a Reason if it does not
- * import ours, or is unreadable.
+ * The server blocks of a Corefile and of the files that it imports, without ours; a Reason if it does not import
+ * ours, or is unreadable.
  */
 export function importedZones(of: ImportingFile): ServerZones | Reason {
   const { corefilePlace, own } = of;

@@ -1,5 +1,5 @@
-// The part of a file that is ours, between two lines of its own. Everything else is somebody else's, and stays
-// byte for byte.
+// The part of a file that is ours, between two lines of its own. Everything else is somebody else's, and stays byte
+// for byte.
 
 const beginOf = (publisher: string) => `# BEGIN switchback ${publisher}:`;
 const endOf = (publisher: string) => `# END switchback ${publisher}\n`;

@@ -34,8 +34,7 @@ export interface Publisher {
   /** What was there before the first write, to be kept for people. Asked once. */
   original?(): Promise<string | undefined>;
   /**
-   * Whether what was published last is still there. A publisher that writes where nobody else does has no need
-   * of it.
+   * Whether what was published last is still there. A publisher that writes where nobody else does has no need of it.
    */
   presence?(): Promise<Presence>;
   /** Publishes a whole map in place of the one before. Called again with the same map, writes only what is missing. */

@@ -1,8 +1,8 @@
 import { NO_ANSWER, NOT_OURS, type Readers } from "./publisher.ts";
 
 /**
- * What readers get: the newest map; an earlier one, or not yet any; or for too long nothing that shows that it
- * was accepted.
+ * What readers get: the newest map; an earlier one, or not yet any; or for too long nothing that shows that it was
+ * accepted.
  */
 type Verdict = "current" | "waiting" | "overdue";
 
@@ -11,8 +11,8 @@ const MAX_REVISIONS = 100;
 
 /**
  * Judges by the answers that readers get whether a publication reaches them. Readers that get a map that was
- * replaced a moment ago are only late. Readers that get one that was replaced long ago, or none, will not get
- * the newest: it was not accepted.
+ * replaced a moment ago are only late. Readers that get one that was replaced long ago, or none, will not get the
+ * newest: it was not accepted.
  */
 export class ReaderWatch {
   readonly #readers: Readers;
@@ -42,8 +42,8 @@ export class ReaderWatch {
   }
 
   /**
-   * Asks. `accepted`: readers have had this revision before, so that readers who get no answer at all are not
-   * its fault.
+   * Asks. `accepted`: readers have had this revision before, so that readers who get no answer at all are not its
+   * fault.
    */
   async check(revision: string, accepted: boolean, now: () => number): Promise<Verdict> {
     const wanted = this.#readers.tagOf(revision);

@@ -22,9 +22,9 @@ interface RemoveOptions {
 const POLL_MS = 2_000;
 const SAY_MS = 20_000;
 /**
- * A kubelet hands a ConfigMap to its pods within 90 seconds, CoreDNS looks every 30 to 45; caches keep an
- * answer for its TTL. Where the servers behind the cluster's DNS are out of reach, as in a closed network, it
- * gives no answer for a name that is not there.
+ * A kubelet hands a ConfigMap to its pods within 90 seconds, CoreDNS looks every 30 to 45; caches keep an answer
+ * for its TTL. Where the servers behind the cluster's DNS are out of reach, as in a closed network, it gives no
+ * answer for a name that is not there.
  */
 const BLIND_MS = 150_000;
 /** Rounds of questions in a row that nobody answers with a name of ours. */
@@ -32,8 +32,7 @@ const ROUNDS = 3;
 
 /**
  * Takes out what a publisher has written, whether or not it runs: a mark in its document keeps it from writing
- * again. Resolves when readers get nothing of it any more. Throws `still-held` if they still do after
- * `timeoutMs`.
+ * again. Resolves when readers get nothing of it any more. Throws `still-held` if they still do after `timeoutMs`.
  */
 export async function removePublisher(options: RemoveOptions): Promise<void> {
   const { publisher, say } = options;
@@ -81,8 +80,8 @@ class Listener {
   }
 
   /**
-   * `answers`: undefined where nobody can ask. @returns how it is known that they have, for people; undefined:
-   * it is not.
+   * `answers`: undefined where nobody can ask. @returns how it is known that they have, for people; undefined: it
+   * is not.
    */
   hear(answers: ReadonlySet<string> | undefined, now: number): string | undefined {
     const all = [...(answers ?? [NO_ANSWER])];

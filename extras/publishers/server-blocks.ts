@@ -45,8 +45,7 @@ interface Group {
 }
 
 /**
- * Names that readers ask for to learn which map they have: no name of the public DNS ends with `.invalid` (RFC
- * 6761).
+ * Names that readers ask for to learn which map they have: no name of the public DNS ends with `.invalid` (RFC 6761).
  */
 export function healthNameOf(publisher: string): string {
   return `${publisher}.publisher.switchback.invalid`;
@@ -60,9 +59,8 @@ export function tagOf(revision: string): string {
 
 /**
  * Server blocks of CoreDNS that answer A and AAAA of a map's names, and nothing else: a view lets in what they
- * answer, and everything else goes on to the block that it went to before, be it another type of the same name
- * (TXT of DNS-01), another name of the same zone, or another zone. What is asked for other zones meets no view
- * at all.
+ * answer, and everything else goes on to the block that it went to before, be it another type of the same name (TXT
+ * of DNS-01), another name of the same zone, or another zone. What is asked for other zones meets no view at all.
  *
  * The view of a block is the only part that grows with the names; CoreDNS compiles its list to a hash table.
  */
@@ -149,8 +147,8 @@ function isServedElsewhere(name: string, { taken, first }: BlocksOptions): boole
 }
 
 /**
- * The zone by which questions for a name reach its block. CoreDNS asks the blocks of the longest zone first.
- * The zone above the name is that of many names; a name of two labels has its own, as `com` is nobody's.
+ * The zone by which questions for a name reach its block. CoreDNS asks the blocks of the longest zone first. The
+ * zone above the name is that of many names; a name of two labels has its own, as `com` is nobody's.
  */
 function zoneFor(name: string, { taken }: BlocksOptions): string {
   const apex = apexOf(name);

@@ -8,8 +8,8 @@ export const DEFAULT_VIA: Via = "hosts";
 export const DEFAULT_AGENT_SILENCE_SECONDS = 600;
 export const DEFAULT_AGENT_NAMESPACE = "switchback-agent";
 /**
- * Limit of the ports of one target, configured or discovered. A longer list is not ours: readers of the
- * published targets refuse it.
+ * Limit of the ports of one target, configured or discovered. A longer list is not ours: readers of the published
+ * targets refuse it.
  */
 export const MAX_TARGET_PORTS = 200;
 /**

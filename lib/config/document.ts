@@ -11,8 +11,8 @@ export interface ConfigInput {
   /** `path=value`, as in `--set`. */
   readonly set?: readonly string[] | undefined;
   /**
-   * What becomes of settings of the file that this release does not know: a component warns and goes on, unless
-   * the file has `strict: true`, so that it starts with the file of a later release. Default: refuse.
+   * What becomes of settings of the file that this release does not know: a component warns and goes on, unless the
+   * file has `strict: true`, so that it starts with the file of a later release. Default: refuse.
    */
   readonly unknown?: "refuse" | "warn" | undefined;
 }
@@ -27,8 +27,7 @@ interface GatheredDocument {
 
 const ENV_PREFIX = "SWITCHBACK_";
 /**
- * Variables that Kubernetes adds to pods for a Service named `switchback-...` (service links). They are not
- * settings.
+ * Variables that Kubernetes adds to pods for a Service named `switchback-...` (service links). They are not settings.
  */
 const SERVICE_LINK = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP)(_|$)|$)/;
 
@@ -100,8 +99,7 @@ function parseFlag(assignment: string, settings: readonly Setting[]): { setting:
 }
 
 /**
- * Sets a value in the document. False if the place is in what is no section: validation reports the error in
- * the file.
+ * Sets a value in the document. False if the place is in what is no section: validation reports the error in the file.
  */
 function override(document: Record<string, unknown>, setting: Setting, value: unknown): boolean {
   const keys = setting.path.split(".");

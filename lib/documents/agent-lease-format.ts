@@ -31,8 +31,8 @@ export const AGENT_LEASE_SELECTOR = Object.entries(AGENT_LEASE_LABELS)
   .join();
 
 /**
- * The name of the Lease of a node's agent. A name that would be too long is cut and ends with a hash of the
- * node's name.
+ * The name of the Lease of a node's agent. A name that would be too long is cut and ends with a hash of the node's
+ * name.
  */
 export function agentLeaseName(node: string): string {
   const name = `${PREFIX}${node}`;
@@ -53,15 +53,15 @@ export interface AgentLease {
   readonly renewTime: string | undefined;
   /**
    * The revision of the published map that the agent has applied to every pod of its node that follows the map.
-   * Undefined when it has not come that far yet, or when the Lease has another format version. While a hosts
-   * file cannot be written, the revision stays where it was. Beside `podRevisions` it is written only at
-   * renewals: most changes of the map concern no pod of a node.
+   * Undefined when it has not come that far yet, or when the Lease has another format version. While a hosts file
+   * cannot be written, the revision stays where it was. Beside `podRevisions` it is written only at renewals: most
+   * changes of the map concern no pod of a node.
    */
   readonly mapRevision: string | undefined;
   /**
-   * The pod revisions (`SelectedHosts.revision`) for which every pod of the node with that selection has its
-   * names. Undefined: the agent is of a release that does not list them, there are too many, or the Lease has
-   * another format version.
+   * The pod revisions (`SelectedHosts.revision`) for which every pod of the node with that selection has its names.
+   * Undefined: the agent is of a release that does not list them, there are too many, or the Lease has another
+   * format version.
    */
   readonly podRevisions: readonly string[] | undefined;
   /**

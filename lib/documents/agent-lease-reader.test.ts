@@ -28,8 +28,7 @@ function lease(renewedAt: number, revision: string, version: number) {
 }
 
 /**
- * A controller's view of one agent, whose Lease was renewed at `renewedAt`; the clock stands still unless it is
- * moved.
+ * A controller's view of one agent, whose Lease was renewed at `renewedAt`; the clock stands still unless it is moved.
  */
 async function listening(t: TestContext, renewedAt: number) {
   const clock = { now: START };
@@ -64,8 +63,7 @@ async function listening(t: TestContext, renewedAt: number) {
     clock,
     of: () => agents.of(NODE),
     /**
-     * Lets time pass, in such steps, until the agent counts as silent: who does not hear the API server never
-     * says so.
+     * Lets time pass, in such steps, until the agent counts as silent: who does not hear the API server never says so.
      */
     async fallsSilent(stepMs = 2 * SILENCE_MS) {
       await until(() => {

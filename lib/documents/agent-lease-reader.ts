@@ -22,10 +22,9 @@ interface Heard extends AgentLease {
 }
 
 /**
- * Follows the agents' Leases. The silence of a Lease that is seen for the first time counts from its own
- * renewTime, so that nothing waits for a dead agent all over again. After a time without a watch (the process
- * has just become leader, or the API server was away) no agent is silent for `graceMs`: agents could not renew
- * their Leases either.
+ * Follows the agents' Leases. The silence of a Lease that is seen for the first time counts from its own renewTime,
+ * so that nothing waits for a dead agent all over again. After a time without a watch (the process has just become
+ * leader, or the API server was away) no agent is silent for `graceMs`: agents could not renew their Leases either.
  */
 export class AgentLeaseReader {
   readonly #silenceMs: number;

@@ -20,8 +20,7 @@ interface AgentReport {
   /** The map revision that every pod has; undefined: some have not. What was said before then stays. */
   readonly applied: string | undefined;
   /**
-   * The pod revisions that every pod with that selection has; undefined: not known. What was said before then
-   * stays.
+   * The pod revisions that every pod with that selection has; undefined: not known. What was said before then stays.
    */
   readonly podRevisions: readonly string[] | undefined;
   readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
@@ -53,15 +52,14 @@ const RETRY_MS = 5_000;
 const MAX_PROBLEMS = 3;
 
 /**
- * A renewal comes up to this share of the interval early, so that agents that started together do not renew
- * together.
+ * A renewal comes up to this share of the interval early, so that agents that started together do not renew together.
  */
 const JITTER = 0.25;
 
 /**
- * Renews the Lease that reports to the controller that an agent serves the node, and what its pods have. A
- * change of the map that concerns no pod of the node writes nothing; one that does is written within
- * `spreadMs`, since the pods have their names by then and only the controller's status waits.
+ * Renews the Lease that reports to the controller that an agent serves the node, and what its pods have. A change
+ * of the map that concerns no pod of the node writes nothing; one that does is written within `spreadMs`, since the
+ * pods have their names by then and only the controller's status waits.
  */
 export class AgentLeaseWriter {
   readonly #deps: AgentLeaseDeps;

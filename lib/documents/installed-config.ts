@@ -4,8 +4,8 @@ import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 
 // The chart's ConfigMap with the configuration of an install. Its name has a hash of its content (before:
-// `switchback-config`), and those of earlier revisions stay beside it, so the controller's Deployment says
-// which one counts.
+// `switchback-config`), and those of earlier revisions stay beside it, so the controller's Deployment says which
+// one counts.
 
 /** A ConfigMap as the API server gives it. */
 interface ConfigMap {
@@ -31,9 +31,9 @@ export const SMALL_DEPLOYMENT = "switchback-all";
 const CONFIG_LABELS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component=config";
 
 /**
- * The name of the ConfigMap that the controller's pods mount; where its Deployment does not say, as somebody
- * has deleted it, the newest with the label of a configuration. undefined: there is none. Rejects if the API
- * server refuses.
+ * The name of the ConfigMap that the controller's pods mount; where its Deployment does not say, as somebody has
+ * deleted it, the newest with the label of a configuration. undefined: there is none. Rejects if the API server
+ * refuses.
  */
 export async function readConfigName(
   client: Pick<KubeClient, "get" | "list">,
@@ -67,8 +67,7 @@ async function readDeployment(
 }
 
 /**
- * The text of the configuration in a ConfigMap of that name; empty if it has none. Rejects if the API server
- * refuses.
+ * The text of the configuration in a ConfigMap of that name; empty if it has none. Rejects if the API server refuses.
  */
 export async function readConfigText(
   client: Pick<KubeClient, "get">,

@@ -16,8 +16,7 @@ export interface Listener {
 }
 
 /**
- * Derived listen ports lie in [FIRST, FIRST + SPAN): above the privileged ports, below Linux' ephemeral range
- * (32768).
+ * Derived listen ports lie in [FIRST, FIRST + SPAN): above the privileged ports, below Linux' ephemeral range (32768).
  */
 const FIRST_PORT = 15_000;
 const PORT_SPAN = 10_000;
@@ -43,10 +42,11 @@ export function upstreamHost(target: TargetConfig, clusterDomain: string | undef
 }
 
 /**
- * The listeners of all relayed targets, in their order. A port that the config does not give is the one it had
- * (`remembered`, by `portKey`), else derived from the target's name and port, not from its place in the list: a
- * reordered, extended or shortened list moves no port that is in use. A port for which none is left is left
- * out: the limits of the config and of discovered targets are far below that.
+ * The listeners of all relayed targets, in their order.
+ * A port that the config does not give is the one it had (`remembered`, by `portKey`), else derived from the
+ * target's name and port, not from its place in the list: a reordered, extended or shortened list moves no port
+ * that is in use. A port for which none is left is left out: the limits of the config and of discovered targets are
+ * far below that.
  */
 export function listenersOf(
   targets: readonly TargetConfig[],
@@ -90,8 +90,7 @@ function assignListenPorts(
 }
 
 /**
- * Derives free ports in key order, so that which of two colliding keys moves on does not depend on the config's
- * order.
+ * Derives free ports in key order, so that which of two colliding keys moves on does not depend on the config's order.
  */
 function derivePorts(keys: readonly string[], taken: Set<number>): Map<string, number> {
   const derived = new Map<string, number>();

@@ -21,8 +21,7 @@ export class SnapshotAssembler<P extends HashedShard, M> {
   }
 
   /**
-   * Takes the text of a ConfigMap. Undefined: it was deleted. A ConfigMap that is neither index nor shard is
-   * ignored.
+   * Takes the text of a ConfigMap. Undefined: it was deleted. A ConfigMap that is neither index nor shard is ignored.
    */
   put(name: string, text: string | undefined): void {
     if (name === INDEX_NAME) this.#index = text === undefined ? undefined : parseIndex(text);

@@ -15,17 +15,17 @@ interface MapFollower {
   /** A part arrived or went away. */
   changed(): void;
   /**
-   * Everything that there is has arrived once. Before that a missing part means nothing, and an index may not
-   * be in force.
+   * Everything that there is has arrived once. Before that a missing part means nothing, and an index may not be in
+   * force.
    */
   synced(): void;
   stop(): void;
 }
 
 /**
- * Passes every map that fits together to `found`. What does not fit for longer than `PATIENCE_MS` is passed as
- * a Reason: a reader that has a good map keeps it, and one that has none waits, whatever parts there are, and
- * gets the Reason again and again.
+ * Passes every map that fits together to `found`. What does not fit for longer than `PATIENCE_MS` is passed as a
+ * Reason: a reader that has a good map keeps it, and one that has none waits, whatever parts there are, and gets
+ * the Reason again and again.
  */
 export function followMap<M extends { readonly revision: string }>(
   assembler: { build(): M | Reason },

@@ -6,9 +6,9 @@ import { attempt } from "#lib/errors/validation.ts";
 import { MAX_SHARDS } from "./shards.ts";
 
 /**
- * The map is published in ConfigMaps: shards, whose names come from a pool, and the index that names them.
- * Webhooks and agents watch these. A further ConfigMap has the state that the leader keeps: the addresses of
- * the targets, and a removal that is held. The next leader and commands read it.
+ * The map is published in ConfigMaps: shards, whose names come from a pool, and the index that names them. Webhooks
+ * and agents watch these. A further ConfigMap has the state that the leader keeps: the addresses of the targets,
+ * and a removal that is held. The next leader and commands read it.
  */
 export const INDEX_NAME = "switchback-hosts-index";
 /** The only key of the index. */
@@ -23,13 +23,13 @@ export const MAP_LABELS: Readonly<Record<string, string>> = { [MAP_KEY]: "hosts"
 export const MAP_SELECTOR = `${MAP_KEY}=hosts`;
 
 /**
- * Number of names for shards: twice `MAX_SHARDS`, so that the whole map can be written beside the one that is
- * in force. RBAC names each of them.
+ * Number of names for shards: twice `MAX_SHARDS`, so that the whole map can be written beside the one that is in
+ * force. RBAC names each of them.
  */
 export const SHARD_NAME_COUNT = 2 * MAX_SHARDS;
 /**
- * Created once: every run of the reconciler looks up the names of all shards, and each new string would be
- * hashed again.
+ * Created once: every run of the reconciler looks up the names of all shards, and each new string would be hashed
+ * again.
  */
 export const SHARD_NAMES: readonly string[] = Array.from(
   { length: SHARD_NAME_COUNT },
@@ -55,8 +55,7 @@ export interface MapConfigMap {
 }
 
 /**
- * The text that a ConfigMap of the map holds. Undefined: it lacks its key. A shard without its key is an empty
- * text.
+ * The text that a ConfigMap of the map holds. Undefined: it lacks its key. A shard without its key is an empty text.
  */
 export function textOf({ metadata: { name }, data }: MapConfigMap): string | undefined {
   if (name === INDEX_NAME) return data?.[INDEX_KEY];
@@ -64,9 +63,9 @@ export function textOf({ metadata: { name }, data }: MapConfigMap): string | und
 }
 
 /**
- * The version of the index covers the shards too: no reader uses a shard beside an index of another version, so
- * a shard has none. A release that changes the format writes its index under another name, and leaves this one
- * to earlier readers.
+ * The version of the index covers the shards too: no reader uses a shard beside an index of another version, so a
+ * shard has none. A release that changes the format writes its index under another name, and leaves this one to
+ * earlier readers.
  */
 const VERSION = 1;
 /** Code of the Reason for an index, or a state, of another version. */

@@ -86,8 +86,8 @@ export function kubeReaderOf<P extends HashedShard, M extends { readonly revisio
 }
 
 /**
- * Reads the published map once. The code `index-missing` means that nothing is published. Rejects if the API
- * server refuses.
+ * Reads the published map once. The code `index-missing` means that nothing is published. Rejects if the API server
+ * refuses.
  */
 export async function readSnapshot(
   client: Pick<KubeClient, "list">,

@@ -20,8 +20,8 @@ import type { MapStore, PublishedState } from "./map-store.ts";
 
 const FIELD_MANAGER = "switchback-controller";
 /**
- * The map in ConfigMaps of our own namespace, written by server-side apply. Each write names the version that
- * it replaces (lib/kube/fence.ts).
+ * The map in ConfigMaps of our own namespace, written by server-side apply. Each write names the version that it
+ * replaces (lib/kube/fence.ts).
  */
 export class KubeMapStore implements MapStore {
   readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };

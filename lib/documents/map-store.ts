@@ -1,8 +1,8 @@
 /**
  * Where the leading controller publishes the map, and what it finds there. Names are those of the ConfigMaps.
  *
- * Each write is refused (409) unless the object is as this store last read or wrote it; a name that is not
- * there yet is created, never overwritten. Reads return what was written at once.
+ * Each write is refused (409) unless the object is as this store last read or wrote it; a name that is not there
+ * yet is created, never overwritten. Reads return what was written at once.
  */
 export interface MapStore {
   /** Starts the watch. `onChange` is called after each change, whether it is our own or not. */

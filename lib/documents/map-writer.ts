@@ -29,8 +29,8 @@ export interface Publication {
 /** How many objects are written in parallel. */
 const PARALLEL_WRITES = 4;
 /**
- * Shards that are no longer named stay for the next publications to write to: a deletion sends their text to
- * every reader.
+ * Shards that are no longer named stay for the next publications to write to: a deletion sends their text to every
+ * reader.
  */
 const MAX_SPARES = 8;
 
@@ -54,9 +54,8 @@ interface Layout {
 }
 
 /**
- * Publishes snapshots. A shard that the index names is never written: its new text goes to a free name, then
- * the index names it. So after each single write the index names shards that are there. The state follows the
- * index.
+ * Publishes snapshots. A shard that the index names is never written: its new text goes to a free name, then the
+ * index names it. So after each single write the index names shards that are there. The state follows the index.
  */
 export class MapWriter {
   readonly #store: MapStore;
@@ -80,8 +79,8 @@ export class MapWriter {
 
   /**
    * Begins a term; nothing else may be written in it before. Gives the index and the state new versions, and
-   * removes the shards that the index does not name, so that a write of a former leader that is still under way
-   * is refused. Throws `data-corrupt` for a map of an unknown version: it is left as it is.
+   * removes the shards that the index does not name, so that a write of a former leader that is still under way is
+   * refused. Throws `data-corrupt` for a map of an unknown version: it is left as it is.
    */
   async begin(signal: AbortSignal): Promise<void> {
     for (const part of [this.#index(), this.#state()]) {
@@ -131,9 +130,9 @@ export class MapWriter {
   }
 
   /**
-   * The lines that an earlier leader published, from which a new leader starts. Only shards whose hash matches
-   * the index are read: a text that somebody edited is not what a leader decided. `orders` receives when names
-   * were first published.
+   * The lines that an earlier leader published, from which a new leader starts. Only shards whose hash matches the
+   * index are read: a text that somebody edited is not what a leader decided. `orders` receives when names were
+   * first published.
    */
   loadLines(orders?: Map<string, number>): Map<string, readonly string[]> {
     const lines = new Map<string, readonly string[]>();

@@ -33,9 +33,9 @@ export function parseShard(text: string): ParsedShard {
 }
 
 /**
- * Assembles the map from its index and shards. A Reason means that the shards do not fit together (a
- * publication is under way, or something was deleted); a reader that has a good map keeps it, and one that has
- * none waits: part of a map is never used. The cost is linear in the number of shards.
+ * Assembles the map from its index and shards. A Reason means that the shards do not fit together (a publication is
+ * under way, or something was deleted); a reader that has a good map keeps it, and one that has none waits: part of
+ * a map is never used. The cost is linear in the number of shards.
  */
 export function assembleMap<P extends HashedShard, M>(
   index: MapIndex,
@@ -68,15 +68,15 @@ function partOf(
   orders: ReadonlyMap<string, number> = new Map(),
 ): ParsedShard {
   const names = [...entries.keys()].filter((name) => !isWildcard(name)).sort(compareNames);
-  // Here, where each part is a step of its own, and not when the map is first used. Stable: names of one order
-  // stay in name order.
+  // Here, where each part is a step of its own, and not when the map is first used. Stable: names of one order stay
+  // in name order.
   const byOrder = orders.size === 0 ? names : names.toSorted((a, b) => (orders.get(a) ?? 0) - (orders.get(b) ?? 0));
   return { shardHash, entries, names, orders, byOrder };
 }
 
 /**
- * Each name is in exactly one part: the writer spreads the names over the shards. The sorted list of all names
- * is created on first use.
+ * Each name is in exactly one part: the writer spreads the names over the shards. The sorted list of all names is
+ * created on first use.
  */
 export function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): PublishedMap {
   const size = parts.reduce((sum, { names }) => sum + names.length, 0);

@@ -4,8 +4,7 @@ import { number, numberFrom, object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 
 // What a publisher reports of itself: what it has published, since when, and why not more. One ConfigMap a
-// publisher, in the namespace of Switchback; the publisher writes it, `status`, `doctor` and `uninstall` read
-// it.
+// publisher, in the namespace of Switchback; the publisher writes it, `status`, `doctor` and `uninstall` read it.
 
 /** Raised when a reader of the earlier format would go wrong. */
 const FORMAT = 1;

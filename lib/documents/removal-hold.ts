@@ -26,8 +26,8 @@ export function renderHold(hold: RemovalHold): string {
 }
 
 /**
- * Reads the removal that is held; undefined: none. Throws `data-corrupt` for an annotation that is not ours,
- * and rejects as the client does: with status 404 if there is no state.
+ * Reads the removal that is held; undefined: none. Throws `data-corrupt` for an annotation that is not ours, and
+ * rejects as the client does: with status 404 if there is no state.
  */
 export async function readHold(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedHold | undefined> {
   const path = corePath("configmaps", namespace, STATE_NAME);

@@ -10,31 +10,29 @@ export interface RenderedShard {
 }
 
 /**
- * Hard limit of one shard. A ConfigMap may hold 1 MiB; a quarter leaves room for metadata and for etcd's 1.5
- * MiB request.
+ * Hard limit of one shard. A ConfigMap may hold 1 MiB; a quarter leaves room for metadata and for etcd's 1.5 MiB
+ * request.
  */
 export const MAX_SHARD_BYTES = 256 * 1024;
 /**
- * Shards are doubled above this average: a change sends the shard that it touches and the index of all shards
- * to every reader. At 50,000 names 512 shards give 9.4 KB a change, 256 give 11.6, 128 give 19.3 (JSON with
- * metadata). A small install has one.
+ * Shards are doubled above this average: a change sends the shard that it touches and the index of all shards to
+ * every reader. At 50,000 names 512 shards give 9.4 KB a change, 256 give 11.6, 128 give 19.3 (JSON with metadata).
+ * A small install has one.
  */
 const SPLIT_BYTES = 8 * 1024;
 /** ... and halved below this one. Far from the other bound, so that a map at the edge does not flap. */
 const JOIN_BYTES = 2 * 1024;
 /**
- * A tenant can pick names that share a shard; two such shards stay apart while they would fill more than this
- * together.
+ * A tenant can pick names that share a shard; two such shards stay apart while they would fill more than this together.
  */
 const JOINED_BYTES = MAX_SHARD_BYTES / 2;
 /**
- * RBAC names every shard (`resourceNames`), so their number has a bound: 512 x 256 KiB hold millions of
- * ordinary names.
+ * RBAC names every shard (`resourceNames`), so their number has a bound: 512 x 256 KiB hold millions of ordinary names.
  */
 export const MAX_SHARDS = 512;
 /**
- * Up to this many changes since the last rendering are spliced in one by one; with more, the shard is sorted
- * and rendered again.
+ * Up to this many changes since the last rendering are spliced in one by one; with more, the shard is sorted and
+ * rendered again.
  */
 const MAX_SPLICES = 32;
 
@@ -71,8 +69,7 @@ export class Shards {
   }
 
   /**
-   * Settles the number of shards, renders what changed, and gives all of them in order: the same array if
-   * nothing did.
+   * Settles the number of shards, renders what changed, and gives all of them in order: the same array if nothing did.
    */
   render(): readonly RenderedShard[] {
     this.#readmit();
@@ -123,8 +120,8 @@ export class Shards {
   }
 
   /**
-   * What found no room is tried again where something has changed, so that what is published depends on the
-   * names alone.
+   * What found no room is tried again where something has changed, so that what is published depends on the names
+   * alone.
    */
   #readmit(): void {
     for (const line of this.#overflowing.values()) {

@@ -37,8 +37,8 @@ export function statusKeyIn({ data }: StatusSecret): string | undefined {
 }
 
 /**
- * The key, read with the caller's rights; undefined if there is none (yet). Throws as `KubeClient.get` does,
- * 403 included.
+ * The key, read with the caller's rights; undefined if there is none (yet). Throws as `KubeClient.get` does, 403
+ * included.
  */
 export async function readStatusKey(
   client: Pick<KubeClient, "get">,
@@ -72,9 +72,9 @@ const TRIES = 20;
 const RETRY_MS = 100;
 
 /**
- * Reads the leading controller's page through the API server. If no leader answers (for a moment after the last
- * one stopped there is none), returns a follower's. Throws `status-refused` if the key is missing or another
- * one, and what the API server answers.
+ * Reads the leading controller's page through the API server. If no leader answers (for a moment after the last one
+ * stopped there is none), returns a follower's. Throws `status-refused` if the key is missing or another one, and
+ * what the API server answers.
  */
 export async function readLeaderStatus<T extends { readonly leader: boolean }>(
   client: Pick<KubeClient, "raw">,

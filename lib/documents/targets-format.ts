@@ -49,10 +49,9 @@ export interface PublishedTarget {
   /** Host name or IP literal. With `upstreamIPs` only earlier proxies look it up, and the doctor shows it. */
   readonly upstream: string;
   /**
-   * Of each discovered target: the ClusterIPs that its Service has now. The proxies relay to nothing else and
-   * look up no name, because a tenant decides what it resolves to. Empty: the Service is gone or has another
-   * type; proxies do not listen, but the target keeps its listen ports and front Service. Absent: a configured
-   * target.
+   * Of each discovered target: the ClusterIPs that its Service has now. The proxies relay to nothing else and look
+   * up no name, because a tenant decides what it resolves to. Empty: the Service is gone or has another type;
+   * proxies do not listen, but the target keeps its listen ports and front Service. Absent: a configured target.
    */
   readonly upstreamIPs?: readonly string[] | undefined;
   readonly ports: ReadonlyArray<Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol">>;

@@ -22,8 +22,7 @@ export function renderLoaded({ mapRevision, maxNames }: LoadedMap, names: number
 }
 
 /**
- * Reads the page of one replica. Fields of another type or without a value are undefined. Rejects as `askJson`
- * does.
+ * Reads the page of one replica. Fields of another type or without a value are undefined. Rejects as `askJson` does.
  */
 export async function readLoaded(address: string, port: number): Promise<Partial<LoadedMap>> {
   const page = (await askJson(address, port, LOADED_PATH)) as { revision?: unknown; maxNames?: unknown } | null;

@@ -69,16 +69,16 @@ const ACME = [
 
 /**
  * Suffixes that mean "inside this cluster". A pod's search list turns `kubernetes.default` and
- * `kubernetes.default.svc` into the API server, and the hosts file is read before DNS, so these names would
- * hijack Services.
+ * `kubernetes.default.svc` into the API server, and the hosts file is read before DNS, so these names would hijack
+ * Services.
  */
 const CLUSTER = ["svc", "cluster.local", "default", "kube-system", "kube-public", "kube-node-lease"];
 
 /**
- * Creates the policy of an install. `clusterDomain` is the detected DNS domain of the cluster (`cozy.local`).
- * No rule overrides the built-in refusals. `lib/config/schema.ts` validates globsOf; one that does not parse
- * matches nothing, so a list of only such globsOf allows nothing. `domainsOf` returns the domains in a
- * namespace's annotation, where `policy.claims` enables it.
+ * Creates the policy of an install. `clusterDomain` is the detected DNS domain of the cluster (`cozy.local`). No
+ * rule overrides the built-in refusals. `lib/config/schema.ts` validates globsOf; one that does not parse matches
+ * nothing, so a list of only such globsOf allows nothing. `domainsOf` returns the domains in a namespace's
+ * annotation, where `policy.claims` enables it.
  */
 export function createClaimPolicy(
   rules: PolicyRules,
@@ -140,8 +140,8 @@ function globsOf(texts: readonly string[]) {
 
 /**
  * Whether a wildcard covers a protected name: `*.buypass.com` includes the ACME server `api.buypass.com`. The
- * cluster domain is exempt: the cluster's DNS server answers for it before any wildcard, and `*.corp.example`
- * above it is an ordinary name.
+ * cluster domain is exempt: the cluster's DNS server answers for it before any wildcard, and `*.corp.example` above
+ * it is an ordinary name.
  */
 function covers(name: string, suffix: string): boolean {
   return name.startsWith("*.") && suffix.endsWith(name.slice(1));

@@ -18,9 +18,9 @@ type ParsedName =
   | { readonly kind: "invalid"; readonly reason: Reason };
 
 /**
- * Validates a hostname as a tenant wrote it. Case is folded (RFC 4343); nothing else is normalized. A trailing
- * dot, a space or a non-ASCII letter is refused, so the mapped name is exactly the one in the object. A numeric
- * last label is refused too: many resolvers read such a name as an IPv4 address (WHATWG URL, "ends in a
+ * Validates a hostname as a tenant wrote it. Case is folded (RFC 4343); nothing else is normalized. A trailing dot,
+ * a space or a non-ASCII letter is refused, so the mapped name is exactly the one in the object.
+ * A numeric last label is refused too: many resolvers read such a name as an IPv4 address (WHATWG URL, "ends in a
  * number").
  */
 export function parseHostname(text: string): ParsedName {

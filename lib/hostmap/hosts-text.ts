@@ -34,9 +34,9 @@ export function renderHosts(lines: Iterable<HostLine>): string {
 }
 
 /**
- * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of
- * one name are collected in line order. Invalid addresses and names are skipped, because the result ends up in
- * a pod's hosts file. `orders` receives the order of each name that has one.
+ * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one
+ * name are collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's
+ * hosts file. `orders` receives the order of each name that has one.
  */
 export function parseHosts(text: string, orders?: Map<string, number>): Map<string, readonly string[]> {
   const found = new Map<string, string[]>();
@@ -61,8 +61,8 @@ export function readHostsLine(raw: string): { wildcard: boolean; address: string
 }
 
 /**
- * Most names have the same few addresses, so equal lists are shared. Their strings are copies that do not
- * retain the whole text.
+ * Most names have the same few addresses, so equal lists are shared. Their strings are copies that do not retain
+ * the whole text.
  */
 function withSharedAddresses(found: ReadonlyMap<string, readonly string[]>): Map<string, readonly string[]> {
   const lists = new Map<string, readonly string[]>();

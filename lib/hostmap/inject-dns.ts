@@ -15,14 +15,14 @@ export interface PodResolution extends PodHosts {
 }
 
 /**
- * How injection changes `dnsPolicy` and `dnsConfig`: to pod DNS, or back to what the pod had before. Undefined:
- * not at all.
+ * How injection changes `dnsPolicy` and `dnsConfig`: to pod DNS, or back to what the pod had before. Undefined: not
+ * at all.
  */
 export type DnsChange = { readonly set: PodDnsConfig } | "restore" | undefined;
 
 /**
- * Value of `switchback.dev/revision` of a pod that resolves through pod DNS: it is current whatever the map is.
- * No hash has this value, and an injection of hostAliases, also one by an earlier release, replaces it.
+ * Value of `switchback.dev/revision` of a pod that resolves through pod DNS: it is current whatever the map is. No
+ * hash has this value, and an injection of hostAliases, also one by an earlier release, replaces it.
  */
 export const DNS_REVISION = "dns";
 
@@ -67,9 +67,8 @@ const CHECKS: readonly Check[] = [
 ];
 
 /**
- * Plans the injection of a pod that is to resolve through pod DNS, or returns the reason why it gets
- * hostAliases instead. Managed aliases of an earlier pass are removed. `setup` is a reason while the resolvers
- * cannot be used.
+ * Plans the injection of a pod that is to resolve through pod DNS, or returns the reason why it gets hostAliases
+ * instead. Managed aliases of an earlier pass are removed. `setup` is a reason while the resolvers cannot be used.
  */
 export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason): Injection | Reason {
   if ("code" in setup) return instead(setup);

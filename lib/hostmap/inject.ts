@@ -35,10 +35,10 @@ const MAX_GROUP_NAMES = 3;
 const MAX_GROUP_BYTES = 120;
 
 /**
- * Plans the injection of a pod. Managed aliases of an earlier pass are removed first, so repeated passes give
- * the same result as one pass with the newest map. The user's aliases come first, unchanged and in order; a
- * name that they map is not mapped again. The cost of `build` grows with the names: a caller with many pods
- * passes a builder that caches.
+ * Plans the injection of a pod. Managed aliases of an earlier pass are removed first, so repeated passes give the
+ * same result as one pass with the newest map. The user's aliases come first, unchanged and in order; a name that
+ * they map is not mapped again. The cost of `build` grows with the names: a caller with many pods passes a builder
+ * that caches.
  */
 export function planInjection(
   pod: PodHosts,
@@ -50,9 +50,9 @@ export function planInjection(
 }
 
 /**
- * The same for a manifest that goes through `kubectl apply`: one alias per IP, because apply merges hostAliases
- * by IP. Returns a reason if that cannot hold the names: a line is too long (unless `longLine`), or the user
- * already has an alias for the IP.
+ * The same for a manifest that goes through `kubectl apply`: one alias per IP, because apply merges hostAliases by
+ * IP. Returns a reason if that cannot hold the names: a line is too long (unless `longLine`), or the user already
+ * has an alias for the IP.
  */
 export function planBakedInjection(pod: PodHosts, selected: SelectedHosts, longLine: boolean): Injection | Reason {
   const plan = planInjection(pod, selected, (names, taken) => buildManagedAliases(names, taken, packOnePerAddress));

@@ -1,7 +1,7 @@
 import { aliasLineOf, type LiveAliases, TAG } from "./live-hosts-plan.ts";
 
-// Reads a running pod's hosts file into lines. Its containers may write anything into it, so the cost is linear
-// in its bytes: each line is compared with sets and with constants only, and many empty lines are read as one.
+// Reads a running pod's hosts file into lines. Its containers may write anything into it, so the cost is linear in
+// its bytes: each line is compared with sets and with constants only, and many empty lines are read as one.
 
 export const BEGIN = "# BEGIN switchback.dev: names of this cluster, kept current while the pod runs";
 /** The first marker after a line that had no newline: the newline before the block is managed too. */
@@ -102,8 +102,8 @@ function suffixesOf(text: string, shortest: number): string[] {
 }
 
 /**
- * Finds managed lines by position. An interrupted write leaves one torn line: the start of a new line and the
- * end of an old one. It may have no tag, but it is inside a block and managed lines follow.
+ * Finds managed lines by position. An interrupted write leaves one torn line: the start of a new line and the end
+ * of an old one. It may have no tag, but it is inside a block and managed lines follow.
  */
 function markTornLines(lines: readonly Line[]): void {
   let position: Position = "outside";

@@ -2,16 +2,16 @@ import { MAX_LINE_BYTES, splitLine } from "./pack.ts";
 import type { SelectedHosts } from "./select-hosts.ts";
 import type { HostAlias } from "./types.ts";
 
-// Plans the change of a running pod's hosts file for the selected names. The agent does this for each pod of
-// its node after every change of the map, without a JIT compiler (--jitless). So names are compared with native
-// Set methods, not one by one in loops.
+// Plans the change of a running pod's hosts file for the selected names. The agent does this for each pod of its
+// node after every change of the map, without a JIT compiler (--jitless). So names are compared with native Set
+// methods, not one by one in loops.
 
 /** The comment at the end of every line of the managed block. */
 export const TAG = "\t# switchback.dev";
 
 /**
- * A pod's managed aliases, indexed by their line in the hosts file. Building one costs its names; pods with
- * equal aliases share it.
+ * A pod's managed aliases, indexed by their line in the hosts file. Building one costs its names; pods with equal
+ * aliases share it.
  */
 export interface LiveAliases {
   /** By the line as the kubelet wrote it. */

@@ -7,16 +7,15 @@ import type { SelectedHosts } from "./select-hosts.ts";
  * Updates the text of a running pod's hosts file. Switchback manages:
  *
  * - a block between two markers, with a tag on every line, so that a partly written block is still recognized;
- * - a `#` in place of the first character of a line from the pod's spec (`switchback.dev/owned`) that the map
- *   no longer has.
+ * - a `#` in place of the first character of a line from the pod's spec (`switchback.dev/owned`) that the map no
+ *   longer has.
  *
- * No other byte is ever moved or changed, so an interrupted or concurrent write cannot damage a foreign line.
- * Texts are strings with one character per byte (latin1).
+ * No other byte is ever moved or changed, so an interrupted or concurrent write cannot damage a foreign line. Texts
+ * are strings with one character per byte (latin1).
  */
 
 /**
- * The first line that the kubelet writes, for an ordinary pod and for a host-network pod
- * (pkg/kubelet/kubelet_pods.go).
+ * The first line that the kubelet writes, for an ordinary pod and for a host-network pod (pkg/kubelet/kubelet_pods.go).
  */
 const KUBELET_HEADERS: readonly string[] = [
   "# Kubernetes-managed hosts file.\n",
@@ -57,9 +56,9 @@ export function applyLive(
 }
 
 /**
- * The length of the leading part that `applyLive` copies unchanged: whole foreign lines without a selected
- * name. `applyLive` of the text equals this head followed by `applyLive` of the rest. The head contains the
- * line with the pod's own IP and name; the rest is the same for similar pods, so its result can be cached.
+ * The length of the leading part that `applyLive` copies unchanged: whole foreign lines without a selected name.
+ * `applyLive` of the text equals this head followed by `applyLive` of the rest. The head contains the line with the
+ * pod's own IP and name; the rest is the same for similar pods, so its result can be cached.
  */
 export function headLength(text: string, aliases: LiveAliases, selected: SelectedHosts): number {
   let length = 0;
@@ -91,8 +90,8 @@ export function removeLive(text: string, aliases: LiveAliases): string {
 }
 
 /**
- * Names of foreign lines that are looked at; after these a name may be mapped a second time. A container writes
- * any number.
+ * Names of foreign lines that are looked at; after these a name may be mapped a second time. A container writes any
+ * number.
  */
 const MAX_FOREIGN_NAMES = 16_384;
 
@@ -120,8 +119,8 @@ function namesOnLine(text: string, most = MAX_FOREIGN_NAMES): string[] {
 
 /**
  * Renders the lines with one block of this body: in its place if the block is unchanged, else at the end. An
- * outdated block before foreign lines is replaced by a comment of the same length, because removing it would
- * move those lines.
+ * outdated block before foreign lines is replaced by a comment of the same length, because removing it would move
+ * those lines.
  */
 function withBlock(lines: readonly Line[], body: readonly string[]): string {
   const tail = indexAfterForeign(lines);

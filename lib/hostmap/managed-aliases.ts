@@ -3,17 +3,16 @@ import type { HostAlias } from "./types.ts";
 
 /**
  * Counts of consecutive aliases by IP, and a digest of all of them: `198.51.100.9 x2, 2001:db8::9 x2
- * (0123456789ab)`. This is format 1, which has no version in its text. A later format begins with its version
- * (`v2 ...`): to this release no alias counts as managed then, so it removes none and adds only names that no
- * alias has.
+ * (0123456789ab)`. This is format 1, which has no version in its text. A later format begins with its version (`v2
+ * ...`): to this release no alias counts as managed then, so it removes none and adds only names that no alias has.
  */
 const OWNED = /^(.+) \(([0-9a-f]{12})\)$/;
 const RUN = /^\S+ x([1-9][0-9]{0,5})$/;
 /** The value when no alias was added. */
 const NONE = "none";
 /**
- * Limits how many positions are hashed, so that a hostile pod with many equal aliases stays cheap, and how
- * much: after this many characters no further position is tried. 500 names take 20,000.
+ * Limits how many positions are hashed, so that a hostile pod with many equal aliases stays cheap, and how much:
+ * after this many characters no further position is tried. 500 names take 20,000.
  */
 const MAX_WINDOWS = 64;
 const MAX_HASHED = 1_000_000;
@@ -31,9 +30,9 @@ export function describeManaged(aliases: readonly HostAlias[]): string {
 }
 
 /**
- * Returns the user's aliases: all but the managed ones that the annotation describes. These are found by
- * digest, even if another webhook moved them. Without an exact match (a forged or stale annotation, an edited
- * alias) no alias counts as managed, and none is removed.
+ * Returns the user's aliases: all but the managed ones that the annotation describes. These are found by digest,
+ * even if another webhook moved them. Without an exact match (a forged or stale annotation, an edited alias) no
+ * alias counts as managed, and none is removed.
  */
 export function withoutManaged(aliases: readonly HostAlias[], annotation: string | undefined): readonly HostAlias[] {
   return splitAliases(aliases, annotation).userAliases;

@@ -24,20 +24,18 @@ export const OWNED_KEY = "switchback.dev/owned";
 /** Written on a pod that resolves through pod DNS: the nameservers of its dnsConfig, which mark that as ours. */
 export const RESOLVERS_KEY = "switchback.dev/resolvers";
 /**
- * Annotation of a load balancer's Service, set by its admin: the PROXY protocol version that the load balancer
- * sends.
+ * Annotation of a load balancer's Service, set by its admin: the PROXY protocol version that the load balancer sends.
  */
 export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
 /**
- * Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods carry
- * it too.
+ * Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods carry it too.
  */
 export const RESTARTED_KEY = "switchback.dev/restartedAt";
 /** Annotation of a namespace, set by the cluster admin: the domains that its objects may claim. */
 export const DOMAINS_KEY = "switchback.dev/domains";
 /**
- * Label of the ConfigMaps that hold the map. As an annotation of a load balancer's Service, set by its admin:
- * when the names that lead to it are mapped.
+ * Label of the ConfigMaps that hold the map. As an annotation of a load balancer's Service, set by its admin: when
+ * the names that lead to it are mapped.
  */
 export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */
@@ -60,14 +58,13 @@ export const PROBLEM_KEY = "switchback.dev/problem";
 /** Written on an agent's Lease: the format version. */
 export const FORMAT_KEY = "switchback.dev/format";
 /**
- * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs
- * without it removes its block from its node's hosts file. Written on an agent's Lease: what that file has
+ * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs without
+ * it removes its block from its node's hosts file. Written on an agent's Lease: what that file has
  * (lib/documents/node-hosts-report.ts).
  */
 export const NODE_HOSTS_KEY = "switchback.dev/node-hosts";
 /**
- * Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their
- * Leases.
+ * Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their Leases.
  */
 export const LEAVING_KEY = "switchback.dev/leaving";
 
@@ -90,7 +87,7 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
 };
 
 /**
- * The keys that Switchback writes on pods. In a manifest they are earlier output of `switchback inject`, and
- * are replaced.
+ * The keys that Switchback writes on pods. In a manifest they are earlier output of `switchback inject`, and are
+ * replaced.
  */
 export const WRITTEN_KEYS: readonly string[] = [INJECTED_KEY, REVISION_KEY, OWNED_KEY, RESOLVERS_KEY];

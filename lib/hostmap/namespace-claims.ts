@@ -15,9 +15,9 @@ export type DomainsOf = (namespace: string) => string | undefined;
 const MAX_PARSED = 10_000;
 
 /**
- * Returns a function that says whether a namespace may claim a name: undefined if it may, else the reason.
- * Without rules and without `domainsOf`, every namespace may claim every name. With either, a rule or the
- * namespace's annotation must allow it.
+ * Returns a function that says whether a namespace may claim a name: undefined if it may, else the reason. Without
+ * rules and without `domainsOf`, every namespace may claim every name. With either, a rule or the namespace's
+ * annotation must allow it.
  */
 export function createPermissions(
   rules: readonly ClaimRule[],

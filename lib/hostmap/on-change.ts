@@ -3,8 +3,8 @@ import { ON_CHANGE_KEY } from "./metadata-keys.ts";
 import type { Reason } from "./types.ts";
 
 /**
- * How running pods follow the map: `restart` restarts their owner, `live` lets the agent edit their hosts
- * files, `none` does nothing.
+ * How running pods follow the map: `restart` restarts their owner, `live` lets the agent edit their hosts files,
+ * `none` does nothing.
  */
 export type OnChange = "restart" | "live" | "none";
 

@@ -2,8 +2,8 @@ import { INJECT_KEY } from "./metadata-keys.ts";
 import type { Reason } from "./types.ts";
 
 /**
- * Marks the mirror pod of a static pod. Its hostAliases come from the file on the node; changing the mirror has
- * no effect.
+ * Marks the mirror pod of a static pod. Its hostAliases come from the file on the node; changing the mirror has no
+ * effect.
  */
 export const MIRROR_KEY = "kubernetes.io/config.mirror";
 
@@ -27,8 +27,7 @@ interface Rule extends OptInDecision {
 }
 
 /**
- * The first rule that applies decides, as the webhook's two selectors and `webhook/injection-decision.ts` do
- * together.
+ * The first rule that applies decides, as the webhook's two selectors and `webhook/injection-decision.ts` do together.
  */
 const RULES: readonly Rule[] = [
   {

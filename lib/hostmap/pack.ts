@@ -14,9 +14,9 @@ export type MappedName = readonly [name: string, addresses: readonly string[]];
 export type Packing = (entries: Iterable<MappedName>) => HostAlias[];
 
 /**
- * Packs names into hostAliases with lines of at most `MAX_LINE_BYTES`, so one IP may have several aliases. The
- * API server accepts that when a pod is created, but apply merges hostAliases by IP and would lose all but one.
- * Use it only for the patch of a new pod.
+ * Packs names into hostAliases with lines of at most `MAX_LINE_BYTES`, so one IP may have several aliases. The API
+ * server accepts that when a pod is created, but apply merges hostAliases by IP and would lose all but one. Use it
+ * only for the patch of a new pod.
  */
 export function packLines(entries: Iterable<MappedName>): HostAlias[] {
   return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, MAX_LINE_BYTES));
@@ -36,8 +36,7 @@ export function packOnePerAddress(entries: Iterable<MappedName>): HostAlias[] {
 }
 
 /**
- * Bytes of the line that the kubelet writes for an alias: the IP, a tab before each name, a newline. Names are
- * ASCII.
+ * Bytes of the line that the kubelet writes for an alias: the IP, a tab before each name, a newline. Names are ASCII.
  */
 export function lineBytes(alias: HostAlias): number {
   return alias.hostnames.reduce((sum, name) => sum + 1 + name.length, alias.ip.length + 1);

@@ -108,8 +108,7 @@ export class Plan {
   }
 
   /**
-   * The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer
-   * wanted.
+   * The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer wanted.
    */
   takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
     for (const namespace of this.#dirtyNamespaces) this.#applyQuota(namespace);
@@ -157,8 +156,8 @@ export class Plan {
   }
 
   /**
-   * A name that stands for a Service is refused, unless it was mapped before: a Service that is created later
-   * takes nothing away.
+   * A name that stands for a Service is refused, unless it was mapped before: a Service that is created later takes
+   * nothing away.
    */
   #evaluate(claim: Parameters<ClaimPolicy>[0], object: string): IndexedClaim {
     const evaluated = this.#policy(claim);
@@ -208,8 +207,8 @@ export class Plan {
   }
 
   /**
-   * Over quota, published names stay, in the order of their publication; then those of the oldest objects get
-   * what is left.
+   * Over quota, published names stay, in the order of their publication; then those of the oldest objects get what
+   * is left.
    */
   #applyQuota(namespace: string): void {
     const names = this.#byNamespace.get(namespace);
@@ -254,8 +253,8 @@ export class Plan {
   }
 
   /**
-   * Whether some object means any number of labels: its target serves them all, whichever object of that target
-   * is the oldest.
+   * Whether some object means any number of labels: its target serves them all, whichever object of that target is
+   * the oldest.
    */
   #isAnyDepth(name: string, target: string): boolean {
     const claims = isWildcard(name) ? (this.#byName.get(name) ?? []) : [];

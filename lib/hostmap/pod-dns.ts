@@ -39,8 +39,8 @@ const MAX_DOMAIN = 253;
 const DOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 /**
- * glibc waits 5 s by default before it asks the next nameserver, twice for each of the search domains. With
- * these, a resolver that does not answer costs a look-up at most four seconds.
+ * glibc waits 5 s by default before it asks the next nameserver, twice for each of the search domains. With these,
+ * a resolver that does not answer costs a look-up at most four seconds.
  */
 const OUR_OPTIONS: readonly PodDnsOption[] = [
   { name: "timeout", value: "1" },
@@ -48,8 +48,8 @@ const OUR_OPTIONS: readonly PodDnsOption[] = [
 ];
 
 /**
- * Reads the resolv.conf of a pod of ours, in the namespace `own`, whose policy is ClusterFirst. `searches`
- * replaces what the pod has from its node. Returns a reason if the file is not such a pod's.
+ * Reads the resolv.conf of a pod of ours, in the namespace `own`, whose policy is ClusterFirst. `searches` replaces
+ * what the pod has from its node. Returns a reason if the file is not such a pod's.
  */
 export function readClusterDns(
   resolvConf: string,
@@ -74,8 +74,8 @@ export function readClusterDns(
 }
 
 /**
- * What to say on a node that has search domains of its own: each webhook gives pods those of the node that it
- * runs on, so they matter where nodes differ. Undefined if there are none, or `configured` replaces them.
+ * What to say on a node that has search domains of its own: each webhook gives pods those of the node that it runs
+ * on, so they matter where nodes differ. Undefined if there are none, or `configured` replaces them.
  */
 export function nodeSearchesNotice(
   { nodeSearches }: ClusterDns,
@@ -88,8 +88,8 @@ export function nodeSearchesNotice(
 
 /**
  * The `dnsConfig` that gives a pod of `namespace` what ClusterFirst would have given, with the resolvers of pod
- * DNS. Search domains beyond the limits of Kubernetes are cut, as the kubelet cuts them. Undefined: no valid
- * search domain can be made of the namespace.
+ * DNS. Search domains beyond the limits of Kubernetes are cut, as the kubelet cuts them. Undefined: no valid search
+ * domain can be made of the namespace.
  */
 export function buildDnsConfig({ resolvers, cluster }: PodDnsSetup, namespace: string): PodDnsConfig | undefined {
   const ofCluster = clusterSearches(cluster.domain, namespace);

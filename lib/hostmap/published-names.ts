@@ -51,8 +51,7 @@ export class PublishedNames {
   }
 
   /**
-   * Removes names that are due, starts or ends the hold, and returns the names whose line changed since the
-   * last call.
+   * Removes names that are due, starts or ends the hold, and returns the names whose line changed since the last call.
    */
   settle(now: number): ReadonlySet<string> {
     if (this.#guard.expire(now)) this.#removeDue(now);
@@ -77,8 +76,8 @@ export class PublishedNames {
   }
 
   /**
-   * When a published name was first published, as a sequence number; 0: before these were kept. Undefined: it
-   * is not published.
+   * When a published name was first published, as a sequence number; 0: before these were kept. Undefined: it is
+   * not published.
    */
   orderOf(name: string): number | undefined {
     return this.#lines.has(name) ? (this.#orders.get(name) ?? 0) : undefined;

@@ -22,9 +22,8 @@ export interface RemovalHold {
 }
 
 /**
- * Holds removals when more than half of a large enough map would go within one `vanishMs`: a source has
- * probably failed then. The hold ends when it times out, when a person confirms it, or when enough names are
- * back.
+ * Holds removals when more than half of a large enough map would go within one `vanishMs`: a source has probably
+ * failed then. The hold ends when it times out, when a person confirms it, or when enough names are back.
  */
 export class RemovalGuard {
   readonly #rules: RemovalRules;

@@ -17,8 +17,7 @@ export const MAX_WARNING = 120;
 /** The parsed `switchback.dev/hosts` annotation of a pod. */
 interface HostsAnnotation {
   /**
-   * Valid items in lower case, sorted, without duplicates; `["*"]` if the pod selects everything or has no
-   * annotation.
+   * Valid items in lower case, sorted, without duplicates; `["*"]` if the pod selects everything or has no annotation.
    */
   readonly items: readonly string[];
   /** One per ignored item; short enough for admission warnings. */
@@ -28,8 +27,8 @@ interface HostsAnnotation {
 /** The names that a selection matches in a map. */
 export interface SelectedHosts {
   /**
-   * At most `cap` names, those that were published first: a name that comes later takes the place of none. In
-   * name order.
+   * At most `cap` names, those that were published first: a name that comes later takes the place of none. In name
+   * order.
    */
   readonly names: readonly string[];
   /** Whether a name is among `names`. */
@@ -46,8 +45,8 @@ export interface SelectedHosts {
 }
 
 /**
- * Parses the annotation: names and patterns, separated by commas or white space. An invalid item is ignored
- * with a warning. If no item is valid, the selection is empty, never "all".
+ * Parses the annotation: names and patterns, separated by commas or white space. An invalid item is ignored with a
+ * warning. If no item is valid, the selection is empty, never "all".
  */
 export function parseHostsAnnotation(annotation: string | undefined): HostsAnnotation {
   if (annotation === undefined) return { items: ["*"], warnings: [] };
@@ -73,9 +72,9 @@ export function parseHostsAnnotation(annotation: string | undefined): HostsAnnot
 }
 
 /**
- * Creates a selector of names from one map by annotation text. A plain name costs a look-up, a pattern the
- * names that it matches: the first patterns build an index. Callers should still cache the result for as long
- * as they keep the map.
+ * Creates a selector of names from one map by annotation text. A plain name costs a look-up, a pattern the names
+ * that it matches: the first patterns build an index. Callers should still cache the result for as long as they
+ * keep the map.
  */
 export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => SelectedHosts {
   let patterns: PatternIndex | undefined;
@@ -171,8 +170,8 @@ function parentsOf(name: string): string[] {
 }
 
 /**
- * The names in the order in which they were published, those of one order in name order; and their positions
- * there by suffix.
+ * The names in the order in which they were published, those of one order in name order; and their positions there
+ * by suffix.
  */
 interface PatternIndex {
   readonly oldestFirst: readonly string[];

@@ -16,8 +16,8 @@ export interface Claim {
   /** creationTimestamp of the object, RFC 3339; the oldest object wins a name. */
   readonly created: string;
   /**
-   * What the name should resolve to in public DNS: the IP addresses and host names of the object's load
-   * balancer status.
+   * What the name should resolve to in public DNS: the IP addresses and host names of the object's load balancer
+   * status.
    */
   readonly publicAddresses?: readonly string[];
   /** The hostname is a wildcard of Gateway API, which covers any number of labels; one of an Ingress covers one. */
@@ -60,13 +60,12 @@ export interface PublishedMap {
   /** `names.length`, in constant time. */
   readonly size: number;
   /**
-   * The `count` names that were published first, in name order; in time proportional to `count`, times its
-   * logarithm.
+   * The `count` names that were published first, in name order; in time proportional to `count`, times its logarithm.
    */
   readonly first: (count: number) => readonly string[];
   /**
-   * When the name was first published, as a sequence number that survives restarts; 0: before these were kept,
-   * or not known.
+   * When the name was first published, as a sequence number that survives restarts; 0: before these were kept, or
+   * not known.
    */
   readonly orderOf: (name: string) => number;
   /** The addresses of a name: one or two, in a shared array. */

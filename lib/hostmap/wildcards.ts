@@ -22,8 +22,8 @@ export function isWildcard(name: string): boolean {
 }
 
 /**
- * The planned wildcard whose addresses a resolver answers for a name that is not mapped itself: the longest
- * that has it below. Undefined: there is none.
+ * The planned wildcard whose addresses a resolver answers for a name that is not mapped itself: the longest that
+ * has it below. Undefined: there is none.
  */
 export function wildcardAbove(
   name: string,

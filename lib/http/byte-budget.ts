@@ -15,9 +15,9 @@ export interface ByteBudget {
 }
 
 /**
- * Creates a budget of `limit` bytes. The oldest holder gives way: an API server sends a body at once and reads
- * the answer at once, so who takes long is somebody else, and a limit that refused newcomers would refuse the
- * API server after them.
+ * Creates a budget of `limit` bytes. The oldest holder gives way: an API server sends a body at once and reads the
+ * answer at once, so who takes long is somebody else, and a limit that refused newcomers would refuse the API
+ * server after them.
  */
 export function createByteBudget(limit: number): ByteBudget {
   /** In the order in which they began. */

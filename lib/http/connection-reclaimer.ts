@@ -20,13 +20,13 @@ interface Connection {
 
 /**
  * Bounds the connections of an HTTP or HTTPS server without refusing new ones: at `max`, a connection that is
- * already there is closed. A limit that refuses newcomers would let whoever comes first lock the others out,
- * and a fixed limit per source would lock out whoever shares an address with an attacker (source NAT).
+ * already there is closed. A limit that refuses newcomers would let whoever comes first lock the others out, and a
+ * fixed limit per source would lock out whoever shares an address with an attacker (source NAT).
  *
- * The connection that is closed is found in three steps: the stage that most connections are at, in it the
- * source with the most of them, and of that source the one that has gone the longest without progress. So
- * silent connections replace each other and leave those in use alone, a source replaces its own connections
- * before those of others, and a new connection always has time to finish its handshake and first request.
+ * The connection that is closed is found in three steps: the stage that most connections are at, in it the source
+ * with the most of them, and of that source the one that has gone the longest without progress. So silent
+ * connections replace each other and leave those in use alone, a source replaces its own connections before those
+ * of others, and a new connection always has time to finish its handshake and first request.
  */
 export function reclaimConnections(server: Server, max: number): ReclaimedConnections {
   const stages: Readonly<Record<Stage, Group>> = {
@@ -88,9 +88,8 @@ export function reclaimConnections(server: Server, max: number): ReclaimedConnec
 }
 
 /**
- * Ends a connection that sends a request before the previous one was answered (pipelining), which no API
- * server, kubelet or Prometheus does. Otherwise the requests and answers of a client that does not read would
- * accumulate.
+ * Ends a connection that sends a request before the previous one was answered (pipelining), which no API server,
+ * kubelet or Prometheus does. Otherwise the requests and answers of a client that does not read would accumulate.
  */
 export function withoutPipelining(listener: RequestListener): RequestListener {
   return (request, response) => {

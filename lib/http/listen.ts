@@ -18,8 +18,8 @@ export interface Health {
 const HANGING_MS = 180_000;
 
 /**
- * Liveness of a process that depends on watches. An unavailable API server is no reason for a restart, which
- * would only lose the last good state. A watch without any activity is.
+ * Liveness of a process that depends on watches. An unavailable API server is no reason for a restart, which would
+ * only lose the last good state. A watch without any activity is.
  */
 export function livenessOf(inactiveMs: number): Health {
   if (inactiveMs <= HANGING_MS) return { ok: true, text: "ok" };
@@ -63,8 +63,8 @@ export interface HealthServer {
 }
 
 /**
- * Probes, Prometheus, `switchback status` and other components have a connection each. Any pod can reach the
- * port, so beyond this number others are closed (`reclaimConnections`).
+ * Probes, Prometheus, `switchback status` and other components have a connection each. Any pod can reach the port,
+ * so beyond this number others are closed (`reclaimConnections`).
  */
 const MAX_CONNECTIONS = 64;
 const HEADERS_MS = 2_000;
@@ -75,8 +75,8 @@ const CHECK_MS = 1_000;
 const UNREAD_MS = 10_000;
 const LARGE_ANSWER_MS = 30_000;
 /**
- * Larger answers do not fit into the buffers of a socket. They are counted while they are read: this much
- * together, or one.
+ * Larger answers do not fit into the buffers of a socket. They are counted while they are read: this much together,
+ * or one.
  */
 const SMALL_ANSWER_BYTES = 64 * 1024;
 const LARGE_ANSWERS_BYTES = 16 * 1024 * 1024;
@@ -146,8 +146,8 @@ const RENDER_BURST_MS = 100;
 const RENDER_SHARE = 0.1;
 
 /**
- * Returns a function that renders a page, unless requests would take more of the thread than that: it then
- * gives the last result again if that was for the same query, and otherwise waits.
+ * Returns a function that renders a page, unless requests would take more of the thread than that: it then gives
+ * the last result again if that was for the same query, and otherwise waits.
  */
 function renderSparingly(
   render: (query: URLSearchParams) => Page | Promise<Page>,
@@ -186,8 +186,8 @@ function limitReading(response: ServerResponse, large: ByteBudget, bytes: number
 const NO_IPV6: readonly (string | undefined)[] = ["EAFNOSUPPORT", "EADDRNOTAVAIL"];
 
 /**
- * Binds a server. Rejects with `listen-failed` and a message with the address and port. `::` means all
- * addresses, so without IPv6 it falls back to all IPv4 addresses.
+ * Binds a server. Rejects with `listen-failed` and a message with the address and port. `::` means all addresses,
+ * so without IPv6 it falls back to all IPv4 addresses.
  */
 export async function listen(server: NetServer, port: number, address: string): Promise<void> {
   try {

@@ -1,7 +1,7 @@
 /**
- * Media types for metadata only, without spec and status (Kubernetes API concepts, "Metadata-only fetches").
- * They reduce a pod to a tenth of its bytes and keep unneeded data out of memory. The API server converts; list
- * and watch have one type each.
+ * Media types for metadata only, without spec and status (Kubernetes API concepts, "Metadata-only fetches"). They
+ * reduce a pod to a tenth of its bytes and keep unneeded data out of memory. The API server converts; list and
+ * watch have one type each.
  */
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 export const METADATA_WATCH = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";

@@ -18,16 +18,16 @@ const MAX_RETRY_AFTER_MS = 60_000;
 const RETRY_AFTER_JITTER = 0.5;
 
 /**
- * A server's Retry-After with jitter above it: it is never asked sooner than it said. `random` returns a number
- * in [0, 1).
+ * A server's Retry-After with jitter above it: it is never asked sooner than it said. `random` returns a number in
+ * [0, 1).
  */
 export function jitterRetryAfter(ms: number, random: () => number): number {
   return ms * (1 + RETRY_AFTER_JITTER * random());
 }
 
 /**
- * Times are milliseconds; `random` returns a number in [0, 1). Without it there is no jitter: for work that
- * only one replica does.
+ * Times are milliseconds; `random` returns a number in [0, 1). Without it there is no jitter: for work that only
+ * one replica does.
  */
 export function createBackoff(baseMs: number, capMs: number, random?: () => number): Backoff {
   let step = baseMs;

@@ -10,9 +10,9 @@ export class TooLongError extends SwitchbackError {
 }
 
 /**
- * Reads the whole body as text. Throws TooLongError if it is longer than `maxBytes`; the connection is then
- * closed. Each part is decoded as it comes, so that a large body is never in memory twice as bytes: V8 collects
- * these later than text.
+ * Reads the whole body as text. Throws TooLongError if it is longer than `maxBytes`; the connection is then closed.
+ * Each part is decoded as it comes, so that a large body is never in memory twice as bytes: V8 collects these later
+ * than text.
  */
 export async function readBody(response: IncomingMessage, what: string, maxBytes: number): Promise<string> {
   const decoder = new StringDecoder("utf8");

@@ -2,8 +2,8 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { ApiObject } from "./types.ts";
 
 /**
- * The change of one object. Without `before` it was added, without `after` deleted. A changed uid means deleted
- * and recreated.
+ * The change of one object. Without `before` it was added, without `after` deleted. A changed uid means deleted and
+ * recreated.
  */
 export interface ObjectChange<P> {
   /** `namespace/name`, or `name` for a cluster-scoped object. */
@@ -26,8 +26,8 @@ interface Relist<P> {
   add(objects: readonly ApiObject[]): void;
   restart(): void;
   /**
-   * Applies each difference as the iterator yields it: first additions and updates, then deletions, so that a
-   * moved name never disappears.
+   * Applies each difference as the iterator yields it: first additions and updates, then deletions, so that a moved
+   * name never disappears.
    */
   finish(): Iterable<ObjectChange<P>>;
 }
@@ -38,8 +38,8 @@ interface Entry<P> {
 }
 
 /**
- * `project` extracts the needed part of an object; undefined: it is not kept. If it throws, `onError` is called
- * and the previous value of the object stays.
+ * `project` extracts the needed part of an object; undefined: it is not kept. If it throws, `onError` is called and
+ * the previous value of the object stays.
  */
 export function createCache<P>(
   project: (object: ApiObject) => P | undefined,
@@ -126,8 +126,7 @@ function cacheKey(object: ApiObject): string {
 }
 
 /**
- * Identifies the state of an object. The resourceVersion alone is not unique after a cluster is restored from a
- * backup.
+ * Identifies the state of an object. The resourceVersion alone is not unique after a cluster is restored from a backup.
  */
 function versionOf(object: ApiObject): string {
   const { uid, resourceVersion } = object.metadata ?? {};

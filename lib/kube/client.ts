@@ -51,8 +51,8 @@ interface RawOptions extends CallOptions {
   /** A longer response is an error, as of `get`. The length of a response through a Service proxy cannot be trusted. */
   maxBytes?: number;
   /**
-   * Returns responses of any status instead of throwing from 400 on: a backend behind a Service proxy has its
-   * own statuses.
+   * Returns responses of any status instead of throwing from 400 on: a backend behind a Service proxy has its own
+   * statuses.
    */
   anyStatus?: boolean;
 }
@@ -68,10 +68,10 @@ interface RawResponse {
  * `paths.ts`).
  *
  * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status`),
- * `kube-expired` (410), `kube-unreachable` (no response, or none in time), `data-corrupt` (a response that is
- * not JSON). A 429 with Retry-After is retried, and a 503 with Retry-After if the call is idempotent: up to
- * half as much later than it says, at most twice and within the deadline, else it is thrown with
- * `retryAfterMs`. Nothing else is retried here: callers have their own retry loops.
+ * `kube-expired` (410), `kube-unreachable` (no response, or none in time), `data-corrupt` (a response that is not
+ * JSON). A 429 with Retry-After is retried, and a 503 with Retry-After if the call is idempotent: up to half as
+ * much later than it says, at most twice and within the deadline, else it is thrown with `retryAfterMs`. Nothing
+ * else is retried here: callers have their own retry loops.
  */
 export interface KubeClient {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;

@@ -49,8 +49,8 @@ export async function connect(options: ConnectOptions): Promise<ConnectedClient>
 }
 
 /**
- * Determines how to connect from flags and environment. In this order: the kubeconfig of a flag, KUBECONFIG,
- * the pod's service account, `~/.kube/config`.
+ * Determines how to connect from flags and environment. In this order: the kubeconfig of a flag, KUBECONFIG, the
+ * pod's service account, `~/.kube/config`.
  */
 export function connectOptionsFrom(
   env: Readonly<Record<string, string | undefined>>,

@@ -2,8 +2,8 @@ import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { Access } from "./credentials.ts";
 
 /**
- * Where a connection leads and what configures it, for messages: `https://10.0.0.1:6443 (context "x" of
- * kubeconfig /home/me/.kube/config)`.
+ * Where a connection leads and what configures it, for messages: `https://10.0.0.1:6443 (context "x" of kubeconfig
+ * /home/me/.kube/config)`.
  */
 export function placeOf({ server, from }: Access): string {
   // Not `href`, which has the password if there is one.

@@ -41,8 +41,8 @@ const CREDENTIALS_MAX_AGE_MS = 60_000;
 const REJECTED_EVERY_MS = 5_000;
 
 /**
- * Caches the result of `load` for a minute. `rejected` means that the server rejected the previous one. If a
- * load fails, the previous access stays in use: a partly written file must not stop the process.
+ * Caches the result of `load` for a minute. `rejected` means that the server rejected the previous one. If a load
+ * fails, the previous access stays in use: a partly written file must not stop the process.
  */
 export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, now: () => number): Credentials {
   let access: Access | undefined;

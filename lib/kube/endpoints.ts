@@ -19,8 +19,8 @@ export function endpointSlicesOf(namespace: string, service: string): { path: st
 }
 
 /**
- * The first address of each ready endpoint: all addresses of an endpoint are of the same pod. An unset
- * condition means ready (discovery/v1, EndpointConditions).
+ * The first address of each ready endpoint: all addresses of an endpoint are of the same pod. An unset condition
+ * means ready (discovery/v1, EndpointConditions).
  */
 export function readyAddresses({ endpoints }: RawEndpointSlice): readonly string[] {
   return (endpoints ?? []).flatMap(({ addresses, conditions }) =>

@@ -152,8 +152,8 @@ function toEvent(options: EventRecorderOptions, record: EventRecord, repeats: nu
 }
 
 /**
- * As Kubernetes' own begin, "Scaled up replica set ...": a capital, but where the first word is no word, such
- * as a hostname.
+ * As Kubernetes' own begin, "Scaled up replica set ...": a capital, but where the first word is no word, such as a
+ * hostname.
  */
 function asSentence(note: string): string {
   return note.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase());

@@ -16,8 +16,8 @@ export interface FencedObject {
 }
 
 /**
- * Metadata of a write that makes the API server refuse it, unless the object is exactly this one. `uid` is
- * missing where there is none.
+ * Metadata of a write that makes the API server refuse it, unless the object is exactly this one. `uid` is missing
+ * where there is none.
  */
 export interface Precondition {
   readonly uid?: string;
@@ -48,8 +48,7 @@ interface Held {
 }
 
 /**
- * No object ever has this version: an apply that carries it creates the object, and is rejected if the object
- * exists.
+ * No object ever has this version: an apply that carries it creates the object, and is rejected if the object exists.
  */
 export const NO_VERSION = "1";
 /** Reads of an object that others keep changing. */
@@ -58,15 +57,13 @@ const MAX_READS = 3;
 export const TOUCH_MANAGER = "switchback-term";
 
 /**
- * Binds the writes of a leader to its term, so that the API server refuses those of a leader that was suspended
- * and resumed, also one whose request was about to be sent:
+ * Binds the writes of a leader to its term, so that the API server refuses those of a leader that was suspended and
+ * resumed, also one whose request was about to be sent:
  *
- * 1. A write names the version that it replaces. This is a version that was seen before the Lease was confirmed
- * to be this term's, or
- *    that this term has written.
+ * 1. A write names the version that it replaces. This is a version that was seen before the Lease was confirmed to
+ *    be this term's, or that this term has written.
  * 2. Before its first write, and before it relies on an object, a term touches the object: the versions that
- * earlier terms know are
- *    outdated from then on.
+ *    earlier terms know are outdated from then on.
  *
  * A term of its own per instance.
  */
@@ -79,9 +76,9 @@ export class Fence {
   }
 
   /**
-   * The precondition of the next write of an object, which was last seen with this identity (undefined: there
-   * is none). Touches the object at the term's first call, unless there is none. Throws `term-over`, and status
-   * 409 if the object is not any more what was seen.
+   * The precondition of the next write of an object, which was last seen with this identity (undefined: there is
+   * none). Touches the object at the term's first call, unless there is none. Throws `term-over`, and status 409 if
+   * the object is not any more what was seen.
    */
   async take(object: FencedObject, seen: Identity | undefined): Promise<Precondition> {
     return this.#known(object, seen) ?? (await this.#reporting(object, () => this.#take(object, seen)));
@@ -111,8 +108,8 @@ export class Fence {
   }
 
   /**
-   * Writes an object that was last seen with this identity. `send` puts the precondition into the metadata.
-   * Throws as `take` does.
+   * Writes an object that was last seen with this identity. `send` puts the precondition into the metadata. Throws
+   * as `take` does.
    */
   async write<T extends { readonly metadata: Identity }>(
     object: FencedObject,
@@ -125,8 +122,8 @@ export class Fence {
       return send(precondition);
     });
     this.#hold(object, preconditionOf(written.metadata));
-    // A term that began before the creation has seen no object to touch: the Lease is confirmed again before
-    // this one relies on it.
+    // A term that began before the creation has seen no object to touch: the Lease is confirmed again before this
+    // one relies on it.
     if (creates) this.#forget(object);
     return written;
   }
@@ -162,8 +159,8 @@ export class Fence {
   }
 
   /**
-   * What this term wrote last, if what was seen is that, or something older: a watch may lag behind the answers
-   * to writes.
+   * What this term wrote last, if what was seen is that, or something older: a watch may lag behind the answers to
+   * writes.
    */
   #known({ path }: FencedObject, seen: Identity | undefined): Precondition | undefined {
     const held = this.#held.get(path);

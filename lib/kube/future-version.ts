@@ -4,8 +4,8 @@ import type { ApiList } from "./types.ts";
 
 /**
  * Whether a resourceVersion is newer than the API server's current one. After a restore from a backup, versions
- * restart below earlier ones and the server does not report it: a watch from a future version gets no events
- * until the server reaches that version.
+ * restart below earlier ones and the server does not report it: a watch from a future version gets no events until
+ * the server reaches that version.
  */
 export async function isFutureVersion(
   client: Pick<KubeClient, "get">,

@@ -34,8 +34,7 @@ interface Asked {
 }
 
 /**
- * A list in pages as the API server makes them, whole from its memory. Records each request and the bytes of
- * its page.
+ * A list in pages as the API server makes them, whole from its memory. Records each request and the bytes of its page.
  */
 function pages(items: readonly ApiObject[], asked: Asked[]): Responder {
   const texts = items.map((item) => JSON.stringify(item));

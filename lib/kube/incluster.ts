@@ -4,8 +4,7 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { Access } from "./credentials.ts";
 
 /**
- * In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT; tests can override the
- * paths.
+ * In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT; tests can override the paths.
  */
 export interface InCluster {
   host: string;

@@ -23,10 +23,9 @@ type Used =
   | "applyToHTTPSOptions";
 
 /**
- * A kubeconfig, as the library's KubeConfig. The library also loads a class for each kind of the Kubernetes
- * API: 860 files, 88 MB and half of the CPU time that a command takes. Its parts that read the file and run
- * exec plugins are used here without these; the whole is loaded for auth providers (`oidc` and older ones) and
- * for proxies.
+ * A kubeconfig, as the library's KubeConfig. The library also loads a class for each kind of the Kubernetes API:
+ * 860 files, 88 MB and half of the CPU time that a command takes. Its parts that read the file and run exec plugins
+ * are used here without these; the whole is loaded for auth providers (`oidc` and older ones) and for proxies.
  */
 export class KubeconfigFile implements Pick<KubeConfig, Used> {
   clusters: Cluster[] = [];
@@ -91,8 +90,8 @@ export class KubeconfigFile implements Pick<KubeConfig, Used> {
   }
 
   /**
-   * Sets TLS options, headers and `auth`. Reads certificate files again, and runs an exec plugin whose token
-   * has expired.
+   * Sets TLS options, headers and `auth`. Reads certificate files again, and runs an exec plugin whose token has
+   * expired.
    */
   async applyToHTTPSOptions(options: RequestOptions): Promise<void> {
     const [cluster, user] = [this.getCurrentCluster(), this.getCurrentUser()];

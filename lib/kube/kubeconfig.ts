@@ -10,8 +10,7 @@ interface LoadedKubeconfig {
   /** Namespace of the context; `default` if it has none. */
   namespace: string;
   /**
-   * Reads certificate files again and runs the exec plugin for a token; the library caches the token until it
-   * expires.
+   * Reads certificate files again and runs the exec plugin for a token; the library caches the token until it expires.
    */
   access(): Promise<Access>;
 }
@@ -58,8 +57,7 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
 }
 
 /**
- * The library that it takes is on a person's machine only: the image leaves it out, since pods have a
- * ServiceAccount.
+ * The library that it takes is on a person's machine only: the image leaves it out, since pods have a ServiceAccount.
  */
 async function parser(paths: string): Promise<typeof KubeconfigFile> {
   try {

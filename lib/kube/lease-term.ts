@@ -18,8 +18,8 @@ export interface Term {
 const SWAPS_PER_ROUND = 3;
 
 /**
- * Runs a term: starts the work, renews the Lease until the term ends, waits for the work, and releases the
- * Lease if that is safe.
+ * Runs a term: starts the work, renews the Lease until the term ends, waits for the work, and releases the Lease if
+ * that is safe.
  */
 export async function runTerm(context: ElectionContext, term: Term): Promise<void> {
   const { now, deadlineMs, stopped } = context;

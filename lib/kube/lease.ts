@@ -26,9 +26,9 @@ export interface ElectionOptions {
   /** Time between renewals, and between attempts to acquire the Lease. */
   retrySeconds?: number;
   /**
-   * The leader's work. It must end soon after `signal` fires, because another replica may lead from then on.
-   * This process does not contend again before the returned promise has settled. A rejection ends the term; an
-   * early return does not.
+   * The leader's work. It must end soon after `signal` fires, because another replica may lead from then on. This
+   * process does not contend again before the returned promise has settled. A rejection ends the term; an early
+   * return does not.
    */
   onStartedLeading: (signal: AbortSignal, term: LeaderTerm) => void | Promise<void>;
   /** Called after the signal has fired. Codes: `renew-deadline`, `lease-lost`, `work-failed`, `stopped`. */
@@ -43,23 +43,23 @@ export interface ElectionOptions {
 export interface LeaderTerm {
   /**
    * Resolves if the Lease is this term's still, by an answer of the API server that was asked after the call.
-   * Whatever was read before the call was then read before any later term began. Throws `term-over`, or what
-   * the read throws.
+   * Whatever was read before the call was then read before any later term began. Throws `term-over`, or what the
+   * read throws.
    */
   confirm(): Promise<void>;
 }
 
 export interface Election {
   /**
-   * Whether this process is the leader now, by its own clock: false once the renew deadline has passed, even if
-   * no timer has fired yet.
+   * Whether this process is the leader now, by its own clock: false once the renew deadline has passed, even if no
+   * timer has fired yet.
    */
   readonly leading: boolean;
   /** The identity last seen in the Lease; empty or `undefined` if it is not held, or not read yet. */
   readonly holder: string | undefined;
   /**
-   * Ends a current term, waits for its work, and releases the Lease. Resolves when that is done, at about the
-   * renew deadline at the latest.
+   * Ends a current term, waits for its work, and releases the Lease. Resolves when that is done, at about the renew
+   * deadline at the latest.
    */
   stop(): Promise<void>;
 }
@@ -155,8 +155,8 @@ function observe({ options, now }: ElectionContext, seen: Observation, lease: Le
 }
 
 /**
- * Whether the Lease is free, held by this process, or expired. Expiry is measured by the local clock, since
- * clocks of nodes differ.
+ * Whether the Lease is free, held by this process, or expired. Expiry is measured by the local clock, since clocks
+ * of nodes differ.
  */
 function mayAcquire({ options, leaseMs, now }: ElectionContext, seen: Observation, { spec }: Lease): boolean {
   if (!spec?.holderIdentity || spec.holderIdentity === options.identity) return true;

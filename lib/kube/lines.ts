@@ -1,8 +1,8 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /**
- * A longer line cannot come from the API server: etcd takes 1.5 MiB of an object, and its JSON may have six
- * times as many bytes (`<` is written as `\u003c`).
+ * A longer line cannot come from the API server: etcd takes 1.5 MiB of an object, and its JSON may have six times
+ * as many bytes (`<` is written as `\u003c`).
  */
 const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 

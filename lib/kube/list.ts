@@ -24,10 +24,10 @@ interface PagedList<T> {
   query?: Query;
   options?: ReadOptions;
   /**
-   * Asks for the whole list first, as the API server has it in memory: that may be a moment old, and costs next
-   * to nothing where the API server has an index for the selector, as for the pods of a node. One with a limit
-   * is read from etcd before Kubernetes 1.34, page by page through all objects. A list of more than
-   * `PAGE_BYTES` is read in pages all the same.
+   * Asks for the whole list first, as the API server has it in memory: that may be a moment old, and costs next to
+   * nothing where the API server has an index for the selector, as for the pods of a node. One with a limit is read
+   * from etcd before Kubernetes 1.34, page by page through all objects. A list of more than `PAGE_BYTES` is read in
+   * pages all the same.
    */
   fromCache?: boolean;
   /** Takes the objects out of a page; undefined: it is not a list. Default: `items`. */
@@ -37,8 +37,8 @@ interface PagedList<T> {
 }
 
 /**
- * Reads all pages, and yields to the event loop between them. A page of more than `PAGE_BYTES` is not read to
- * its end but requested again with half as many objects, down to one. Returns the resourceVersion of the list.
+ * Reads all pages, and yields to the event loop between them. A page of more than `PAGE_BYTES` is not read to its
+ * end but requested again with half as many objects, down to one. Returns the resourceVersion of the list.
  */
 export async function listPages<T>(list: PagedList<T>): Promise<string> {
   for (let restarts = 0; ; restarts++) {

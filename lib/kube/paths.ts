@@ -14,8 +14,8 @@ interface ResourcePath {
 }
 
 /**
- * `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded or refused
- * (`input-invalid`), so that it cannot change the path.
+ * `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded or refused (`input-invalid`),
+ * so that it cannot change the path.
  */
 export function resourcePath(of: ResourcePath): string {
   const parts = of.group ? ["apis", of.group, of.version] : ["api", of.version];
@@ -51,8 +51,8 @@ export function withQuery(path: string, query: Query = {}): string {
 }
 
 function segment(text: string): string {
-  // The API server decodes the path before it splits it: `web%2Fscale` would be the subresource. No name has
-  // these characters.
+  // The API server decodes the path before it splits it: `web%2Fscale` would be the subresource. No name has these
+  // characters.
   if (text === "" || text === "." || text === ".." || /[/%]/.test(text)) {
     throw new SwitchbackError("input-invalid", `${JSON.stringify(text)} cannot be a part of an API path`);
   }

@@ -5,8 +5,7 @@ import { type StartTimer, startTimer } from "./time.ts";
 /** What a run that succeeded asks for. */
 export interface ReconcileResult {
   /**
-   * Run again after this many milliseconds, unless something else asks for a run sooner; undefined: only when
-   * enqueued.
+   * Run again after this many milliseconds, unless something else asks for a run sooner; undefined: only when enqueued.
    */
   readonly requeueAfter?: number | undefined;
 }
@@ -39,9 +38,9 @@ interface Wait {
 }
 
 /**
- * Runs one function whenever it is enqueued: one run at a time, never two, and after an enqueue there is always
- * a run that begins later than it. Of several enqueues the earliest due counts; that run satisfies the others
- * too. No clock is read, so one that jumps changes no wait.
+ * Runs one function whenever it is enqueued: one run at a time, never two, and after an enqueue there is always a
+ * run that begins later than it. Of several enqueues the earliest due counts; that run satisfies the others too. No
+ * clock is read, so one that jumps changes no wait.
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
@@ -63,8 +62,8 @@ export class Reconciler {
   }
 
   /**
-   * Asks for a run that begins after now, `afterMs` from now at the latest unless a run, a pause or a held
-   * backoff is in the way.
+   * Asks for a run that begins after now, `afterMs` from now at the latest unless a run, a pause or a held backoff
+   * is in the way.
    */
   enqueue(afterMs = 0): void {
     if (this.#stopped || this.#due) return;
@@ -84,8 +83,8 @@ export class Reconciler {
   }
 
   /**
-   * Resolves when no run is in progress and none is waited for, of an enqueue, a requeue or a retry. A run must
-   * not wait for this.
+   * Resolves when no run is in progress and none is waited for, of an enqueue, a requeue or a retry. A run must not
+   * wait for this.
    */
   async idle(): Promise<void> {
     if (this.#isIdle) return;

@@ -27,8 +27,8 @@ export interface StreamOptions {
 const DEFAULT_OPEN_MS = 30_000;
 
 /**
- * Reads a response line by line until it ends. Rejects with `kube-unreachable` if the connection breaks, also
- * in the middle of a line, with the server's error status, and with the signal's reason when it fires.
+ * Reads a response line by line until it ends. Rejects with `kube-unreachable` if the connection breaks, also in
+ * the middle of a line, with the server's error status, and with the signal's reason when it fires.
  */
 export async function openStream(
   transport: Transport,

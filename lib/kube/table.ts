@@ -15,8 +15,8 @@ export interface ObjectFormat {
 }
 
 /**
- * An object's metadata, and the cells of the columns that were asked for, if any, by name; a cell that says
- * nothing is left out.
+ * An object's metadata, and the cells of the columns that were asked for, if any, by name; a cell that says nothing
+ * is left out.
  */
 export interface TableObject extends ApiObject {
   readonly columns?: Readonly<Record<string, string>>;
@@ -39,9 +39,8 @@ export function objectFormat(metadataOnly: boolean): ObjectFormat {
 }
 
 /**
- * Metadata and the named columns. The API server sends the columns' names with each page, and of a watch with
- * the first event only; another replica of it may have other columns, so their positions are taken from what
- * came last.
+ * Metadata and the named columns. The API server sends the columns' names with each page, and of a watch with the
+ * first event only; another replica of it may have other columns, so their positions are taken from what came last.
  */
 export function tableFormat(columns: readonly string[]): ObjectFormat {
   let positions: ReadonlyArray<readonly [name: string, position: number]> = [];

@@ -34,8 +34,8 @@ interface Agents {
 }
 
 /**
- * kube-apiserver closes idle connections after 90 s (the default of Go's server). Closing earlier avoids
- * sending on a closing one.
+ * kube-apiserver closes idle connections after 90 s (the default of Go's server). Closing earlier avoids sending on
+ * a closing one.
  */
 const IDLE_SOCKET_MS = 60_000;
 /** As in client-go. */
@@ -44,8 +44,8 @@ const TCP_KEEPALIVE_MS = 30_000;
 const MAX_CALL_SOCKETS = 16;
 
 /**
- * HTTP/1.1 with keep-alive. HTTP/2 is avoided on purpose: all calls would share one connection, and if packets
- * on it were dropped, all would fail until the kernel closes it.
+ * HTTP/1.1 with keep-alive. HTTP/2 is avoided on purpose: all calls would share one connection, and if packets on
+ * it were dropped, all would fail until the kernel closes it.
  */
 export function createTransport(credentials: Credentials, userAgent: string): Transport {
   let agents: Agents | undefined;

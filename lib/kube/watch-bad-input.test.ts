@@ -6,8 +6,8 @@ import type { Query } from "./paths.ts";
 import { KubeStatusError } from "./status.ts";
 import type { StreamEnd, StreamOptions } from "./stream.ts";
 
-// What an API server may say for a long time, and a clock that somebody sets: the last good state stays, one
-// log line says why, the counters that the metrics read go on, and the attempts stay few.
+// What an API server may say for a long time, and a clock that somebody sets: the last good state stays, one log
+// line says why, the counters that the metrics read go on, and the attempts stay few.
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -5,8 +5,8 @@ import type { Logger } from "#lib/telemetry/log.ts";
 /** The state of a watch. Its counters only grow, so that they can be metrics. */
 export interface WatchState {
   /**
-   * A complete list was processed, so `objects()` is complete. It stays true during outages, because the last
-   * state is kept; `following` and `silentMs` indicate its age.
+   * A complete list was processed, so `objects()` is complete. It stays true during outages, because the last state
+   * is kept; `following` and `silentMs` indicate its age.
    */
   readonly synced: boolean;
   /** A watch is open and healthy, or was just before: changes arrive at once. */
@@ -17,14 +17,13 @@ export interface WatchState {
    */
   readonly lastContact: number;
   /**
-   * Milliseconds since the API server last responded, or since the start. If not `following`, the possible age
-   * of the objects.
+   * Milliseconds since the API server last responded, or since the start. If not `following`, the possible age of
+   * the objects.
    */
   readonly silentMs: number;
   /**
-   * Milliseconds since the last response or attempt, for a liveness probe: over three minutes the watch hangs
-   * and needs a restart. While the API server is down, attempts keep this low, because a restart would not
-   * help.
+   * Milliseconds since the last response or attempt, for a liveness probe: over three minutes the watch hangs and
+   * needs a restart. While the API server is down, attempts keep this low, because a restart would not help.
    */
   readonly inactiveMs: number;
   readonly resourceVersion?: string;

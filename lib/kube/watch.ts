@@ -59,16 +59,15 @@ export interface WatchOptions<P, T = ApiObject> {
   /** Requests only metadata; `project` gets nothing else. */
   metadataOnly?: boolean;
   /**
-   * Requests metadata and these columns of `kubectl get -o wide`; `project` gets them in `columns`, a
-   * `TableObject`.
+   * Requests metadata and these columns of `kubectl get -o wide`; `project` gets them in `columns`, a `TableObject`.
    */
   columns?: readonly string[];
   pageSize?: number;
   /** Lists as `listPages` says. */
   fromCache?: boolean;
   /**
-   * Extracts the needed part; only this is kept. It must copy: a value that references the object retains all
-   * of it. Undefined: the object is of no interest, as if it did not exist.
+   * Extracts the needed part; only this is kept. It must copy: a value that references the object retains all of
+   * it. Undefined: the object is of no interest, as if it did not exist.
    */
   project(object: T): P | undefined;
   /**
@@ -212,8 +211,7 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
 
 /**
  * Runs one watch to its end. Returns if the next may follow at once, throws on failure. A watch that `resumes`
- * starts at an earlier version, which may be from before a restore of the cluster; that is checked
- * concurrently.
+ * starts at an earlier version, which may be from before a restore of the cluster; that is checked concurrently.
  */
 async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolean): Promise<void> {
   const { options, timings, keeper, format, now, random, stopped } = loop;
@@ -261,8 +259,8 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
 }
 
 /**
- * Ends a watch that starts from a future version. If the check fails, the watch continues and the next one
- * checks again.
+ * Ends a watch that starts from a future version. If the check fails, the watch continues and the next one checks
+ * again.
  */
 async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: AbortController): Promise<void> {
   const { options, timings, format } = loop;

@@ -7,18 +7,18 @@ export interface CliContext {
 }
 
 /**
- * Standard output or standard error of a command. Text from tenants cannot control the terminal, whichever
- * command prints it.
+ * Standard output or standard error of a command. Text from tenants cannot control the terminal, whichever command
+ * prints it.
  */
 export interface Output {
   /**
-   * Writes one line and its line feed. Nothing in `text` begins another line; a terminal gets a long one broken
-   * at spaces.
+   * Writes one line and its line feed. Nothing in `text` begins another line; a terminal gets a long one broken at
+   * spaces.
    */
   line(text: string): void;
   /**
-   * Writes a text of several lines, such as a table or a JSON document. Values within must not contain line
-   * feeds of others, and are `printable` already if there is anything painted in the text.
+   * Writes a text of several lines, such as a table or a JSON document. Values within must not contain line feeds
+   * of others, and are `printable` already if there is anything painted in the text.
    */
   write(text: string): void;
   /** Aborted once nobody reads this any more (`switchback status | head -1`). Later writes have no effect. */

@@ -34,8 +34,7 @@ export interface ProcessContext {
 export type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
 
 /**
- * Starts a component with a connection of its own, which is closed once the component has stopped, or has not
- * started.
+ * Starts a component with a connection of its own, which is closed once the component has stopped, or has not started.
  */
 export async function withOwnClient(
   connect: () => Promise<KubeClient>,

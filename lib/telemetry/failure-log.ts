@@ -1,8 +1,8 @@
 import type { Logger } from "./log.ts";
 
 /**
- * Logs that something fails: once, again when it fails for another reason, and when it works again. Each retry
- * says nothing more.
+ * Logs that something fails: once, again when it fails for another reason, and when it works again. Each retry says
+ * nothing more.
  */
 export class FailureLog {
   readonly #log: Logger;

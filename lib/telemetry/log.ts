@@ -51,8 +51,7 @@ function jsonLine(head: LineHead, fields: object, msg: string): string {
 const LEVEL_WIDTH = 5;
 
 /**
- * `2026-11-24T08:06:45.123Z WARN  agent: not written pod=shop/a code=file-busy`, on one line whatever the
- * fields hold.
+ * `2026-11-24T08:06:45.123Z WARN  agent: not written pod=shop/a code=file-busy`, on one line whatever the fields hold.
  */
 function textLine({ level, time, component }: LineHead, fields: object, msg: string): string {
   const pairs = Object.entries(fields).flatMap(([name, value]) =>

@@ -52,9 +52,9 @@ interface HistogramCounts {
 
 /**
  * A component's metrics in Prometheus' text format, version 0.0.4
- * (https://prometheus.io/docs/instrumenting/exposition_formats/). Most values exist already when a scrape asks
- * for them, so a metric is a function that reads them; a client library takes 7 MB of each process' memory to
- * keep a second copy (docs/decisions).
+ * (https://prometheus.io/docs/instrumenting/exposition_formats/). Most values exist already when a scrape asks for
+ * them, so a metric is a function that reads them; a client library takes 7 MB of each process' memory to keep a
+ * second copy (docs/decisions).
  */
 export class MetricsRegistry implements MetricsText {
   readonly contentType = "text/plain; version=0.0.4; charset=utf-8";

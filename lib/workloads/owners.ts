@@ -43,8 +43,8 @@ export type OwnerOfReplicaSet = (namespace: string, name: string) => ReplicaSetO
 export const inferFromNames: OwnerOfReplicaSet = () => undefined;
 
 /**
- * Pod -> ReplicaSet -> Deployment, or StatefulSet, or DaemonSet. A ReplicaSet's owner that `ownerOfReplicaSet`
- * does not know is inferred from names.
+ * Pod -> ReplicaSet -> Deployment, or StatefulSet, or DaemonSet. A ReplicaSet's owner that `ownerOfReplicaSet` does
+ * not know is inferred from names.
  */
 export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Owner {
   const { namespace, name, owner } = pod;
@@ -71,8 +71,8 @@ export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Ow
 const MAX_OWNER_TEXT = 512;
 
 /**
- * The owner that manages an object, if any. Copied, so that the rest of the object can be collected, however
- * long its texts are.
+ * The owner that manages an object, if any. Copied, so that the rest of the object can be collected, however long
+ * its texts are.
  */
 export function controllerOf(metadata: ObjectMeta = {}): OwnerRef | undefined {
   const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
@@ -103,9 +103,9 @@ function isApps({ apiVersion }: OwnerRef): boolean {
 }
 
 /**
- * Infers the Deployment from names alone, which takes no right to read ReplicaSets. The Deployment controller
- * calls a ReplicaSet `<deployment>-<pod-template-hash>` and labels its pods with the hash; other owners of
- * ReplicaSets use labels of their own.
+ * Infers the Deployment from names alone, which takes no right to read ReplicaSets. The Deployment controller calls
+ * a ReplicaSet `<deployment>-<pod-template-hash>` and labels its pods with the hash; other owners of ReplicaSets
+ * use labels of their own.
  */
 function inferDeployment(replicaSet: string, templateHash: string | undefined): ReplicaSetOwner {
   const suffix = `-${templateHash}`;

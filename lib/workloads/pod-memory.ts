@@ -12,14 +12,14 @@ const HEAP_SHARE = 0.4;
 /** Share of the limit that the selections (`switchback.dev/hosts`) of one namespace may take. */
 const NAMESPACE_SHARE = 1 / 8;
 /**
- * Texts in a table, and their length: what pods of one workload or node have in common is short, and they
- * arrive together.
+ * Texts in a table, and their length: what pods of one workload or node have in common is short, and they arrive
+ * together.
  */
 const MAX_INTERNED = 16_384;
 const MAX_INTERNED_LENGTH = 128;
 /**
- * Pods that are left out are counted up to this number, and for this long: everything is listed again at least
- * once an hour.
+ * Pods that are left out are counted up to this number, and for this long: everything is listed again at least once
+ * an hour.
  */
 const MAX_COUNTED = 10_000;
 const COUNTED_MS = 65 * 60_000;
@@ -32,8 +32,8 @@ interface Selection {
 }
 
 /**
- * Bounds what is kept of pods, whatever their owners write into them. Equal texts are kept once. A pod that
- * does not fit is left out, with a reason; who came first stays.
+ * Bounds what is kept of pods, whatever their owners write into them. Equal texts are kept once. A pod that does
+ * not fit is left out, with a reason; who came first stays.
  */
 export class PodMemory {
   readonly #limit: number;
@@ -80,8 +80,8 @@ export class PodMemory {
   }
 
   /**
-   * Returns the facts to be kept in place of these and of earlier ones of the pod. Undefined: there is no room
-   * for them.
+   * Returns the facts to be kept in place of these and of earlier ones of the pod. Undefined: there is no room for
+   * them.
    */
   keep(facts: PodFacts): PodFacts | undefined {
     this.release(facts);

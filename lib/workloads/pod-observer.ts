@@ -23,8 +23,7 @@ interface ObserverDeps {
 /** What is told of the pods and Namespaces. */
 interface ObserverEvents {
   /**
-   * Called for each change of a pod's or Namespace's facts, also during the first list; `before` and `after`
-   * differ.
+   * Called for each change of a pod's or Namespace's facts, also during the first list; `before` and `after` differ.
    */
   readonly onPod: (change: ObjectChange<PodFacts>) => void;
   readonly onNamespace: (change: ObjectChange<NamespaceFacts>) => void;

@@ -10,8 +10,8 @@ import { PodMemory } from "./pod-memory.ts";
 import { type PodFacts, watchPods } from "./pods.ts";
 
 /**
- * Namespaces whose pods are watched one by one. A watch is a connection, and takes 100 KB of memory and 2.5 ms
- * of CPU to open (400 and 800 of them, TLS, API server 1.36).
+ * Namespaces whose pods are watched one by one. A watch is a connection, and takes 100 KB of memory and 2.5 ms of
+ * CPU to open (400 and 800 of them, TLS, API server 1.36).
  */
 export const MAX_NAMESPACES = 1_000;
 /** So many watches are opened at once, and the next ones after a pause: an API server has other clients. */
@@ -47,10 +47,10 @@ interface WideWatch {
 }
 
 /**
- * The pods that may have opted in: those with the webhook's label, those with a label `switchback.dev/inject`
- * of their own, and the rest of each opted-in namespace (created while the webhook was away, or by a release
- * without the label, or somebody removed it). Labels make this cheap and decide nothing: pods that did not opt
- * in may be among them.
+ * The pods that may have opted in: those with the webhook's label, those with a label `switchback.dev/inject` of
+ * their own, and the rest of each opted-in namespace (created while the webhook was away, or by a release without
+ * the label, or somebody removed it). Labels make this cheap and decide nothing: pods that did not opt in may be
+ * among them.
  */
 export class PodWatches {
   readonly #deps: PodWatchesDeps;

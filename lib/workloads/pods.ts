@@ -25,8 +25,7 @@ export interface RawPod extends ApiObject {
 }
 
 /**
- * What the controller keeps of a pod: only what shows whether it opted in and is current, since it watches many
- * pods.
+ * What the controller keeps of a pod: only what shows whether it opted in and is current, since it watches many pods.
  */
 export interface PodFacts {
   readonly namespace: string;
@@ -82,9 +81,9 @@ interface PodsDeps {
 }
 
 /**
- * The pods of a selection that have not ended, as metadata: the phase is not metadata, so the API server
- * selects by it. The node is not metadata either, but a column of what `kubectl get pods -o wide` prints, for a
- * tenth of the bytes of a pod.
+ * The pods of a selection that have not ended, as metadata: the phase is not metadata, so the API server selects by
+ * it. The node is not metadata either, but a column of what `kubectl get pods -o wide` prints, for a tenth of the
+ * bytes of a pod.
  */
 export function watchPods(deps: PodsDeps): Informer<PodFacts> {
   const { client, log, namespace, labelSelector, isWanted = () => true, withNodes, onChange, onSynced } = deps;

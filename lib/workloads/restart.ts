@@ -41,8 +41,8 @@ const RESULTS: Readonly<Record<number, "conflict" | "gone" | "forbidden">> = {
 };
 
 /**
- * Controllers update a workload's status at any time, and each update is a conflict for a restart that was
- * based on the state before.
+ * Controllers update a workload's status at any time, and each update is a conflict for a restart that was based on
+ * the state before.
  */
 const MAX_READS = 10;
 
@@ -70,8 +70,8 @@ export async function restartWorkload(
 }
 
 /**
- * Reads a workload and restarts it, after a conflict again from a new read, at most ten times. Throws what a
- * read throws, also a `kube-status` of 404 where the workload is not there, and when the outcome is uncertain.
+ * Reads a workload and restarts it, after a conflict again from a new read, at most ten times. Throws what a read
+ * throws, also a `kube-status` of 404 where the workload is not there, and when the outcome is uncertain.
  */
 export async function readAndRestart(
   client: Pick<KubeClient, "get" | "mergePatch">,

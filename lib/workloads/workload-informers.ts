@@ -14,8 +14,8 @@ import { type RawWorkload, type WorkloadState, workloadState } from "./workload-
 const FIELD_MANAGER = "switchback-restart";
 
 /**
- * `conflict`: the workload changed meanwhile, or is not known now; to be looked at again. An uncertain outcome
- * is thrown instead.
+ * `conflict`: the workload changed meanwhile, or is not known now; to be looked at again. An uncertain outcome is
+ * thrown instead.
  */
 export type PatchResult = "patched" | "conflict" | "gone" | "forbidden";
 
@@ -39,9 +39,8 @@ interface Watched<P> {
 export const KEEP_MS = 5 * 60_000;
 
 /**
- * Informers of the workloads in the listed namespaces, and the one patch that is made to them. A kind is
- * watched in a namespace while observed pods there are owned by one, or somebody asks for one: a watch takes
- * 100 KB of memory.
+ * Informers of the workloads in the listed namespaces, and the one patch that is made to them. A kind is watched in
+ * a namespace while observed pods there are owned by one, or somebody asks for one: a watch takes 100 KB of memory.
  */
 export class WorkloadInformers {
   readonly #client: KubeClient;
@@ -98,8 +97,8 @@ export class WorkloadInformers {
   }
 
   /**
-   * Restarts the workload in the version that was decided on: any other is a conflict. Throws when the outcome
-   * is uncertain.
+   * Restarts the workload in the version that was decided on: any other is a conflict. Throws when the outcome is
+   * uncertain.
    */
   async patch(
     key: string,

@@ -61,8 +61,8 @@ export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadSta
     onChange: metadata.annotations?.[ON_CHANGE_KEY],
     refusal: refusalOf(raw),
     unsettled: isSeen(raw) ? MISSING[kind](raw) : "its controller has not yet seen the last change",
-    // The Deployment controller sets this condition once a rollout made no progress for
-    // progressDeadlineSeconds. Until it has seen the last change, the condition is of the rollout before.
+    // The Deployment controller sets this condition once a rollout made no progress for progressDeadlineSeconds.
+    // Until it has seen the last change, the condition is of the rollout before.
     failed:
       isSeen(raw) && (status.conditions ?? []).some(({ type, status: is }) => type === "Progressing" && is === "False"),
   };

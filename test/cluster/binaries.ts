@@ -18,8 +18,8 @@ export const INTEGRATION_BINARIES = [
 ] as const satisfies readonly BinaryName[];
 
 /**
- * Neither a ready binary nor Go to build it with: tests that need it cannot run here. The message is one line
- * and says what to do.
+ * Neither a ready binary nor Go to build it with: tests that need it cannot run here. The message is one line and
+ * says what to do.
  */
 export class Unavailable extends Error {
   override readonly name = "Unavailable";
@@ -33,8 +33,8 @@ export interface BinaryOptions {
 }
 
 /**
- * The absolute path of a binary: from `$KUBEBUILDER_ASSETS` where it is there, else from the cache, else built
- * by Go into the cache with progress on standard error.
+ * The absolute path of a binary: from `$KUBEBUILDER_ASSETS` where it is there, else from the cache, else built by
+ * Go into the cache with progress on standard error.
  * @throws Unavailable where there is neither; any other error is a build that failed.
  */
 export async function binary(name: BinaryName, options: BinaryOptions = {}): Promise<string> {
@@ -96,8 +96,7 @@ function cacheFolder(env: NodeJS.ProcessEnv): string {
 }
 
 /**
- * Changes with anything that changes the binary: a version, a replaced dependency, a linker flag, the machine's
- * kind.
+ * Changes with anything that changes the binary: a version, a replaced dependency, a linker flag, the machine's kind.
  */
 function cacheKey(source: BinarySource): string {
   const hash = createHash("sha256").update(source.pins).update(source.ldflags).digest("hex").slice(0, 8);

@@ -22,8 +22,8 @@ export async function buildDockerfile(context: string, base: string, folder: str
   await writeFile(registries, `[aliases]\n"${base.split(":")[0]}" = "docker.io/library/${base.split(":")[0]}"\n`);
   const storage = ["--root", join(folder, "storage"), "--runroot", join(folder, "run"), "--storage-driver", "vfs"];
   const settings = ["--registries-conf", registries];
-  // Its helpers are started without LD_LIBRARY_PATH: they find the libraries by a cache of the linker, which
-  // nobody else sees.
+  // Its helpers are started without LD_LIBRARY_PATH: they find the libraries by a cache of the linker, which nobody
+  // else sees.
   const cache = join(folder, "ld.so.cache");
   const [libraries = ""] = globSync("usr/lib/*-linux-gnu", { cwd: unpacked });
   await run("ldconfig", "-X", "-C", cache, join(unpacked, libraries));

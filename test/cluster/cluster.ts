@@ -105,8 +105,8 @@ export class Cluster {
   }
 
   /**
-   * Polls until `check` gives a value; an error of `check` counts as none yet. @throws with the last error
-   * after `seconds`.
+   * Polls until `check` gives a value; an error of `check` counts as none yet. @throws with the last error after
+   * `seconds`.
    */
   async until<T>(what: string, seconds: number, check: () => Promise<T | undefined>): Promise<T> {
     const deadline = Date.now() + seconds * 1000;

@@ -17,8 +17,7 @@ const START_TRIES = 3;
 
 export interface ControlPlaneOptions {
   /**
-   * Also run kube-controller-manager: default ServiceAccounts, owners, endpoints, namespace deletion. Default:
-   * true.
+   * Also run kube-controller-manager: default ServiceAccounts, owners, endpoints, namespace deletion. Default: true.
    */
   controllerManager?: boolean;
   /** Added to the API server's own flags; the last of a flag wins. */
@@ -97,9 +96,9 @@ export class ControlPlane {
   }
 
   /**
-   * A bearer token of a ServiceAccount, given as `<namespace>/<name>`, by the TokenRequest API. Valid for an
-   * hour. With `node` it is the token of a pod there, as the kubelet asks for it; the pod, and the node where
-   * it is missing, are made for it.
+   * A bearer token of a ServiceAccount, given as `<namespace>/<name>`, by the TokenRequest API. Valid for an hour.
+   * With `node` it is the token of a pod there, as the kubelet asks for it; the pod, and the node where it is
+   * missing, are made for it.
    */
   async tokenFor(serviceAccount: string, node?: string): Promise<string> {
     const [namespace = "", name = ""] = serviceAccount.split("/");

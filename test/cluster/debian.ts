@@ -14,8 +14,7 @@ export function whyNoDebian(): string | undefined {
 
 /**
  * Where Debian packages are unpacked in the user's cache, under `name`; downloaded the first time. Nothing is
- * installed, and no service is started. `packagesOf` names the packages, once apt is seen to have current
- * lists.
+ * installed, and no service is started. `packagesOf` names the packages, once apt is seen to have current lists.
  */
 export async function unpackedDebian(name: string, packagesOf: () => Promise<readonly string[]>): Promise<string> {
   const target = userCache(name);

@@ -114,8 +114,8 @@ async function addBlob(path: string, mediaType: string, blobs: string): Promise<
 }
 
 /**
- * A dynamically linked program and the shared libraries that `ldd` names, at the paths where the machine has
- * them: files of a layer. Further objects that the program loads by itself can be given too.
+ * A dynamically linked program and the shared libraries that `ldd` names, at the paths where the machine has them:
+ * files of a layer. Further objects that the program loads by itself can be given too.
  */
 export async function withLibraries(...objects: { from: string; at?: string }[]): Promise<ImageLayer> {
   const layer: ImageLayer = {};

@@ -21,10 +21,10 @@ const QUERIES: Record<string, string[]> = {
 const LIMIT = "--limit-bytes=20000000";
 
 /**
- * The logs of every component and pod, and what the API server says of the objects at hand, in a new folder
- * that outlives the cluster. `components` is the folder with the logs of a node of this machine; of another
- * cluster the API server is asked for those of its pods, also of containers that have ended. What cannot be had
- * says so in its place. @returns the folder.
+ * The logs of every component and pod, and what the API server says of the objects at hand, in a new folder that
+ * outlives the cluster. `components` is the folder with the logs of a node of this machine; of another cluster the
+ * API server is asked for those of its pods, also of containers that have ended. What cannot be had says so in its
+ * place. @returns the folder.
  */
 export async function collectLogs(cluster: Cluster, components?: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-e2e-logs-"));

@@ -9,8 +9,8 @@ const V2_PEAK = "memory.peak";
 const PREFIX = "switchback-test-";
 
 /**
- * A cgroup with a memory limit, as the kubelet makes one for a container. Only root may; elsewhere a
- * component's peak is read alone.
+ * A cgroup with a memory limit, as the kubelet makes one for a container. Only root may; elsewhere a component's
+ * peak is read alone.
  */
 export interface MemoryGroup {
   /** Starts a program in it: put before the program and its arguments. */

@@ -6,8 +6,7 @@ interface ModuleSpec {
   /** The Go module whose version in go.mod is the version of these binaries. */
   source: string;
   /**
-   * Names for the linker's `-X`, to be set to the version: programs built outside their own release do not know
-   * theirs.
+   * Names for the linker's `-X`, to be set to the version: programs built outside their own release do not know theirs.
    */
   versionSymbols?: (version: string) => Record<string, string>;
   /** Asks for a newer Go than people may have: Go fetches the one that go.mod names, whatever GOTOOLCHAIN says. */

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 
 /**
- * Below what Linux gives outgoing connections (ip(7), ip_local_port_range: 32768 to 60999), of which other
- * tests open thousands, and above the listen ports that are derived from targets.
+ * Below what Linux gives outgoing connections (ip(7), ip_local_port_range: 32768 to 60999), of which other tests
+ * open thousands, and above the listen ports that are derived from targets.
  */
 const FIRST = 25_000;
 const COUNT = 7_500;

@@ -22,8 +22,8 @@ export interface Component {
 }
 
 /**
- * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids: when asked,
- * and also when this process dies without asking, in which case `folder` is removed too.
+ * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids: when asked, and
+ * also when this process dies without asking, in which case `folder` is removed too.
  */
 export class Processes {
   readonly #logs: string;
@@ -75,8 +75,8 @@ export class Processes {
 }
 
 /**
- * A shell that reads which processes run, and at the end of its input (which comes when its parent dies,
- * however it dies) kills those that still do and removes the folder.
+ * A shell that reads which processes run, and at the end of its input (which comes when its parent dies, however it
+ * dies) kills those that still do and removes the folder.
  */
 const WATCHDOG = `
 pids=""

@@ -21,8 +21,8 @@ interface ImageFiles {
 }
 
 /**
- * The image as the Dockerfile makes it, from the same list of files, on the pinned Node in place of the base
- * image. Gives `work` the image while the files are there.
+ * The image as the Dockerfile makes it, from the same list of files, on the pinned Node in place of the base image.
+ * Gives `work` the image while the files are there.
  */
 export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>): Promise<T> {
   const list = await imageFiles(TOP);

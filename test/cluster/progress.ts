@@ -9,8 +9,8 @@ export interface Progress {
 }
 
 /**
- * Lines on standard error: `say` at once, `status` at most one line every 10 s. Each starts with the time since
- * the start.
+ * Lines on standard error: `say` at once, `status` at most one line every 10 s. Each starts with the time since the
+ * start.
  */
 export function progressLines(write: (line: string) => void = (line) => process.stderr.write(line)): Progress {
   const started = performance.now();

@@ -16,9 +16,9 @@ export interface UsableBase {
 }
 
 /**
- * What the image of a test is made from: the packages that tools/release/image/base.json names. Where Debian
- * has replaced one of them and its archive cannot be reached, the newest: what is tested does not depend on a
- * version, and an update of Debian's fails no test.
+ * What the image of a test is made from: the packages that tools/release/image/base.json names. Where Debian has
+ * replaced one of them and its archive cannot be reached, the newest: what is tested does not depend on a version,
+ * and an update of Debian's fails no test.
  */
 export async function usableBase(): Promise<UsableBase> {
   const problem = await problemWith(pins.debian);

@@ -16,9 +16,9 @@ export async function withMachine<T>(progress: Progress, work: () => Promise<T>)
 
 /**
  * This machine's cluster with all add-ons; what is there already stays. `fresh` says whether the node had to be
- * brought up. One that is brought up as `temporary` goes with the run of tests that asked for it, unless
- * somebody asks for it to stay (false). `networkPolicies`: one that does not enforce them (false: that does) is
- * replaced; undefined takes either.
+ * brought up. One that is brought up as `temporary` goes with the run of tests that asked for it, unless somebody
+ * asks for it to stay (false). `networkPolicies`: one that does not enforce them (false: that does) is replaced;
+ * undefined takes either.
  */
 export async function wholeCluster(
   progress: Progress,

@@ -41,8 +41,8 @@ function resolve(folder: string, specifier: string): string {
 }
 
 /**
- * The innermost room of a file; `outer`: its top floor's. A folder that no table names is its own room, without
- * a floor.
+ * The innermost room of a file; `outer`: its top floor's. A folder that no table names is its own room, without a
+ * floor.
  */
 function roomOf(file: string, outer = false): string {
   const rooms = [...FLOORS.keys()].filter((room) => file.startsWith(`${room}/`)).sort();

@@ -5,8 +5,8 @@ import { test } from "node:test";
 import type { Command } from "commander";
 import { createProgram } from "#cli/program.ts";
 
-// Every `switchback ...` that a page asks somebody to type is one that the program takes: its command, options
-// and arguments.
+// Every `switchback ...` that a page asks somebody to type is one that the program takes: its command, options and
+// arguments.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PAGES = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];

@@ -44,9 +44,9 @@ test("from outside the public name works", async () => {
 // cert-manager from 1.21 (its PR 8858): where it is the only caller of public names, nobody needs Switchback.
 test("with waitInsteadOfSelfCheck a Certificate is issued all the same, and the doctor says that nobody needs us", async (t) => {
   const [since, ordered] = [new Date(), performance.now()];
-  // After this delay cert-manager asks the ACME server to validate, even if the solver is not ready yet. A
-  // failed validation ends the order, and cert-manager retries after an hour. With NetworkPolicies enforced, a
-  // solver's pod took 5.8 s to start.
+  // After this delay cert-manager asks the ACME server to validate, even if the solver is not ready yet. A failed
+  // validation ends the order, and cert-manager retries after an hour. With NetworkPolicies enforced, a solver's
+  // pod took 5.8 s to start.
   await orderCertificate(cluster, WAITING, "waits-tls", { issuer: "waits", waitInsteadOfSelfCheck: "15s" });
   await certificateIsReady(cluster, "waits-tls");
   t.diagnostic(`ordered to Ready: ${((performance.now() - ordered) / 1000).toFixed(1)} s`);

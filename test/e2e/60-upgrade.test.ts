@@ -18,8 +18,8 @@ const LOAD_SECONDS = 200;
 const SETTLE_MS = 5_000;
 
 /**
- * Answers of 20 s: less than a proxy that is told to stop gives its connections, and several, so that each
- * proxy has some at any time.
+ * Answers of 20 s: less than a proxy that is told to stop gives its connections, and several, so that each proxy
+ * has some at any time.
  */
 const STREAMS = Array.from({ length: 4 }, () => `http://${NAME}/stream`);
 // The first is asked on kept connections too. A stand-in has no certificate.
@@ -43,8 +43,8 @@ async function podsOfOurs(): Promise<string[]> {
 }
 
 /**
- * With a setting that shows in what the webhook logs. The pods have to be new ones: an annotation of theirs
- * changes at each run.
+ * With a setting that shows in what the webhook logs. The pods have to be new ones: an annotation of theirs changes
+ * at each run.
  */
 async function upgrade(): Promise<void> {
   const old = await podsOfOurs();

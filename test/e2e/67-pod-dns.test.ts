@@ -95,8 +95,8 @@ function podOf({ name, of, command }: (typeof CLIENTS)[number], resolvers?: obje
 }
 
 /**
- * Runs a pod to its end until one prints what is expected: resolvers may look for the newest names later than
- * the map is published.
+ * Runs a pod to its end until one prints what is expected: resolvers may look for the newest names later than the
+ * map is published.
  */
 async function resolvesAll(object: KubeObject): Promise<void> {
   const { name } = object.metadata as { name: string };

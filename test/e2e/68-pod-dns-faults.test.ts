@@ -12,8 +12,8 @@ import { imageName, programCommand } from "./programs/run.ts";
 import { certificateIsReady, ingress, openShop, orderCertificate, SHOP } from "./shop.ts";
 import { applyChart, installSwitchback, restartCertManager, restoreCertManager, SYSTEM } from "./switchback.ts";
 
-// Running pods with pod DNS: what appears while they run, cert-manager among them, and what each C library and
-// Go notice of each fault.
+// Running pods with pod DNS: what appears while they run, cert-manager among them, and what each C library and Go
+// notice of each fault.
 
 const NAME = "exact.faults.example.com";
 const SERVICE = "kubernetes.default.svc.cluster.local";

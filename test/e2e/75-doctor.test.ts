@@ -110,8 +110,8 @@ async function save(object: string): Promise<() => Promise<void>> {
 }
 
 /**
- * Until nothing of earlier files is on its way out of the map: names that go would leave stale pods behind, as
- * the doctor rightly says. Many at once are held back, which its cure ends.
+ * Until nothing of earlier files is on its way out of the map: names that go would leave stale pods behind, as the
+ * doctor rightly says. Many at once are held back, which its cure ends.
  */
 async function mapAtRest(): Promise<void> {
   await cluster.until("the map is at rest", 180, async () => {

@@ -17,8 +17,8 @@ import { ingress, openShop, SHOP } from "./shop.ts";
 import { AGENTS, frontAddress, installSwitchback, leaderStatus, OPT_IN, SYSTEM, webhookAnswers } from "./switchback.ts";
 import { where } from "./where.ts";
 
-// Each alert of the chart fires on a real node when its fault is planted, and resolves when it is mended, as a
-// real Prometheus sees the pods. What lasts minutes in the alerts lasts seconds here.
+// Each alert of the chart fires on a real node when its fault is planted, and resolves when it is mended, as a real
+// Prometheus sees the pods. What lasts minutes in the alerts lasts seconds here.
 
 const PORTS: Readonly<Record<string, number>> = { controller: 8080, webhook: 8081, proxy: 8082, agent: 8083 };
 const LIVELY = "alerts-lively";

@@ -29,9 +29,8 @@ import {
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM } from "./switchback.ts";
 import { where } from "./where.ts";
 
-// The names by a real external-dns: from our DNSEndpoints it writes records into an etcd that the cluster's
-// CoreDNS serves. A Certificate is healed with nobody opted in, DNS-01 sees what it saw, and nothing is left
-// behind.
+// The names by a real external-dns: from our DNSEndpoints it writes records into an etcd that the cluster's CoreDNS
+// serves. A Certificate is healed with nobody opted in, DNS-01 sees what it saw, and nothing is left behind.
 
 const ZONE = "example.com";
 const PENDING = `pending.${ZONE}`;
@@ -114,8 +113,8 @@ async function setCorefile(text: string): Promise<void> {
 }
 
 /**
- * The plugin `etcd` has a SOA of its own for every name of its zone, which misleads DNS-01: it gets no other
- * types than addresses.
+ * The plugin `etcd` has a SOA of its own for every name of its zone, which misleads DNS-01: it gets no other types
+ * than addresses.
  */
 const corefile = (endpoint: string) => `${ZONE}:53 {
     view addresses {

@@ -51,8 +51,8 @@ async function bundles(): Promise<(string | undefined)[]> {
 }
 
 /**
- * Until the certificate is cert-manager's and the API server is told its CA. Its injector (from 1.19) leaves
- * the CAs that were there.
+ * Until the certificate is cert-manager's and the API server is told its CA. Its injector (from 1.19) leaves the
+ * CAs that were there.
  */
 async function inForce(): Promise<void> {
   await cluster.until("cert-manager's CA is in the caBundle", 90, async () => {

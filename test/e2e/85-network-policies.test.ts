@@ -10,10 +10,9 @@ import { programCommand, programDeployment } from "./programs/run.ts";
 import { hookStandIns, listeningPorts, type Place, podPlace, reached } from "./reach.ts";
 import { AGENTS, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
 
-// Whether the chart's NetworkPolicies, as narrow as network-policy.ts makes them, let through what they should
-// and nothing else: every port at which a component listens, from everywhere, and everything that it might want
-// to reach. Only the node's own programs, such as its API server and kubelet, reach its pods whatever a policy
-// says.
+// Whether the chart's NetworkPolicies, as narrow as network-policy.ts makes them, let through what they should and
+// nothing else: every port at which a component listens, from everywhere, and everything that it might want to
+// reach. Only the node's own programs, such as its API server and kubelet, reach its pods whatever a policy says.
 
 const STRANGER = "stranger";
 const COMPONENTS = { controller: SYSTEM, webhook: SYSTEM, proxy: SYSTEM, agent: AGENTS } as const;

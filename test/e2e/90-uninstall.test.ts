@@ -15,8 +15,8 @@ import { where } from "./where.ts";
 const FOLLOWING = "following";
 const isOwn = where().other === undefined;
 /**
- * Where Switchback may restart: the pods of cert-manager have opted in long ago; in another cluster nobody
- * else's pods take part.
+ * Where Switchback may restart: the pods of cert-manager have opted in long ago; in another cluster nobody else's
+ * pods take part.
  */
 const restartable = isOwn ? [CERT_MANAGER] : [];
 

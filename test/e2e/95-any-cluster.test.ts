@@ -8,8 +8,8 @@ import type { Answer } from "./shop.ts";
 import { installSwitchback, OPT_IN, SYSTEM } from "./switchback.ts";
 import { where } from "./where.ts";
 
-// What any cluster can show, with nothing but the image of Switchback: a stand-in for an ingress controller
-// that rejects clients without a PROXY header, a pod that opted in, one that did not, and the uninstall.
+// What any cluster can show, with nothing but the image of Switchback: a stand-in for an ingress controller that
+// rejects clients without a PROXY header, a pod that opted in, one that did not, and the uninstall.
 
 const NAMESPACE = "switchback-e2e";
 const CLASS = "switchback-e2e";

@@ -6,8 +6,8 @@ import { after, before, test } from "node:test";
 import { imageBundle } from "#tools/release/image/layers.ts";
 import { type BuiltImage, buildDockerfile } from "../cluster/buildah.ts";
 
-// The Dockerfile, built as it stands by buildah, over a base with this machine's npm. It gives what the
-// release's image has.
+// The Dockerfile, built as it stands by buildah, over a base with this machine's npm. It gives what the release's
+// image has.
 
 const TOP = join(import.meta.dirname, "..", "..");
 const list = JSON.parse(readFileSync(join(TOP, "manifests/image-files.json"), "utf8")) as {

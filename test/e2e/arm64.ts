@@ -17,10 +17,9 @@ const QEMU = "qemu-aarch64-static";
 const LIMIT_MS = 45 * 60_000;
 
 /**
- * What can be seen of arm64 without such a machine: with the Node and the C library of the release's image for
- * it, under qemu's user mode, the linux engine's conformance suite and the demo from the sources, and
- * `switchback inject` from the image. The system calls are this machine's, translated; the code that makes them
- * is arm64's.
+ * What can be seen of arm64 without such a machine: with the Node and the C library of the release's image for it,
+ * under qemu's user mode, the linux engine's conformance suite and the demo from the sources, and `switchback
+ * inject` from the image. The system calls are this machine's, translated; the code that makes them is arm64's.
  *
  * @returns the exit code: 0 if all of it passes
  */

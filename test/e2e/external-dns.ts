@@ -25,8 +25,7 @@ export interface ExternalDnsOptions {
 }
 
 /**
- * A real external-dns with an etcd of its own, into which it writes records as the plugin `etcd` of CoreDNS
- * reads them.
+ * A real external-dns with an etcd of its own, into which it writes records as the plugin `etcd` of CoreDNS reads them.
  */
 export class ExternalDns {
   /** Of the etcd, as a Corefile names it. */
@@ -62,8 +61,8 @@ export class ExternalDns {
     const flags = {
       source: "crd",
       provider: "coredns",
-      // TXT records that say whose a record is stay in etcd for good (external-dns' pull request 6747): the
-      // records say it themselves.
+      // TXT records that say whose a record is stay in etcd for good (external-dns' pull request 6747): the records
+      // say it themselves.
       registry: "noop",
       "txt-owner-id": OWNER,
       policy: "sync",

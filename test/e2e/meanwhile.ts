@@ -7,8 +7,8 @@ const REVISION = "switchback.dev/revision";
 const MADE = "made=meanwhile";
 
 /**
- * Creates one pod after the other until it is stopped; what `read` gives of each, by default its revision, ""
- * where it has none.
+ * Creates one pod after the other until it is stopped; what `read` gives of each, by default its revision, "" where
+ * it has none.
  */
 export async function createPods(cluster: Cluster, until: { done: boolean }, read = revisionOf): Promise<string[]> {
   const remove = () => cluster.kubectl("-n", OPTED_IN, "delete", "pods", "-l", MADE, "--now", "--ignore-not-found");

@@ -13,9 +13,9 @@ interface Listed {
 const RESTLESS = /^(?:events|leases|endpoints|endpointslices)\b|\bmetrics\.k8s\.io$/;
 
 /**
- * Every object of the cluster that is not Switchback's, as JSON by its kind, namespace and name: without what
- * the API server counts of its writes, without its status, and without what is being deleted. `podsToo` false:
- * pods may have been exchanged meanwhile.
+ * Every object of the cluster that is not Switchback's, as JSON by its kind, namespace and name: without what the
+ * API server counts of its writes, without its status, and without what is being deleted. `podsToo` false: pods may
+ * have been exchanged meanwhile.
  */
 export async function othersObjects(cluster: Cluster, { podsToo = true } = {}): Promise<Record<string, string>> {
   const kinds = (await cluster.kubectl("api-resources", "--verbs=list", "-o", "name")).trim().split("\n");

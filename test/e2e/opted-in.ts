@@ -7,8 +7,8 @@ export const OPTED_IN = "opted-in";
 const CLIENT = "client";
 
 /**
- * The namespace with one pod that calls public names. Its pod is new, so that it has the current names, or
- * those of an annotation.
+ * The namespace with one pod that calls public names. Its pod is new, so that it has the current names, or those of
+ * an annotation.
  */
 export async function optIn(cluster: Cluster, annotations: Record<string, string> = {}): Promise<void> {
   const labels = { "switchback.dev/inject": "enabled" };

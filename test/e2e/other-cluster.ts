@@ -12,8 +12,8 @@ const ADD_ONS = { "cert-manager": /^cert-manager\.io\//m } as const;
 type AddOn = keyof typeof ADD_ONS;
 
 /**
- * Files that run on any cluster which has these: they bring a stand-in for an ingress controller. By the number
- * in their names.
+ * Files that run on any cluster which has these: they bring a stand-in for an ingress controller. By the number in
+ * their names.
  */
 const ANYWHERE: Readonly<Record<string, readonly AddOn[]>> = {
   "20": [],

@@ -48,8 +48,7 @@ export class ReleaseFolder {
   }
 
   /**
-   * Runs commands of the page as they stand, in the folder of the archive, with `more` at the end; what they
-   * printed.
+   * Runs commands of the page as they stand, in the folder of the archive, with `more` at the end; what they printed.
    */
   async follow(section: Section, more = ""): Promise<string> {
     const script = `${this.#commands(section).join(" && ")} ${more}`;

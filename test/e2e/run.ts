@@ -18,12 +18,12 @@ import { onArm64 } from "./arm64.ts";
 import { examine, leave, missingFor } from "./other-cluster.ts";
 import { where } from "./where.ts";
 
-// `npm run e2e [-- FILTER...]`: the files of this folder, and of each extra's folder `e2e`, in the order of
-// their numbers, against this machine's cluster. A cluster that was not up is brought up before, and taken down
-// after. With --keep it stays. A cluster that a killed run has left is taken down as well. --all: first also
-// the files that take long; then again on a cluster that enforces NetworkPolicies, with the chart's. --arm64
-// needs no cluster (arm64.ts). E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: what can run
-// there does (other-cluster.ts).
+// `npm run e2e [-- FILTER...]`: the files of this folder, and of each extra's folder `e2e`, in the order of their
+// numbers, against this machine's cluster. A cluster that was not up is brought up before, and taken down after.
+// With --keep it stays. A cluster that a killed run has left is taken down as well.
+// --all: first also the files that take long; then again on a cluster that enforces NetworkPolicies, with the
+// chart's. --arm64 needs no cluster (arm64.ts).
+// E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: what can run there does (other-cluster.ts).
 
 const USAGE = "usage: npm run e2e -- [--all | --arm64] [--keep] [--break no-proxy|no-header] [FILTER...]";
 
@@ -108,8 +108,7 @@ interface Level {
 }
 
 /**
- * What was brought up for this run goes with it, however it ends; what was there stays, unless it is not of the
- * level.
+ * What was brought up for this run goes with it, however it ends; what was there stays, unless it is not of the level.
  */
 async function onOwnNode(files: string[], level: Level, progress: Progress): Promise<number> {
   try {
@@ -144,8 +143,7 @@ async function keepLogs(cluster: Cluster, components?: string): Promise<void> {
 }
 
 /**
- * Runs what can run on somebody's cluster, and says of each other file why it does not. What the files made
- * there goes.
+ * Runs what can run on somebody's cluster, and says of each other file why it does not. What the files made there goes.
  */
 async function onOther(cluster: Cluster, files: string[], progress: Progress): Promise<number> {
   const present = await examine(cluster);
@@ -187,8 +185,8 @@ function endToEndFiles(filters: string[]): string[] {
 }
 
 /**
- * One after the other: each file goes on where the one before has left the cluster. Stops at the first that
- * fails, so that the logs are of that moment.
+ * One after the other: each file goes on where the one before has left the cluster. Stops at the first that fails,
+ * so that the logs are of that moment.
  */
 async function runTests(files: string[], progress: Progress): Promise<number> {
   for (const [n, file] of files.entries()) {

@@ -66,8 +66,7 @@ export async function setIngressAddress(cluster: Cluster, name: string, ip: stri
 }
 
 /**
- * A Gateway of Traefik's for its two entry points, and a route to the shop. Listener ports are the entry
- * points' own.
+ * A Gateway of Traefik's for its two entry points, and a route to the shop. Listener ports are the entry points' own.
  */
 export function gatewayAndRoute(name: string, host: string, secretName: string): KubeObject[] {
   const [apiVersion, metadata] = ["gateway.networking.k8s.io/v1", { namespace: SHOP, name }];
@@ -89,8 +88,8 @@ interface IssuerSettings {
 }
 
 /**
- * An Issuer by HTTP-01 of the ACME server outside, whose solver has the other settings. Resolves once its
- * account is registered.
+ * An Issuer by HTTP-01 of the ACME server outside, whose solver has the other settings. Resolves once its account
+ * is registered.
  */
 export async function createIssuer(cluster: Cluster, settings: IssuerSettings = {}): Promise<void> {
   const { issuer = "acme", ...solver } = settings;
@@ -118,8 +117,8 @@ export async function orderCertificate(
 
 async function applyForCertManager(cluster: Cluster, kind: string, name: string, spec: object): Promise<void> {
   const object = { apiVersion: "cert-manager.io/v1", kind, metadata: { namespace: SHOP, name }, spec };
-  // cert-manager's own webhook rejects requests for a moment after its pod was recreated; one that was on its
-  // way to the former pod hangs for the webhook's 30 s.
+  // cert-manager's own webhook rejects requests for a moment after its pod was recreated; one that was on its way
+  // to the former pod hangs for the webhook's 30 s.
   await cluster.until("cert-manager takes the objects", 120, async () => {
     await cluster.apply(object);
     return true;

@@ -138,8 +138,8 @@ export async function restartAllOfCertManager(cluster: Cluster): Promise<void> {
 }
 
 /**
- * Until a new pod would be injected. That the webhook's pods are ready is not enough: kube-proxy follows a
- * second later, and until then the API server finds nobody at the Service and lets pods pass as they are.
+ * Until a new pod would be injected. That the webhook's pods are ready is not enough: kube-proxy follows a second
+ * later, and until then the API server finds nobody at the Service and lets pods pass as they are.
  */
 export async function webhookAnswers(cluster: Cluster): Promise<void> {
   const pod = {

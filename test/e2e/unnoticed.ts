@@ -54,8 +54,8 @@ export async function unnoticed(cluster: Cluster, t: TestContext, exchange: () =
 }
 
 /**
- * What has to be the same after it: no webhook call failed open or was rejected, nothing was restarted, the
- * name leads where it led.
+ * What has to be the same after it: no webhook call failed open or was rejected, nothing was restarted, the name
+ * leads where it led.
  */
 async function noticeable(cluster: Cluster) {
   const admission = await admissionCounts(cluster);

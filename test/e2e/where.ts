@@ -8,8 +8,8 @@ import { NotHere } from "../cluster/node/requirements.ts";
 import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
 import { SHOP } from "./shop.ts";
 
-// The cluster that the tests run on: this machine's own node with all its add-ons, or the one that
-// E2E_KUBECONFIG names, as it is.
+// The cluster that the tests run on: this machine's own node with all its add-ons, or the one that E2E_KUBECONFIG
+// names, as it is.
 
 /** What the tests have to know of either. */
 export interface Where {
@@ -68,8 +68,8 @@ export function existing(env: NodeJS.ProcessEnv): Where | undefined {
 
 /**
  * All ingress controllers of the own node, each with the PROXY protocol version that its load balancer speaks.
- * `npm run e2e -- --break no-proxy` leads names straight to them, `--break no-header` lets the proxy relay port
- * 80 without a header: to see that the tests fail when what they are about does not work.
+ * `npm run e2e -- --break no-proxy` leads names straight to them, `--break no-header` lets the proxy relay port 80
+ * without a header: to see that the tests fail when what they are about does not work.
  */
 function ownTargets(broken: string): object[] {
   const protocolOf = (protocol: string, port: number) =>

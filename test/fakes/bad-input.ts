@@ -26,8 +26,8 @@ export interface BadInput {
 }
 
 /**
- * One test for each: the exit code, the text, that nothing is printed that a script could take for the result,
- * and nothing changed.
+ * One test for each: the exit code, the text, that nothing is printed that a script could take for the result, and
+ * nothing changed.
  */
 export function walk(title: string, cases: readonly BadInput[]): void {
   describe(title, { concurrency: 4 }, () => {

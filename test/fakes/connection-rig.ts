@@ -27,9 +27,8 @@ interface Script {
 }
 
 /**
- * A connection of the linux engine whose system calls are scripted: what each descriptor reads and takes, and
- * how connects begin and end. `calls` are the system calls since the last time, `events` what its loop was
- * told.
+ * A connection of the linux engine whose system calls are scripted: what each descriptor reads and takes, and how
+ * connects begin and end. `calls` are the system calls since the last time, `events` what its loop was told.
  */
 export function connectionRig({
   addresses = ["10.0.0.1"],

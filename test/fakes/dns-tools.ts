@@ -1,5 +1,5 @@
-// What the tools that Switchback's users come from write into the files of the cluster's DNS, in the form of
-// their own source.
+// What the tools that Switchback's users come from write into the files of the cluster's DNS, in the form of their
+// own source.
 
 export interface DnsTool {
   readonly tool: string;

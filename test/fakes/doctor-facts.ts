@@ -143,8 +143,8 @@ export const HEALTHY: ClusterFacts = {
 };
 
 /**
- * The outcome of each dial to ports 80 and 443 of `service`; default: nginx with `listen ... proxy_protocol`
- * that trusts all.
+ * The outcome of each dial to ports 80 and 443 of `service`; default: nginx with `listen ... proxy_protocol` that
+ * trusts all.
  */
 export interface Ways {
   readonly service?: ServiceFacts;

@@ -94,8 +94,8 @@ export class FakeNetServer extends EventEmitter {
 }
 
 /**
- * Puts servers in the test's hands in place of those of net.createServer(); gives them in the order in which
- * they were made.
+ * Puts servers in the test's hands in place of those of net.createServer(); gives them in the order in which they
+ * were made.
  */
 export function fakeServers(t: TestContext, taken: ReadonlySet<number> = new Set()): FakeNetServer[] {
   const servers: FakeNetServer[] = [];
@@ -113,8 +113,7 @@ export function fakeServers(t: TestContext, taken: ReadonlySet<number> = new Set
 }
 
 /**
- * Puts sockets in the test's hands in place of those of net.connect(); gives them in the order in which they
- * were made.
+ * Puts sockets in the test's hands in place of those of net.connect(); gives them in the order in which they were made.
  */
 export function fakeConnect(t: TestContext): FakeNetSocket[] {
   const sockets: FakeNetSocket[] = [];

@@ -126,8 +126,8 @@ export class FakeSocket {
   }
 
   /**
-   * What a splice gives at the mark of urgent data (tcp_splice_read): 0, as if it were the end, if the far end
-   * has ended.
+   * What a splice gives at the mark of urgent data (tcp_splice_read): 0, as if it were the end, if the far end has
+   * ended.
    */
   atMark(): number {
     if (this.finIn) return 0;

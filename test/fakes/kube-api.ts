@@ -39,8 +39,8 @@ export interface FakeApi {
 }
 
 /**
- * A stand-in for an API server, for faults that a real one cannot be made to have. It knows nothing of
- * Kubernetes: `respond` answers. What the real one does is tested against the real one.
+ * A stand-in for an API server, for faults that a real one cannot be made to have. It knows nothing of Kubernetes:
+ * `respond` answers. What the real one does is tested against the real one.
  */
 export async function fakeApi(
   respond: Responder,
@@ -102,8 +102,8 @@ export function inTurn(...responders: Responder[]): Responder {
 }
 
 /**
- * Lists are answered by the one, watches by the other; a request for only the newest version gets one that is
- * far ahead.
+ * Lists are answered by the one, watches by the other; a request for only the newest version gets one that is far
+ * ahead.
  */
 export function collection(list: Responder, watch: Responder, newest = page([], "1000000")): Responder {
   return (call) => {
@@ -139,8 +139,8 @@ export function page(items: ApiObject[], resourceVersion: string, next?: string)
 }
 
 /**
- * Opens a watch, says `lines` (objects as JSON, strings as they are), and leaves it to `then` how it ends.
- * Default: when it was asked to.
+ * Opens a watch, says `lines` (objects as JSON, strings as they are), and leaves it to `then` how it ends. Default:
+ * when it was asked to.
  */
 export function watch(lines: (object | string)[] = [], then: Responder = endInTime): Responder {
   return async (call) => {
@@ -168,8 +168,8 @@ export const reset: Responder = ({ socket }) => void socket.resetAndDestroy();
 export const hang: Responder = () => {};
 
 /**
- * Connections that the client ends are gone within some turns of the event loop; those that are kept alive stay
- * for a minute.
+ * Connections that the client ends are gone within some turns of the event loop; those that are kept alive stay for
+ * a minute.
  */
 export async function noConnections(api: FakeApi): Promise<void> {
   for (let turns = 0; api.connections() > 0; turns++) {
@@ -179,8 +179,8 @@ export async function noConnections(api: FakeApi): Promise<void> {
 }
 
 /**
- * Polls; for what another process or the event loop brings about. The deadline is far, so that a busy machine
- * does not matter.
+ * Polls; for what another process or the event loop brings about. The deadline is far, so that a busy machine does
+ * not matter.
  */
 export async function until(condition: () => boolean, what: string, deadlineMs = 20_000): Promise<void> {
   const deadline = performance.now() + deadlineMs;

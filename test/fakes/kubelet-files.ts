@@ -10,8 +10,7 @@ export interface KubeletFiles {
   /** A pod's hosts file. */
   path(uid: string): string;
   /**
-   * Writes it as the kubelet does: emptied, then written, the same inode. `own`: the pod's own line. Gives the
-   * text.
+   * Writes it as the kubelet does: emptied, then written, the same inode. `own`: the pod's own line. Gives the text.
    */
   write(uid: string, more?: string, own?: string): string;
 }

@@ -3,8 +3,7 @@ import type { Lease } from "#lib/kube/lease-record.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
 
 /**
- * The one Lease of an election, with the API server's rules for get, apply and replace, in memory and without
- * delay.
+ * The one Lease of an election, with the API server's rules for get, apply and replace, in memory and without delay.
  */
 export class FakeLeases {
   lease: Lease | undefined;
@@ -13,8 +12,8 @@ export class FakeLeases {
   #versions = 0;
 
   /**
-   * A client of one contender. `cut` makes its calls hang, as a partition does, until their signal or the
-   * deadline. `delayAnswers` delays what comes after the write.
+   * A client of one contender. `cut` makes its calls hang, as a partition does, until their signal or the deadline.
+   * `delayAnswers` delays what comes after the write.
    */
   client(who: string): { client: KubeClient; cut(): void; heal(): void; delayAnswers(ms: number): void } {
     let isCut = false;

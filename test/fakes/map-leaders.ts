@@ -13,8 +13,8 @@ import { Fence } from "#lib/kube/fence.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 
-// Leaders of the map whose process can be stopped before any of its writes and continued later, and what
-// readers get meanwhile.
+// Leaders of the map whose process can be stopped before any of its writes and continued later, and what readers
+// get meanwhile.
 
 const MAX_TRIES = 50;
 
@@ -161,8 +161,8 @@ export class TestLeader {
 }
 
 /**
- * The ConfigMaps of the map after each write, and what readers that start there, or follow from the beginning,
- * make of them.
+ * The ConfigMaps of the map after each write, and what readers that start there, or follow from the beginning, make
+ * of them.
  */
 export class MapReaders {
   readonly #objects = new Map<string, MapConfigMap>();

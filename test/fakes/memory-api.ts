@@ -13,12 +13,12 @@ interface OpenWatch {
 }
 
 /**
- * The read side of an API server in memory: lists, watches and single documents, without sockets and without
- * delay. For tests of informers, sources and discovery: it can hold, refuse and cut the requests of one
- * collection. It takes no writes (`MemoryKube` does) and does not parse HTTP (`MemoryServer` does).
+ * The read side of an API server in memory: lists, watches and single documents, without sockets and without delay.
+ * For tests of informers, sources and discovery: it can hold, refuse and cut the requests of one collection. It
+ * takes no writes (`MemoryKube` does) and does not parse HTTP (`MemoryServer` does).
  *
- * A collection is named by its path, with `?` and the field selector where the product asks for one. What was
- * put in before a list is in the list; what comes later is an event, which the watch has at once.
+ * A collection is named by its path, with `?` and the field selector where the product asks for one. What was put
+ * in before a list is in the list; what comes later is an event, which the watch has at once.
  */
 export class MemoryApi {
   readonly client: KubeClient;

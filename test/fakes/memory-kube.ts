@@ -31,13 +31,13 @@ interface Watch {
 const PATH = /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+))?$/;
 
 /**
- * Objects in memory behind the methods of a `KubeClient`: reads, writes and watches, enough of an API server
- * for unit tests on a stopped clock. For tests of what the product writes: it records each write and can delay
- * or refuse it. A watch has a write after the write's answer. Services get ClusterIPs 198.51.100.1, .2, ... in
- * the order in which they are written.
+ * Objects in memory behind the methods of a `KubeClient`: reads, writes and watches, enough of an API server for
+ * unit tests on a stopped clock. For tests of what the product writes: it records each write and can delay or
+ * refuse it. A watch has a write after the write's answer. Services get ClusterIPs 198.51.100.1, .2, ... in the
+ * order in which they are written.
  *
- * Take `MemoryApi` where a test only reads and its lists and watches must fail; take `MemoryServer` where
- * requests, pages or the real client matter.
+ * Take `MemoryApi` where a test only reads and its lists and watches must fail; take `MemoryServer` where requests,
+ * pages or the real client matter.
  */
 export class MemoryKube {
   readonly writes: Write[] = [];
@@ -242,8 +242,7 @@ export class MemoryKube {
   }
 
   /**
-   * An object that enters or leaves a watch's selection is added or deleted there. A deletion brings the last
-   * state.
+   * An object that enters or leaves a watch's selection is added or deleted there. A deletion brings the last state.
    */
   #announce(path: string, before: KubeObject | undefined, after: KubeObject | undefined): void {
     for (const watch of this.#watches) {
@@ -273,8 +272,8 @@ export function refusal(path: string, status: number): KubeStatusError {
 }
 
 /**
- * An object after a merge patch, whose `metadata.uid` and `resourceVersion` are preconditions; a change of the
- * spec is counted.
+ * An object after a merge patch, whose `metadata.uid` and `resourceVersion` are preconditions; a change of the spec
+ * is counted.
  */
 function patched(path: string, before: KubeObject, body: object): KubeObject {
   const { uid, resourceVersion } = (body as Partial<KubeObject>).metadata ?? {};
@@ -314,8 +313,8 @@ function inCollection(path: string, collection: string): boolean {
 }
 
 /**
- * What a list or watch of `collection` holds. Selectors: `key`, `!key`, `key=value` and `key!=value`, with
- * commas between them.
+ * What a list or watch of `collection` holds. Selectors: `key`, `!key`, `key=value` and `key!=value`, with commas
+ * between them.
  */
 function selecting(collection: string, query: Query = {}): Watch["matches"] {
   const terms = (selector: Query[string]) => (selector === undefined ? [] : String(selector).split(","));

@@ -34,8 +34,8 @@ interface Parts {
 /**
  * An API server in memory behind the real client's transport: requests by method and path, with lists in pages,
  * label selectors, merge patches and deletions, but no watches. For tests of the commands (doctor, uninstall,
- * status): `onCall` sees each request before it is answered, and may change objects or give an answer of its
- * own; `respond` puts it behind a socket. Nothing in it needs a clock.
+ * status): `onCall` sees each request before it is answered, and may change objects or give an answer of its own;
+ * `respond` puts it behind a socket. Nothing in it needs a clock.
  *
  * Take `MemoryKube` where the code under test watches, or where a test is about the writes of a reconciler.
  */

@@ -16,8 +16,8 @@ export interface FullView extends ClusterView {
 }
 
 /**
- * Groups all pods by owner from scratch and evaluates each group: what the index, which follows changes, must
- * be equal to.
+ * Groups all pods by owner from scratch and evaluates each group: what the index, which follows changes, must be
+ * equal to.
  */
 export function observeFully(view: FullView): WorkloadGroup[] {
   const groups = new Map<string, { owner: Owner; pods: PodFacts[] }>();

@@ -12,8 +12,8 @@ export type Answer = (call: string, values: readonly number[], memory: Memory) =
 
 /**
  * System calls that are recorded and succeed unless `answer` says otherwise; descriptors count from 100. A call
- * reads `close 100`; that of an option shows its value: `setsockopt 100 6 1 = 1`. Pointers read as offsets in
- * the memory, `@0`.
+ * reads `close 100`; that of an option shows its value: `setsockopt 100 6 1 = 1`. Pointers read as offsets in the
+ * memory, `@0`.
  */
 export function recordingLibc(answer: Answer = () => undefined) {
   const memory = createMemory(new ArrayBuffer(MEMORY_BYTES), ADDRESS, epollEventLayout("x64"));

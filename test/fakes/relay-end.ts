@@ -21,8 +21,7 @@ export const MOST_CLIENTS = 40;
 const STREAM_DISTANCE = 4099;
 
 /**
- * A remote end, with the bytes that it has sent and received so far. The first byte of a stream identifies its
- * sender.
+ * A remote end, with the bytes that it has sent and received so far. The first byte of a stream identifies its sender.
  */
 export class End {
   readonly socket: FakeSocket;
@@ -39,8 +38,8 @@ export class End {
   /** A drain has reset its connection. */
   wasCut = false;
   /**
-   * When it was accepted or dialled, when the relay last read from it, when it sent a FIN, when it was reset,
-   * and when the relay closed it.
+   * When it was accepted or dialled, when the relay last read from it, when it sent a FIN, when it was reset, and
+   * when the relay closed it.
    */
   bornAt: number | undefined = undefined;
   movedAt = 0;
@@ -104,8 +103,8 @@ export class End {
   }
 
   /**
-   * Reads at most `count` bytes and checks them against the peer. `others`: the possible peers. Returns the
-   * number of bytes.
+   * Reads at most `count` bytes and checks them against the peer. `others`: the possible peers. Returns the number
+   * of bytes.
    */
   read(count: number, others: readonly End[]): number {
     if (this.#header !== undefined) return this.#readHeader(this.#header, others);

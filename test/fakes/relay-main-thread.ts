@@ -16,8 +16,8 @@ type CommandBody =
 const ADDRESS_LISTS = [[], [false], [false, false], [false, false, false], [true, false], [true]];
 
 /**
- * The main thread as seen by a worker: one listener per protocol, which it removes and adds again, and the
- * commands that it sends.
+ * The main thread as seen by a worker: one listener per protocol, which it removes and adds again, and the commands
+ * that it sends.
  */
 export class MainThread {
   readonly wake: number;

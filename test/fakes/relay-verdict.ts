@@ -37,8 +37,8 @@ export function checkEnding(client: End, upstreams: readonly End[], limits: Time
 }
 
 /**
- * Whether a client may have ended regularly without exchanging a byte that would identify its upstream: neither
- * end had bytes to send, and no header was due, or the upstream had reset by then.
+ * Whether a client may have ended regularly without exchanging a byte that would identify its upstream: neither end
+ * had bytes to send, and no header was due, or the upstream had reset by then.
  */
 function hadNothingToSend(client: End, upstreams: readonly End[], { halfClosedMs }: Timeouts): boolean {
   const silent = upstreams.filter(({ peer, hasEnded, sent }) => peer === undefined && hasEnded && sent === 0);

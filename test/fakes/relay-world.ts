@@ -36,8 +36,8 @@ const CONNECT_ERRORS = [ENETUNREACH, ECONNREFUSED, ERRNO.EADDRNOTAVAIL, ERRNO.EN
 const LONG_MS = LINGER_MS + 10_000;
 
 /**
- * A worker's loop on a kernel in memory, with clients and upstreams that are driven by steps, and a model of
- * the expected results.
+ * A worker's loop on a kernel in memory, with clients and upstreams that are driven by steps, and a model of the
+ * expected results.
  */
 export class World {
   readonly kernel: FakeKernel;

@@ -25,9 +25,8 @@ const MOST_TURNS = 20_000;
 type Restart = Readonly<Record<string, unknown>>;
 
 /**
- * The leader's work on running pods for one term, against an API server in memory. Timers and `Date` are
- * mocked: time passes only in `pass`. A cluster with the namespace `shop`, which opted in and is listed, and
- * nothing else.
+ * The leader's work on running pods for one term, against an API server in memory. Timers and `Date` are mocked:
+ * time passes only in `pass`. A cluster with the namespace `shop`, which opted in and is listed, and nothing else.
  */
 export function runningRig(t: TestContext, restart: Restart = {}, more: object = {}) {
   t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: RIG_START });

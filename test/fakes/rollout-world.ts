@@ -18,8 +18,8 @@ import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 export type Temper = "good" | "stripped" | "stuck" | "owned";
 
 /**
- * The fault of the next patch. `lost`: it never arrives; `unanswered`: only its answer is lost; `late`: it
- * arrives seconds after the timeout.
+ * The fault of the next patch. `lost`: it never arrives; `unanswered`: only its answer is lost; `late`: it arrives
+ * seconds after the timeout.
  */
 export type Fault = "conflict" | "lost" | "unanswered" | "late" | "forbidden";
 

@@ -12,9 +12,9 @@ export interface SkippedWaits {
 
 /**
  * Time goes by only while the code under test waits: a timer of less than 10 s is over at the next turn of the
- * event loop, and the clocks (`Date.now`, `performance.now`) are put forward by it. Longer timers are deadlines
- * of calls and never fire. For code that waits for one thing at a time. `onWait` is called at the end of each
- * wait: what happens meanwhile.
+ * event loop, and the clocks (`Date.now`, `performance.now`) are put forward by it. Longer timers are deadlines of
+ * calls and never fire. For code that waits for one thing at a time. `onWait` is called at the end of each wait:
+ * what happens meanwhile.
  */
 export function skipWaits(t: TestContext, onWait: (elapsed: number) => void = () => {}): SkippedWaits {
   const waits: number[] = [];

@@ -9,8 +9,8 @@ export async function settled(): Promise<void> {
 }
 
 /**
- * Stops timers, `Date` and `performance.now` and gives how to let time pass, in steps of `stepMs` with
- * everything settled after each. What a timer sets going may set another timer only at the end of the step.
+ * Stops timers, `Date` and `performance.now` and gives how to let time pass, in steps of `stepMs` with everything
+ * settled after each. What a timer sets going may set another timer only at the end of the step.
  */
 export function stopTime(t: Pick<TestContext, "mock">, usualMs = 10): (ms: number, stepMs?: number) => Promise<void> {
   t.mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"], now: 1_700_000_000_000 });

@@ -4,9 +4,9 @@ const METHODS = ["get", "list", "apply", "mergePatch", "jsonPatch", "create", "r
 const WRITES: readonly string[] = ["apply", "mergePatch", "jsonPatch", "create", "replace", "delete"];
 
 /**
- * The client of a process that is suspended once, as SIGSTOP does it: just before its nth request is sent, or
- * just after the answer has arrived. Nothing that it asks for later happens before `resume`, and its watches
- * show nothing meanwhile.
+ * The client of a process that is suspended once, as SIGSTOP does it: just before its nth request is sent, or just
+ * after the answer has arrived. Nothing that it asks for later happens before `resume`, and its watches show
+ * nothing meanwhile.
  */
 export class SuspendedClient {
   readonly client: KubeClient;

@@ -39,8 +39,8 @@ const RULES = { namespaces: [], denyNamespaces: [], allowDomains: [], denyDomain
 const MAX_BYTES = 1_500_000;
 
 /**
- * The object has a type that the API server validates, so what it could not be may throw: the informer refuses
- * that one object.
+ * The object has a type that the API server validates, so what it could not be may throw: the informer refuses that
+ * one object.
  */
 function tolerant(feed: (raw: never) => void): (raw: unknown) => void {
   return (raw) => {

@@ -7,8 +7,8 @@ import { until } from "./system.ts";
 import { changed, leavesOf, SET_BY_SERVER, UNCHANGED } from "./webhook-fields.ts";
 
 // What a stolen token of a component can do on a real API server, where RBAC would let it do more. What the
-// components themselves do, rights.test.ts, restart.test.ts and agent.test.ts show under the same policies.
-// Nearly every request is a dry run: it goes through admission and changes nothing.
+// components themselves do, rights.test.ts, restart.test.ts and agent.test.ts show under the same policies. Nearly
+// every request is a dry run: it goes through admission and changes nothing.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";

@@ -7,8 +7,8 @@ import { agentLease, startAgent, type TestAgent } from "./agents.ts";
 import { ingress, namespaceYaml, podObject } from "./objects.ts";
 import { AGENTS, type System, startSystem, until } from "./system.ts";
 
-// The agent against a real API server, with the rights and the configuration that the chart gives it. There is
-// no kubelet: the test writes the hosts files, in a directory of its own.
+// The agent against a real API server, with the rights and the configuration that the chart gives it. There is no
+// kubelet: the test writes the hosts files, in a directory of its own.
 
 const cleanups: Array<() => void> = [];
 const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });

@@ -15,8 +15,8 @@ export interface TestAgent {
 }
 
 /**
- * The one node's agent, with the rights and the configuration that the chart gives it; `kubeletRoot` is a
- * directory of the test's own.
+ * The one node's agent, with the rights and the configuration that the chart gives it; `kubeletRoot` is a directory
+ * of the test's own.
  */
 export async function startAgent(system: System, kubeletRoot: string): Promise<TestAgent> {
   const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`, NODE);

@@ -17,8 +17,8 @@ import { ingress, namespaceYaml, podObject, workload } from "./objects.ts";
 import { DASHBOARD, hastyAlerts, Prometheus, promtool, type ScrapeTarget } from "./prometheus/prometheus.ts";
 import { NAMESPACE, type Replica, type System, until } from "./system.ts";
 
-// A real Prometheus with the chart's alerts, and every component on a real API server: each alert fires when
-// its fault is planted, and resolves when it is mended. What lasts minutes in the alerts lasts seconds here.
+// A real Prometheus with the chart's alerts, and every component on a real API server: each alert fires when its
+// fault is planted, and resolves when it is mended. What lasts minutes in the alerts lasts seconds here.
 
 const LIVELY = "lively";
 const LATE = "late";

@@ -8,8 +8,8 @@ import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type Created, refused, streamPods } from "./pod-stream.ts";
 import { type System, startSystem, sumOf, until } from "./system.ts";
 
-// A rotation that is due by age: nothing triggers it but a CA that lives for a minute, of which two thirds
-// pass. (By hand, deleting the Secret `switchback-ca` does the same: `healing.test.ts`.)
+// A rotation that is due by age: nothing triggers it but a CA that lives for a minute, of which two thirds pass.
+// (By hand, deleting the Secret `switchback-ca` does the same: `healing.test.ts`.)
 
 const PODS = 1_000;
 const CA_SECONDS = 60;

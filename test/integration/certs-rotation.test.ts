@@ -17,8 +17,7 @@ afterEach(() => cluster.quiet());
 after(() => cluster.stop());
 
 /**
- * Puts a CA in place of which more than two thirds are over, with a leaf that is good, and lets replicas serve
- * that.
+ * Puts a CA in place of which more than two thirds are over, with a leaf that is good, and lets replicas serve that.
  */
 async function seedOldCa(): Promise<{ ca: string }> {
   const client = await cluster.clientOf("controller");
@@ -131,8 +130,7 @@ it("the API server is away in the middle of a rotation: the rotation goes on whe
 });
 
 /**
- * As cert-manager and its cainjector do it: another CA's leaf in the same Secret, and that CA alone in the
- * caBundle.
+ * As cert-manager and its cainjector do it: another CA's leaf in the same Secret, and that CA alone in the caBundle.
  */
 async function certManagerTakesOver(): Promise<{ ca: string; leaf: string }> {
   const client = await cluster.clientOf("controller");

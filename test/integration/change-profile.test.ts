@@ -3,8 +3,8 @@ import { after, before, it } from "node:test";
 import { ingress, mapped, namespaceYaml, type Pod, podObject } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// An install in the default profile becomes one of the profile `small`, and back: names keep their addresses,
-// so that running pods need nothing, and the front Services lead to the other pods.
+// An install in the default profile becomes one of the profile `small`, and back: names keep their addresses, so
+// that running pods need nothing, and the front Services lead to the other pods.
 
 const NAME = "shop.example.com";
 const VALUES = { config: { map: { vanishSeconds: 0 } } };

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NAMESPACE, named, type Rendered, render, runHelm } from "./rendered.ts";
 
-// What the chart renders for the resolvers: nothing unless asked, two that can fail apart, and the right to
-// read the map.
+// What the chart renders for the resolvers: nothing unless asked, two that can fail apart, and the right to read
+// the map.
 
 const IMAGE = `registry.example.com/coredns@sha256:${"0".repeat(64)}`;
 const RESOLVERS = ["switchback-dns-a", "switchback-dns-b"];

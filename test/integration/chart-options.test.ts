@@ -230,8 +230,8 @@ describe("serviceAccount", () => {
       assert.equal(account.automountServiceAccountToken, false);
       assert.equal(templateOf(objects, component).spec.serviceAccountName, NAMES[component]);
     }
-    // With the usual names instead, every object refers to the same accounts as without the values: none was
-    // left behind.
+    // With the usual names instead, every object refers to the same accounts as without the values: none was left
+    // behind.
     const { flowControl, config } = values;
     const usual = accountsIn(withAgents({ flowControl, config }));
     const renamed = (name: string) => NAMES[name.replace(/^switchback-/, "")] ?? name;

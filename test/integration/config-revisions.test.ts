@@ -7,8 +7,8 @@ import type { Rendered } from "./rendered.ts";
 import { until } from "./system.ts";
 
 // Upgrades, a rollback and an uninstall by Helm on a real API server: pods of an earlier revision keep the
-// configuration that they were started with, for as long as their Deployment or DaemonSet can be rolled back to
-// it, and nothing of it is left at the end.
+// configuration that they were started with, for as long as their Deployment or DaemonSet can be rolled back to it,
+// and nothing of it is left at the end.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";

@@ -7,8 +7,8 @@ import { namespaceYaml } from "./objects.ts";
 import { PRESET_OBJECTS } from "./preset-objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// Kinds by configuration, with the rights that the chart gives for them: a definition that checks nothing,
-// those of all presets, Services.
+// Kinds by configuration, with the rights that the chart gives for them: a definition that checks nothing, those of
+// all presets, Services.
 
 const WIDGETS = {
   group: "example.com",

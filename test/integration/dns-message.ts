@@ -2,8 +2,8 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { connect } from "node:net";
 
-// A DNS client that shows what stands in the answer, for every type of record: node:dns knows a few, and hides
-// the rest.
+// A DNS client that shows what stands in the answer, for every type of record: node:dns knows a few, and hides the
+// rest.
 
 export const TYPES = {
   A: 1,
@@ -35,8 +35,8 @@ interface QueryOptions {
 }
 
 /**
- * An answer: the question's name as the server returned it, and the records of the answer section as text, in
- * order of text.
+ * An answer: the question's name as the server returned it, and the records of the answer section as text, in order
+ * of text.
  */
 export interface Answer {
   readonly rcode: number;

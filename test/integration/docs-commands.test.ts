@@ -11,8 +11,8 @@ import { HEALTHY } from "../fakes/doctor-facts.ts";
 import { namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem } from "./system.ts";
 
-// The commands of the pages, as somebody types them, on a real API server with Switchback in it. Those that do
-// not run here are listed with what runs them, or with why nothing does.
+// The commands of the pages, as somebody types them, on a real API server with Switchback in it. Those that do not
+// run here are listed with what runs them, or with why nothing does.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PAGES = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];

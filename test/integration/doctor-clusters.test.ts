@@ -39,8 +39,8 @@ interface Expected {
   readonly source: string;
   readonly objects: "recorded" | "constructed";
   /**
-   * The outcome of each dial to the Service, by its header, and of the one to the load balancer's address;
-   * absent: no probe.
+   * The outcome of each dial to the Service, by its header, and of the one to the load balancer's address; absent:
+   * no probe.
    */
   readonly probe?: Readonly<Record<"none" | "v1" | "v2" | "balancer", string>>;
   /** Whose own cure is among the cures. */

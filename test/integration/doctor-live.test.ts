@@ -7,8 +7,8 @@ import { Kubelet } from "./kubelet.ts";
 import { namespaceYaml, workload } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// A Deployment that is to follow live by its own annotation, which the doctor hears of from the leader; its
-// node's agent is a Lease.
+// A Deployment that is to follow live by its own annotation, which the doctor hears of from the leader; its node's
+// agent is a Lease.
 
 const NS = "lively";
 const AGENTS = "switchback-agent";

@@ -8,8 +8,8 @@ import { ingress, namespaceYaml } from "./objects.ts";
 import { type PublisherRun, startPublisher } from "./publisher-run.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// From an Ingress to objects that external-dns reads, on a real API server, with the account, the rights and
-// the policy of the chart.
+// From an Ingress to objects that external-dns reads, on a real API server, with the account, the rights and the
+// policy of the chart.
 
 const PATH = `/apis/externaldns.k8s.io/v1alpha1/namespaces/${NAMESPACE}/dnsendpoints`;
 const SERVICES = `/api/v1/namespaces/${NAMESPACE}/services`;

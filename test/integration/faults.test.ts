@@ -7,8 +7,8 @@ import { until } from "../fakes/kube-api.ts";
 import { type Road, startRoad } from "../fakes/road.ts";
 import { type Watching, watching } from "../fakes/watching.ts";
 
-// What happens to a watch of a real API server on its way, and to the API server's memory: whatever it is, what
-// is known is kept until something better is known, and in the end it is what is there.
+// What happens to a watch of a real API server on its way, and to the API server's memory: whatever it is, what is
+// known is kept until something better is known, and in the end it is what is there.
 
 const NAMESPACE = "faults";
 const collection = resourcePath({

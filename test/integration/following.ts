@@ -77,8 +77,8 @@ export interface FollowingSystem {
 }
 
 /**
- * A system with a name that is published, webhooks that the controller sees, and a namespace that opted in,
- * whose pods run.
+ * A system with a name that is published, webhooks that the controller sees, and a namespace that opted in, whose
+ * pods run.
  */
 export async function startFollowing(namespace: string, options: SystemOptions): Promise<FollowingSystem> {
   const system = await startSystem({ ...options, before: namespaceYaml(namespace, "enabled") });

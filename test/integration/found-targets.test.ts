@@ -8,8 +8,8 @@ import { ingress, namespaceYaml } from "./objects.ts";
 import { publishedTargets } from "./published-targets.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// Targets that nobody configured: LoadBalancer Services of the API server, found by their addresses, published
-// to a running proxy.
+// Targets that nobody configured: LoadBalancer Services of the API server, found by their addresses, published to a
+// running proxy.
 
 const QUICK_LEASE = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
 

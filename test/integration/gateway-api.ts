@@ -34,8 +34,8 @@ export function condition(type: string, status: string) {
 export const ACCEPTED = [condition("Accepted", "True")];
 
 /**
- * Gateways (in the namespace `infra`, of the class `edge`), ListenerSets and routes (in `shop`), with the
- * status that their controller gives them.
+ * Gateways (in the namespace `infra`, of the class `edge`), ListenerSets and routes (in `shop`), with the status
+ * that their controller gives them.
  */
 export class GatewayApi {
   readonly #system: System;

@@ -10,8 +10,8 @@ import { recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// Gateway API as a cluster has it: installed after Switchback, used, removed while everything runs, and
-// installed again.
+// Gateway API as a cluster has it: installed after Switchback, used, removed while everything runs, and installed
+// again.
 
 const NAMES = [...Array(12).keys()].map((index) => `gw${index}.example.com`);
 

@@ -36,8 +36,7 @@ async function ownExists(kind: string, name: string): Promise<boolean> {
 }
 
 /**
- * Breaks something and waits until it is whole again, while pods are created all the time: none of them may be
- * refused.
+ * Breaks something and waits until it is whole again, while pods are created all the time: none of them may be refused.
  */
 async function whilePodsAreCreated(breakAndHeal: () => Promise<void>): Promise<readonly Created[]> {
   const stream = streamPods(system, { namespace: "labelled" });

@@ -6,8 +6,8 @@ import { ingress, namespaceYaml } from "./objects.ts";
 import type { Rendered } from "./rendered.ts";
 import { AGENTS, NAMESPACE, type System, startSystem } from "./system.ts";
 
-// `helm test` on a real API server, without the node that would run its pod: the account and its rights are
-// made as Helm makes them, and the pod's command runs here.
+// `helm test` on a real API server, without the node that would run its pod: the account and its rights are made as
+// Helm makes them, and the pod's command runs here.
 
 let system: System;
 before(async () => {

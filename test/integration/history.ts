@@ -1,9 +1,9 @@
 import { hostsOf } from "./objects.ts";
 import { NAMESPACE, type System } from "./system.ts";
 
-// What was written, in order: a watch from an earlier version replays it from the API server's cache, which
-// holds the last 75 s and more. The state before an API server was restored is read from etcd, one version
-// after the other. Nothing has to run meanwhile, and nothing is missed.
+// What was written, in order: a watch from an earlier version replays it from the API server's cache, which holds
+// the last 75 s and more. The state before an API server was restored is read from etcd, one version after the
+// other. Nothing has to run meanwhile, and nothing is missed.
 
 const CONFIG_MAPS = `/api/v1/namespaces/${NAMESPACE}/configmaps`;
 const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;

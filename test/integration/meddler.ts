@@ -20,8 +20,8 @@ export interface Meddler {
 }
 
 /**
- * An admission webhook of the test's own: it is asked after the API server has read the object and before it
- * writes it. What it changes meanwhile makes the controller's change a conflict, `times` times.
+ * An admission webhook of the test's own: it is asked after the API server has read the object and before it writes
+ * it. What it changes meanwhile makes the controller's change a conflict, `times` times.
  */
 export async function startMeddler(system: System, namespace: string, times: number): Promise<Meddler> {
   let asked = 0;

@@ -13,9 +13,9 @@ import { DNS_TOOLS, type DnsTool } from "../fakes/dns-tools.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
 import { query, type TypeName } from "./dns-message.ts";
 
-// Coming from hairpin-proxy, hairpin-proxy-gen2 and ouroboros: with what each of them leaves in the cluster's
-// DNS the publisher answers, the doctor's command takes it away and nothing else, and DNS-01 has its records
-// back. Real kubectl, API server and CoreDNS.
+// Coming from hairpin-proxy, hairpin-proxy-gen2 and ouroboros: with what each of them leaves in the cluster's DNS
+// the publisher answers, the doctor's command takes it away and nothing else, and DNS-01 has its records back. Real
+// kubectl, API server and CoreDNS.
 
 const NAME = "shop.corp.test";
 const RELAY = "198.51.100.9";

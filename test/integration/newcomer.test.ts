@@ -6,9 +6,9 @@ import { delimiter, dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
 // What the README asks a newcomer to type, as it stands there, in a clone and with a home directory that has
-// nothing in it. Only npm's cache is the machine's: what `npm ci` downloads is the same, and each run of the
-// tests would fetch 150 MB. The Node is the one that the newcomer has; but for what takes a newer one than some
-// have, it is this repository's.
+// nothing in it. Only npm's cache is the machine's: what `npm ci` downloads is the same, and each run of the tests
+// would fetch 150 MB. The Node is the one that the newcomer has; but for what takes a newer one than some have, it
+// is this repository's.
 
 const TOP = join(import.meta.dirname, "..", "..");
 

@@ -17,8 +17,7 @@ interface Container {
 }
 
 /**
- * How the chart runs a component: the flags of `node`, the variables with a fixed value, and the memory limit
- * in bytes.
+ * How the chart runs a component: the flags of `node`, the variables with a fixed value, and the memory limit in bytes.
  */
 export function containerOf(workload: unknown): { flags: string[]; env: Record<string, string>; memoryLimit: number } {
   const { containers, initContainers = [] } = (workload as Workload).spec.template.spec;

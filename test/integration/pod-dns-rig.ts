@@ -81,8 +81,8 @@ export class PodDnsRig {
 }
 
 /**
- * Waits until a webhook gives pods the resolvers (1), or does not (0). It takes three checks in a row that
- * nothing delays.
+ * Waits until a webhook gives pods the resolvers (1), or does not (0). It takes three checks in a row that nothing
+ * delays.
  */
 export async function usable(system: System, value: 0 | 1): Promise<void> {
   const isSo = async () => (await webhookMetric(system, "switchback_webhook_pod_dns_usable")) === value;

@@ -6,8 +6,8 @@ import { ingress, mapped, workload } from "./objects.ts";
 import { A, B, type DnsPod, PodDnsRig, usable, viaNamespace, whyNot } from "./pod-dns-rig.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// Running pods that have the resolvers of pod DNS: nobody restarts them for a name, and an uninstall does not
-// leave them without DNS.
+// Running pods that have the resolvers of pod DNS: nobody restarts them for a name, and an uninstall does not leave
+// them without DNS.
 
 const NS = "resolving";
 const NAME = "web";

@@ -20,8 +20,8 @@ async function create(namespace: string, name: string, parts: PodParts = {}, spe
 }
 
 /**
- * Creates a pod while pod DNS is used. On a busy machine a check may fail at any moment, and a pod gets
- * hostAliases then: another one is created.
+ * Creates a pod while pod DNS is used. On a busy machine a check may fail at any moment, and a pod gets hostAliases
+ * then: another one is created.
  */
 async function createWhenUsed(namespace: string, name: string, parts: PodParts = {}, spec: object = {}) {
   for (let count = 1; ; count += 1) {

@@ -1,8 +1,8 @@
 import type { PresetName } from "#lib/config/sources.ts";
 
 // The ready-made kinds as their projects define them, reduced to the fields that are read: what is not in the
-// schema is pruned. And for each an object as its controller leaves it, with the names that it serves and the
-// class that it tells.
+// schema is pruned. And for each an object as its controller leaves it, with the names that it serves and the class
+// that it tells.
 
 type Schema = object;
 const text: Schema = { type: "string" };

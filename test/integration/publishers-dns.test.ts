@@ -10,8 +10,8 @@ import { type ServerZones, serverZones } from "#extras/publishers/server-zones.t
 import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
 import { query, TYPES, type TypeName } from "./dns-message.ts";
 
-// Real CoreDNS with a cluster's Corefile: with our blocks in it, with our blocks in a file that it imports, and
-// as it was.
+// Real CoreDNS with a cluster's Corefile: with our blocks in it, with our blocks in a file that it imports, and as
+// it was.
 
 const RELAY = "198.51.100.9";
 const OTHER = "198.51.100.10";

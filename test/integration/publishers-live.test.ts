@@ -12,8 +12,8 @@ import { ingress, namespaceYaml } from "./objects.ts";
 import { type PublisherRun, startPublisher } from "./publisher-run.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// From an Ingress to the answer of a real CoreDNS, by a real API server and a controller; only the kubelet,
-// which copies the ConfigMap to the file of CoreDNS, is played.
+// From an Ingress to the answer of a real CoreDNS, by a real API server and a controller; only the kubelet, which
+// copies the ConfigMap to the file of CoreDNS, is played.
 
 const NAME = "coredns";
 const CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/coredns";

@@ -13,8 +13,8 @@ import { connect } from "#lib/kube/connect.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "./system.ts";
 
-// The publishers of the cluster's DNS on a real API server, each with its own account under the chart's rights
-// and policies.
+// The publishers of the cluster's DNS on a real API server, each with its own account under the chart's rights and
+// policies.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";

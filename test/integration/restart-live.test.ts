@@ -8,8 +8,8 @@ import type { Kubelet } from "./kubelet.ts";
 import { workload } from "./objects.ts";
 import { type System, until } from "./system.ts";
 
-// The controller's side of `live`, where it may restart: an agent that is at work, is exchanged or is dead, on
-// a real API server.
+// The controller's side of `live`, where it may restart: an agent that is at work, is exchanged or is dead, on a
+// real API server.
 
 const NS = "lively";
 /** Far more than it takes to exchange an agent. */

@@ -3,8 +3,8 @@ import { after, before, it } from "node:test";
 import { ingress } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// An etcd that is restored from a backup while everything runs: the Lease, the map, the fronts and all sources
-// are then behind what the controllers and webhooks hold, and versions are given a second time.
+// An etcd that is restored from a backup while everything runs: the Lease, the map, the fronts and all sources are
+// then behind what the controllers and webhooks hold, and versions are given a second time.
 
 const LEASE = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
 const KEPT = ["a.example.com", "b.example.com", "c.example.com"];
@@ -45,8 +45,8 @@ it("is noticed: what the backup has stays, what came after it leaves, and what c
   const old = await system.leader();
   await system.cluster.backUp();
   await system.ready(KEPT);
-  // What the backup does not have: another leader, a name, a front Service that was recreated, versions that
-  // will be given a second time.
+  // What the backup does not have: another leader, a name, a front Service that was recreated, versions that will
+  // be given a second time.
   await system.end(old, "SIGTERM");
   await system.apply(ingress("later", [LATER], { className: "two" }));
   for (const number of Array(20).keys()) {

@@ -11,8 +11,8 @@ import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// RBAC is enough (nothing of ours is ever forbidden) and not more than that (every rule is used), told from the
-// API server's audit log of a run in which everything that the components do happens once.
+// RBAC is enough (nothing of ours is ever forbidden) and not more than that (every rule is used), told from the API
+// server's audit log of a run in which everything that the components do happens once.
 
 /** Enough for four shards, so that shards come and go. */
 const MANY = Array.from({ length: 900 }, (_, index) => `name-${index}.a-long-enough-domain.example.com`);
@@ -212,8 +212,7 @@ spec: { type: LoadBalancer, ports: [{ name: http, port: 80 }] }
 `;
 
 /**
- * The Role that an entry of the log was allowed by, or would have been: accounts and groups are named as their
- * Roles.
+ * The Role that an entry of the log was allowed by, or would have been: accounts and groups are named as their Roles.
  */
 function roleOf({ user }: AuditEntry): string {
   return ACCOUNT.exec(user.username)?.[1] ?? user.username.replace("someone-", "");

@@ -26,8 +26,8 @@ import { containerOf } from "./pod-container.ts";
 import { PodNetwork } from "./pod-network.ts";
 
 // Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as
-// processes that have the rights of their ServiceAccounts and the configuration that the chart rendered. Only
-// the nodes are missing.
+// processes that have the rights of their ServiceAccounts and the configuration that the chart rendered. Only the
+// nodes are missing.
 
 const TOP = fileURLToPath(new URL("../..", import.meta.url));
 export const NAMESPACE = "switchback-system";
@@ -335,8 +335,8 @@ export class System {
   }
 
   /**
-   * Makes the webhook Deployment's pods what the replicas here are: ready, with addresses that lead to their
-   * health servers. Until then no replica is ready as far as the cluster knows, and nothing is restarted.
+   * Makes the webhook Deployment's pods what the replicas here are: ready, with addresses that lead to their health
+   * servers. Until then no replica is ready as far as the cluster knows, and nothing is restarted.
    */
   async showWebhooks(): Promise<void> {
     const oldestFirst = "--sort-by=.metadata.creationTimestamp";
@@ -356,8 +356,7 @@ export class System {
   }
 
   /**
-   * Makes the leader answer behind the controller's Service, as the API server's proxy finds it: through a
-   * ready pod.
+   * Makes the leader answer behind the controller's Service, as the API server's proxy finds it: through a ready pod.
    */
   async showController(): Promise<void> {
     const component = `app.kubernetes.io/component=${this.process("controller")}`;

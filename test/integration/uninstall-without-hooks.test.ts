@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { after, before, it } from "node:test";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// An uninstall whose hook cannot start, here because there is no node: what the notes and docs/uninstalling.md
-// say then, run literally.
+// An uninstall whose hook cannot start, here because there is no node: what the notes and docs/uninstalling.md say
+// then, run literally.
 
 const PAGE = readFileSync(new URL("../../docs/uninstalling.md", import.meta.url), "utf8");
 const KINDS =

@@ -13,9 +13,9 @@ import { fakeApi } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { createReporter, percentile } from "./report.ts";
 
-// The CPU time of commands that people wait for. The API server is this process; a command is a process of its
-// own, and another tree beside this one is measured in turns with it, because a shared machine is not equally
-// fast for long.
+// The CPU time of commands that people wait for. The API server is this process; a command is a process of its own,
+// and another tree beside this one is measured in turns with it, because a shared machine is not equally fast for
+// long.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 /** What `npx switchback` runs; an earlier tree has the second only. */

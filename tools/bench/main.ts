@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-// `npm run bench -- NAME [ARGUMENTS]`: NAME is a file beside this one, or the folder of a `main.ts`, that
-// exports `run(arguments)`.
+// `npm run bench -- NAME [ARGUMENTS]`: NAME is a file beside this one, or the folder of a `main.ts`, that exports
+// `run(arguments)`.
 
 const [name = "", ...args] = process.argv.slice(2);
 const file = [`${name}.ts`, join(name, "main.ts")].map((path) => join(import.meta.dirname, path)).find(existsSync);

@@ -1,9 +1,9 @@
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 
-// For `node --import`: plays the kubelet's mount of a service account, so that a component connects as it does
-// in a pod. With a kubeconfig it would load a library of 88 MB that no pod loads, and its memory would not be
-// the one that a pod has.
+// For `node --import`: plays the kubelet's mount of a service account, so that a component connects as it does in a
+// pod. With a kubeconfig it would load a library of 88 MB that no pod loads, and its memory would not be the one
+// that a pod has.
 
 const MOUNTED = "/var/run/secrets/kubernetes.io/serviceaccount/";
 const from = process.env.BENCH_SERVICE_ACCOUNT ?? "";

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 
 /**
- * A prime: a stream that is shifted by anything less than this looks wrong at once, and buffers come in powers
- * of two.
+ * A prime: a stream that is shifted by anything less than this looks wrong at once, and buffers come in powers of two.
  */
 export const PERIOD = 1_048_583;
 /** Longest slice that can be had in one piece. */
@@ -11,16 +10,16 @@ export const MAX_SLICE = 1024 * 1024;
 const FINGERPRINT = 8;
 
 /**
- * The same bytes in every run, without any structure; the start stands behind the end once more, so that a
- * slice need not wrap.
+ * The same bytes in every run, without any structure; the start stands behind the end once more, so that a slice
+ * need not wrap.
  */
 const TABLE = createHash("shake256", { outputLength: PERIOD }).update("a stream of bytes that are all known").digest();
 const WRAPPED = Buffer.concat([TABLE, TABLE.subarray(0, MAX_SLICE)]);
 
 /**
  * A stream of which every byte is known from its seed and its position: what is lost, doubled, out of order or
- * another stream's is seen by comparing, at the speed of memcmp and without keeping anything. Only the loss of
- * a multiple of PERIOD would not be; the checker also counts bytes.
+ * another stream's is seen by comparing, at the speed of memcmp and without keeping anything. Only the loss of a
+ * multiple of PERIOD would not be; the checker also counts bytes.
  */
 export class Pattern {
   readonly #seed: number;

@@ -25,8 +25,7 @@ export interface Footprint {
 }
 
 /**
- * From /proc/PID/smaps_rollup (Linux only). The kernel walks all pages for it, so ask when nothing else is
- * measured.
+ * From /proc/PID/smaps_rollup (Linux only). The kernel walks all pages for it, so ask when nothing else is measured.
  */
 export function footprintOf(pid: number): Footprint {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");

@@ -8,9 +8,9 @@ import { Asking } from "./dns/asking.ts";
 import { cpuOf, memoryOf } from "./process.ts";
 import { createReporter, percentile, progress } from "./report.ts";
 
-// What names in the cluster's own CoreDNS cost those who ask for others: against the same Corefile without
-// them, and against a `template` a name, as one might write it by hand. By turns, as the machine has other work
-// at one time than at another.
+// What names in the cluster's own CoreDNS cost those who ask for others: against the same Corefile without them,
+// and against a `template` a name, as one might write it by hand. By turns, as the machine has other work at one
+// time than at another.
 
 const ZONE = `$ORIGIN cluster.local.
 @ 5 IN SOA ns.cluster.local. nobody.invalid. 1 5 5 5 5

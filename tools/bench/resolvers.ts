@@ -15,9 +15,9 @@ import { programCommand } from "#test/e2e/programs/run.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { createReporter, progress } from "./report.ts";
 
-// What glibc, musl and Go notice of faults that would take the DNS of a whole node of the tests. In a network
-// of its own: two real CoreDNS as the resolvers, a third one as the DNS of the cluster, and the resolv.conf
-// that the webhook makes for a pod.
+// What glibc, musl and Go notice of faults that would take the DNS of a whole node of the tests. In a network of
+// its own: two real CoreDNS as the resolvers, a third one as the DNS of the cluster, and the resolv.conf that the
+// webhook makes for a pod.
 
 const RESOLVERS = ["127.0.0.11", "127.0.0.12"];
 const NAME = "exact.faults.example.com";

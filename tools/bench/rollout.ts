@@ -16,9 +16,8 @@ import { RULES } from "#test/fakes/rollout-world.ts";
 import { state } from "#test/fakes/workload-facts.ts";
 import { createReporter, percentile, type Reporter } from "./report.ts";
 
-// What the controller keeps of opted-in pods, and the CPU time of a change, with made-up pods and nothing else:
-// no API server, no watches. Each change is also decided on by evaluating all pods, as before there was an
-// index.
+// What the controller keeps of opted-in pods, and the CPU time of a change, with made-up pods and nothing else: no
+// API server, no watches. Each change is also decided on by evaluating all pods, as before there was an index.
 
 const PODS_OF_WORKLOAD = 5;
 const WORKLOADS_OF_NAMESPACE = 10;
@@ -175,8 +174,7 @@ class MadeUpCluster {
   }
 
   /**
-   * The agents report the map, in fifty batches: an agent writes its Lease when it has written the files of its
-   * node.
+   * The agents report the map, in fifty batches: an agent writes its Lease when it has written the files of its node.
    */
   async reportAgents(): Promise<void> {
     const nodes = [...this.#agents.keys()];

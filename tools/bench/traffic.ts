@@ -10,10 +10,10 @@ import { type Component, Processes } from "#test/cluster/processes.ts";
 import { progressLines } from "#test/cluster/progress.ts";
 import { createReporter, progress, type Reporter } from "./report.ts";
 
-// `npm run bench -- traffic`: which proxy takes the connections of each node, by `proxy.trafficDistribution`.
-// Two nodes as far as it matters here: each a network namespace with a real kube-proxy, which decides it, by
-// the hints that kube-controller-manager writes. In place of the proxies are listeners that say where they are.
-// Takes Linux and root.
+// `npm run bench -- traffic`: which proxy takes the connections of each node, by `proxy.trafficDistribution`. Two
+// nodes as far as it matters here: each a network namespace with a real kube-proxy, which decides it, by the hints
+// that kube-controller-manager writes. In place of the proxies are listeners that say where they are. Takes Linux
+// and root.
 
 const SERVICE_IP = "198.51.100.80";
 const SERVICE_RANGE = "198.51.100.0/24";

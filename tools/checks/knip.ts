@@ -1,7 +1,7 @@
 import type { KnipConfig } from "knip";
 
-// `npm run exports`: knip finds files and exports that nothing imports. With `--production` it ignores the
-// tests, and so finds what only they import.
+// `npm run exports`: knip finds files and exports that nothing imports. With `--production` it ignores the tests,
+// and so finds what only they import.
 
 const isProduction = process.argv.includes("--production");
 

@@ -13,9 +13,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
 // `npm run without-extras [-- NAME...]`: deletes an extra from a copy of the tree: its folder, its entry in
-// cli/extras.ts, and what `npm run gen` makes of that. Then the rest has to pass. `npm run gen` also renders
-// the chart. Not run: the tests of the pages under docs/, which still describe the extra, and `npm run
-// exports`: what the core offers to extras has no other use.
+// cli/extras.ts, and what `npm run gen` makes of that. Then the rest has to pass. `npm run gen` also renders the
+// chart.
+// Not run: the tests of the pages under docs/, which still describe the extra, and `npm run exports`: what the core
+// offers to extras has no other use.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const LIST = join("cli", "extras.ts");

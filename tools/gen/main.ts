@@ -33,8 +33,7 @@ for (const generator of GENERATORS) {
 }
 
 /**
- * Writes the file where it differs from what it is made from; with `--check` says so instead, and the exit code
- * is 1.
+ * Writes the file where it differs from what it is made from; with `--check` says so instead, and the exit code is 1.
  */
 async function bringUpToDate({ file, render }: Generator): Promise<void> {
   const url = new URL(`../../${file}`, import.meta.url);

@@ -15,8 +15,8 @@ export interface Kept {
 }
 
 /**
- * Path from the root -> file, of what git tracks or would track, by name. Read at once: a person may go on
- * working in the tree.
+ * Path from the root -> file, of what git tracks or would track, by name. Read at once: a person may go on working
+ * in the tree.
  */
 export function readTree(): Map<string, Kept> {
   const args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];

@@ -7,8 +7,8 @@ export type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 /**
  * Which file leads to which: static and dynamic imports, and any text that names a file of `sources`, from its
- * folder or from the root: scripts of child processes and worker threads. Imports of types alone lead nowhere:
- * they are gone when the code runs.
+ * folder or from the root: scripts of child processes and worker threads. Imports of types alone lead nowhere: they
+ * are gone when the code runs.
  */
 export function graphOf(sources: ReadonlyMap<string, string>): Graph {
   return new Map([...sources].map(([file, source]) => [file, edgesOf(file, source, sources)]));

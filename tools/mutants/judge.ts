@@ -32,9 +32,9 @@ const MIN_TIMEOUT_MS = 20_000;
 const TIMEOUT_FACTOR = 5;
 
 /**
- * Runs tests against mutants. Before a test file judges its first mutant it runs on the unchanged tree: it has
- * to be green, and what it runs of each file says which mutants it can notice. A process that is killed leaves
- * no such record; see Options.exhaustive.
+ * Runs tests against mutants. Before a test file judges its first mutant it runs on the unchanged tree: it has to
+ * be green, and what it runs of each file says which mutants it can notice. A process that is killed leaves no such
+ * record; see Options.exhaustive.
  */
 export class Judge {
   readonly #graph: Graph;

@@ -44,8 +44,8 @@ export function isValid(source: string, edit: Edit): boolean {
 }
 
 /**
- * `size` valid mutants of `all`, the same for the same seed. Each has its place by its own hash, so that a
- * change of one file leaves the sample of the others as it is.
+ * `size` valid mutants of `all`, the same for the same seed. Each has its place by its own hash, so that a change
+ * of one file leaves the sample of the others as it is.
  */
 export function sample(all: Mutant[], size: number, seed: string, sources: ReadonlyMap<string, string>): Mutant[] {
   const rank = ({ file, start, end, text }: Mutant): string =>

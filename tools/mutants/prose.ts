@@ -18,9 +18,9 @@ export function isSpecifier(node: AnyNode, [parent]: AnyNode[]): boolean {
 const SENTENCE = /[a-z]{2,},? [a-z]+,? [a-z]+/i;
 
 /**
- * A text for people, which tests rightly do not repeat: it has three words in a row, is thrown, is an argument
- * of `new SomeError()` or of a call in PROSE_CALLS, or the value of a property in PROSE_KEYS. Looked for
- * outwards up to the next function.
+ * A text for people, which tests rightly do not repeat: it has three words in a row, is thrown, is an argument of
+ * `new SomeError()` or of a call in PROSE_CALLS, or the value of a property in PROSE_KEYS. Looked for outwards up
+ * to the next function.
  */
 export function isProse(node: AnyNode, ancestors: AnyNode[]): boolean {
   if (SENTENCE.test(textOf(node))) return true;

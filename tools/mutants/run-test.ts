@@ -25,8 +25,8 @@ export interface Surroundings {
 }
 
 /**
- * Runs one test file in a process group of its own, which is gone when this returns. The first failed test ends
- * it. With `coverage`, every process of it that ends by itself writes there what it ran.
+ * Runs one test file in a process group of its own, which is gone when this returns. The first failed test ends it.
+ * With `coverage`, every process of it that ends by itself writes there what it ran.
  */
 export async function runTest(
   file: string,

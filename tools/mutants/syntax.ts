@@ -2,8 +2,8 @@ import { stripTypeScriptTypes } from "node:module";
 import { type AnyNode, type Node, parse, type Token } from "acorn";
 
 /**
- * A TypeScript file as a tree. Types become blanks of the same length, so every offset is an offset into
- * `source` as well.
+ * A TypeScript file as a tree. Types become blanks of the same length, so every offset is an offset into `source`
+ * as well.
  */
 export interface Tree {
   source: string;

@@ -5,8 +5,8 @@ import { ReleaseError } from "./error.ts";
 import type { Release } from "./part.ts";
 
 /**
- * Version and time of a checkout. The time is SOURCE_DATE_EPOCH (`given`), as reproducible-builds.org specifies
- * it, or else that of the last commit. Throws a ReleaseError where something is not committed, unless `dirty`.
+ * Version and time of a checkout. The time is SOURCE_DATE_EPOCH (`given`), as reproducible-builds.org specifies it,
+ * or else that of the last commit. Throws a ReleaseError where something is not committed, unless `dirty`.
  */
 export function describeCheckout(
   source: string,

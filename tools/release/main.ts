@@ -8,9 +8,9 @@ import { makeRelease } from "./make.ts";
 import { PARTS } from "./parts.ts";
 import { readSigningKey, SIGNING_KEY_VARIABLE } from "./sign.ts";
 
-// `npm run release -- --out FOLDER`: all files of a release, from this checkout, the same bytes each time.
-// Nothing is published. `npm run release -- --refresh-base`: the image's packages of Debian as they are now,
-// into tools/release/image/base.json.
+// `npm run release -- --out FOLDER`: all files of a release, from this checkout, the same bytes each time. Nothing
+// is published. `npm run release -- --refresh-base`: the image's packages of Debian as they are now, into
+// tools/release/image/base.json.
 
 const SOURCE = join(import.meta.dirname, "..", "..");
 

@@ -2,8 +2,7 @@ import type { Progress } from "#test/cluster/progress.ts";
 import type { DebianPins } from "./image/base.ts";
 
 /**
- * What a part is made from: nothing else, no clock and no environment, so that the same checkout gives the same
- * bytes.
+ * What a part is made from: nothing else, no clock and no environment, so that the same checkout gives the same bytes.
  */
 export interface Release {
   /** The folder that the release is written to: an absolute path. */
@@ -15,13 +14,13 @@ export interface Release {
   /** The checkout: an absolute path. */
   readonly source: string;
   /**
-   * Where images and charts will be pushed to, such as `registry.example.com/switchback`; undefined where that
-   * is not known yet.
+   * Where images and charts will be pushed to, such as `registry.example.com/switchback`; undefined where that is
+   * not known yet.
    */
   readonly registry: string | undefined;
   /**
-   * Where the files of the release can be downloaded from: an address without a slash at its end; undefined
-   * where that is not known yet.
+   * Where the files of the release can be downloaded from: an address without a slash at its end; undefined where
+   * that is not known yet.
    */
   readonly downloads: string | undefined;
   /** The project's page, which has its sources too; undefined where nobody has said. */

@@ -9,16 +9,16 @@ import { namesIn } from "./names.ts";
 import type { CustomKind } from "./presets.ts";
 
 /**
- * The hostname of a claim whose value is not a name, so that the status can report it: `.invalid` is reserved
- * (RFC 2606).
+ * The hostname of a claim whose value is not a name, so that the status can report it: `.invalid` is reserved (RFC
+ * 2606).
  */
 const UNREADABLE = "unreadable.invalid";
 /** The number of addresses and classes that are read. */
 const MAX_VALUES = 16;
 
 /**
- * Converts an object, of a kind that the API server may not have validated, to claims. `kind` is the API's name
- * of the kind.
+ * Converts an object, of a kind that the API server may not have validated, to claims. `kind` is the API's name of
+ * the kind.
  */
 type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 

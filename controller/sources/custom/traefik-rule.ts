@@ -1,6 +1,6 @@
 /**
- * Matchers whose arguments are hostnames, in lower case: Traefik accepts any case. Matchers by regular
- * expression name no host.
+ * Matchers whose arguments are hostnames, in lower case: Traefik accepts any case. Matchers by regular expression
+ * name no host.
  */
 const HOST_MATCHERS = new Set(["host", "hostheader", "hostsni"]);
 /** A longer rule is not read. */

@@ -6,8 +6,7 @@ import type { Labels } from "./selector.ts";
 import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 /**
- * Gateways, ListenerSets and routes of YAML files. No controller writes their status, so acceptance is not
- * required.
+ * Gateways, ListenerSets and routes of YAML files. No controller writes their status, so acceptance is not required.
  */
 export class GatewayFiles {
   readonly #registry: GatewayRegistry;

@@ -118,8 +118,8 @@ function describe({ kind, key }: Pick<ParentView, "kind" | "key">): string {
 }
 
 /**
- * The object with the listeners that a route attaches to: only the parent itself, never also the ListenerSets
- * of a Gateway.
+ * The object with the listeners that a route attaches to: only the parent itself, never also the ListenerSets of a
+ * Gateway.
  */
 interface ListenerOwner extends Pick<GatewayView, "ref" | "hints" | "listeners"> {
   /** The annotated one of the parent and its Gateway. */
@@ -143,8 +143,7 @@ function ownerOf(parent: ParentView, around: AttachmentContext): ListenerOwner |
 }
 
 /**
- * The Gateway that a ListenerSet attaches to, if it exists and allows that. By default a Gateway allows no
- * ListenerSet.
+ * The Gateway that a ListenerSet attaches to, if it exists and allows that. By default a Gateway allows no ListenerSet.
  */
 function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayView | Reason | "unknown" {
   if (set.gateway === undefined) return { code: "no-gateway", text: "its parent is of another kind" };
@@ -160,8 +159,8 @@ function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayV
 }
 
 /**
- * The names of a Gateway and its ListenerSets share their hints. One without listeners of its own has the ports
- * of each set.
+ * The names of a Gateway and its ListenerSets share their hints. One without listeners of its own has the ports of
+ * each set.
  */
 function hintsOfSet({ listeners }: ListenerSetView, { hints }: GatewayView): RoutingHints {
   return hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints;

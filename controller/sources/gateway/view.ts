@@ -85,8 +85,8 @@ export interface ParentView {
 }
 
 /**
- * The kinds of routes that a listener allows by its protocol (`ProtocolType` and `AllowedRoutes.kinds`). TCP
- * and UDP have no hostnames.
+ * The kinds of routes that a listener allows by its protocol (`ProtocolType` and `AllowedRoutes.kinds`). TCP and
+ * UDP have no hostnames.
  */
 const KINDS_OF_PROTOCOL: Readonly<Record<string, readonly RouteKind[]>> = {
   HTTP: ["HTTPRoute", "GRPCRoute"],
@@ -161,8 +161,8 @@ function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
 }
 
 /**
- * With an implementation-specific protocol, the listener allows the kinds that it lists. With a standard one,
- * only kinds that can work.
+ * With an implementation-specific protocol, the listener allows the kinds that it lists. With a standard one, only
+ * kinds that can work.
  */
 function kindsOf(protocol: string, listed: readonly unknown[]): readonly RouteKind[] {
   const possible = Object.hasOwn(KINDS_OF_PROTOCOL, protocol) ? KINDS_OF_PROTOCOL[protocol] : undefined;
@@ -228,8 +228,8 @@ function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): Pare
 }
 
 /**
- * Group and kind have defaults (`ParentReference`); a parent that is a Service is for a mesh, and other kinds
- * are unknown.
+ * Group and kind have defaults (`ParentReference`); a parent that is a Service is for a mesh, and other kinds are
+ * unknown.
  */
 function parentKindOf({ group, kind = "Gateway" }: Raw): ParentView["kind"] | undefined {
   if (group !== undefined && group !== GATEWAY_GROUP) return undefined;

@@ -7,8 +7,7 @@ import { PageState } from "./state.ts";
 const RELOAD_MS = 5_000;
 
 /**
- * A status that cannot be drawn, as of another release, must not leave the one before on the page as if it were
- * live.
+ * A status that cannot be drawn, as of another release, must not leave the one before on the page as if it were live.
  */
 function sayFault(fault: unknown): void {
   // Of browsers' own notices, such as that of a ResizeObserver, there is no error.

@@ -63,8 +63,8 @@ export class PageState {
   readonly #workloads = new Map<number, WorkloadRow>();
   readonly #listeners = new Set<() => void>();
   /**
-   * Since the last view. One that did not change stays the same list: sorting 50,000 names anew stops a page
-   * that scrolls.
+   * Since the last view. One that did not change stays the same list: sorting 50,000 names anew stops a page that
+   * scrolls.
    */
   #namesChanged = false;
   #workloadsChanged = false;

@@ -5,8 +5,8 @@ export interface CodeAdvice {
 }
 
 /**
- * Reads the tables of docs/codes.md: each code in the first column gets the row's cause and remedy, the first
- * row that names it.
+ * Reads the tables of docs/codes.md: each code in the first column gets the row's cause and remedy, the first row
+ * that names it.
  */
 export function adviceIn(page: string): Record<string, CodeAdvice> {
   const advice: Record<string, CodeAdvice> = {};

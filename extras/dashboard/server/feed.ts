@@ -15,8 +15,7 @@ interface FeedOptions {
 const EVERY_MS = 2_000;
 const TRAFFIC_MS = 5_000;
 /**
- * A read of 50,000 names takes the controller and the API server a second: reads take a twentieth of the time
- * at most.
+ * A read of 50,000 names takes the controller and the API server a second: reads take a twentieth of the time at most.
  */
 const SHARE = 20;
 const MAX_MS = 60_000;

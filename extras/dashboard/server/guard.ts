@@ -30,16 +30,16 @@ export const HEADERS: Readonly<Record<string, string>> = {
 const NAMES_OF_LOOPBACK: readonly string[] = ["127.0.0.1", "localhost"];
 
 /**
- * Whether the browser asked for this server by its own name. A page elsewhere whose name leads to 127.0.0.1
- * (DNS rebinding) has its own name in `Host`.
+ * Whether the browser asked for this server by its own name. A page elsewhere whose name leads to 127.0.0.1 (DNS
+ * rebinding) has its own name in `Host`.
  */
 export function isOwnHost({ headers, socket }: IncomingMessage): boolean {
   return NAMES_OF_LOOPBACK.some((name) => headers.host === `${name}:${socket.localPort}`);
 }
 
 /**
- * Whether another page sent the request. Browsers say so in `Sec-Fetch-Site` or `Origin`; the page itself may
- * be opened from anywhere, as its address is the secret.
+ * Whether another page sent the request. Browsers say so in `Sec-Fetch-Site` or `Origin`; the page itself may be
+ * opened from anywhere, as its address is the secret.
  */
 export function isOfOtherPage({ headers }: IncomingMessage): boolean {
   const { origin, host } = headers;

@@ -25,8 +25,8 @@ export interface Components {
 }
 
 /**
- * What was measured between two scrapes of the components, over all replicas; undefined: not known. Rates are
- * per second.
+ * What was measured between two scrapes of the components, over all replicas; undefined: not known. Rates are per
+ * second.
  */
 export interface TrafficPoint {
   /** Milliseconds since 1970. */
@@ -38,8 +38,8 @@ export interface TrafficPoint {
   /** Clients refused, connections cut and addresses not reached, by cause. */
   readonly errors: Readonly<Record<string, number>> | undefined;
   /**
-   * Milliseconds to connect to an ingress controller: half of the dials, and all but one of a hundred, took at
-   * most so long.
+   * Milliseconds to connect to an ingress controller: half of the dials, and all but one of a hundred, took at most
+   * so long.
    */
   readonly connectMs: readonly [median: number, p99: number] | undefined;
   /** Pods that the webhook answered. */

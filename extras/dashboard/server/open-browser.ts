@@ -6,8 +6,8 @@ import { pathToFileURL } from "node:url";
 
 /**
  * Opens an address that is a secret in the person's browser. Every user of the machine sees the arguments of a
- * process, so the browser gets a file that only its owner can read, and which leads there. @returns undefined
- * where there is no screen; otherwise what removes the file.
+ * process, so the browser gets a file that only its owner can read, and which leads there. @returns undefined where
+ * there is no screen; otherwise what removes the file.
  */
 export async function openInBrowser(
   address: string,

@@ -5,8 +5,7 @@ import type { Components } from "./messages.ts";
 import type { PodMetrics } from "./traffic.ts";
 
 /**
- * What the dashboard asks, with the rights of the person who runs it. Each call may fail, and none is a reason
- * to end.
+ * What the dashboard asks, with the rights of the person who runs it. Each call may fail, and none is a reason to end.
  */
 export interface DashboardSource {
   /** What is asked, for the page's head: the URL of an API server. */

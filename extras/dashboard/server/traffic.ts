@@ -34,8 +34,8 @@ export class Traffic {
   #before: { readonly at: number; readonly pods: ReadonlyMap<string, Counters> } | undefined;
 
   /**
-   * `at`: milliseconds since 1970. @returns undefined for the first scrape, after which there is nothing to
-   * compare with.
+   * `at`: milliseconds since 1970. @returns undefined for the first scrape, after which there is nothing to compare
+   * with.
    */
   take(at: number, pods: readonly PodMetrics[]): TrafficPoint | undefined {
     const now = new Map(pods.map(({ pod, series }) => [pod, countersOf(series)]));

@@ -10,8 +10,8 @@ const MODULE = join(import.meta.dirname, "..", "modules", "cert-manager");
 export const CERT_MANAGER = "cert-manager";
 
 /**
- * cert-manager as its own Helm chart installs it, with leader election and its own rights. The chart is in the
- * Go module; its release process adds the version.
+ * cert-manager as its own Helm chart installs it, with leader election and its own rights. The chart is in the Go
+ * module; its release process adds the version.
  */
 export async function install(cluster: Cluster): Promise<void> {
   const module = JSON.parse(

@@ -21,8 +21,8 @@ const NAMES: Record<string, string> = {
 const DNS_MANAGEMENT = `http://${ADDRESSES.publicDns}:8055`;
 
 /**
- * The public DNS, the load balancers and the ACME server, as processes of the network namespace that simulates
- * the internet.
+ * The public DNS, the load balancers and the ACME server, as processes of the network namespace that simulates the
+ * internet.
  */
 export async function install(cluster: Cluster): Promise<void> {
   const options = { namespace: "internet" } as const;

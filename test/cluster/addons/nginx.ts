@@ -11,9 +11,8 @@ const ROUTES_HOST = `${ROUTES}.${NGINX.namespace}.svc.${CLUSTER_DOMAIN}`;
 const PORTS = { http: 8080, https: 8443 };
 
 /**
- * As ingress-nginx behind a load balancer that speaks PROXY protocol: nginx rejects clients without a header.
- * What passes goes to a Traefik for the IngressClass `nginx`, so no nginx configuration has to follow Ingress
- * objects.
+ * As ingress-nginx behind a load balancer that speaks PROXY protocol: nginx rejects clients without a header. What
+ * passes goes to a Traefik for the IngressClass `nginx`, so no nginx configuration has to follow Ingress objects.
  */
 export async function install(cluster: Cluster): Promise<void> {
   const { namespace: ns, service: name, nodePorts } = NGINX;

@@ -5,8 +5,8 @@ import type { BinaryName } from "../modules.ts";
 import { NODE_NAME, statePath } from "./layout.ts";
 import { run } from "./run.ts";
 
-// What enforces NetworkPolicies: Calico's Felix beside kube-proxy, and Calico's CNI plugin in place of the
-// bridge. Felix filters per pod device, and behind a bridge it would not see which pod a packet is from.
+// What enforces NetworkPolicies: Calico's Felix beside kube-proxy, and Calico's CNI plugin in place of the bridge.
+// Felix filters per pod device, and behind a bridge it would not see which pod a packet is from.
 
 const MODULE = join(import.meta.dirname, "..", "modules", "calico");
 const HEALTH_PORT = 9099;
@@ -17,8 +17,8 @@ export const MTU_FILE = "/var/lib/calico/mtu";
 /** Felix writes a file here for each pod whose rules are in force; the CNI plugin waits for it. */
 export const STATUS_FOLDER = statePath("felix");
 /**
- * More than a machine under load takes. After it a pod would start before its rules are in force, and reach
- * nothing at first.
+ * More than a machine under load takes. After it a pod would start before its rules are in force, and reach nothing
+ * at first.
  */
 const RULES_TIMEOUT_SECONDS = 30;
 
@@ -26,8 +26,8 @@ export const CALICO_BINARIES = ["calico-felix", "calico"] as const satisfies rea
 export const CALICO_KUBECONFIG = statePath("calico.kubeconfig");
 
 /**
- * Felix takes its settings from the environment. It writes rules for iptables into nftables, apart from those
- * of kube-proxy.
+ * Felix takes its settings from the environment. It writes rules for iptables into nftables, apart from those of
+ * kube-proxy.
  */
 export function felixEnv(): Record<string, string> {
   const settings = {
@@ -35,8 +35,8 @@ export function felixEnv(): Record<string, string> {
     felixhostname: NODE_NAME,
     iptablesbackend: "nft",
     ipv6support: "false",
-    // A pod's policies decide what it may reach of the node, the API server included. Calico's default is that
-    // it reaches nothing.
+    // A pod's policies decide what it may reach of the node, the API server included. Calico's default is that it
+    // reaches nothing.
     defaultendpointtohostaction: "Accept",
     endpointstatuspathprefix: STATUS_FOLDER,
     healthenabled: "true",

@@ -11,8 +11,8 @@ const ENDED_DEADLINE_MS = 10_000;
 
 /**
  * The cgroup that every program of the cluster is started in, and whose children stay in it: the kernel itself
- * keeps the list of what is ours, so that a process id that was taken by another program cannot be mistaken for
- * one of ours.
+ * keeps the list of what is ours, so that a process id that was taken by another program cannot be mistaken for one
+ * of ours.
  */
 export function daemonGroup(): string {
   return join(hierarchies().find((path) => path.endsWith("/pids")) ?? TOP, CGROUP);

@@ -27,8 +27,8 @@ const CNI_PLUGINS = ["bridge", "loopback", "host-local", "portmap"] as const sat
 const CONTAINERD_BINARIES = ["containerd", "ctr", "containerd-shim-runc-v2"] as const satisfies readonly BinaryName[];
 
 /**
- * Keys, kubeconfigs and configuration of all components of the node, in the state folder; `networkPolicies`:
- * with the CNI plugin that Felix takes.
+ * Keys, kubeconfigs and configuration of all components of the node, in the state folder; `networkPolicies`: with
+ * the CNI plugin that Felix takes.
  */
 export async function writeConfiguration(networkPolicies: boolean): Promise<void> {
   for (const folder of [LOGS, POD_LOGS, statePath("cni", "conf"), statePath("cni", "bin"), statePath("bin")]) {

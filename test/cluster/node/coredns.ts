@@ -29,8 +29,8 @@ const meta = { namespace: "kube-system", name: "coredns" };
 const labels = { "k8s-app": "kube-dns" };
 
 /**
- * Cluster DNS with the names, the Corefile and the rights that kubeadm gives it. What is not the cluster's goes
- * to the public DNS.
+ * Cluster DNS with the names, the Corefile and the rights that kubeadm gives it. What is not the cluster's goes to
+ * the public DNS.
  */
 export function corednsObjects(): string {
   return [serviceAccount, clusterRole, clusterRoleBinding, configMap, service, deployment]
@@ -105,8 +105,8 @@ const deployment = {
               allowPrivilegeEscalation: false,
               capabilities: { add: ["NET_BIND_SERVICE"], drop: ["ALL"] },
               readOnlyRootFilesystem: true,
-              // Ports below 1024 without a right on the file: also where the capability would not reach a
-              // non-root program.
+              // Ports below 1024 without a right on the file: also where the capability would not reach a non-root
+              // program.
               runAsUser: 0,
             },
           },

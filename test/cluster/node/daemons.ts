@@ -81,8 +81,8 @@ function addressRefused(log: string): string | undefined {
 
 /**
  * Polls until `check` has no objection (it returns or throws what is missing).
- * @throws when a daemon has ended, or after `seconds`: with the last objection and the ends of the daemons'
- * logs; NotHere, where its log says that its address is taken.
+ * @throws when a daemon has ended, or after `seconds`: with the last objection and the ends of the daemons' logs;
+ * NotHere, where its log says that its address is taken.
  */
 export async function until(
   what: string,

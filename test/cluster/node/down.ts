@@ -13,8 +13,8 @@ const CNI_RESULTS = "/var/lib/cni/results";
 const SHIM_SOCKETS = "/run/containerd/s";
 
 /**
- * Ends a cluster, or what a crash has left of one, and removes every trace: processes, cgroups, mounts,
- * namespaces, files.
+ * Ends a cluster, or what a crash has left of one, and removes every trace: processes, cgroups, mounts, namespaces,
+ * files.
  */
 export async function down(): Promise<void> {
   const bundles = statePath("containerd", "state", "io.containerd.runtime.v2.task", "k8s.io");

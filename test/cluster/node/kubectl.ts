@@ -4,8 +4,8 @@ import { ADMIN_KUBECONFIG, statePath } from "./layout.ts";
 import { inNamespace } from "./run.ts";
 
 /**
- * kubectl or helm against the cluster of this machine. The API server has an address in the node's namespace
- * only, so the tool has to be there too: from outside its packets would go to whoever has that address.
+ * kubectl or helm against the cluster of this machine. The API server has an address in the node's namespace only,
+ * so the tool has to be there too: from outside its packets would go to whoever has that address.
  */
 export async function nodeTool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
   return await nodeProgram(await binary(name), args, input);

@@ -6,15 +6,15 @@ import { NODE_HOSTS, statePath } from "./layout.ts";
 import { run } from "./run.ts";
 
 /**
- * Hides the machine's own hosts file from a program, and from nothing else: the mount below stays in the
- * program's mount namespace.
+ * Hides the machine's own hosts file from a program, and from nothing else: the mount below stays in the program's
+ * mount namespace.
  */
 const WITH_NODE_HOSTS = `mount --make-private "$(findmnt --noheadings --output TARGET --target /etc/hosts)" &&
 mount --bind "$0" /etc/hosts && exec "$@"`;
 
 /**
- * Starts the kubelet, which copies /etc/hosts for pods on the host's network wherever it runs: it finds the
- * node's there, in a mount namespace of its own. What it mounts for pods it shares with containerd.
+ * Starts the kubelet, which copies /etc/hosts for pods on the host's network wherever it runs: it finds the node's
+ * there, in a mount namespace of its own. What it mounts for pods it shares with containerd.
  */
 export async function startKubelet(): Promise<Daemon> {
   const root = statePath("kubelet");

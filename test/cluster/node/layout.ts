@@ -26,8 +26,8 @@ export const CLUSTER_DOMAIN = "cluster.local";
 export const API_URL = `https://${ADDRESSES.node}:6443`;
 
 /**
- * Network namespaces: the node with its pods, and what is outside of the cluster. There is no way from either
- * to the machine's own.
+ * Network namespaces: the node with its pods, and what is outside of the cluster. There is no way from either to
+ * the machine's own.
  */
 export const NAMESPACES = { node: "switchback-node", internet: "switchback-internet" } as const;
 export type NamespaceName = keyof typeof NAMESPACES;

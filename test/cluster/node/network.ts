@@ -7,10 +7,10 @@ const { node, internet } = NAMESPACES;
 const PREFIX = ADDRESSES.nodeRange.split("/")[1];
 
 /**
- * Two namespaces joined by a veth: the node's, with a bridge that has its address, and "the internet", which
- * holds the load balancers, the public DNS, the ACME server and clients from outside. They must be two: on the
- * node itself kube-proxy short-circuits load balancers' addresses for host programs too. Neither has a route to
- * anywhere else.
+ * Two namespaces joined by a veth: the node's, with a bridge that has its address, and "the internet", which holds
+ * the load balancers, the public DNS, the ACME server and clients from outside. They must be two: on the node
+ * itself kube-proxy short-circuits load balancers' addresses for host programs too. Neither has a route to anywhere
+ * else.
  */
 export async function createNetwork(): Promise<void> {
   for (const name of [node, internet]) {
@@ -31,8 +31,8 @@ export async function createNetwork(): Promise<void> {
   await run("ip", "-n", internet, "link", "set", "eth0", "up");
   // Programs of the node, as the API server, look a route up before kube-proxy's rules change the address.
   await run("ip", "-n", node, "route", "add", ADDRESSES.serviceRange, "dev", "lan");
-  // The node answers ARP requests of pods for it (proxy_arp) only where it has a route to it. Without Felix no
-  // pod asks.
+  // The node answers ARP requests of pods for it (proxy_arp) only where it has a route to it. Without Felix no pod
+  // asks.
   await run("ip", "-n", node, "route", "add", GATEWAY, "dev", "lan");
   await run("ip", "-n", internet, "route", "add", ADDRESSES.podRange, "via", ADDRESSES.node);
   await runIn("node", "sysctl", "-qw", "net.ipv4.ip_forward=1");

@@ -53,8 +53,8 @@ export async function requireMachine(progress: Progress, networkPolicies: boolea
 }
 
 /**
- * A kubelet has its device plugins' socket where it has it, whatever it is told: ours would take the other's
- * place. What a crash of ours has left lies there too, but then there is its state folder.
+ * A kubelet has its device plugins' socket where it has it, whatever it is told: ours would take the other's place.
+ * What a crash of ours has left lies there too, but then there is its state folder.
  * @throws NotHere
  */
 export async function requireNoKubelet(socket = KUBELET_SOCKET, state = STATE_FOLDER): Promise<void> {

@@ -20,8 +20,8 @@ export async function run(command: string, ...args: string[]): Promise<string> {
 }
 
 /**
- * The command line that runs a program in a network namespace. Not `ip netns exec`: that remounts /sys and
- * hides the cgroups.
+ * The command line that runs a program in a network namespace. Not `ip netns exec`: that remounts /sys and hides
+ * the cgroups.
  */
 export function inNamespace(namespace: NamespaceName, command: string, args: string[]): [string, string[]] {
   return ["nsenter", [`--net=/run/netns/${NAMESPACES[namespace]}`, "--", command, ...args]];

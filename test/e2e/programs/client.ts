@@ -6,18 +6,20 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 
-// What the tests' pods run, on the Node of Switchback's own image, so that any cluster that can pull that can
-// run the tests; a pod has no other file of the tests, so this imports none. sleep: waits for its end, so that
-// `kubectl exec` has a pod to run in. get URL: one GET on a connection of its own, certificates unchecked; the
-// answer as JSON. load SECONDS URL...: GETs until `stop`, or for this long: for each URL one after the other,
-// each on a connection of its own,
-//   and for the first one, one after the other on connections that are kept for a while; the counts as JSON.
-// stop: ends `load` in this pod. resolve NAME...: the first IPv4 address of each name, one line a name. repeat
-// SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed, and
-// the slowest in ms. txt NAME, cname NAME: what DNS answers. records TYPE,... NAME: what it answers for each
-// type, or the error, as JSON. reach SOURCE ADDRESS...: which of them answer, as JSON: `tcp:IP:PORT` by
-// accepting a connection, `dns:IP` by a datagram; SOURCE is the
-//   address to connect from, `any` for the machine's choice.
+// What the tests' pods run, on the Node of Switchback's own image, so that any cluster that can pull that can run
+// the tests; a pod has no other file of the tests, so this imports none.
+// sleep: waits for its end, so that `kubectl exec` has a pod to run in.
+// get URL: one GET on a connection of its own, certificates unchecked; the answer as JSON.
+// load SECONDS URL...: GETs until `stop`, or for this long: for each URL one after the other, each on a connection
+//   of its own, and for the first one, one after the other on connections that are kept for a while; the counts as
+//   JSON.
+// stop: ends `load` in this pod.
+// resolve NAME...: the first IPv4 address of each name, one line a name.
+// repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed,
+// and the slowest in ms. txt NAME, cname NAME: what DNS answers. records TYPE,... NAME: what it answers for each
+// type, or the error, as JSON.
+// reach SOURCE ADDRESS...: which of them answer, as JSON: `tcp:IP:PORT` by accepting a connection, `dns:IP` by a
+//   datagram; SOURCE is the address to connect from, `any` for the machine's choice.
 
 const STOP = "/tmp/stop";
 const PAUSE_MS = 20;

@@ -5,8 +5,8 @@ import { RELAY_ATTACKS } from "./attacks/relay.ts";
 import { attacksOn } from "./attacks.ts";
 import { type Stage, startStage } from "./stage.ts";
 
-// Other tests run on the same cores at the same time, so nothing is asserted about delays: `npm run attack` is
-// for figures. Without what holds an attack, most admissions fail.
+// Other tests run on the same cores at the same time, so nothing is asserted about delays: `npm run attack` is for
+// figures. Without what holds an attack, most admissions fail.
 const ADMISSIONS_PER_SECOND = 20;
 const MOST_FAILED = 0.05;
 

@@ -36,8 +36,8 @@ export interface Report extends Outcome {
 const MAX_OUTCOME = 300;
 
 /**
- * Runs one attack while the neighbours go on with what they do. A component that ended is harm, a name that
- * does not arrive, and what `isHarm` says of the neighbours' admissions.
+ * Runs one attack while the neighbours go on with what they do. A component that ended is harm, a name that does
+ * not arrive, and what `isHarm` says of the neighbours' admissions.
  */
 export async function attempt(stage: Stage, attack: Attack, isHarm: (load: LoadReport) => boolean): Promise<Report> {
   const started = performance.now();

@@ -12,8 +12,8 @@ export interface Place {
 export const FLOOD_MS = 5_000;
 
 /**
- * Opens connections from an address, keeps them for 5 s, or while `meanwhile` runs, and opens a new one for
- * each that is closed, up to as many again.
+ * Opens connections from an address, keeps them for 5 s, or while `meanwhile` runs, and opens a new one for each
+ * that is closed, up to as many again.
  */
 export async function flood(
   count: number,

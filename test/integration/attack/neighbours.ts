@@ -27,8 +27,8 @@ export interface LoadOptions {
 }
 
 /**
- * Ordinary admissions at a steady rate, on kept connections, as the API server sends them. In a thread of its
- * own: an attack keeps this one busy.
+ * Ordinary admissions at a steady rate, on kept connections, as the API server sends them. In a thread of its own:
+ * an attack keeps this one busy.
  */
 export class Neighbours {
   readonly #options: LoadOptions;

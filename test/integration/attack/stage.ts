@@ -43,8 +43,8 @@ export interface Stage {
   /** Waits until a new Ingress of the neighbour's is in the hosts file of its running pod `uid`. Milliseconds. */
   follow(uid: string): Promise<number>;
   /**
-   * Waits until a new Ingress of the neighbour's is in the neighbour's new pods; throws if it is not within 30
-   * s. Milliseconds.
+   * Waits until a new Ingress of the neighbour's is in the neighbour's new pods; throws if it is not within 30 s.
+   * Milliseconds.
    */
   spread(): Promise<number>;
   /** Throws if a component has ended or does not answer, or if a new pod of the neighbour's lacks its names. */

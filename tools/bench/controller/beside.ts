@@ -25,8 +25,8 @@ interface Sample {
 }
 
 /**
- * The controllers of two checkouts by turns, each as its image has it and on a control plane of its own, at
- * each number of names: `changes` single changes in each round. Ratios are medians of paired rounds.
+ * The controllers of two checkouts by turns, each as its image has it and on a control plane of its own, at each
+ * number of names: `changes` single changes in each round. Ratios are medians of paired rounds.
  */
 export async function measureBeside(
   tree: string,

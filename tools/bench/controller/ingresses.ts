@@ -117,8 +117,8 @@ function specOf(name: string, host: string): object {
 }
 
 /**
- * Like typical Ingresses: written by kubectl, with its annotation, a certificate and a few settings of the
- * ingress controller.
+ * Like typical Ingresses: written by kubectl, with its annotation, a certificate and a few settings of the ingress
+ * controller.
  */
 function ingress({ namespace, name, host }: Spot): object {
   const labels = {

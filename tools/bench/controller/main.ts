@@ -31,12 +31,11 @@ interface Options {
  * `npm run bench -- controller [--json] [--names 100,10000,50000] [--seconds 60] [--churn 30] [--dual-stack]
  * [--mixed] [--cpu-prof DIR]`
  *
- * The controller as a process of its own against a real etcd and kube-apiserver. `--seconds` are single
- * changes, one a second, at each size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of
- * the names and of the changes are HTTPRoutes', and a fiftieth as many Gateways (200 at most) have a load
- * balancer each, which the controller finds. `--cpu-prof` keeps a profile of each controller. With `--beside
- * TREE` only single changes are measured, `--seconds` in each round, by turns with another checkout's
- * controller.
+ * The controller as a process of its own against a real etcd and kube-apiserver. `--seconds` are single changes,
+ * one a second, at each size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of the names and
+ * of the changes are HTTPRoutes', and a fiftieth as many Gateways (200 at most) have a load balancer each, which
+ * the controller finds. `--cpu-prof` keeps a profile of each controller. With `--beside TREE` only single changes
+ * are measured, `--seconds` in each round, by turns with another checkout's controller.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -70,8 +69,8 @@ export async function run(argv: string[]): Promise<void> {
   progress("starting etcd and kube-apiserver");
   const cluster = await startControlPlane({
     controllerManager: false,
-    // With one family a name is one line, as in most clusters; the range has room for 200 Gateways' Services
-    // and as many fronts.
+    // With one family a name is one line, as in most clusters; the range has room for 200 Gateways' Services and as
+    // many fronts.
     apiServerArgs: values["dual-stack"] ? [] : ["--service-cluster-ip-range=198.51.100.0/22"],
   });
   try {

@@ -35,8 +35,8 @@ interface Shard {
 }
 
 /**
- * Reads the published map as a consumer does: a name is published when an index refers to a shard, the shard's
- * text has the revision of the index, and the text has the name.
+ * Reads the published map as a consumer does: a name is published when an index refers to a shard, the shard's text
+ * has the revision of the index, and the text has the name.
  */
 export class MapFollower {
   readonly publications: SeenPublication[] = [];
@@ -160,8 +160,8 @@ export class MapFollower {
 }
 
 /**
- * The names of hosts(5) text, without the comments behind them; with two addresses a name has two lines, one
- * after the other.
+ * The names of hosts(5) text, without the comments behind them; with two addresses a name has two lines, one after
+ * the other.
  */
 function namesOf(text: string): string[] {
   const names: string[] = [];

@@ -20,8 +20,8 @@ interface ChangeTimes {
   /** From the start of the write to the index that includes it; this includes the API server's work. */
   readonly fromWrite: readonly number[];
   /**
-   * The same from the API server's response to the write; may be below 0, as the watch is sometimes faster than
-   * the response.
+   * The same from the API server's response to the write; may be below 0, as the watch is sometimes faster than the
+   * response.
    */
   readonly fromAnswer: readonly number[];
   /** CPU time of the process per change, without its idle CPU time. */
@@ -29,8 +29,8 @@ interface ChangeTimes {
 }
 
 /**
- * Names are verified against a DNS server of this machine: none outside is to be asked for the benchmark's
- * names. The Ingresses' target has their class, as it is not the only one where Gateways have others.
+ * Names are verified against a DNS server of this machine: none outside is to be asked for the benchmark's names.
+ * The Ingresses' target has their class, as it is not the only one where Gateways have others.
  */
 export function settingsOf({ dns }: Pick<Bench, "dns">): string[] {
   const service = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
@@ -76,8 +76,7 @@ interface Churn {
 }
 
 /**
- * A fixed number of changes per second, whether or not the map keeps up; then waits until all of them are in
- * the map.
+ * A fixed number of changes per second, whether or not the map keeps up; then waits until all of them are in the map.
  */
 export async function churn(bench: Bench, pid: number, perSecond: number, seconds: number): Promise<Churn> {
   const before = bench.map.publications.length;

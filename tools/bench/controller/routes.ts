@@ -13,8 +13,8 @@ const PER_NAMESPACE = 200;
 const CONCURRENCY = 16;
 
 /**
- * Gateways that have a LoadBalancer Service each, as Envoy Gateway and Istio make them, and HTTPRoutes that
- * hang on them.
+ * Gateways that have a LoadBalancer Service each, as Envoy Gateway and Istio make them, and HTTPRoutes that hang on
+ * them.
  */
 export class Routes {
   readonly #cluster: ControlPlane;

@@ -6,8 +6,8 @@ import { wholeCluster } from "#test/cluster/whole.ts";
 import { installSwitchback, removeSwitchback } from "#test/e2e/switchback.ts";
 
 /**
- * This machine's cluster with Switchback as `values` has it and an opted-in namespace, both of which go again
- * when `measure` is done.
+ * This machine's cluster with Switchback as `values` has it and an opted-in namespace, both of which go again when
+ * `measure` is done.
  */
 export async function onCluster(
   namespace: string,

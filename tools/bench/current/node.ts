@@ -39,8 +39,8 @@ interface NodeOptions {
 }
 
 /**
- * One node's agent, as the image has it, against a real etcd and kube-apiserver: pods that were injected with
- * an older map and follow live. There is no kubelet: their hosts files are made here, on this machine's disk.
+ * One node's agent, as the image has it, against a real etcd and kube-apiserver: pods that were injected with an
+ * older map and follow live. There is no kubelet: their hosts files are made here, on this machine's disk.
  */
 export async function measureNode(options: NodeOptions, report: Reporter): Promise<void> {
   progress("starting etcd and kube-apiserver");

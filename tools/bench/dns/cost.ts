@@ -7,16 +7,15 @@ import { cpuOf } from "../process.ts";
 import { percentile, progress, type Reporter } from "../report.ts";
 import { Asking } from "./asking.ts";
 
-// What a name of the cluster costs through a resolver: against the DNS of the cluster asked directly, and
-// against a CoreDNS that does nothing but forward. By turns, as the machine has other work at one time than at
-// another.
+// What a name of the cluster costs through a resolver: against the DNS of the cluster asked directly, and against a
+// CoreDNS that does nothing but forward. By turns, as the machine has other work at one time than at another.
 
 const NAME = "api.default.svc.cluster.local";
 const ROUNDS = 20;
 const WARM_UP = 200;
 /**
- * Look-ups at once of the second measurement: threads of CoreDNS are awake then, as those of a resolver that
- * many pods use.
+ * Look-ups at once of the second measurement: threads of CoreDNS are awake then, as those of a resolver that many
+ * pods use.
  */
 const AT_ONCE = 16;
 

@@ -39,10 +39,10 @@ const FEW_NAMES = 100;
 /**
  * `npm run bench -- footprint [--names 0,100,5000] [--starts 7] [--beside TREE] [--peer COMMAND]... [--json]`
  *
- * Memory of the six pods of the default install at rest, and of the one of `profile: small`, each as the image
- * has it, on a real etcd and kube-apiserver; and the time from the start of each component to its readiness,
- * the trees by turns. `--peer`: a command line that runs until it is ended, whose memory is measured beside it.
- * A bare Node always is.
+ * Memory of the six pods of the default install at rest, and of the one of `profile: small`, each as the image has
+ * it, on a real etcd and kube-apiserver; and the time from the start of each component to its readiness, the trees
+ * by turns. `--peer`: a command line that runs until it is ended, whose memory is measured beside it. A bare Node
+ * always is.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({

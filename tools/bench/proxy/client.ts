@@ -108,8 +108,7 @@ export async function openIdle(port: number, count: number): Promise<Client[]> {
 }
 
 /**
- * Peers that ask for 1 MiB and read nothing for a second; then one half reads it all, the other goes away with
- * a reset.
+ * Peers that ask for 1 MiB and read nothing for a second; then one half reads it all, the other goes away with a reset.
  */
 export class StalledPeers {
   readonly #port: number;

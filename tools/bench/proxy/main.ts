@@ -42,13 +42,13 @@ interface Options {
 }
 
 /**
- * `npm run bench -- proxy [--rounds 15] [--seconds 2] [--workloads close,keepalive,...] [--engines
- * linux,nginx,...] [--beside TREE] [--json FILE]`
+ * `npm run bench -- proxy [--rounds 15] [--seconds 2] [--workloads close,keepalive,...] [--engines linux,nginx,...]
+ * [--beside TREE] [--json FILE]`
  *
- * Each proxy as a user without rights on one core; wrk, the small clients and an nginx that wants the PROXY
- * header on the others. All are there all the time and have their turn in each round, every round beginning
- * with another, so that what the machine does hits all alike. It prints and judges nothing by its exit code,
- * save that all answers were right.
+ * Each proxy as a user without rights on one core; wrk, the small clients and an nginx that wants the PROXY header
+ * on the others. All are there all the time and have their turn in each round, every round beginning with another,
+ * so that what the machine does hits all alike. It prints and judges nothing by its exit code, save that all
+ * answers were right.
  */
 export async function run(argv: string[]): Promise<void> {
   const options = optionsFrom(argv);

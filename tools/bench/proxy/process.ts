@@ -23,9 +23,9 @@ export interface ProxyProcess {
 }
 
 /**
- * Runs a program as an ordinary user without capabilities, as a pod does: what root may do hides limits, such
- * as that of pipe pages (pipe(7), pipe-user-pages-soft). Without root it runs with the current user. `cpus`
- * pins it to cores, as taskset takes them.
+ * Runs a program as an ordinary user without capabilities, as a pod does: what root may do hides limits, such as
+ * that of pipe pages (pipe(7), pipe-user-pages-soft). Without root it runs with the current user. `cpus` pins it to
+ * cores, as taskset takes them.
  */
 export function startProcess(command: readonly string[], logFile: string, cpus?: number | string): ProxyProcess {
   const isRoot = process.getuid?.() === 0;
@@ -65,8 +65,7 @@ export const ENGINES = ["portable", "linux"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
 /**
- * Our proxy, or another checkout's, with the flags and environment of its chart, an engine and its number of
- * workers.
+ * Our proxy, or another checkout's, with the flags and environment of its chart, an engine and its number of workers.
  */
 export function switchbackCommand(engine: EngineName, workers: number, configFile: string, tree = ROOT): string[] {
   const env = Object.entries(chartEnv("proxy", tree)).map(([name, value]) => `${name}=${value}`);
@@ -87,8 +86,8 @@ export async function untilReady(proxy: ProxyProcess, healthPort: number): Promi
 }
 
 /**
- * The sum over all labels of each metric of the proxy, by name, save histograms' buckets; undefined when it
- * does not answer.
+ * The sum over all labels of each metric of the proxy, by name, save histograms' buckets; undefined when it does
+ * not answer.
  */
 export async function metricsOf(healthPort: number): Promise<Readonly<Record<string, number>> | undefined> {
   const response = await fetchClosing(healthPort, "/metrics");

@@ -22,8 +22,8 @@ export interface AgentsOptions {
   readonly maxStartMs: number;
 }
 
-// The agents of many nodes in one process, each with a client of its own: its watches, its Lease, its hosts
-// files. What is left out is a process for each; the memory and CPU of this process are not those of a node.
+// The agents of many nodes in one process, each with a client of its own: its watches, its Lease, its hosts files.
+// What is left out is a process for each; the memory and CPU of this process are not those of a node.
 
 const options: AgentsOptions = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8"));
 const load = async <T>(path: string, earlierPath: string): Promise<T> =>

@@ -88,8 +88,8 @@ function leaseWrites(counts: readonly Count[]): number {
 }
 
 /**
- * What all agents read of namespaces and of their DaemonSet while each of them is replaced: a change of its
- * status an agent, and an hour of what is read by time.
+ * What all agents read of namespaces and of their DaemonSet while each of them is replaced: a change of its status
+ * an agent, and an hour of what is read by time.
  */
 async function rollout(
   bed: Bed,

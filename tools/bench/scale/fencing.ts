@@ -30,9 +30,9 @@ interface Replica {
 }
 
 /**
- * Stops the leader (SIGSTOP) in the middle of a publication until the other replica has taken over and
- * published, and counts the writes of the resumed one that the API server takes. Nothing is made up here but
- * that there are no pods.
+ * Stops the leader (SIGSTOP) in the middle of a publication until the other replica has taken over and published,
+ * and counts the writes of the resumed one that the API server takes. Nothing is made up here but that there are no
+ * pods.
  */
 export async function fencing(bed: Bed, tries: number, report: Reporter): Promise<void> {
   const empty = { pods: 0, nodes: 0, namespaces: 0, optedIn: 0, onChange: "restart" } as const;
@@ -124,8 +124,7 @@ async function one(bed: Bed, front: Front, replicas: readonly Replica[], number:
 }
 
 /**
- * A write that changes no content, with which a term outdates the versions that earlier ones know
- * (lib/kube/fence.ts).
+ * A write that changes no content, with which a term outdates the versions that earlier ones know (lib/kube/fence.ts).
  */
 function isTouch(url: string): boolean {
   return new URL(url, "https://front").searchParams.get("fieldManager") === TOUCH_MANAGER;

@@ -33,8 +33,8 @@ export type FrontRequest =
   | { readonly ask: "do-not-stop" };
 
 /**
- * A process that is stopped (SIGSTOP) when so many writes of ConfigMaps have come from its component, and some
- * time after.
+ * A process that is stopped (SIGSTOP) when so many writes of ConfigMaps have come from its component, and some time
+ * after.
  */
 export interface StopAtWrite {
   readonly component: string;
@@ -53,8 +53,8 @@ interface Target {
 }
 
 // A server between the components and a real API server. It makes up pods, namespaces, their Deployments and
-// ReplicaSets, and the agents' Leases; everything else is passed to the API server, as its administrator:
-// rights are not what is measured here. Who asks is known by the token: `controller`, `agent-17`.
+// ReplicaSets, and the agents' Leases; everything else is passed to the API server, as its administrator: rights
+// are not what is measured here. Who asks is known by the token: `controller`, `agent-17`.
 
 const options: FrontOptions = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8"));
 const counts = new Counts();

@@ -12,9 +12,9 @@ const SPREAD_MS = 1_000;
 const MANAGED = '[{"manager":"switchback-agent","operation":"Apply","apiVersion":"coordination.k8s.io/v1"}]';
 
 /**
- * The agents' Leases. Those of the first `real` nodes are written by real agents. The other nodes have none,
- * but for `nodes` of more than that: each then copies what the real agent of its number modulo `real` writes,
- * at a random time within a second.
+ * The agents' Leases. Those of the first `real` nodes are written by real agents. The other nodes have none, but
+ * for `nodes` of more than that: each then copies what the real agent of its number modulo `real` writes, at a
+ * random time within a second.
  */
 export class AgentLeases implements MadeUpKind {
   readonly apiVersion = "coordination.k8s.io/v1";

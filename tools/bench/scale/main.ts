@@ -17,11 +17,11 @@ const PODS_PER_NAMESPACE = 15;
 
 /**
  * `npm run bench -- scale [--pods 150000] [--nodes 5000] [--agents 200] [--names 1000] [--fan-out-names 50000]
- * [--fan-out-opted-in 1] [--changes 5] [--tries 20] [--only none,idle,some,all,live,fan-out,fencing] [--heap
- * MB] [--beside TREE] [--json]`
+ * [--fan-out-opted-in 1] [--changes 5] [--tries 20] [--only none,idle,some,all,live,fan-out,fencing] [--heap MB]
+ * [--beside TREE] [--json]`
  *
- * Components as processes against a real etcd and kube-apiserver, with pods, namespaces, their workloads and
- * most of the agents' Leases made up by a server in between (tools/bench/scale/front.ts). `--heap`: that of the
+ * Components as processes against a real etcd and kube-apiserver, with pods, namespaces, their workloads and most
+ * of the agents' Leases made up by a server in between (tools/bench/scale/front.ts). `--heap`: that of the
  * controller instead of the chart's. With `--beside` another checkout is measured in turns.
  */
 export async function run(argv: string[]): Promise<void> {

@@ -5,8 +5,7 @@ import type { MadeUpKind } from "./population.ts";
 import { parseSelector, requiredValue } from "./selectors.ts";
 
 /**
- * How objects are asked for: by the media type of the request (Kubernetes API concepts, "Resource
- * representations").
+ * How objects are asked for: by the media type of the request (Kubernetes API concepts, "Resource representations").
  */
 export type Form = "object" | "metadata" | "table";
 
@@ -32,8 +31,8 @@ interface Logged {
 }
 
 /**
- * Events that a watch may still begin at; an earlier version is answered with 410, as an API server does after
- * a compaction.
+ * Events that a watch may still begin at; an earlier version is answered with 410, as an API server does after a
+ * compaction.
  */
 const LOG_EVENTS = 20_000;
 /** Most of a list that is made in one step. */

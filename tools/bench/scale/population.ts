@@ -245,8 +245,7 @@ function rangeOf(population: Population, namespace: string, each: number, count:
 }
 
 /**
- * Random-looking letters for a number, at the cost of a few multiplications: a selector asks for those of every
- * pod.
+ * Random-looking letters for a number, at the cost of a few multiplications: a selector asks for those of every pod.
  */
 function token(seed: number, length: number): string {
   let hash = Math.imul(seed + 1, 0x9e3779b1);

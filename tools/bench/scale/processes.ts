@@ -163,8 +163,8 @@ export async function startAgents(
 export interface WorstHealth {
   readonly answer: number;
   /**
-   * The longest that the process computed itself while an answer was awaited: on a machine with other work,
-   * this is what keeps it from answering, and the rest of the time it waited for a core.
+   * The longest that the process computed itself while an answer was awaited: on a machine with other work, this is
+   * what keeps it from answering, and the rest of the time it waited for a core.
    */
   readonly computing: number;
 }

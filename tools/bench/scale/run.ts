@@ -40,8 +40,8 @@ const GOALS: Readonly<Record<string, { readonly cpu?: number; readonly rss?: num
 const HEALTH_GOAL_MS = 100;
 const ROUNDS = 3;
 /**
- * As long as the controller's resync interval: what it does once in that time belongs to what it does when
- * nothing changes.
+ * As long as the controller's resync interval: what it does once in that time belongs to what it does when nothing
+ * changes.
  */
 const IDLE_MS = 15_000;
 /** Time for what follows a change: agents that write their Leases, workloads that are evaluated. */

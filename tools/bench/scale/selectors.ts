@@ -17,8 +17,8 @@ const FORMS: readonly Form[] = [
 ];
 
 /**
- * A label or field selector as the API server reads it: requirements joined by commas, all of which must hold.
- * A field that an object does not have is the empty text, unlike a label.
+ * A label or field selector as the API server reads it: requirements joined by commas, all of which must hold. A
+ * field that an object does not have is the empty text, unlike a label.
  */
 export function parseSelector(text: string | undefined): Selects {
   const requirements = split(text ?? "").map(requirement);

@@ -89,8 +89,8 @@ export class End {
   }
 
   /**
-   * With a FIN under way libuv refuses to reset (uv_tcp_close_reset: EINVAL) and leaves the socket open, so
-   * then it waits for the FIN.
+   * With a FIN under way libuv refuses to reset (uv_tcp_close_reset: EINVAL) and leaves the socket open, so then it
+   * waits for the FIN.
    */
   reset(): void {
     if (this.wasReset || this.isClosed) return;

@@ -43,8 +43,8 @@ const stream = (random: Random, least: number, most: number): Script => ({
 });
 
 /**
- * Resets at any state: before a byte, at some byte of what is sent or received, after the FIN; at once or a
- * little later.
+ * Resets at any state: before a byte, at some byte of what is sent or received, after the FIN; at once or a little
+ * later.
  */
 function resetting(random: Random, script: Script, other: Script): Script {
   const ms = random() < 0.5 ? 0 : between(random, 1, 300);

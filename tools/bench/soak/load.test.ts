@@ -9,8 +9,8 @@ import { Load, type Route } from "./load.ts";
 import type { Plan, SessionFault } from "./session.ts";
 
 /**
- * What a faulty proxy does to a chunk of a direction, whose first byte is the `at`th: chunks are as large as
- * the machine is busy.
+ * What a faulty proxy does to a chunk of a direction, whose first byte is the `at`th: chunks are as large as the
+ * machine is busy.
  */
 type Damage = (chunk: Buffer, at: number) => Buffer;
 

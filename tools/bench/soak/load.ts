@@ -49,8 +49,7 @@ export const STUCK_SECONDS = 120;
 /** How long a connection of the proxy may come after its client has gone. */
 const RETIRE_SECONDS = 60;
 /**
- * What the clients bind; below Linux' ephemeral range, and so many that a port comes again only after its
- * TIME_WAIT.
+ * What the clients bind; below Linux' ephemeral range, and so many that a port comes again only after its TIME_WAIT.
  */
 const FIRST_SOURCE_PORT = 10_000;
 const SOURCE_PORTS = 14_000;
@@ -303,8 +302,8 @@ export class Load {
     const key = source === undefined ? "" : keyOf({ ...source, address: normalAddress(source.address) });
     const session = this.#bySource.get(key);
     if (session === undefined) {
-      // Another program that tries the proxy's port is no fault. If the proxy had made the address up, a client
-      // of ours would lack its upstream.
+      // Another program that tries the proxy's port is no fault. If the proxy had made the address up, a client of
+      // ours would lack its upstream.
       const isOurs = source === undefined || [...SOURCES_V4, ...SOURCES_V6].includes(normalAddress(source.address));
       if (isOurs) this.#stranger(`a header that names no client of ours: ${JSON.stringify(header.endpoints)}`);
       else this.strangers += 1;

@@ -48,12 +48,12 @@ interface Options {
 type Verdict = "running" | "passed" | "failed" | "interrupted";
 
 /**
- * `npm run bench -- soak [--hours 2 | --seconds N] [--engine portable|linux] [--workers 2] [--rate 60] [--seed
- * N] [--json FILE]`
+ * `npm run bench -- soak [--hours 2 | --seconds N] [--engine portable|linux] [--workers 2] [--rate 60] [--seed N]
+ * [--json FILE]`
  *
- * The proxy as a process of its own, as a user without rights; this process is all its clients and upstreams.
- * Ends with 1 if one byte was wrong, one end of a connection was told something that had not happened, or
- * memory or files have grown.
+ * The proxy as a process of its own, as a user without rights; this process is all its clients and upstreams. Ends
+ * with 1 if one byte was wrong, one end of a connection was told something that had not happened, or memory or
+ * files have grown.
  */
 export async function run(argv: string[]): Promise<void> {
   const soak = new Soak(optionsFrom(argv));

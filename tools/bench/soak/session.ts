@@ -26,9 +26,9 @@ interface Expected {
 }
 
 /**
- * One connection from both its ends. Both run in this process, so whatever one end sees is held against what
- * the other has done: a FIN only if the other has sent one, and all its bytes before it; a break only if the
- * other has reset; the header with the real source.
+ * One connection from both its ends. Both run in this process, so whatever one end sees is held against what the
+ * other has done: a FIN only if the other has sent one, and all its bytes before it; a break only if the other has
+ * reset; the header with the real source.
  */
 export class Session implements EndEvents {
   readonly id: number;

@@ -21,9 +21,9 @@ const RSS_SLACK_MIB = 16;
 const RSS_SLACK_SHARE = 0.15;
 
 /**
- * What is wrong with the way that files and memory went, as sentences; none if nothing is. The first checkpoint
- * is of the proxy before any load, the second after the warm-up: memory is held against the largest of the
- * first quarter, sockets against the first.
+ * What is wrong with the way that files and memory went, as sentences; none if nothing is. The first checkpoint is
+ * of the proxy before any load, the second after the warm-up: memory is held against the largest of the first
+ * quarter, sockets against the first.
  */
 export function flatnessFaults(checkpoints: readonly Checkpoint[]): string[] {
   const [fresh, ...loaded] = checkpoints;

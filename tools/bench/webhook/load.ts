@@ -9,8 +9,8 @@ const UID_MARK = "@".repeat(UID_BYTES);
 const HEAD_END = Buffer.from("\r\n\r\n");
 
 /**
- * A review ready to be sent: only the uid is written into it each time, since the client must cost less than
- * the server.
+ * A review ready to be sent: only the uid is written into it each time, since the client must cost less than the
+ * server.
  */
 export interface Shot {
   readonly title: string;
@@ -177,8 +177,8 @@ export async function closedLoop(
 const OPEN_CONNECTIONS = 64;
 
 /**
- * Latencies, milliseconds, at a fixed rate whatever the answers do: each counts from when it was due, so a
- * server that stalls is charged for all that had to wait.
+ * Latencies, milliseconds, at a fixed rate whatever the answers do: each counts from when it was due, so a server
+ * that stalls is charged for all that had to wait.
  */
 export async function openLoop(
   ready: ServerReady,

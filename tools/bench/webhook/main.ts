@@ -35,11 +35,11 @@ interface Options {
 /**
  * `npm run bench -- webhook [--json] [--names 10,1000,10000] [--seconds 10] [--rounds 25] [--beside TREE]`
  *
- * The webhook and a bare node:https server, each a process of its own with the chart's Node flags; this process
- * is the load. `--seconds` at 200 admissions a second (open loop) for the latencies; the bare server's,
- * measured likewise, tell what of them is the machine's. `--rounds` of half a second by turns (closed loop) for
- * the ratio. With `--beside` the webhook of another checkout, with its packages and its chart's flags, has its
- * turn in each round.
+ * The webhook and a bare node:https server, each a process of its own with the chart's Node flags; this process is
+ * the load. `--seconds` at 200 admissions a second (open loop) for the latencies; the bare server's, measured
+ * likewise, tell what of them is the machine's. `--rounds` of half a second by turns (closed loop) for the ratio.
+ * With `--beside` the webhook of another checkout, with its packages and its chart's flags, has its turn in each
+ * round.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -166,8 +166,8 @@ async function failed(child: ChildProcess): Promise<never> {
 }
 
 /**
- * Looks into one answer to each shot, so that all later ones can be compared byte by byte. Gives the first
- * patch, base64.
+ * Looks into one answer to each shot, so that all later ones can be compared byte by byte. Gives the first patch,
+ * base64.
  */
 async function learnWebhook(ready: ServerReady, shots: readonly Shot[], names: readonly string[]): Promise<string> {
   let first = "";

@@ -1,6 +1,6 @@
 /**
- * One kind of pod as the API server sends it to the webhook: a container of a Deployment with its service
- * account mounted, 5 KB.
+ * One kind of pod as the API server sends it to the webhook: a container of a Deployment with its service account
+ * mounted, 5 KB.
  */
 export interface PodShape {
   readonly title: string;

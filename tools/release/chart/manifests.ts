@@ -13,8 +13,8 @@ async function make(release: Release): Promise<readonly string[]> {
   const { out, source, registry, version } = release;
   const before = await readFile(join(source, "manifests/install.yaml"), "utf8");
   const repository = registry === undefined ? "switchback" : imageRepository(release);
-  // A name without a registry is that of an image which was imported on each node, and such an image has no
-  // name by its digest.
+  // A name without a registry is that of an image which was imported on each node, and such an image has no name by
+  // its digest.
   const image = registry === undefined ? `switchback:${version}` : `${repository}@${await imageDigest(release)}`;
   const text = before.replace(DEFAULT_IMAGE, `$1"${image}"`);
   if (!text.includes(`image: "${image}"`)) throw new Error("manifests/install.yaml has no image to replace");

@@ -13,13 +13,13 @@ export const LICENSES = ["LICENSE", "THIRD-PARTY-LICENSES"];
 export const MAIN = "cli/main.js";
 
 /**
- * Bundles the command of a checkout into `folder`: `cli/main.js`, one file that needs no package; the files
- * that it reads; and the licenses. Returns the paths of the files that it reads.
+ * Bundles the command of a checkout into `folder`: `cli/main.js`, one file that needs no package; the files that it
+ * reads; and the licenses. Returns the paths of the files that it reads.
  *
- * Everything is in the file, @kubernetes/client-node too: as a dependency it is 62 MB with 16 packages of its
- * own, which `npx` would fetch for each new version; what a kubeconfig needs of it is 0.6 MB. koffi, whose
- * native code differs by machine, is the exception: the relay's linux engine and the agent's confinement need
- * it, and those run from the image. Here the relay falls back to the portable engine.
+ * Everything is in the file, @kubernetes/client-node too: as a dependency it is 62 MB with 16 packages of its own,
+ * which `npx` would fetch for each new version; what a kubeconfig needs of it is 0.6 MB. koffi, whose native code
+ * differs by machine, is the exception: the relay's linux engine and the agent's confinement need it, and those run
+ * from the image. Here the relay falls back to the portable engine.
  */
 export async function bundleCommand(source: string, folder: string): Promise<readonly string[]> {
   const { metafile } = await build({
@@ -57,8 +57,7 @@ export async function bundleCommand(source: string, folder: string): Promise<rea
 }
 
 /**
- * What a person who looks at the package, or npm, needs of it: no scripts, and no packages, as they are in the
- * bundle.
+ * What a person who looks at the package, or npm, needs of it: no scripts, and no packages, as they are in the bundle.
  */
 function packageJson(source: string): string {
   const { name, version, description, license, type, bin } = JSON.parse(

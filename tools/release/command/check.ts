@@ -7,8 +7,8 @@ import { archiveName, programName } from "./executables.ts";
 import { npmPackageFile } from "./npm-package.ts";
 import { tryCommand } from "./try-command.ts";
 
-// `npm run release:check -- FOLDER [--node PATH...] [--arm64 "EMULATOR ARGUMENTS"]`: runs what can be run here
-// of the command in a release: the npm package on each Node that is given and on this one, the executable for
+// `npm run release:check -- FOLDER [--node PATH...] [--arm64 "EMULATOR ARGUMENTS"]`: runs what can be run here of
+// the command in a release: the npm package on each Node that is given and on this one, the executable for
 // linux/amd64, and by an emulator that for linux/arm64.
 
 const USAGE = 'usage: npm run release:check -- FOLDER [--node PATH...] [--arm64 "qemu-aarch64-static -L ROOT"]';

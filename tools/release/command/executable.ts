@@ -55,8 +55,8 @@ export function makeExecutable({ folder, own, node, platform, output }: Executab
   };
   const file = join(folder, "executable.json");
   writeFileSync(file, JSON.stringify(settings));
-  // The seed of V8's random numbers, which name things in the code cache; it is no flag that V8 compares when
-  // it reads the cache.
+  // The seed of V8's random numbers, which name things in the code cache; it is no flag that V8 compares when it
+  // reads the cache.
   execFileSync(process.execPath, ["--random-seed=1", "--build-sea", file], { cwd: folder, stdio: "pipe" });
   if (platform.os === "darwin") writeFileSync(output, signAdHoc(readFileSync(output), "kubectl-switchback"));
   if (platform.os === "windows") {

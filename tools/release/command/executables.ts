@@ -14,8 +14,7 @@ const ABOUT = "EXECUTABLES.md";
 
 /**
  * `kubectl-switchback-VERSION-OS-ARCH.tar.gz` or `.zip`: the command as one file that needs no Node, found by
- * kubectl as a plugin; and EXECUTABLES.md, which says what was seen of each. Fetches 300 MB from the npm
- * registry.
+ * kubectl as a plugin; and EXECUTABLES.md, which says what was seen of each. Fetches 300 MB from the npm registry.
  */
 export const executables: ReleasePart = { name: "executables", make: makeExecutables };
 

@@ -14,8 +14,8 @@ export interface Platform {
 }
 
 /**
- * The version of Node in the executables, as in the image; it runs the release, too, since Node prepares them
- * for its own version only.
+ * The version of Node in the executables, as in the image; it runs the release, too, since Node prepares them for
+ * its own version only.
  */
 export const NODE_VERSION = pins.node.version;
 

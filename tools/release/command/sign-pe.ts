@@ -1,5 +1,5 @@
-// What Node prepares for Windows still points at the signature that Node came with, which no longer fits.
-// PE/COFF specification of Microsoft.
+// What Node prepares for Windows still points at the signature that Node came with, which no longer fits. PE/COFF
+// specification of Microsoft.
 
 const PE_OFFSET_AT = 0x3c;
 const PE = 0x4550;

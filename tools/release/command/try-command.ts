@@ -48,8 +48,8 @@ const trials = (version: string): readonly Trial[] => [
 
 /**
  * Runs a command as a person with a new home directory would, and checks what it prints and that it leaves no
- * temporary files. Throws an Error that says what is not as expected. `isEmulated`: the kernel cannot start it,
- * so what starts itself is left out.
+ * temporary files. Throws an Error that says what is not as expected. `isEmulated`: the kernel cannot start it, so
+ * what starts itself is left out.
  */
 export async function tryCommand(
   command: readonly [string, ...string[]],

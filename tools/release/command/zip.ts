@@ -21,8 +21,8 @@ const DEFLATE = 8;
 const REGULAR_FILE = 0o100000;
 
 /**
- * A zip archive (PKWARE's APPNOTE 6.3), for Windows, which opens no tar by a click. Its bytes follow from the
- * files and the time alone.
+ * A zip archive (PKWARE's APPNOTE 6.3), for Windows, which opens no tar by a click. Its bytes follow from the files
+ * and the time alone.
  */
 export function zip(files: readonly ZipFile[], epochSeconds: number): Buffer {
   const parts: Buffer[] = [];

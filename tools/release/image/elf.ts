@@ -1,9 +1,9 @@
 const PT_LOAD = 1;
 
 /**
- * A program without what is only there for a debugger: everything after the last byte that is loaded. Sections
- * are named by a table at the end, so the header no longer points at one. The build ID stays, by which a
- * debugger finds the symbols in the program as it was published. 64 bits, little-endian: amd64 and arm64.
+ * A program without what is only there for a debugger: everything after the last byte that is loaded. Sections are
+ * named by a table at the end, so the header no longer points at one. The build ID stays, by which a debugger finds
+ * the symbols in the program as it was published. 64 bits, little-endian: amd64 and arm64.
  */
 export function withoutDebugInfo(program: Buffer): Buffer {
   if (program.toString("latin1", 0, 6) !== "\x7fELF\x02\x01")

@@ -17,8 +17,8 @@ const SNAPSHOT = "https://snapshot.debian.org/archive";
 const HELPER_OPTIONS = ["-o", "Acquire::Retries=3"];
 
 /**
- * The path of a Debian package: from the user's cache, else from Debian's servers, else from the archive of
- * what was there.
+ * The path of a Debian package: from the user's cache, else from Debian's servers, else from the archive of what
+ * was there.
  */
 export async function debianPackage({ path, sha256, snapshot }: DebianFile): Promise<string> {
   return await cached(`${sha256}.deb`, async (folder) => {
@@ -62,8 +62,8 @@ export async function npmPackage(name: string, version: string, integrity: strin
 }
 
 /**
- * A file of the user's cache, made in a folder of its own the first time: one that is half written never has
- * the final name.
+ * A file of the user's cache, made in a folder of its own the first time: one that is half written never has the
+ * final name.
  */
 async function cached(name: string, make: (folder: string) => Promise<string>): Promise<string> {
   const cache = userCache("release");

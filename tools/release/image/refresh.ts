@@ -41,9 +41,9 @@ export async function refreshBase(progress: Progress): Promise<void> {
 }
 
 /**
- * The same packages in the newest version that there is for every architecture, security updates included.
- * Gives `debian` itself if that is what it has. Lists are fetched and verified by apt, in a folder of its own:
- * those of the machine stay as they are.
+ * The same packages in the newest version that there is for every architecture, security updates included. Gives
+ * `debian` itself if that is what it has. Lists are fetched and verified by apt, in a folder of its own: those of
+ * the machine stay as they are.
  */
 export async function newestPackages(debian: DebianPins, server = DEBIAN, now = new Date()): Promise<DebianPins> {
   if (server === DEBIAN && !existsSync(KEYRING))

@@ -54,8 +54,8 @@ export function sha256(content: Buffer): string {
 }
 
 /**
- * Compressed by the zlib of the pinned Node, without a time or a name: the same bytes on each machine of a
- * kind. Level 6: level 9 takes three times as long for half a percent.
+ * Compressed by the zlib of the pinned Node, without a time or a name: the same bytes on each machine of a kind.
+ * Level 6: level 9 takes three times as long for half a percent.
  */
 export async function gzip(content: Buffer): Promise<Buffer> {
   return await gzipped(content, { level: 6 });

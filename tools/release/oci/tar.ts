@@ -12,9 +12,9 @@ const BLOCK = 512;
 const RECORD = 20 * BLOCK;
 
 /**
- * A ustar archive. Entries are sorted by path, folders are added for those that none is given for, and all
- * belong to root and have one time, so that the same entries give the same bytes on any machine. Throws for a
- * path that ustar cannot hold.
+ * A ustar archive. Entries are sorted by path, folders are added for those that none is given for, and all belong
+ * to root and have one time, so that the same entries give the same bytes on any machine. Throws for a path that
+ * ustar cannot hold.
  */
 export function tarOf(entries: readonly TarEntry[], epochSeconds: number): Buffer {
   const parts: Buffer[] = [];

@@ -10,8 +10,8 @@ import { NEIGHBOUR_NAME } from "../stage.ts";
 import { denied, MAP_TRY, MERGE, NOBODYS_TRIES } from "./stolen-token.ts";
 import { createIngress, sweep } from "./tenant.ts";
 
-// The names in the cluster's own DNS, which everybody asks: what one tenant publishes there must leave it to
-// the others.
+// The names in the cluster's own DNS, which everybody asks: what one tenant publishes there must leave it to the
+// others.
 
 const CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps";
 const COREFILE = `.:53 {
