@@ -3,6 +3,7 @@ import { globSync, readFileSync } from "node:fs";
 import { dirname, join, matchesGlob } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { resolveImport } from "#test/import-names.ts";
 
 const TOP = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string) => readFileSync(join(TOP, path), "utf8");
@@ -105,10 +106,9 @@ function isInImage(file: string): boolean {
 
 /** The repository's files that `file` needs at run time. */
 function importsOf(file: string): string[] {
-  return specifiersOf(file).flatMap((specifier) => {
-    if (specifier.startsWith("#")) return [specifier.slice(1).replace(/^hostmap\//, "lib/hostmap/")];
-    return specifier.startsWith(".") ? [join(dirname(file), specifier)] : [];
-  });
+  return specifiersOf(file)
+    .filter((specifier) => /^[.#]/.test(specifier))
+    .map((specifier) => resolveImport(dirname(file), specifier));
 }
 
 /** Static and dynamic imports, less those of types. */

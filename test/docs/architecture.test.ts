@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { dirname, join, normalize } from "node:path";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
+import { resolveImport } from "../import-names.ts";
 
 // docs/architecture.md says which room is on which floor; a room imports only rooms on floors below its own.
 
@@ -11,9 +12,6 @@ const PAGE = readFileSync(join(ROOT, "docs", "architecture.md"), "utf8");
 const FLOORS = new Map(
   [...PAGE.matchAll(/^\| (\d+) \| `([a-z/-]+)\/` \|/gm)].map(([, floor, room = ""]) => [room, Number(floor)]),
 );
-const { imports: NAMES } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
-  imports: Record<string, string>;
-};
 
 type Import = readonly [from: string, to: string];
 
@@ -30,14 +28,7 @@ const FILES = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "--d
 
 function importsOf(file: string, source: string): Import[] {
   const specifiers = [...source.matchAll(/(?:\bfrom |^import |\bimport\(\s*)"(?<to>[.#][^"]+)"/gm)];
-  return specifiers.map(({ groups }) => [file, resolve(dirname(file), groups?.to ?? "")]);
-}
-
-/** A path from the root, whether it is relative or has a name of package.json's `imports`. */
-function resolve(folder: string, specifier: string): string {
-  const [name = "", ...rest] = specifier.split("/");
-  const path = NAMES[`${name}/*`];
-  return normalize(path === undefined ? join(folder, specifier) : path.replace("*", rest.join("/")));
+  return specifiers.map(({ groups }) => [file, resolveImport(dirname(file), groups?.to ?? "")]);
 }
 
 /**

@@ -34,6 +34,11 @@ for (const [how, source] of WAYS) {
   });
 }
 
+test("a test reaches a file by a name of package.json's imports", () => {
+  const files = { "b/y.test.ts": 'import { x } from "#hostmap/x.ts";' };
+  assert.deepEqual(testsOf("lib/hostmap/x.ts", files), ["b/y.test.ts"]);
+});
+
 test("an import of types alone does not reach a file", () => {
   assert.deepEqual(testsOf("a/x.ts", { "b/y.test.ts": 'import type { X } from "../a/x.ts";' }), []);
 });

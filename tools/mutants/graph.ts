@@ -1,5 +1,6 @@
-import { dirname, join, normalize } from "node:path";
+import { dirname, normalize } from "node:path";
 import type { AnyNode } from "acorn";
+import { resolveImport } from "#test/import-names.ts";
 import { parseSource, walk } from "./syntax.ts";
 
 /** File -> the files that it imports or names. */
@@ -18,7 +19,7 @@ function edgesOf(file: string, source: string, sources: ReadonlyMap<string, stri
   const edges = new Set<string>();
   for (const [node] of walk(parseSource(source).root)) {
     for (const named of namedBy(node)) {
-      for (const path of [join(dirname(file), named), normalize(named).replace(/^(\.\.\/)+/, "")]) {
+      for (const path of [resolveImport(dirname(file), named), normalize(named).replace(/^(\.\.\/)+/, "")]) {
         if (sources.has(path) && path !== file) edges.add(path);
       }
     }
@@ -26,7 +27,7 @@ function edgesOf(file: string, source: string, sources: ReadonlyMap<string, stri
   return edges;
 }
 
-const FILE_NAME = /[\w./-]+\.ts\b/g;
+const FILE_NAME = /#?[\w./-]+\.ts\b/g;
 
 function namedBy(node: AnyNode): string[] {
   if (node.type === "Literal" && typeof node.value === "string") return node.value.match(FILE_NAME) ?? [];
