@@ -4,11 +4,14 @@ import { dirname, join } from "node:path";
 
 const TOP = join(import.meta.dirname, "..");
 
-/** Copies this checkout's sources, with what is not committed yet, into an empty folder. The packages are shared. */
-export function copyTree(folder: string): string {
-  const args = ["-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+/**
+ * Copies this checkout's sources, with what is not committed yet, into an empty folder. `isCopied` chooses by the path
+ * from the root. The packages are shared.
+ */
+export function copyTree(folder: string, isCopied: (path: string) => boolean = () => true): string {
+  const args = ["-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
   const paths = execFileSync("git", args, { encoding: "utf8" }).split("\0").filter(Boolean);
-  for (const path of paths) {
+  for (const path of paths.filter(isCopied)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     cpSync(join(TOP, path), join(folder, path));
   }

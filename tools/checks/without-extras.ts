@@ -1,16 +1,8 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import {
-  appendFileSync,
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
+import { copyTree } from "#test/copy-tree.ts";
 
 // `npm run without-extras [-- NAME...]`: deletes an extra from a copy of the tree: its folder, its entry in
 // cli/extras.ts, and what `npm run gen` makes of that. Then the rest has to pass. `npm run gen` also renders the
@@ -18,7 +10,6 @@ import { dirname, join } from "node:path";
 // Not run: the tests of the pages under docs/, which still describe the extra, and `npm run exports`: what the core
 // offers to extras has no other use.
 
-const ROOT = join(import.meta.dirname, "..", "..");
 const LIST = join("cli", "extras.ts");
 
 /** The extras that can be deleted today. The core still knows the others in other places than the list. */
@@ -46,7 +37,8 @@ function passesWithout(name: string): boolean {
   const copy = mkdtempSync(join(tmpdir(), `switchback-without-${name}-`));
   try {
     process.stdout.write(`\n=== without extras/${name}, in ${copy}\n`);
-    copyTree(copy, `extras/${name}/`);
+    copyTree(copy, (path) => !path.startsWith(`extras/${name}/`));
+    trackAll(copy);
     removeEntry(join(copy, LIST), name);
     return STEPS.every((command) => passes(command, copy));
   } finally {
@@ -54,20 +46,12 @@ function passesWithout(name: string): boolean {
   }
 }
 
-/** Copies what git does not ignore, but for one folder. */
-function copyTree(to: string, without: string): void {
-  const args = ["ls-files", "-co", "--exclude-standard", "--deduplicate"];
-  const files = execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
-  for (const file of files.filter((path) => !path.startsWith(without))) {
-    mkdirSync(dirname(join(to, file)), { recursive: true });
-    cpSync(join(ROOT, file), join(to, file));
-  }
-  symlinkSync(join(ROOT, "node_modules"), join(to, "node_modules"));
-  // Some checks ask git which files there are.
-  execFileSync("git", ["init", "-q"], { cwd: to });
+/** Some checks ask git which files there are. */
+function trackAll(copy: string): void {
+  execFileSync("git", ["init", "-q"], { cwd: copy });
   // .gitignore names a folder, and this is a link.
-  appendFileSync(join(to, ".git", "info", "exclude"), "node_modules\n");
-  execFileSync("git", ["add", "--all"], { cwd: to });
+  appendFileSync(join(copy, ".git", "info", "exclude"), "node_modules\n");
+  execFileSync("git", ["add", "--all"], { cwd: copy });
 }
 
 function removeEntry(list: string, name: string): void {
