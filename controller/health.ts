@@ -1,3 +1,4 @@
+import type { Config } from "#lib/config/schema.ts";
 import { FIRST_PAGE, STATUS_PATH } from "#lib/documents/status-page.ts";
 import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
@@ -9,8 +10,6 @@ import type { StatusDocument } from "./status.ts";
 import type { StatusKey } from "./status-key.ts";
 
 interface HealthDeps {
-  readonly address: string;
-  readonly port: number;
   readonly registry: MetricsRegistry;
   readonly map: Pick<MapReconciler, "synced" | "inactiveMs">;
   readonly source: Pick<Source, "state">;
@@ -22,8 +21,11 @@ interface HealthDeps {
 }
 
 /** Serves the probes, the metrics and the status. */
-export function serveHealth(deps: HealthDeps): Promise<HealthServer> {
-  const { address, port, registry, statusKey, probes } = deps;
+export function serveHealth(
+  { address, port }: Pick<Config["controller"], "address" | "port">,
+  deps: HealthDeps,
+): Promise<HealthServer> {
+  const { registry, statusKey, probes } = deps;
   const own = probesOf(deps);
   return startHealthServer({
     ...(probes?.(own) ?? own),

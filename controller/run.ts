@@ -98,8 +98,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   registerCertMetrics(registry, () => tasks.certificates?.status());
   addRolloutGauges(registry, () => tasks.rollouts?.counts());
   const statusKey = new StatusKey({ client, namespace, log });
-  const pages = { registry, map, source, tasks, status, statusKey, probes: deps.probes };
-  const health = await serveHealth({ ...config.controller, ...pages });
+  const parts = { registry, map, source, tasks, status, statusKey, probes: deps.probes };
+  const health = await serveHealth(config.controller, parts);
   log.info({ port: health.port, namespace }, "listening");
   map.start();
   statusKey.start();
