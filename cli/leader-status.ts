@@ -24,11 +24,10 @@ const POLL_MS = 250;
 const LISTING: readonly (string | undefined)[] = ["namespaces-not-listed", "pods-not-listed"];
 
 /**
- * Reads the leading controller's status through the API server, and waits a while for pods that are only observed
- * on request; if they stay unknown, the status says so. If no leader answers (for a moment after the last one
- * stopped there is none), returns a follower's status, which has names and no workloads. Throws `input-invalid` if
- * there is no controller, `kube-status` 403 without the right to read the page or its key, and `status-refused`
- * while there is no key.
+ * Reads the leading controller's status through the API server. Waits a while for pods that are only observed on
+ * request. If they stay unknown, the status says so. If no leader answers, such as just after a leader has stopped,
+ * returns a follower's status, which has names and no workloads. Throws `input-invalid` if the controller is missing,
+ * `kube-status` 403 without the right to read the page or its key, and `status-refused` while the key is missing.
  */
 export async function leaderStatus(
   client: KubeClient,

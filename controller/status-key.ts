@@ -35,9 +35,9 @@ const UNKNOWN = `the key in the Secret ${STATUS_SECRET} is not known to this con
 const WRONG = `send the key in the Secret ${STATUS_SECRET} as the header ${STATUS_KEY_HEADER}; the Role switchback-operator grants reading it`;
 
 /**
- * Follows the key of `/status`, and makes one whenever there is none. Every replica does, since every replica
- * serves the page: whoever comes first wins, as a write is valid only for the version that was seen. A key that is
- * deleted is refused at once, which is how it is changed; while the API server is away, the last one stays.
+ * Follows the key of `/status`, and creates it when it is missing. Every replica serves the page, so every replica
+ * does this. The first one wins, since a write is valid only for the version that was seen. Delete the key to change
+ * it: a deleted key is refused at once. While the API server is unavailable, the last key stays.
  */
 export class StatusKey {
   readonly #deps: StatusKeyDeps;

@@ -59,6 +59,7 @@ test("a file that a failed test keeps open is killed and named; the run ends", {
 });
 
 test("a test that fails and one that is skipped are named", async () => {
+  // The skip is in the text of a test file that this one runs: the runner has to name it.
   const { failed, skipped } = await outcomeOf(
     `import { test } from "node:test";
      test("breaks", () => { throw new Error("first line\\nsecond"); });

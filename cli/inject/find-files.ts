@@ -7,9 +7,9 @@ import { STDIN } from "./text-file.ts";
 const MANIFEST = /\.(?:ya?ml|json)$/;
 
 /**
- * The files that `-f` names, in its order: a directory stands for its manifests by name, with those of its folders
- * where `recursive` says so. Throws `input-invalid` for a directory that cannot be read or has none, and for a
- * second `-`.
+ * Returns the files that `-f` names, in that order. A directory is replaced by its manifests, sorted by name. With
+ * `recursive`, those of its folders are included. Throws `input-invalid` for a directory that cannot be read or has
+ * no manifests, and for a second `-`.
  */
 export function findFiles(named: readonly string[], recursive: boolean): string[] {
   if (named.filter((name) => name === STDIN).length > 1) {

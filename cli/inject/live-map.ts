@@ -11,8 +11,8 @@ const READ_TRIES = 5;
 const READ_PAUSE_MS = 300;
 
 /**
- * Reads the map that a cluster publishes. Throws `data-corrupt` if there is none, or if its parts do not fit
- * together in any of `READ_TRIES` reads.
+ * Reads the map that a cluster publishes. Throws `data-corrupt` if the map is missing, or if its parts do not match
+ * in any of `READ_TRIES` reads.
  */
 export async function readLiveMap(
   flags: { readonly namespace: string; readonly kubeconfig?: string; readonly context?: string },

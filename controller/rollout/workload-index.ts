@@ -195,9 +195,7 @@ export class WorkloadIndex {
     return summaries;
   }
 
-  /**
-   * Keys of workloads that are stuck, or whose pods do not get every name; of more than `limit` the `preferred` ones.
-   */
+  /** Workloads that are stuck, or whose pods lack names. Of more than `limit`, the `preferred` ones. */
   notable(preferred: Iterable<string>, limit: number, verdicts: Verdicts): ReadonlySet<string> {
     const keys = new Set<string>();
     const isNotable = (member: Member | undefined) =>
@@ -211,9 +209,7 @@ export class WorkloadIndex {
     return keys;
   }
 
-  /**
-   * Opted-in workloads by urgency: those that are stuck, those that are stale, and all others. Each list in no order.
-   */
+  /** Opted-in workloads by urgency: stuck, stale, all others. The lists are not sorted. */
   byUrgency(verdicts: Verdicts, isWanted: (key: string) => boolean): readonly (readonly string[])[] {
     const lists: [string[], string[], string[]] = [[], [], []];
     for (const workload of this.#workloads.values()) {
@@ -330,9 +326,7 @@ export class WorkloadIndex {
     this.#agents.place(workload, nodes);
   }
 
-  /**
-   * What the evaluation of a workload's pods depends on, as text: different for whatever may be evaluated differently.
-   */
+  /** All that the evaluation of a workload's pods depends on, as text. */
   #signatureOf(workload: Workload) {
     const levels = onChangeLevels(workload.owner, this.#view);
     const counted = new Map<string, { of: PodClass; count: number }>();

@@ -23,10 +23,10 @@ export const IN_CLUSTER_NAME = "in-cluster-name";
 const SETTLE_MS = 20;
 
 /**
- * Which names stand for Services of this cluster in a pod: those of a Service that exists, and all below a
- * namespace that is no public top-level domain (there, `shop.dev` is an ordinary name as long as no Service `shop`
- * is in the namespace `dev`).
- * Only names and namespaces are kept. The Services are listed only once a name needs them.
+ * Knows which names resolve to Services of this cluster in a pod. These are the names of existing Services, and all
+ * names below a namespace that is not a public top-level domain. Below one that is, `shop.dev` is an ordinary name
+ * unless the namespace `dev` has a Service `shop`.
+ * Keeps only names and namespaces. Lists the Services when the first name needs them.
  */
 export class InClusterNames {
   readonly #deps: InClusterNamesDeps;

@@ -9,8 +9,8 @@ export interface RoutingHints {
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
   /**
-   * The TCP ports on which it is served; if absent, those of HTTP and HTTPS. They tell Services apart that share an
-   * address.
+   * The TCP ports on which it is served; if absent, those of HTTP and HTTPS. They distinguish
+   * Services that share an address.
    */
   readonly ports?: readonly number[];
   /** Whether a controller has admitted it: it wrote a load balancer status, or accepted the route. */

@@ -15,8 +15,8 @@ import { GatewayRegistry } from "./gateway-registry.ts";
 import { type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 // The examples of the specification's conformance suite (kubernetes-sigs/gateway-api,
-// conformance/tests/listenerset-*, v1.7), and what else GEP-1713 says. What an implementation rejects stands in its
-// status.
+// conformance/tests/listenerset-*, v1.7), and further rules of GEP-1713. An implementation reports what it rejects in
+// the status.
 
 const ALL = { from: "All" };
 const SELECTED = { from: "Selector", selector: { matchLabels: { allowed: "ns" } } };

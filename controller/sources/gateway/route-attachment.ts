@@ -159,8 +159,8 @@ function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayV
 }
 
 /**
- * The names of a Gateway and its ListenerSets share their hints. One without listeners of its own has the ports of
- * each set.
+ * A Gateway's ListenerSets have the hints of the Gateway. If the Gateway has no listeners, its ports are those of
+ * the set.
  */
 function hintsOfSet({ listeners }: ListenerSetView, { hints }: GatewayView): RoutingHints {
   return hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints;
