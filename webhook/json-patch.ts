@@ -135,6 +135,11 @@ function hasManagedMetadata(pod: AdmittedPod, { annotations }: ManagedAliases): 
   return has(pod.annotations, annotations) && has(pod.labels, MANAGED_LABELS);
 }
 
+/** Compares without a text of both: a pod may have 3 MB of aliases. */
 function sameAliases(left: readonly HostAlias[], right: readonly HostAlias[]): boolean {
-  return JSON.stringify(left) === JSON.stringify(right);
+  const isSame = (one: HostAlias, other: HostAlias | undefined) =>
+    one.ip === other?.ip &&
+    one.hostnames.length === other.hostnames.length &&
+    one.hostnames.every((name, at) => name === other.hostnames[at]);
+  return left.length === right.length && left.every((alias, at) => isSame(alias, right[at]));
 }
