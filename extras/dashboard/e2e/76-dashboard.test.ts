@@ -14,7 +14,7 @@ import { SWITCHBACK } from "#test/cluster/tools.ts";
 import { withCluster } from "#test/cluster/whole.ts";
 import { getMapped, OPTED_IN, optIn } from "#test/e2e/opted-in.ts";
 import { ingress, NAME, openShop } from "#test/e2e/shop.ts";
-import { installSwitchback, leaderStatus, SYSTEM } from "#test/e2e/switchback.ts";
+import { installSwitchback, leaderStatus, publishedMap, SYSTEM } from "#test/e2e/switchback.ts";
 import { startChromium } from "#test/integration/browser/chromium.ts";
 
 // What a person on call sees of a real cluster, in a real browser: as it is, as it breaks, and as it heals.
@@ -59,6 +59,10 @@ after(async () => {
   await cluster.delete(ingress("breaking", BREAKING, "nginx"));
   await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-proxy", "--replicas=2");
   await cluster.rolledOut(SYSTEM, "deployment/switchback-proxy");
+  // A released name stays a minute. Later tests compare revisions, so the map must not change under them.
+  await cluster.until("the name has left the map", WAIT_SECONDS, async () => {
+    return !(await publishedMap(cluster)).includes(BREAKING) || undefined;
+  });
 });
 
 async function look(view: string): Promise<void> {
@@ -117,6 +121,7 @@ test("a name that breaks and heals while one looks", async () => {
   await cluster.apply(ingress("breaking", BREAKING, "nginx"));
   await way().getByText("broken here").waitFor({ state: "detached" });
   await way().getByRole("listitem").nth(2).getByText("works").waitFor();
+  await cluster.delete(ingress("breaking", BREAKING, "nginx"));
 });
 
 test("without proxies the way ends there, and goes on once they are back", async () => {
