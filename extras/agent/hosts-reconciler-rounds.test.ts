@@ -89,7 +89,7 @@ describe("a round", () => {
     assert.deepEqual(watches, []);
   });
 
-  it("writes each noted pod once and reports the state", async (t) => {
+  it("writes each queued pod once and reports the state", async (t) => {
     const { reconciler, map, done, rounds, watches, clock, outcomes, modes } = start(t);
     clock.updateMs = 3;
     outcomes.u2 = { kind: "current", stamp: "s" };

@@ -11,7 +11,7 @@ import { hostsFileLimits } from "./hosts-file-limits.ts";
 import type { HostsFiles } from "./hosts-files.ts";
 import { createLivePlans, type LivePlans } from "./live-plans.ts";
 import type { NodePod } from "./node-pod.ts";
-import { NotedPods } from "./noted-pods.ts";
+import { PodQueue } from "./pod-queue.ts";
 import { createReadBackoff, type ReadBackoff } from "./read-backoff.ts";
 
 /** Whether a pod follows the map by its hosts file. `unknown`: the facts are not known yet, so nothing is done. */
@@ -86,14 +86,14 @@ const MAX_SELECTED_NAMES = 64_000;
 
 /**
  * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a round
- * updates the noted pods, one after the other.
+ * updates the queued pods, one after the other.
  */
 export class HostsReconciler {
   readonly #deps: HostsReconcilerDeps;
   readonly #now: () => number;
   readonly #cpu: () => number;
   readonly #pods = new Map<string, Tracked>();
-  readonly #noted = new NotedPods();
+  readonly #queue = new PodQueue();
   readonly #plans: LivePlans;
   #select: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
@@ -156,7 +156,7 @@ export class HostsReconciler {
 
   /** A fact has changed that the mode of any pod may depend on. */
   noteAll(): void {
-    for (const [uid, { costMs }] of this.#pods) this.#noted.add(uid, costMs);
+    for (const [uid, { costMs }] of this.#pods) this.#queue.add(uid, costMs);
     this.#reconciler.enqueue();
   }
 
@@ -178,14 +178,14 @@ export class HostsReconciler {
    */
   sweep(): void {
     for (const [uid, { following, stamp, costMs }] of this.#pods) {
-      if (following !== "live" || this.#deps.files.stamp(uid) !== stamp) this.#noted.add(uid, costMs);
+      if (following !== "live" || this.#deps.files.stamp(uid) !== stamp) this.#queue.add(uid, costMs);
     }
-    if (this.#noted.size > 0) this.#reconciler.enqueue();
+    if (this.#queue.size > 0) this.#reconciler.enqueue();
   }
 
   /** Whether no file of the node has a block of ours. */
   get isClean(): boolean {
-    return this.#noted.size === 0 && [...this.#pods.values()].every(({ clean }) => clean);
+    return this.#queue.size === 0 && [...this.#pods.values()].every(({ clean }) => clean);
   }
 
   /** Resolves when nothing is left to do. */
@@ -197,7 +197,7 @@ export class HostsReconciler {
     void this.#reconciler.stop();
     for (const { timer } of this.#pods.values()) clearTimeout(timer);
     this.#pods.clear();
-    this.#noted.clear();
+    this.#queue.clear();
   }
 
   get state(): HostsReconcilerState {
@@ -223,17 +223,17 @@ export class HostsReconciler {
   }
 
   #note(uid: string): void {
-    this.#noted.add(uid, this.#pods.get(uid)?.costMs ?? 0);
+    this.#queue.add(uid, this.#pods.get(uid)?.costMs ?? 0);
     this.#reconciler.enqueue();
   }
 
   /** One slice of a round. The next slice follows after the process has handled its pending I/O. */
   #workSlice(): ReconcileResult | undefined {
     const until = this.#now() + SLICE_MS;
-    for (let uid = this.#noted.take(); uid !== undefined; uid = this.#noted.take()) {
+    for (let uid = this.#queue.take(); uid !== undefined; uid = this.#queue.take()) {
       const tracked = this.#pods.get(uid);
       if (tracked !== undefined) this.#bringUpToDate(uid, tracked);
-      if (this.#noted.size > 0 && this.#now() >= until) return { requeueAfter: 0 };
+      if (this.#queue.size > 0 && this.#now() >= until) return { requeueAfter: 0 };
     }
     if (this.#arrived !== undefined) this.#roundMs = this.#now() - this.#arrived;
     this.#arrived = undefined;

@@ -4,9 +4,9 @@ import { splitAliases } from "#hostmap/managed-aliases.ts";
 import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, OWNED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
-import { cut } from "#lib/workloads/cut.ts";
 import { controllerOf } from "#lib/workloads/owners.ts";
 import { hasEnded, hostAliasesOf, MAX_HOSTS_TEXT, MAX_WORD, type PodFacts, type RawPod } from "#lib/workloads/pods.ts";
+import { truncate } from "#lib/workloads/truncate.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
 
 type AgentFacts = "namespace" | "name" | "uid" | "owner" | "inject" | "mirror" | "hosts" | "onChange";
@@ -69,8 +69,8 @@ export function createProjection(maxNames = 500): (raw: RawPod) => NodePod {
       owner: controllerOf(metadata),
       inject: labels[INJECT_KEY],
       mirror: Object.hasOwn(annotations, MIRROR_KEY),
-      hosts: cut(annotations[HOSTS_KEY], MAX_HOSTS_TEXT),
-      onChange: cut(annotations[ON_CHANGE_KEY], MAX_WORD),
+      hosts: truncate(annotations[HOSTS_KEY], MAX_HOSTS_TEXT),
+      onChange: truncate(annotations[ON_CHANGE_KEY], MAX_WORD),
       managedAliases: managedAliases ?? NOTHING,
       ...(isByDns(annotations[REVISION_KEY]) && { byDns: true }),
       ...(raw.spec?.hostNetwork === true && { hostNetwork: true }),

@@ -1,6 +1,6 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
-import { cut } from "./cut.ts";
+import { truncate } from "./truncate.ts";
 import { type WorkloadName, workloadKey } from "./workload-keys.ts";
 import { isWorkloadKind } from "./workload-kinds.ts";
 
@@ -79,9 +79,9 @@ export function controllerOf(metadata: ObjectMeta = {}): OwnerRef | undefined {
   if (owner === undefined) return undefined;
   const { apiVersion, kind, name } = owner;
   return {
-    apiVersion: cut(apiVersion, MAX_OWNER_TEXT),
-    kind: cut(kind, MAX_OWNER_TEXT),
-    name: cut(name, MAX_OWNER_TEXT),
+    apiVersion: truncate(apiVersion, MAX_OWNER_TEXT),
+    kind: truncate(kind, MAX_OWNER_TEXT),
+    name: truncate(name, MAX_OWNER_TEXT),
   };
 }
 

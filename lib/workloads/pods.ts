@@ -9,8 +9,8 @@ import type { TableObject } from "#lib/kube/table.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { cut } from "./cut.ts";
 import { controllerOf, type OwnerRef } from "./owners.ts";
+import { truncate } from "./truncate.ts";
 
 /** A pod from the API server: the parts that any process reads. */
 export interface RawPod extends ApiObject {
@@ -124,15 +124,15 @@ export function podFacts({ metadata = {}, spec }: RawPod): PodFacts {
     namespace: metadata.namespace ?? "",
     name: metadata.name ?? "",
     uid: metadata.uid ?? "",
-    node: cut(spec?.nodeName, MAX_NODE_NAME) || undefined,
+    node: truncate(spec?.nodeName, MAX_NODE_NAME) || undefined,
     owner: controllerOf(metadata),
     templateHash: labels["pod-template-hash"],
     inject: labels[INJECT_KEY],
     mirror: Object.hasOwn(annotations, MIRROR_KEY),
-    hosts: cut(annotations[HOSTS_KEY], MAX_HOSTS_TEXT),
-    revision: cut(annotations[REVISION_KEY], MAX_WORD),
-    onChange: cut(annotations[ON_CHANGE_KEY], MAX_WORD),
-    restartedAt: cut(annotations[RESTARTED_KEY], MAX_WORD),
+    hosts: truncate(annotations[HOSTS_KEY], MAX_HOSTS_TEXT),
+    revision: truncate(annotations[REVISION_KEY], MAX_WORD),
+    onChange: truncate(annotations[ON_CHANGE_KEY], MAX_WORD),
+    restartedAt: truncate(annotations[RESTARTED_KEY], MAX_WORD),
     terminating: metadata.deletionTimestamp !== undefined,
   };
 }

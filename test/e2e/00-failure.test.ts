@@ -5,6 +5,7 @@ import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { statePath } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import {
   certificateIsReady,
   getInside,
@@ -16,7 +17,6 @@ import {
   SHOP,
 } from "./shop.ts";
 import { removeSwitchback, restoreCertManager } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // Before: the failure that all of this is about, with nothing of Switchback in the cluster.
 
@@ -90,7 +90,7 @@ test("cert-manager's self-check fails in the same way: the Challenge stays pendi
   const atRisk = "warning/self-check/self-check-at-risk";
   assert.deepEqual(await doctorFindings(since), ["unknown/need/need-unseen", atRisk]);
   // Nothing is installed, so the probe needs an image with Node: this one has it, and its own program is not run.
-  const { repository, tag } = where().image;
+  const { repository, tag } = clusterTarget().image;
   const probe = ["--probe", "--image", `${repository}:${tag}`];
   assert.deepEqual(await doctorFindings(since, ...probe), ["warning/need/mapping-needed", atRisk]);
 });

@@ -6,9 +6,9 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { NODE_HOSTS, statePath } from "../cluster/node/layout.ts";
 import { ctr } from "../cluster/node/up.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { certificateIsReady, ingress, orderCertificate } from "./shop.ts";
 import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // `live`: the agent of the node keeps running pods current, and nobody touches cert-manager.
 
@@ -94,7 +94,7 @@ test("names that are chosen for nodes are in the node's hosts file, beside every
   await writeFile(NODE_HOSTS, OF_NODE);
   await installSwitchback(cluster, withAgent({ nodeHosts: { names: [NAME], hostPath: NODE_HOSTS } }));
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
-  const front = await frontAddress(cluster, where().target);
+  const front = await frontAddress(cluster, clusterTarget().target);
   const text = await cluster.until("the name in the node's file", 30, async () => {
     const now = await readFile(NODE_HOSTS, "utf8");
     return now.includes(NAME) ? now : undefined;

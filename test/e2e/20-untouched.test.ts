@@ -4,15 +4,15 @@ import { setAlias, setText } from "../cluster/addons/internet.ts";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { COREFILE } from "../cluster/node/coredns.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { inClient, optIn } from "./opted-in.ts";
 import { NAME, SHOP } from "./shop.ts";
 import { openStandIn, prepared, resolvedPlainly } from "./stand-in.ts";
 import { frontAddress } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // What did not opt in is as it was before.
 
-const { other, target } = where();
+const { other, target } = clusterTarget();
 
 let cluster: Cluster;
 /** Without Switchback. */

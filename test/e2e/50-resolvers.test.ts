@@ -3,12 +3,12 @@ import { after, before, test } from "node:test";
 import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { IMAGES } from "../cluster/images.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { OPTED_IN, optIn } from "./opted-in.ts";
 import { imageName, programCommand } from "./programs/run.ts";
 import { ingress } from "./shop.ts";
 import { prepared } from "./stand-in.ts";
 import { frontAddress, publishedMap } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // Three resolvers read the hosts files that the kubelet writes; each has limits of its own on lines.
 
@@ -16,7 +16,7 @@ const COUNT = 300;
 const NAMES = Array.from({ length: COUNT }, (_, n) => `shop-number-${String(n).padStart(3, "0")}.many.example.com`);
 const ASKED = [NAMES[0], NAMES[COUNT / 2], NAMES[COUNT - 1]] as string[];
 
-const { other, target, className, image } = where();
+const { other, target, className, image } = clusterTarget();
 const noImage = other !== undefined && "its image is not in a registry";
 const GLIBC = {
   name: "glibc",

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster } from "../cluster/cluster.ts";
-import { admissionCounts, clientRevision, createPods } from "./meanwhile.ts";
+import { clusterTarget } from "./cluster-target.ts";
+import { admissionCounts, clientRevision, createPods } from "./concurrent-pods.ts";
 import { inClient, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
 import { prepared } from "./stand-in.ts";
 import { installSwitchback, SYSTEM } from "./switchback.ts";
 import type { Load } from "./unnoticed.ts";
-import { where } from "./where.ts";
 
 // An upgrade that changes a setting and replaces every process: nobody who makes pods or calls public names may see it.
 
@@ -25,7 +25,7 @@ const STREAMS = Array.from({ length: 4 }, () => `http://${NAME}/stream`);
 // The first is asked on kept connections too. A stand-in has no certificate.
 const URLS = [
   `http://${NAME}/`,
-  ...(where().other === undefined ? [`https://${NAME}/`] : []),
+  ...(clusterTarget().other === undefined ? [`https://${NAME}/`] : []),
   `http://${NAME}/slow`,
   ...STREAMS,
 ];

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { admissionCounts, clientRevision, createPods } from "./meanwhile.ts";
+import { admissionCounts, clientRevision, createPods } from "./concurrent-pods.ts";
 import { getMapped, inClient, optIn } from "./opted-in.ts";
 import { certificateIsReady, ingress, NAME, openShop, orderCertificate } from "./shop.ts";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Cluster } from "../cluster/cluster.ts";
-import { admissionCounts, clientRevision } from "./meanwhile.ts";
+import { admissionCounts, clientRevision } from "./concurrent-pods.ts";
 import { inClient, OPTED_IN, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
 import { prepared, resolvedPlainly } from "./stand-in.ts";

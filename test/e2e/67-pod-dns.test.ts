@@ -4,10 +4,10 @@ import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { IMAGES } from "../cluster/images.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { imageName, programCommand } from "./programs/run.ts";
 import { ingress, openShop, SHOP } from "./shop.ts";
 import { frontAddress, installSwitchback, publishedMap, SYSTEM } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // Two resolvers as the chart deploys them, and pods that the webhook gives them: what each C library and Go resolve.
 
@@ -15,7 +15,7 @@ const NAME = "exact.pod-dns.example.com";
 const WILDCARD = "*.wild.pod-dns.example.com";
 const BELOW = "any.wild.pod-dns.example.com";
 const RESOLVERS = ["switchback-dns-a", "switchback-dns-b"];
-const { className, image, target } = where();
+const { className, image, target } = clusterTarget();
 const BY_DNS = { "switchback.dev/inject": "enabled", "switchback.dev/via": "dns" };
 const SERVICE = "kubernetes.default.svc.cluster.local";
 const ASKED = [NAME, BELOW, SERVICE];

@@ -7,6 +7,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { COREFILE } from "../cluster/node/coredns.ts";
 import { NODE_HOSTS, statePath } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { othersObjects } from "./objects.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import {
@@ -20,7 +21,6 @@ import {
   SHOP,
 } from "./shop.ts";
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // The names in the cluster's own DNS, and in the hosts file of its node: each publisher heals a Certificate by
 // itself, with nobody opted in, and leaves every object of the cluster as it was.
@@ -29,7 +29,7 @@ const BY_COREDNS = "published.example.com";
 const BY_IMPORT = "imported.example.com";
 const BY_NODE = "node.example.com";
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
-const { className, target } = where();
+const { className, target } = clusterTarget();
 const COREDNS = "deployment/coredns";
 /** cert-manager's controller, whose self-checks are at stake. */
 const ISSUING = "deployment/cert-manager";

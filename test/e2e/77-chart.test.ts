@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { admissionCounts, clientRevision } from "./meanwhile.ts";
+import { admissionCounts, clientRevision } from "./concurrent-pods.ts";
 import { optIn } from "./opted-in.ts";
 import { openShop } from "./shop.ts";
 import { installSwitchback, restartAllOfCertManager, SYSTEM } from "./switchback.ts";

@@ -11,11 +11,11 @@ import { ADDRESSES, ADMIN_KUBECONFIG } from "../cluster/node/layout.ts";
 import { inNamespace } from "../cluster/node/run.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { hastyAlerts, Prometheus, type ScrapeTarget } from "../integration/prometheus/prometheus.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { optIn } from "./opted-in.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import { ingress, openShop, SHOP } from "./shop.ts";
 import { AGENTS, frontAddress, installSwitchback, leaderStatus, OPT_IN, SYSTEM, webhookAnswers } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // Each alert of the chart fires on a real node when its fault is planted, and resolves when it is mended, as a real
 // Prometheus sees the pods. What lasts minutes in the alerts lasts seconds here.
@@ -33,7 +33,7 @@ const clients = new Set<ChildProcess>();
 const values = (certs: object) => ({
   agent: { enabled: true },
   config: {
-    agent: { kubeletRoot: where().kubeletRoot, renewSeconds: 1 },
+    agent: { kubeletRoot: clusterTarget().kubeletRoot, renewSeconds: 1 },
     pods: { agentSilenceSeconds: 5 },
     map: { vanishSeconds: 0 },
     restart: { namespaces: [LATE], debounceSeconds: 1, minIntervalSeconds: 1 },
@@ -188,16 +188,16 @@ test("of a healthy install no other one fires", async () => {
 
 test("SwitchbackTargetUnreachable, while clients come and there is no ingress controller", async () => {
   await scale(NGINX.namespace, NGINX.service, 0);
-  startClients(2, await frontAddress(cluster, where().target));
+  startClients(2, await frontAddress(cluster, clusterTarget().target));
   const { target } = await prometheus.fires("SwitchbackTargetUnreachable");
-  assert.equal(target, where().target);
+  assert.equal(target, clusterTarget().target);
   await scale(NGINX.namespace, NGINX.service, 1);
   await prometheus.resolves("SwitchbackTargetUnreachable");
   stopClients();
 });
 
 test("SwitchbackLimitReached and SwitchbackConnectionsRefused, while others hold all connections", async () => {
-  startClients(4 * CONNECTIONS, await frontAddress(cluster, where().target));
+  startClients(4 * CONNECTIONS, await frontAddress(cluster, clusterTarget().target));
   const { limit } = await prometheus.fires("SwitchbackLimitReached");
   assert.equal(limit, "proxy.maxConnections");
   await prometheus.fires("SwitchbackConnectionsRefused");

@@ -12,6 +12,7 @@ import { COREFILE } from "../cluster/node/coredns.ts";
 import { ADDRESSES, API_URL, statePath } from "../cluster/node/layout.ts";
 import { inNamespace } from "../cluster/node/run.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { ExternalDns } from "./external-dns.ts";
 import { othersObjects } from "./objects.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
@@ -27,7 +28,6 @@ import {
   SHOP,
 } from "./shop.ts";
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // The names by a real external-dns: from our DNSEndpoints it writes records into an etcd that the cluster's CoreDNS
 // serves. A Certificate is healed with nobody opted in, DNS-01 sees what it saw, and nothing is left behind.
@@ -38,7 +38,7 @@ const PENDING = `pending.${ZONE}`;
 const LATER = `recorded.${ZONE}`;
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
 const ACCOUNT = "external-dns";
-const { className, target } = where();
+const { className, target } = clusterTarget();
 /** More than external-dns takes to notice that its objects are gone. */
 const REMOVE_WAIT_SECONDS = 20;
 

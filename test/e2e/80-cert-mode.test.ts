@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster } from "../cluster/cluster.ts";
-import { admissionCounts, clientRevision, createPods } from "./meanwhile.ts";
+import { admissionCounts, clientRevision, createPods } from "./concurrent-pods.ts";
 import { optIn } from "./opted-in.ts";
 import type { Condition } from "./shop.ts";
 import { prepared } from "./stand-in.ts";

@@ -2,18 +2,18 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { getMapped, inClient, OPTED_IN, optIn } from "./opted-in.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import { NAME } from "./shop.ts";
 import { prepared, resolvedPlainly } from "./stand-in.ts";
 import { AGENTS, installSwitchback, OPT_IN, SYSTEM, withAgent } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // Leaving: `helm uninstall` frees the pods of our addresses where it may, and refuses while others hold one.
 
 /** A namespace whose running pods the node's agent keeps current. Its pod was there before the namespace opted in. */
 const FOLLOWING = "following";
-const isOwn = where().other === undefined;
+const isOwn = clusterTarget().other === undefined;
 /**
  * Where Switchback may restart: the pods of cert-manager have opted in long ago; in another cluster nobody else's
  * pods take part.

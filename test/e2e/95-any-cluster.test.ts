@@ -3,10 +3,10 @@ import { after, before, test } from "node:test";
 import { service } from "../cluster/addons/objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import type { Answer } from "./shop.ts";
 import { installSwitchback, OPT_IN, SYSTEM } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // What any cluster can show, with nothing but the image of Switchback: a stand-in for an ingress controller that
 // rejects clients without a PROXY header, a pod that opted in, one that did not, and the uninstall.
@@ -20,7 +20,7 @@ const SLEEP = programCommand("client", "sleep");
 let cluster: Cluster;
 
 before(async () => {
-  cluster = where().other ?? (await withCluster());
+  cluster = clusterTarget().other ?? (await withCluster());
   const webhooks = await cluster.kubectl("get", "mutatingwebhookconfigurations", "-o", "name");
   assert.ok(!webhooks.includes("switchback-webhook"), "Switchback is installed in this cluster: uninstall it first");
   await cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s");

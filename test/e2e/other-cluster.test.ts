@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { Cluster } from "../cluster/cluster.ts";
 import { testFiles } from "../files.ts";
+import { existing } from "./cluster-target.ts";
 import { examine, isListed, missingFor } from "./other-cluster.ts";
-import { existing } from "./where.ts";
 
 const FOLDER = import.meta.dirname;
 const FILES = testFiles("e2e");

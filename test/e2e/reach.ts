@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { parseAllDocuments } from "yaml";
 import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { imageName, programCommand } from "./programs/run.ts";
 import { SYSTEM } from "./switchback.ts";
-import { where } from "./where.ts";
 
 /** From where a test tries what can be reached: a pod, or an address of the internet. */
 export type Place = { pod: string; address: string } | { outside: string };
@@ -69,7 +69,7 @@ export async function hookStandIns(cluster: Cluster): Promise<{ policies: KubeOb
         {
           name: "main",
           image: imageName(),
-          imagePullPolicy: where().image.pullPolicy,
+          imagePullPolicy: clusterTarget().image.pullPolicy,
           command: programCommand("strict"),
           securityContext: RESTRICTED_CONTAINER,
         },

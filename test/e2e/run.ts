@@ -15,8 +15,8 @@ import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { testFiles } from "../files.ts";
 import { runFiles } from "../run-files.ts";
 import { onArm64 } from "./arm64.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { examine, leave, missingFor } from "./other-cluster.ts";
-import { where } from "./where.ts";
 
 // `npm run e2e [-- FILTER...]`: the files of this folder, and of each extra's folder `e2e`, in the order of their
 // numbers, against this machine's cluster. A cluster that was not up is brought up before, and taken down after.
@@ -61,7 +61,7 @@ async function main(args: string[], progress: Progress): Promise<number> {
   const files = endToEndFiles(filters);
   const usual = files.filter((file) => !LONG.test(file));
   if (!all && usual.length === 0) throw new NotHere(`${files.join(" ")}: only with --all`);
-  const { other } = where();
+  const { other } = clusterTarget();
   if (other !== undefined && all) throw new NotHere("--all: takes this machine's own node, without E2E_KUBECONFIG");
   if (other !== undefined) return await onOther(other, usual, progress);
   requireRoot();

@@ -1,10 +1,10 @@
 import { namespace, service } from "../cluster/addons/objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import { ingress, NAME, SHOP } from "./shop.ts";
 import { installSwitchback, publishedMap } from "./switchback.ts";
-import { where } from "./where.ts";
 
 // What another cluster than this machine's own gets in place of an ingress controller behind a load balancer.
 
@@ -13,7 +13,7 @@ import { where } from "./where.ts";
  * another as made here.
  */
 export async function prepared(): Promise<Cluster> {
-  const { other } = where();
+  const { other } = clusterTarget();
   if (other === undefined) return await withCluster();
   await openStandIn(other);
   await installSwitchback(other);
@@ -28,7 +28,7 @@ export async function openStandIn(cluster: Cluster): Promise<void> {
     namespace(SHOP),
     programDeployment(SHOP, "app", programCommand("strict"), listening),
     service(SHOP, "app", { app: "app", ports: [{ name: "http", port: 80, targetPort: "http" }] }),
-    ingress("app", NAME, where().className),
+    ingress("app", NAME, clusterTarget().className),
     programDeployment(SHOP, "client", programCommand("client", "sleep")),
   );
   await cluster.rolledOut(SHOP, "deployment/app", "deployment/client");
@@ -36,7 +36,7 @@ export async function openStandIn(cluster: Cluster): Promise<void> {
 
 /** As a pod that never opted in resolves NAME: with its address, or why it has none. */
 export async function resolvedPlainly(cluster: Cluster): Promise<string> {
-  const isOwn = where().other === undefined;
+  const isOwn = clusterTarget().other === undefined;
   const command = isOwn ? ["/client", "resolve", NAME] : programCommand("client", "resolve", NAME);
   return (await cluster.exec(`${SHOP}/deployment/client`, ...command)).stdout.trim();
 }

@@ -7,8 +7,8 @@ import { builderOf } from "#lib/documents/map-reader.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { enforcesNetworkPolicies } from "../cluster/node/up.ts";
+import { clusterTarget } from "./cluster-target.ts";
 import { narrowNetworkPolicy } from "./network-policy.ts";
-import { where } from "./where.ts";
 
 export const SYSTEM = "switchback-system";
 export const OPT_IN = "switchback.dev/inject=enabled";
@@ -35,7 +35,7 @@ export async function installSwitchback(cluster: Cluster, values: Values = {}): 
 
 /** `helm upgrade --install` with this checkout's chart and image. Waits for nothing. */
 export async function applyChart(cluster: Cluster, { config = {}, ...values }: Values): Promise<void> {
-  const { targets, other, image } = where();
+  const { targets, other, image } = clusterTarget();
   // The shop alone claims more names than one namespace gets by default (50-resolvers.test.ts).
   const policy = { maxNamesPerNamespace: 500 };
   const isEnforced = other === undefined && (await enforcesNetworkPolicies());
@@ -51,7 +51,7 @@ export const AGENTS = "switchback-agent";
 
 /** Values with agents. */
 export function withAgent(config: object = {}): { agent: object; config: object } {
-  return { agent: { enabled: true }, config: { agent: { kubeletRoot: where().kubeletRoot }, ...config } };
+  return { agent: { enabled: true }, config: { agent: { kubeletRoot: clusterTarget().kubeletRoot }, ...config } };
 }
 
 /** The ClusterIP that a target's names lead to, once the controller has made its front Service. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import type { Cluster } from "../cluster/cluster.ts";
-import { admissionCounts, createPods, type MadePod } from "./meanwhile.ts";
+import { admissionCounts, createPods, type MadePod } from "./concurrent-pods.ts";
 import { inClient, OPTED_IN } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
 import { frontAddress } from "./switchback.ts";

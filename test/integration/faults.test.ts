@@ -4,7 +4,7 @@ import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "../fakes/kube-api.ts";
-import { type Road, startRoad } from "../fakes/road.ts";
+import { startTcpProxy, type TcpProxy } from "../fakes/tcp-proxy.ts";
 import { type Watching, watching } from "../fakes/watching.ts";
 
 // What happens to a watch of a real API server on its way, and to the API server's memory: whatever it is, what is
@@ -20,22 +20,22 @@ const collection = resourcePath({
 
 let cluster: ControlPlane;
 let admin: ConnectedClient;
-let road: Road;
+let proxy: TcpProxy;
 let client: ConnectedClient;
 const watches: Watching[] = [];
 before(async () => {
   cluster = await startControlPlane({ controllerManager: false });
   admin = await connect({ kubeconfig: cluster.adminKubeconfig });
   await admin.create(corePath("namespaces"), { metadata: { name: NAMESPACE } });
-  road = await startRoad(Number(new URL(cluster.url).port));
-  const kubeconfig = await cluster.kubeconfigFor({ token: cluster.adminToken }, `https://127.0.0.1:${road.port}`);
+  proxy = await startTcpProxy(Number(new URL(cluster.url).port));
+  const kubeconfig = await cluster.kubeconfigFor({ token: cluster.adminToken }, `https://127.0.0.1:${proxy.port}`);
   client = await connect({ kubeconfig });
 });
 after(async () => {
   await Promise.all(watches.map(({ watcher }) => watcher.stop()));
   client?.close();
   admin?.close();
-  await road?.close();
+  await proxy?.close();
   await cluster?.stop();
 });
 
@@ -46,7 +46,7 @@ const create = (name: string) =>
   });
 const remove = (name: string) => admin.delete(`${collection}/${name}`);
 
-/** Watches along the road; gives the names that are known, too. */
+/** Watches along the proxy; gives the names that are known, too. */
 async function follow(timings: Parameters<typeof watching>[1] = {}): Promise<Watching & { names(): string }> {
   const seen = watching(client, { path: collection, ...timings });
   watches.push(seen);
@@ -63,7 +63,7 @@ async function follow(timings: Parameters<typeof watching>[1] = {}): Promise<Wat
 async function clear(seen: Watching): Promise<void> {
   await seen.watcher.stop();
   // Connections that are kept for later calls may be frozen, too.
-  road.cut();
+  proxy.cut();
   const { items } = await admin.list<{ metadata: { name: string } }>(collection);
   for (const { metadata } of items) await remove(metadata.name);
 }
@@ -72,7 +72,7 @@ describe("a watch", () => {
   it("that is cut again and again misses nothing, and tells nothing twice", async () => {
     const seen = await follow();
     for (const name of ["a", "b", "c", "d"]) {
-      road.cut();
+      proxy.cut();
       await create(name);
       if (name === "b") await remove("a");
     }
@@ -86,7 +86,7 @@ describe("a watch", () => {
     const seen = await follow({ timings: { idleMs: 1_500 } });
     await create("before");
     await until(() => seen.names() === "before", "the first object");
-    road.freeze();
+    proxy.freeze();
     await create("during");
     assert.equal(seen.names(), "before");
     await until(() => seen.names() === "before,during", "what came meanwhile");
@@ -97,12 +97,12 @@ describe("a watch", () => {
     const seen = await follow({ timings: { idleMs: 120_000 } });
     await create("gone");
     await until(() => seen.names() === "gone", "the first object");
-    road.freeze();
+    proxy.freeze();
     await create("stays");
     await remove("gone");
     await cluster.restartApiServer("SIGKILL");
     assert.equal(seen.names(), "gone");
-    road.cut();
+    proxy.cut();
     await until(() => seen.names() === "stays", `what is there now, not ${seen.names()}`, 60_000);
     await clear(seen);
   });

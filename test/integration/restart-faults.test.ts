@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { startCompetingWriter } from "./competing-writer.ts";
 import { Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
-import { startMeddler } from "./meddler.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { type System, sumOf, until } from "./system.ts";
 
@@ -147,15 +147,15 @@ describe("running pods", () => {
     const metrics = async () => (await (await system.leader()).page("/metrics")).text;
     const conflicts = async () => sumOf(await metrics(), "switchback_controller_restart_conflicts_total");
     const before = await conflicts();
-    const meddler = await startMeddler(system, NS, 2);
+    const writer = await startCompetingWriter(system, NS, 2);
     try {
       await follow.addName("met.example.com");
       await until("it to follow", () => follow.haveName("met", "met.example.com"));
       await follow.codeIs("met", "in-step");
-      assert.deepEqual([meddler.met, (await conflicts()) - before], [2, 2]);
+      assert.deepEqual([writer.met, (await conflicts()) - before], [2, 2]);
       assert.equal(await follow.restarts("met"), 1);
     } finally {
-      await meddler.stop();
+      await writer.stop();
     }
     await gone("met");
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Road, startRoad } from "../fakes/road.ts";
+import { startTcpProxy, type TcpProxy } from "../fakes/tcp-proxy.ts";
 import { Following } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
@@ -15,7 +15,7 @@ let system: System;
 let kubelet: Kubelet;
 let here: Following;
 let elsewhere: Following;
-let road: Road | undefined;
+let proxy: TcpProxy | undefined;
 
 before(async () => {
   system = await startSystem({
@@ -38,7 +38,7 @@ before(async () => {
 after(async () => {
   await kubelet?.stop();
   await system?.stop();
-  await road?.close();
+  await proxy?.close();
 });
 
 describe("a new name", () => {
@@ -87,15 +87,15 @@ describe("a new name", () => {
     const [, second] = system.webhooks;
     assert.ok(second);
     await system.end(second);
-    road = await startRoad(Number(new URL(system.cluster.url).port));
-    const slow = await system.start("webhook", road);
+    proxy = await startTcpProxy(Number(new URL(system.cluster.url).port));
+    const slow = await system.start("webhook", proxy);
     await system.ready();
     await system.showWebhooks();
     await system.apply(workload("Deployment", "patient", NS));
     await here.rolledOut("Deployment", "patient");
     await here.codeIs("patient", "in-step");
     // The second replica hears no more of the map, and is as ready as before.
-    road.freeze();
+    proxy.freeze();
     await system.apply(ingress("held-back", ["held-back.example.com"]));
     await here.codeIs("patient", "webhook-behind");
     const behind = await here.statusOf("patient");
@@ -103,7 +103,7 @@ describe("a new name", () => {
     await delay(3_000);
     assert.equal((await slow.page("/readyz")).status, 200);
     assert.equal(await here.changes("patient"), 0);
-    road.cut();
+    proxy.cut();
     await until("the new pod", async () => {
       const pods = await here.pods("patient");
       return pods.length === 1 && pods.every((pod) => mapped(pod).includes("held-back.example.com"));

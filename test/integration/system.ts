@@ -19,7 +19,7 @@ import { type MemoryGroup, memoryGroup } from "../cluster/memory-group.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
 import { runSwitchback, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
-import type { Road } from "../fakes/road.ts";
+import type { TcpProxy } from "../fakes/tcp-proxy.ts";
 import { AuditLog, type PEOPLE } from "./audit.ts";
 import { hostsOf, type IndexMap, type Status } from "./objects.ts";
 import { containerOf } from "./pod-container.ts";
@@ -145,10 +145,10 @@ export class System {
     this.#profile = values.profile ?? "default";
   }
 
-  /** Starts one more replica of a component; `road`: by which it comes to the API server. */
-  async start(component: "controller" | "webhook", road?: Road): Promise<Replica> {
+  /** Starts one more replica of a component; `proxy`: by which it comes to the API server. */
+  async start(component: "controller" | "webhook", proxy?: TcpProxy): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
-    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`], road);
+    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`], proxy);
     const said = await listening(child, join(this.#folder, `${name}.log`), component);
     const replica = this.#replica(name, child, said, token);
     (component === "controller" ? this.controllers : this.webhooks).push(replica);
@@ -241,7 +241,7 @@ export class System {
   }
 
   /** A component's program, as its pod would run it. */
-  async #run(component: ComponentName, settings: readonly string[], road?: Road) {
+  async #run(component: ComponentName, settings: readonly string[], proxy?: TcpProxy) {
     this.#started += 1;
     const name = `switchback-${component}-${this.#started}`;
     const namespace = component === "agent" ? AGENTS : NAMESPACE;
@@ -250,7 +250,7 @@ export class System {
     // An agent may write only the Lease of the node that its token names.
     const node = component === "agent" ? NODE : undefined;
     const token = await this.cluster.tokenFor(`${namespace}/switchback-${component}`, node);
-    const kubeconfig = await this.cluster.kubeconfigFor({ token }, road && `https://127.0.0.1:${road.port}`);
+    const kubeconfig = await this.cluster.kubeconfigFor({ token }, proxy && `https://127.0.0.1:${proxy.port}`);
     const env = { ...this.#network.environment, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
     const program = [join(this.tree, "cli/main.ts"), component, "--config", config, ...sets];

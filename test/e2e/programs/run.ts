@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { deployment } from "../../cluster/addons/objects.ts";
 import type { KubeObject } from "../../cluster/cluster.ts";
-import { where } from "../where.ts";
+import { clusterTarget } from "../cluster-target.ts";
 
 /** The command that runs a program of this folder where there is nothing but Node. */
 export function programCommand(name: "client" | "strict", ...args: string[]): string[] {
@@ -12,11 +12,18 @@ export function programCommand(name: "client" | "strict", ...args: string[]): st
 
 /** Switchback's image, as a pod's container names it. */
 export function imageName(): string {
-  const { repository, tag } = where().image;
+  const { repository, tag } = clusterTarget().image;
   return `${repository}:${tag}`;
 }
 
 /** One pod that runs such a program, in Switchback's image. */
 export function programDeployment(namespace: string, name: string, command: string[], more: object = {}): KubeObject {
-  return deployment({ namespace, name, image: imageName(), pullPolicy: where().image.pullPolicy, command, ...more });
+  return deployment({
+    namespace,
+    name,
+    image: imageName(),
+    pullPolicy: clusterTarget().image.pullPolicy,
+    command,
+    ...more,
+  });
 }

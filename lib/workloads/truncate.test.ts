@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cut } from "./cut.ts";
 import { controllerOf } from "./owners.ts";
 import { podFacts } from "./pods.ts";
+import { truncate } from "./truncate.ts";
 
-test("a text is kept up to a length, and cut beyond it", () => {
-  assert.deepEqual([cut("abc", 3), cut("abcd", 3), cut("", 3), cut(undefined, 3)], ["abc", "abc", "", undefined]);
+test("a text is kept up to a length, and truncated beyond it", () => {
+  assert.deepEqual(
+    [truncate("abc", 3), truncate("abcd", 3), truncate("", 3), truncate(undefined, 3)],
+    ["abc", "abc", "", undefined],
+  );
 });
 
 test("an owner's texts are kept up to 512 characters", () => {

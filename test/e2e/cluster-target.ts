@@ -12,7 +12,7 @@ import { SHOP } from "./shop.ts";
 // names, as it is.
 
 /** What the tests have to know of either. */
-export interface Where {
+export interface ClusterTarget {
   /** Undefined: this machine's own. */
   readonly other: Cluster | undefined;
   /** Switchback's. Its Node runs the programs of the tests too. */
@@ -25,10 +25,10 @@ export interface Where {
   readonly kubeletRoot: string;
 }
 
-let known: Where | undefined;
+let known: ClusterTarget | undefined;
 
 /** @throws NotHere */
-export function where(): Where {
+export function clusterTarget(): ClusterTarget {
   known ??= existing(process.env) ?? {
     other: undefined,
     image: { ...PRODUCT_IMAGE, pullPolicy: "Never" },
@@ -44,7 +44,7 @@ export function where(): Where {
  * The cluster that E2E_KUBECONFIG names, with the image that E2E_IMAGE names and its nodes can pull, or have.
  * Undefined: none is named. @throws NotHere
  */
-export function existing(env: NodeJS.ProcessEnv): Where | undefined {
+export function existing(env: NodeJS.ProcessEnv): ClusterTarget | undefined {
   const { E2E_KUBECONFIG: kubeconfig, E2E_IMAGE: image } = env;
   if (!kubeconfig) return undefined;
   if (!existsSync(kubeconfig)) throw new NotHere(`E2E_KUBECONFIG: there is no file ${kubeconfig}`);

@@ -5,7 +5,7 @@ import { json } from "node:stream/consumers";
 import { workload } from "./objects.ts";
 import { NAMESPACE, type System, until } from "./system.ts";
 
-const NAME = "meddler";
+const NAME = "competing-writer";
 const CONTROLLER = `system:serviceaccount:${NAMESPACE}:switchback-controller`;
 
 interface Review {
@@ -13,8 +13,8 @@ interface Review {
 }
 
 /** Somebody who changes Deployments of a namespace at just the moment when our controller does. */
-export interface Meddler {
-  /** Changes of the controller that met a change of the meddler's. */
+export interface CompetingWriter {
+  /** Changes of the controller that met a change of the writer's. */
   readonly met: number;
   stop(): Promise<void>;
 }
@@ -23,12 +23,12 @@ export interface Meddler {
  * An admission webhook of the test's own: it is asked after the API server has read the object and before it writes
  * it. What it changes meanwhile makes the controller's change a conflict, `times` times.
  */
-export async function startMeddler(system: System, namespace: string, times: number): Promise<Meddler> {
+export async function startCompetingWriter(system: System, namespace: string, times: number): Promise<CompetingWriter> {
   let asked = 0;
   let met = 0;
   const annotate = async (deployment: string, note: string) => {
     const path = `/apis/apps/v1/namespaces/${namespace}/deployments/${deployment}`;
-    const body = { metadata: { annotations: { "example.com/meddled": note } } };
+    const body = { metadata: { annotations: { "example.com/changed": note } } };
     await system.cluster.call({ method: "PATCH", path, contentType: "application/merge-patch+json", body });
   };
   const server = createServer(system.cluster.ca.serving([`${NAME}.${namespace}.svc`]), async (request, response) => {
@@ -48,7 +48,7 @@ export async function startMeddler(system: System, namespace: string, times: num
   await system.apply(objects(namespace, system.cluster.ca.cert));
   await system.apply(workload("Deployment", "probe", namespace, { spec: { replicas: 0 } }));
   // It takes the API server a moment to notice.
-  await until("the API server to ask the meddler", async () => {
+  await until("the API server to ask the writer", async () => {
     await annotate("probe", `${Math.random()}`);
     return asked > 0;
   });
@@ -73,7 +73,7 @@ function objects(namespace: string, ca: string): string {
     spec: { ports: [{ port: 443 }], selector: { app: NAME } },
   };
   const webhook = {
-    name: "meddler.example.com",
+    name: "competing-writer.example.com",
     admissionReviewVersions: ["v1"],
     sideEffects: "None",
     failurePolicy: "Ignore",

@@ -6,7 +6,7 @@ const CLASSES = 6;
  * last dealt with come first, so that many large hosts files, which containers write, do not delay the files of
  * others.
  */
-export class NotedPods {
+export class PodQueue {
   readonly #classes = Array.from({ length: CLASSES }, () => new Set<string>());
 
   get size(): number {

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A TCP road to a port of this machine on which connections can be cut, or made to carry nothing any more. */
-export interface Road {
+/** A TCP proxy to a port of this machine on which connections can be cut, or made to carry nothing any more. */
+export interface TcpProxy {
   readonly port: number;
   /** Connections so far. */
   readonly connections: number;
@@ -13,7 +13,7 @@ export interface Road {
   close(): Promise<void>;
 }
 
-export async function startRoad(to: number): Promise<Road> {
+export async function startTcpProxy(to: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let connections = 0;
   const server = createServer((client) => {
