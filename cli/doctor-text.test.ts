@@ -9,7 +9,7 @@ const { ok, unknown, warning, broken } = findingsOf("x");
 const doctorText = (...args: Parameters<typeof painted>) => plain(painted(...args));
 const GOOD = ok("a Service", "fine", "it is fine");
 
-test("renders one block per finding: verdict, subject and code, then the evidence, then each cure; the totals come last", () => {
+test("renders one block per finding: status, subject and code, then the evidence, then each cure; the totals come last", () => {
   const others = [unknown("a node", "shy", "it hides"), warning("a Job", "late", "it is late", "wait")];
   const text = doctorText([GOOD, broken("a pod", "sick", "it coughs", "rest", "tea"), ...others]);
   assert.equal(
@@ -45,7 +45,7 @@ test("escapes control characters and line breaks in text from tenants", () => {
   assert.ok(text.includes(String.raw`a\u000aok  b: fine \u202e x\u2028y`));
 });
 
-test("colours the verdict and nothing that comes from the cluster", () => {
+test("colours the status and nothing that comes from the cluster", () => {
   const text = painted([broken("a \u001b[31mpod", "sick", "it coughs")], 40);
   assert.equal(text.split("\n")[0], `${paint("bad", "BROKEN ")}  ${String.raw`a \u001b[31mpod`}: sick`);
   assert.equal(text.split("\u001b").length, 3);

@@ -26,25 +26,25 @@ const CURE = "cure: ";
 export function doctorText(findings: readonly Finding[], columns?: number): string {
   const lines = (text: string, indent: number) => wrap(printable(text), columns, indent);
   const below = (text: string, indent: number) => lines(`${" ".repeat(INDENT)}${text}`, indent);
-  const blocks = findings.flatMap(({ verdict, subject, code, evidence, cures }) => [
-    ...painted(lines(`${MARKS[verdict]}  ${subject}: ${code}`, INDENT), verdict),
+  const blocks = findings.flatMap(({ status, subject, code, evidence, cures }) => [
+    ...painted(lines(`${MARKS[status]}  ${subject}: ${code}`, INDENT), status),
     ...below(evidence, INDENT),
     ...cures.flatMap((cure) => below(`${CURE}${cure}`, INDENT + CURE.length)),
   ]);
   return [...blocks, "", ...lines(totals(findings), 0)].map((line) => `${line}\n`).join("");
 }
 
-/** The verdict at the start of the first line is painted. */
-function painted([first = "", ...others]: readonly string[], verdict: FindingStatus): string[] {
-  const mark = MARKS[verdict];
-  return [paint(STYLES[verdict], mark) + first.slice(mark.length), ...others];
+/** The status at the start of the first line is painted. */
+function painted([first = "", ...others]: readonly string[], status: FindingStatus): string[] {
+  const mark = MARKS[status];
+  return [paint(STYLES[status], mark) + first.slice(mark.length), ...others];
 }
 
 function totals(findings: readonly Finding[]): string {
-  const { counts, verdict } = reportDocument(findings);
+  const { counts, status } = reportDocument(findings);
   const all = FINDING_STATUSES.toReversed()
     .map((status) => `${counts[status]} ${status}`)
     .join(", ");
-  if (verdict === "ok") return `${all}: no problems found`;
-  return verdict === "unknown" ? `${all}: no problems found; some checks could not be completed` : all;
+  if (status === "ok") return `${all}: no problems found`;
+  return status === "unknown" ? `${all}: no problems found; some checks could not be completed` : all;
 }

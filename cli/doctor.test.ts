@@ -83,7 +83,7 @@ describe("doctor", () => {
   test("prints the same findings as indented JSON", async () => {
     const text = await run();
     const { stdout } = await run({ output: "json" });
-    assert.match(stdout, /^\{\n {2}"verdict": "[a-z]+",\n/);
+    assert.match(stdout, /^\{\n {2}"status": "[a-z]+",\n/);
     assert.ok(stdout.endsWith("\n}\n"));
     const { findings } = JSON.parse(stdout);
     assert.ok(findings.length > 0);

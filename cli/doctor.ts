@@ -63,12 +63,12 @@ async function gatherCallersFrom(file: string, client: KubeClient): Promise<Fact
 }
 
 function isFailure(findings: readonly Finding[], strict: boolean): boolean {
-  return findings.some(({ verdict }) => verdict === "broken" || (strict && verdict === "unknown"));
+  return findings.some(({ status }) => status === "broken" || (strict && status === "unknown"));
 }
 
-/** Each finding once as `verdict/check/code`, for `name`: codes never change their meaning. */
+/** Each finding once as `status/check/code`, for `name`: codes never change their meaning. */
 export function doctorReport(findings: readonly Finding[], columns: number | undefined): Report {
-  const names = findings.map(({ verdict, check, code }) => `${verdict}/${check}/${code}`);
+  const names = findings.map(({ status, check, code }) => `${status}/${check}/${code}`);
   return {
     document: reportDocument(findings),
     names: [...new Set(names)],

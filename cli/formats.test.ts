@@ -90,7 +90,7 @@ describe("the document of status", () => {
     const page = await readFile(new URL("../docs/status.md", import.meta.url), "utf8");
     const [, fields = ""] = page.split("## The document");
     const described = new Set([...fields.matchAll(/`(?:\w+\.)?(\w+)(?:\[\])?`/g)].map(([, name]) => name));
-    const { dns: _keyedByVerdict, ...document } = FULL;
+    const { dns: _keyedByDecision, ...document } = FULL;
     const used = new Set<string>();
     JSON.stringify(document, (key, value) => {
       if (key !== "" && !/^\d+$/.test(key)) used.add(key);

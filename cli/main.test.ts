@@ -142,7 +142,7 @@ describe("a command gets its arguments and flags:", () => {
       const flags = ["--namespace", "ours", "--probe-namespace", "probes", "-o", "json"];
       const { code, stdout } = await switchback(["doctor", ...flags, "--kubeconfig", kubeconfig]);
       assert.equal(code, 1, "something is broken");
-      assert.equal(JSON.parse(stdout).verdict, "broken");
+      assert.equal(JSON.parse(stdout).status, "broken");
       assert.equal(server.callsOf("POST", "/api/v1/namespaces/probes/pods").length, 1);
     } finally {
       await api.close();

@@ -144,7 +144,7 @@ test("says that there are no names and no workloads", () => {
 });
 
 test("says how many workloads the controller has left out", () => {
-  const counts = { workloads: 5_000, pods: 0, stale: 0, notInjected: 0, verdicts: [] };
+  const counts = { workloads: 5_000, pods: 0, stale: 0, notInjected: 0, decisions: [] };
   const { text, notes } = statusReport(fullStatus({}, { workloads: [WORKLOAD], counts, omitted: 4_999 }), {}, 80).text(
     false,
   );

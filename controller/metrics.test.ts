@@ -70,19 +70,19 @@ function only(all: Record<string, number>): Record<string, number> {
   return Object.fromEntries(Object.entries(all).filter(([key]) => !/_total|_lag_/.test(key)));
 }
 
-test("names by DNS verdict, where names are resolved", async () => {
+test("names by DNS decision, where names are resolved", async () => {
   let dns: Record<string, number> | undefined = { verified: 5, "dns-absent": 1 };
   const registry = new MetricsRegistry();
   addStatusGauges(registry, () => ({ ...BASE, dns }));
-  const verdicts = async () =>
+  const decisions = async () =>
     Object.entries(samples(await registry.metrics())).filter(([key]) => key.startsWith("switchback_controller_dns"));
-  assert.deepEqual(await verdicts(), [
-    ['switchback_controller_dns_names{verdict="verified"}', 5],
-    ['switchback_controller_dns_names{verdict="dns-absent"}', 1],
+  assert.deepEqual(await decisions(), [
+    ['switchback_controller_dns_names{decision="verified"}', 5],
+    ['switchback_controller_dns_names{decision="dns-absent"}', 1],
   ]);
   dns = { verified: 6, "dns-absent": 0 };
   assert.deepEqual(
-    (await verdicts()).map(([, count]) => count),
+    (await decisions()).map(([, count]) => count),
     [6, 0],
   );
 });

@@ -27,8 +27,8 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
     "Names whose removal is held back until it is confirmed or its time runs out",
     () => document.hold?.names ?? 0,
   );
-  gauge("dns_names", "Names by DNS verdict: verified, unknown, dns-elsewhere, dns-absent", () =>
-    Object.entries(document.dns ?? {}).map(([verdict, count]) => [{ verdict }, count]),
+  gauge("dns_names", "Names by DNS decision: verified, unknown, dns-elsewhere, dns-absent", () =>
+    Object.entries(document.dns ?? {}).map(([decision, count]) => [{ decision }, count]),
   );
 }
 

@@ -226,7 +226,7 @@ test("names that resolve elsewhere: five are listed, the others counted, and onl
     const verifier = {
       mismatches: () => mismatches,
       counts: () => ({ here: 7 - count, elsewhere: count }),
-      verdictOf: (name: string) => mismatches.get(name) ?? (name === names[6] ? undefined : "here"),
+      decisionOf: (name: string) => mismatches.get(name) ?? (name === names[6] ? undefined : "here"),
     };
     const size = { inject: { ...config.inject, warnNames: 9, maxNames: 9 } };
     return statusDocument(depsOf(plan, { verifier: verifier as never, config: { ...config, ...size } }));

@@ -51,7 +51,7 @@ export interface StatusDocument {
   readonly warnings: readonly Reason[];
   /** Names that are no longer claimed and will be removed soon. */
   readonly leaving: readonly string[];
-  /** The number of names by DNS verdict (policy.verifyDns). */
+  /** The number of names by DNS decision (policy.verifyDns). */
   readonly dns?: Readonly<Record<string, number>> | undefined;
   readonly names: readonly NameStatus[];
 }
@@ -66,8 +66,8 @@ export interface StatusDeps {
   readonly source: Source;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
-  /** DNS verdicts of names; undefined: names are not resolved. */
-  readonly verifier?: Pick<DnsVerifier, "verdictOf" | "mismatches" | "counts"> | undefined;
+  /** DNS decisions of names; undefined: names are not resolved. */
+  readonly verifier?: Pick<DnsVerifier, "decisionOf" | "mismatches" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   readonly config: Pick<Config, "inject" | "podDns">;
   readonly map: {
@@ -198,18 +198,18 @@ function nameStatus(
   addresses: ReadonlyMap<string, readonly string[]>,
   deps: Pick<StatusDeps, "addresses" | "verifier" | "config" | "plan">,
 ): NameStatus {
-  const { name, from, since, verdict, wildcard, warning: ofName } = claim;
-  if (!verdict.mapped) {
+  const { name, from, since, decision, wildcard, warning: ofName } = claim;
+  if (!decision.mapped) {
     const covered = coveredBy(name, addresses, deps);
-    const { reason } = verdict;
+    const { reason } = decision;
     return { name, from, since, target: undefined, addresses: [], reason, ...(covered && { warning: covered }) };
   }
-  const { target } = verdict;
+  const { target } = decision;
   const clusterIPs = addresses.get(target) ?? [];
   const ofTarget = deps.addresses.reasonOf?.(target);
   const reason =
     (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs, deps.config);
-  const dns = deps.verifier?.verdictOf(name);
+  const dns = deps.verifier?.decisionOf(name);
   const ofDns = typeof dns === "object" ? dns : undefined;
   const inCluster = ofName?.code === IN_CLUSTER_NAME ? ofName : undefined;
   const warning = inCluster ?? ofDns ?? (clusterIPs.length > 0 ? ofTarget : undefined);

@@ -28,13 +28,13 @@ import type { FindingStatus } from "./findings.ts";
 import { known } from "./known.ts";
 
 const { HEALTHY, NGINX, FRONT, FORBIDDEN, CLOSED, NAMESPACE, NOT_INSTALLED } = fakes;
-function codes(facts: ClusterFacts, verdict?: FindingStatus): string[] {
-  const found = examine(facts).filter((finding) => verdict === undefined || finding.verdict === verdict);
+function codes(facts: ClusterFacts, status?: FindingStatus): string[] {
+  const found = examine(facts).filter((finding) => status === undefined || finding.status === status);
   return [...new Set(found.map(({ code }) => code))];
 }
 
 test("every finding about a healthy installation is ok", () => {
-  for (const { verdict, code, evidence } of examine(HEALTHY)) assert.equal(verdict, "ok", `${code}: ${evidence}`);
+  for (const { status, code, evidence } of examine(HEALTHY)) assert.equal(status, "ok", `${code}: ${evidence}`);
   const expected = [
     "need-met",
     "short-circuit-cured",
@@ -49,19 +49,19 @@ test("every finding about a healthy installation is ok", () => {
 
 test("every finding about ready resolvers that pods use is ok", () => {
   const findings = examine({ ...HEALTHY, ...podDns({}) });
-  assert.deepEqual([...new Set(findings.map(({ verdict }) => verdict))], ["ok"]);
+  assert.deepEqual([...new Set(findings.map(({ status }) => status))], ["ok"]);
   assert.ok(findings.some(({ code }) => code === "resolvers-held"));
 });
 
 test("each finding that is not ok has a cure, except where the cluster hides the facts", () => {
   for (const [, change] of FAULTS) {
-    for (const { verdict, cures, code } of examine({ ...HEALTHY, ...change })) {
-      if (verdict === "warning" || verdict === "broken") assert.ok(cures.length > 0, code);
+    for (const { status, cures, code } of examine({ ...HEALTHY, ...change })) {
+      if (status === "warning" || status === "broken") assert.ok(cures.length > 0, code);
     }
   }
 });
 
-/** One change, and all verdicts and codes that are not ok after it. */
+/** One change, and all statuses and codes that are not ok after it. */
 const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected: `${FindingStatus} ${string}`[]][] = [
   ["no address yet", nginx({ entries: [] }), "unknown need-pending", "warning address-pending"],
   [
@@ -224,11 +224,8 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
 describe("one thing is wrong, or could not be read:", () => {
   for (const [what, change, ...expected] of FAULTS) {
     test(what, () => {
-      const found = examine({ ...HEALTHY, ...change }).filter(({ verdict }) => verdict !== "ok");
-      assert.deepEqual(
-        [...new Set(found.map(({ verdict, code }) => `${verdict} ${code}`))].sort(),
-        [...expected].sort(),
-      );
+      const found = examine({ ...HEALTHY, ...change }).filter(({ status }) => status !== "ok");
+      assert.deepEqual([...new Set(found.map(({ status, code }) => `${status} ${code}`))].sort(), [...expected].sort());
     });
   }
 });
@@ -260,7 +257,7 @@ describe("without Switchback", () => {
     };
     const found = examine(facts);
     assert.ok(!found.some(({ code }) => code === "not-installed" || code === "not-needed"));
-    assert.ok(found.some(({ code, verdict }) => code === "right-missing" && verdict === "unknown"));
+    assert.ok(found.some(({ code, status }) => code === "right-missing" && status === "unknown"));
   });
 });
 

@@ -10,7 +10,7 @@ export interface Finding {
   readonly check: string;
   /** The object it is about, as `kubectl` names it. May contain unescaped text from the cluster. */
   readonly subject: string;
-  readonly verdict: FindingStatus;
+  readonly status: FindingStatus;
   /** For programs. The meaning of a code never changes. */
   readonly code: string;
   /** What was observed. */
@@ -25,11 +25,11 @@ type Report = (subject: string, code: string, evidence: string, ...cures: readon
 export function findingsOf(check: string): Readonly<Record<FindingStatus, Report>> {
   const report =
     (status: FindingStatus): Report =>
-    (subject, code, evidence, ...cures) => ({ check, subject, verdict: status, code, evidence, cures });
+    (subject, code, evidence, ...cures) => ({ check, subject, status, code, evidence, cures });
   return { ok: report("ok"), warning: report("warning"), broken: report("broken"), unknown: report("unknown") };
 }
 
 /** The worst status among findings; `ok` if there are none. */
-export function worstOf(findings: readonly Pick<Finding, "verdict">[]): FindingStatus {
-  return FINDING_STATUSES[Math.max(0, ...findings.map(({ verdict }) => FINDING_STATUSES.indexOf(verdict)))] ?? "ok";
+export function worstOf(findings: readonly Pick<Finding, "status">[]): FindingStatus {
+  return FINDING_STATUSES[Math.max(0, ...findings.map(({ status }) => FINDING_STATUSES.indexOf(status)))] ?? "ok";
 }

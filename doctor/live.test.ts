@@ -21,7 +21,7 @@ describe("a pod whose hosts file the agent keeps current", () => {
     test(what, () => {
       const found = examine({ ...HEALTHY, ...pod({ annotations }), agents }).filter(({ check }) => check === "pods");
       assert.deepEqual(
-        found.map(({ verdict, code }) => `${verdict} ${code}`).filter((word) => word !== "ok no-pods"),
+        found.map(({ status, code }) => `${status} ${code}`).filter((word) => word !== "ok no-pods"),
         [expected],
       );
     });
@@ -61,7 +61,7 @@ describe("a pod whose hosts file the agent keeps current", () => {
       };
       const found = examine(facts).filter(({ check }) => check === "pods");
       assert.ok(
-        found.some(({ verdict, code }) => `${verdict} ${code}` === expected),
+        found.some(({ status, code }) => `${status} ${code}` === expected),
         JSON.stringify(found),
       );
     });

@@ -2,15 +2,15 @@ import { type Finding, type FindingStatus, worstOf } from "./findings.ts";
 
 /** The report for programs (`-o json`, `-o yaml`). */
 export interface ReportDocument {
-  readonly verdict: FindingStatus;
+  readonly status: FindingStatus;
   readonly counts: Readonly<Record<FindingStatus, number>>;
   readonly findings: readonly Finding[];
 }
 
 export function reportDocument(findings: readonly Finding[]): ReportDocument {
-  const count = (status: FindingStatus): number => findings.filter(({ verdict }) => verdict === status).length;
+  const count = (of: FindingStatus): number => findings.filter(({ status }) => status === of).length;
   return {
-    verdict: worstOf(findings),
+    status: worstOf(findings),
     counts: { ok: count("ok"), unknown: count("unknown"), warning: count("warning"), broken: count("broken") },
     findings,
   };

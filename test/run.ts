@@ -62,7 +62,7 @@ async function main([command = "", ...filters]: string[]): Promise<number> {
     reason = await missing();
     if (reason === undefined) outcomes.push(await runFiles(integration, { concurrency: INTEGRATION_CONCURRENCY }));
   }
-  return verdict(outcomes, reason);
+  return exitCodeOf(outcomes, reason);
 }
 
 /** Shows what a builder says until it has ended. */
@@ -72,7 +72,7 @@ async function ended(builder: ChildProcess): Promise<void> {
 }
 
 /** The exit code, and the last lines that a person reads. */
-function verdict(outcomes: Outcome[], reason: string | undefined): number {
+function exitCodeOf(outcomes: Outcome[], reason: string | undefined): number {
   const failed = outcomes.flatMap((outcome) => outcome.failed);
   const skipped = outcomes.flatMap((outcome) => outcome.skipped);
   if (skipped.length > 0) heading(`SKIPPED: ${skipped.length} tests: ${skipped.join("; ")}`);

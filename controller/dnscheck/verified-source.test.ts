@@ -10,21 +10,21 @@ const LB = ["203.0.113.9"];
 
 /** A verifier with configured DNS answers, and the claims of the source. */
 function rig(enforce: boolean) {
-  const verdicts = new Map<string, readonly string[]>();
+  const decisions = new Map<string, readonly string[]>();
   const expected = new Map<string, string>();
   const verifier = new DnsVerifier({
     lookup: async () => assert.fail("no test waits for DNS"),
     now: () => 0,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   });
-  let onVerdict: (name: string) => void = () => {};
+  let onDecision: (name: string) => void = () => {};
   verifier.start = (given) => {
-    onVerdict = given;
+    onDecision = given;
   };
   verifier.expect = (name, addresses) => void expected.set(name, addresses.join());
   verifier.forget = (name) => void expected.delete(name);
-  verifier.verdictOf = (name, addresses = []) => {
-    const found = verdicts.get(name);
+  verifier.decisionOf = (name, addresses = []) => {
+    const found = decisions.get(name);
     if (found === undefined) return "unknown";
     return addresses.some((each) => found.includes(each)) ? "verified" : { code: "dns-elsewhere", text: "elsewhere" };
   };
@@ -50,9 +50,9 @@ function rig(enforce: boolean) {
     (claims.get(object) ?? []).map(({ target }) => (typeof target === "string" ? target : target.code));
   return {
     set: (object: string, objectClaims: readonly Claim[]) => sink(object, objectClaims),
-    verdicts,
+    decisions,
     expected,
-    onVerdict: (name: string) => onVerdict(name),
+    onDecision: (name: string) => onDecision(name),
     reported,
     targets,
   };
@@ -64,7 +64,7 @@ const claim = (name: string, addresses = LB, target: Claim["target"] = "edge"): 
 });
 
 test("warn: claims pass unchanged, and names are verified", () => {
-  const { set, expected, onVerdict, reported, targets } = rig(false);
+  const { set, expected, onDecision, reported, targets } = rig(false);
   set("o", [
     claim("A.example.com"),
     claim("*.example.com"),
@@ -79,33 +79,33 @@ test("warn: claims pass unchanged, and names are verified", () => {
     ],
   );
   assert.deepEqual(targets("o"), ["edge", "edge", "edge", "x"]);
-  onVerdict("a.example.com");
+  onDecision("a.example.com");
   assert.deepEqual(reported, ["o"]);
 });
 
 test("enforce: a claim waits until its name resolves to the load balancer, and loses its target when it no longer does", () => {
-  const { set, verdicts, onVerdict, reported, targets } = rig(true);
+  const { set, decisions, onDecision, reported, targets } = rig(true);
   set("o", [claim("a.example.com"), claim("b.example.com"), claim("*.example.com")]);
   set("other", [claim("c.example.com")]);
   assert.deepEqual(targets("o"), ["dns-not-verified", "dns-not-verified", "dns-not-verified"]);
-  verdicts.set("a.example.com", LB);
+  decisions.set("a.example.com", LB);
   reported.length = 0;
-  onVerdict("a.example.com");
+  onDecision("a.example.com");
   assert.deepEqual([reported, targets("o")], [["o"], ["edge", "dns-not-verified", "dns-not-verified"]]);
-  verdicts.set("a.example.com", ["198.51.100.1"]);
-  verdicts.set("*.example.com", ["198.51.100.1"]);
-  onVerdict("a.example.com");
-  onVerdict("*.example.com");
+  decisions.set("a.example.com", ["198.51.100.1"]);
+  decisions.set("*.example.com", ["198.51.100.1"]);
+  onDecision("a.example.com");
+  onDecision("*.example.com");
   assert.deepEqual(targets("o"), ["dns-elsewhere", "dns-not-verified", "dns-elsewhere"]);
 });
 
 test("enforce: if two objects claim a name, the one whose load balancer the name resolves to wins", () => {
-  const { set, verdicts, onVerdict, targets, expected } = rig(true);
+  const { set, decisions, onDecision, targets, expected } = rig(true);
   set("old", [claim("a.example.com", ["198.51.100.1"], "old")]);
   set("new", [claim("a.example.com", LB, "new")]);
   assert.equal(expected.get("a.example.com"), `198.51.100.1,${LB}`);
-  verdicts.set("a.example.com", LB);
-  onVerdict("a.example.com");
+  decisions.set("a.example.com", LB);
+  onDecision("a.example.com");
   assert.deepEqual([targets("old"), targets("new")], [["dns-elsewhere"], ["new"]]);
 });
 

@@ -44,14 +44,14 @@ export function verifiedSource(source: Source, verifier: DnsVerifier, enforce: b
     const [first = [], ...more] = following.objects.values();
     verifier.expect(name, more.length === 0 ? first : [...new Set([...first, ...more.flat()])]);
   };
-  const withVerdict = (claim: Claim): Claim => {
+  const withDecision = (claim: Claim): Claim => {
     if (typeof claim.target !== "string") return claim;
     const parsed = parseHostname(claim.hostname);
     if (parsed.kind === "invalid") return claim;
-    const verdict = verifier.verdictOf(parsed.name, claim.publicAddresses ?? []);
-    if (verdict === "verified") return claim;
+    const decision = verifier.decisionOf(parsed.name, claim.publicAddresses ?? []);
+    if (decision === "verified") return claim;
     const text = "the cluster's DNS has not yet been seen to lead it to its load balancer (policy.verifyDns: enforce)";
-    return { ...claim, target: verdict === "unknown" ? { code: "dns-not-verified", text } : verdict };
+    return { ...claim, target: decision === "unknown" ? { code: "dns-not-verified", text } : decision };
   };
 
   return {
@@ -59,7 +59,7 @@ export function verifiedSource(source: Source, verifier: DnsVerifier, enforce: b
       verifier.start((name) => {
         if (!enforce) return;
         for (const object of names.get(name)?.objects.keys() ?? []) {
-          sink(object, (objects.get(object) ?? []).map(withVerdict));
+          sink(object, (objects.get(object) ?? []).map(withDecision));
         }
       });
       source.start((object, claims) => {
@@ -67,7 +67,7 @@ export function verifiedSource(source: Source, verifier: DnsVerifier, enforce: b
         if (!enforce) return sink(object, claims);
         if (claims.length === 0) objects.delete(object);
         else objects.set(object, claims);
-        sink(object, claims.map(withVerdict));
+        sink(object, claims.map(withDecision));
       }, onSynced);
     },
     state: () => source.state(),

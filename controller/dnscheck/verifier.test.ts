@@ -36,8 +36,8 @@ function rig(t: TestContext) {
     }
   };
   const code = (name: string) => {
-    const verdict = verifier.verdictOf(name);
-    return typeof verdict === "string" ? verdict : verdict.code;
+    const decision = verifier.decisionOf(name);
+    return typeof decision === "string" ? decision : decision.code;
   };
   return { verifier, records, asked, reported, state, log, pass, code };
 }
@@ -100,7 +100,7 @@ test("an answer is valid for its TTL, between a minute and an hour", async (t) =
   assert.equal(asked.length, 3);
 });
 
-test("a failed look-up keeps the last verdict, and is retried", async (t) => {
+test("a failed look-up keeps the last decision, and is retried", async (t) => {
   const { verifier, records, pass, asked, code, reported } = rig(t);
   records.set("a.example.com", [LB]);
   verifier.expect("a.example.com", [LB]);
@@ -143,7 +143,7 @@ test("changed addresses are compared with the last answer, and looked up again; 
   assert.equal(code("a.example.com"), "dns-elsewhere");
   verifier.expect("a.example.com", [LB]);
   assert.equal(code("a.example.com"), "verified");
-  assert.equal(typeof verifier.verdictOf("a.example.com", ["198.51.100.1"]), "object", "checked for one claim only");
+  assert.equal(typeof verifier.decisionOf("a.example.com", ["198.51.100.1"]), "object", "checked for one claim only");
   await pass(1_000);
   assert.equal(asked.length, 2);
   verifier.forget("a.example.com");
@@ -151,7 +151,7 @@ test("changed addresses are compared with the last answer, and looked up again; 
   assert.deepEqual([asked.length, code("a.example.com")], [2, "unknown"]);
 });
 
-test("what each verdict says: at most four addresses, and what was expected", async (t) => {
+test("what each decision says: at most four addresses, and what was expected", async (t) => {
   const { verifier, records, pass } = rig(t);
   const many = [5, 4, 3, 2, 1].map((last) => `198.51.100.${last}`);
   records.set("cdn.example.com", many);
@@ -180,7 +180,7 @@ test("what each verdict says: at most four addresses, and what was expected", as
   );
 });
 
-test("a verdict is reported when it may have changed, and only then", async (t) => {
+test("a decision is reported when it may have changed, and only then", async (t) => {
   const { verifier, records, pass, reported } = rig(t);
   records.set("a.example.com", [LB]);
   verifier.expect("a.example.com", [LB]);
@@ -253,11 +253,11 @@ test("a stopped verifier asks no more", async (t) => {
 
 test("for one claim: unknown without an answer or addresses, else by the last answer", async (t) => {
   const { verifier, records, pass } = rig(t);
-  assert.equal(verifier.verdictOf("a.example.com", [LB]), "unknown");
+  assert.equal(verifier.decisionOf("a.example.com", [LB]), "unknown");
   records.set("a.example.com", [LB]);
   verifier.expect("a.example.com", [LB]);
-  assert.equal(verifier.verdictOf("a.example.com", [LB]), "unknown");
+  assert.equal(verifier.decisionOf("a.example.com", [LB]), "unknown");
   await pass(200);
-  assert.equal(verifier.verdictOf("a.example.com", [LB]), "verified");
-  assert.equal(verifier.verdictOf("a.example.com", ["lb.example.net"]), "unknown");
+  assert.equal(verifier.decisionOf("a.example.com", [LB]), "verified");
+  assert.equal(verifier.decisionOf("a.example.com", ["lb.example.net"]), "unknown");
 });

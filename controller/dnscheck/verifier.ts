@@ -9,7 +9,7 @@ import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 
 /**
- * The verdict on a name: `unknown` until DNS has answered once, and on a wildcard that DNS does not have; a reason
+ * The decision on a name: `unknown` until DNS has answered once, and on a wildcard that DNS does not have; a reason
  * if it does not resolve to the load balancer.
  */
 type DnsCheckResult = "unknown" | "verified" | Reason;
@@ -24,7 +24,7 @@ interface VerifierDeps {
 interface Entry {
   /** The addresses that the name should resolve to: normalized IP literals. */
   expected: readonly string[];
-  verdict: DnsCheckResult;
+  decision: DnsCheckResult;
   /** The last answer of DNS. */
   found: readonly string[] | undefined;
   asking: boolean;
@@ -43,7 +43,7 @@ const FAILURES_IN_A_ROW = 20;
 
 /**
  * Verifies that the cluster's DNS resolves names to their load balancers, that is, whether there is a hairpin. It
- * looks names up again when their TTL expires. After a failed look-up the last verdict is kept.
+ * looks names up again when their TTL expires. After a failed look-up the last decision is kept.
  */
 export class DnsVerifier {
   readonly #deps: VerifierDeps;
@@ -74,7 +74,7 @@ export class DnsVerifier {
     const expected = literals(addresses);
     const entry = this.#entries.get(name);
     if (entry === undefined) {
-      this.#entries.set(name, { expected, verdict: "unknown", found: undefined, asking: false });
+      this.#entries.set(name, { expected, decision: "unknown", found: undefined, asking: false });
       this.#schedule.add(name, 0);
       return;
     }
@@ -82,30 +82,30 @@ export class DnsVerifier {
     entry.expected = expected;
     // The previous answer may be for the other family only; another look-up is cheap.
     this.#schedule.add(name, 0);
-    this.#updateVerdict(name, entry);
+    this.#updateDecision(name, entry);
   }
 
   forget(name: string): void {
     this.#entries.delete(name);
   }
 
-  /** The verdict on a name, for all its claims or for one claim with these addresses. */
-  verdictOf(name: string, expected?: readonly string[]): DnsCheckResult {
+  /** The decision on a name, for all its claims or for one claim with these addresses. */
+  decisionOf(name: string, expected?: readonly string[]): DnsCheckResult {
     const entry = this.#entries.get(name);
-    if (entry === undefined || expected === undefined) return entry?.verdict ?? "unknown";
-    return verdictOn(name, literals(expected), entry.found);
+    if (entry === undefined || expected === undefined) return entry?.decision ?? "unknown";
+    return decisionOn(name, literals(expected), entry.found);
   }
 
   /** Each name that resolves to other addresses, or to none. */
   *mismatches(): Iterable<readonly [name: string, reason: Reason]> {
-    for (const [name, { verdict }] of this.#entries) if (typeof verdict !== "string") yield [name, verdict];
+    for (const [name, { decision }] of this.#entries) if (typeof decision !== "string") yield [name, decision];
   }
 
-  /** Names by verdict, for the metric. */
+  /** Names by decision, for the metric. */
   counts(): Record<string, number> {
     const counts: Record<string, number> = { verified: 0, unknown: 0, "dns-elsewhere": 0, "dns-absent": 0 };
-    for (const { verdict } of this.#entries.values()) {
-      const key = typeof verdict === "string" ? verdict : verdict.code;
+    for (const { decision } of this.#entries.values()) {
+      const key = typeof decision === "string" ? decision : decision.code;
       counts[key] = (counts[key] ?? 0) + 1;
     }
     return counts;
@@ -145,11 +145,11 @@ export class DnsVerifier {
   #learn(name: string, entry: Entry, found: readonly string[]): void {
     if (this.#entries.get(name) !== entry || entry.found?.join() === found.join()) return;
     entry.found = found;
-    this.#updateVerdict(name, entry);
+    this.#updateDecision(name, entry);
   }
 
-  #updateVerdict(name: string, entry: Entry): void {
-    entry.verdict = verdictOn(name, entry.expected, entry.found);
+  #updateDecision(name: string, entry: Entry): void {
+    entry.decision = decisionOn(name, entry.expected, entry.found);
     this.#onDecision(name);
   }
 
@@ -177,7 +177,7 @@ function literals(addresses: readonly string[]): string[] {
   return addresses.filter((address) => isIP(address) !== 0).map(canonicalIp);
 }
 
-function verdictOn(name: string, expected: readonly string[], found: readonly string[] | undefined): DnsCheckResult {
+function decisionOn(name: string, expected: readonly string[], found: readonly string[] | undefined): DnsCheckResult {
   if (found === undefined || expected.length === 0) return "unknown";
   if (found.some((address) => expected.includes(address))) return "verified";
   const where = expected.join(", ");

@@ -17,9 +17,9 @@ const LIVE: GroupSummary = {
 
 function rig(summary: Partial<GroupSummary> = {}) {
   const clock = { now: 1_000 };
-  let evaluations = 0;
+  let summaries = 0;
   const summarize = () => {
-    evaluations += 1;
+    summaries += 1;
     return { ...LIVE, ...summary };
   };
   const cohorts = new Cohorts({ summarize, rules: { agentMs: AGENT_MS }, now: () => clock.now });
@@ -30,17 +30,17 @@ function rig(summary: Partial<GroupSummary> = {}) {
     return member;
   };
   const codes = () =>
-    Object.fromEntries(cohorts.counts(new Map()).verdicts.map(({ code, workloads }) => [code, workloads]));
-  return { clock, cohorts, join, codes, evaluations: () => evaluations };
+    Object.fromEntries(cohorts.counts(new Map()).decisions.map(({ code, workloads }) => [code, workloads]));
+  return { clock, cohorts, join, codes, summaries: () => summaries };
 }
 
 test("a thousand workloads with equal pods are evaluated once, and once more for another map", () => {
-  const { cohorts, join, evaluations } = rig();
+  const { cohorts, join, summaries } = rig();
   for (let index = 0; index < 1_000; index++) join(`w${index}`);
-  assert.equal(evaluations(), 1);
+  assert.equal(summaries(), 1);
   cohorts.outdate();
   for (const cohort of cohorts.outdated) cohorts.evaluate(cohort);
-  assert.deepEqual([evaluations(), cohorts.outdated.size], [2, 0]);
+  assert.deepEqual([summaries(), cohorts.outdated.size], [2, 0]);
   const { workloads, pods, stale } = cohorts.counts(new Map());
   assert.deepEqual([workloads, pods, stale], [1_000, 2_000, 1_000]);
 });
@@ -65,19 +65,19 @@ test("an agent that is behind for too long counts for its workloads, each by its
   assert.deepEqual(codes(), { "agent-behind": 1 });
 });
 
-test("workloads that are decided on one by one are counted by their verdicts", () => {
+test("workloads that are decided on one by one are counted by their decisions", () => {
   const { cohorts, join } = rig({ agents: "silent" });
   for (const key of ["a", "b", "c"]) join(key);
-  const verdicts = new Map([
+  const decisions = new Map([
     ["a", { standing: "in-step", code: "same-names", text: "" } as const],
     ["b", { standing: "stuck", code: "paused", text: "" } as const],
   ]);
-  const { stale, verdicts: counted } = cohorts.counts(verdicts);
+  const { stale, decisions: counted } = cohorts.counts(decisions);
   assert.equal(stale, 2);
   assert.deepEqual(counted, [
     { standing: "in-step", code: "same-names", workloads: 1 },
     { standing: "stuck", code: "paused", workloads: 1 },
-    { standing: "waiting", code: "not-judged", workloads: 1 },
+    { standing: "waiting", code: "not-decided", workloads: 1 },
   ]);
 });
 
@@ -89,6 +89,6 @@ test("a cohort ends with its last workload", () => {
   cohorts.remove(other);
   cohorts.outdate();
   assert.equal(cohorts.outdated.size, 0);
-  assert.deepEqual(cohorts.counts(new Map()), { workloads: 0, pods: 0, stale: 0, notInjected: 0, verdicts: [] });
+  assert.deepEqual(cohorts.counts(new Map()), { workloads: 0, pods: 0, stale: 0, notInjected: 0, decisions: [] });
   assert.equal(cohorts.nextDue, Number.POSITIVE_INFINITY);
 });

@@ -2,9 +2,9 @@ import type { Reason } from "#hostmap/types.ts";
 import type { GroupSummary, PodClass } from "./observe-workloads.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { checkEligibility } from "./restart-preconditions.ts";
-import type { RolloutVerdict } from "./workload-facts.ts";
+import type { RolloutDecision } from "./workload-facts.ts";
 
-/** What the evaluation of a workload depends on, apart from who its pods are. */
+/** What the decision about a workload depends on, apart from who its pods are. */
 interface CohortFacts {
   readonly classes: ReadonlyArray<{ readonly of: PodClass; readonly count: number }>;
   /** Whether its namespace is in `restart.namespaces`. */
@@ -18,7 +18,7 @@ export interface Member {
   readonly key: string;
   cohort: Cohort | undefined;
   /**
-   * When it became stale, if not by an evaluation of its cohort, and in which `stalePeriod` of the cohort that counts.
+   * When it became stale, if not by a decision about its cohort, and in which `stalePeriod` of the cohort that counts.
    */
   staleSince: number;
   stalePeriod: number;
@@ -32,10 +32,10 @@ interface Cohort extends CohortFacts {
   readonly members: Set<Member>;
   summary: GroupSummary;
   /** Why no member is restarted; undefined: each has to be decided on by itself. */
-  verdict: RolloutVerdict | undefined;
-  /** When the evaluation made the members stale. */
+  decision: RolloutDecision | undefined;
+  /** When a new map made the members stale. */
   staleSince: number;
-  /** Counts the times that the evaluation made the members stale. */
+  /** Counts the times that a new map made the members stale. */
   stalePeriod: number;
   /** Members whose agents have been behind for too long. */
   readonly behind: Set<Member>;
@@ -43,9 +43,9 @@ interface Cohort extends CohortFacts {
   nextBehind: number;
 }
 
-/** How many workloads have this verdict. */
-interface VerdictCount {
-  readonly standing: RolloutVerdict["standing"];
+/** How many workloads have this decision. */
+interface DecisionCount {
+  readonly standing: RolloutDecision["standing"];
   readonly code: string;
   workloads: number;
 }
@@ -57,16 +57,16 @@ export interface RolloutCounts {
   readonly stale: number;
   /** Pods that the webhook did not inject, or that lost its annotations. */
   readonly notInjected: number;
-  readonly verdicts: readonly VerdictCount[];
+  readonly decisions: readonly DecisionCount[];
 }
 
-/** Verdicts of workloads by key. */
-export type Verdicts = Pick<ReadonlyMap<string, RolloutVerdict>, "get">;
+/** Decisions of workloads by key. */
+export type Decisions = Pick<ReadonlyMap<string, RolloutDecision>, "get">;
 
-export const NOT_EVALUATED: RolloutVerdict = {
+export const NOT_DECIDED: RolloutDecision = {
   standing: "waiting",
-  code: "not-judged",
-  text: "it was just discovered and is not evaluated yet",
+  code: "not-decided",
+  text: "it was just discovered, and nothing is decided about it yet",
 };
 
 const AGENT_BEHIND = { standing: "stuck", code: "agent-behind" } as const;
@@ -87,7 +87,7 @@ export class Cohorts {
   readonly #notable = new Set<Cohort>();
   /** Cohorts with more names than a pod may have. */
   readonly #overCap = new Set<Cohort>();
-  readonly #verdicts = new Map<string, VerdictCount>();
+  readonly #decisions = new Map<string, DecisionCount>();
   readonly #totals = { workloads: 0, pods: 0, stale: 0, notInjected: 0 };
 
   constructor(deps: {
@@ -115,24 +115,24 @@ export class Cohorts {
     for (const cohort of this.#cohorts.values()) this.#outdated.add(cohort);
   }
 
-  /** What is counted of all workloads, with these verdicts of those that are decided on one by one. */
-  counts(decided: Verdicts): RolloutCounts {
+  /** What is counted of all workloads, with these decisions of those that are decided on one by one. */
+  counts(decided: Decisions): RolloutCounts {
     let { stale } = this.#totals;
-    const verdicts = new Map([...this.#verdicts].map(([key, count]) => [key, { ...count }]));
+    const decisions = new Map([...this.#decisions].map(([key, count]) => [key, { ...count }]));
     for (const { members, summary } of this.#open) {
       for (const { key } of members) {
-        const verdict = decided.get(key) ?? NOT_EVALUATED;
-        countVerdict(verdicts, verdict, 1);
-        if (verdict.standing !== "in-step") stale += summary.stale;
+        const decision = decided.get(key) ?? NOT_DECIDED;
+        countDecision(decisions, decision, 1);
+        if (decision.standing !== "in-step") stale += summary.stale;
       }
     }
-    return { ...this.#totals, stale, verdicts: [...verdicts.values()] };
+    return { ...this.#totals, stale, decisions: [...decisions.values()] };
   }
 
   /** Members that may be stuck, or whose pods do not get every name. */
   *notable(): Iterable<Member> {
-    for (const { verdict, members, behind } of this.#notable) {
-      yield* verdict === undefined || verdict.standing === "stuck" ? members : behind;
+    for (const { decision, members, behind } of this.#notable) {
+      yield* decision === undefined || decision.standing === "stuck" ? members : behind;
     }
     for (const { members } of this.#overCap) yield* members;
   }
@@ -176,7 +176,7 @@ export class Cohorts {
       cohort.staleSince = now;
       cohort.stalePeriod += 1;
     }
-    this.#judge(cohort);
+    this.#decide(cohort);
     const isLive = this.#live.has(cohort);
     if (!isLive) cohort.behind.clear();
     // Members that were stale before have times of their own, which `expire` looks at.
@@ -203,29 +203,29 @@ export class Cohorts {
       signature,
       members: new Set(),
       summary: this.#summarize(facts.classes),
-      verdict: undefined,
+      decision: undefined,
       staleSince: this.#now(),
       stalePeriod: 0,
       behind: new Set(),
       nextBehind: Number.POSITIVE_INFINITY,
     };
-    this.#judge(cohort);
+    this.#decide(cohort);
     this.#cohorts.set(signature, cohort);
     return cohort;
   }
 
-  /** Whether the members have to be decided on one by one, wait for agents, or have a verdict together. */
-  #judge(cohort: Cohort): void {
+  /** Whether the members have to be decided on one by one, wait for agents, or have a decision together. */
+  #decide(cohort: Cohort): void {
     const { summary, permitted, unrestartable } = cohort;
     const { mode } = summary.onChange;
     const now = this.#now();
     const stale = { length: summary.stale };
     const workload = { namespace: "", unrestartable, permitted, mode, agents: summary.agents, staleSince: now, stale };
-    cohort.verdict = checkEligibility(workload, this.#rules, now);
-    setTo(this.#open, cohort, cohort.verdict === undefined);
+    cohort.decision = checkEligibility(workload, this.#rules, now);
+    setTo(this.#open, cohort, cohort.decision === undefined);
     const isLive = summary.stale > 0 && mode === "live" && summary.agents === "keeping";
     setTo(this.#live, cohort, isLive);
-    setTo(this.#notable, cohort, isLive || cohort.verdict === undefined || cohort.verdict.standing === "stuck");
+    setTo(this.#notable, cohort, isLive || cohort.decision === undefined || cohort.decision.standing === "stuck");
     setTo(this.#overCap, cohort, summary.overCap !== undefined);
   }
 
@@ -241,22 +241,22 @@ export class Cohorts {
   }
 
   /** Adds a cohort to what is counted, or subtracts it: before and after each change. */
-  #count({ summary, verdict, members, behind }: Cohort, sign: 1 | -1): void {
+  #count({ summary, decision, members, behind }: Cohort, sign: 1 | -1): void {
     const totals = this.#totals;
     const workloads = sign * members.size;
     totals.workloads += workloads;
     totals.pods += workloads * summary.pods;
     totals.notInjected += workloads * summary.notInjected;
-    if (verdict === undefined) return;
+    if (decision === undefined) return;
     totals.stale += workloads * summary.stale;
-    countVerdict(this.#verdicts, verdict, workloads - sign * behind.size);
-    if (behind.size > 0) countVerdict(this.#verdicts, AGENT_BEHIND, sign * behind.size);
+    countDecision(this.#decisions, decision, workloads - sign * behind.size);
+    if (behind.size > 0) countDecision(this.#decisions, AGENT_BEHIND, sign * behind.size);
   }
 }
 
-function countVerdict(
-  counts: Map<string, VerdictCount>,
-  { standing, code }: Pick<RolloutVerdict, "standing" | "code">,
+function countDecision(
+  counts: Map<string, DecisionCount>,
+  { standing, code }: Pick<RolloutDecision, "standing" | "code">,
   workloads: number,
 ): void {
   const key = `${standing} ${code}`;
@@ -266,11 +266,11 @@ function countVerdict(
   else counts.set(key, count);
 }
 
-/** The standing of a member, with these verdicts of those that are decided on one by one. */
-export function standingOf(member: Member, decided: Verdicts): RolloutVerdict["standing"] {
+/** The standing of a member, with these decisions of those that are decided on one by one. */
+export function standingOf(member: Member, decided: Decisions): RolloutDecision["standing"] {
   const { cohort, key } = member;
   if (cohort?.behind.has(member)) return AGENT_BEHIND.standing;
-  return (cohort?.verdict ?? decided.get(key) ?? NOT_EVALUATED).standing;
+  return (cohort?.decision ?? decided.get(key) ?? NOT_DECIDED).standing;
 }
 
 /** Since when a member is stale, milliseconds since 1970; undefined: it is not. */

@@ -8,7 +8,7 @@ import { RULES, RunningWorld, type Temper } from "#test/fakes/rollout-world.ts";
 import { EventReporter } from "./event-reporter.ts";
 import type { WorkloadGroup } from "./observe-workloads.ts";
 import { checkWorkload, stuck } from "./restart-preconditions.ts";
-import type { RolloutVerdict } from "./workload-facts.ts";
+import type { RolloutDecision } from "./workload-facts.ts";
 
 const MINUTE_MS = 60_000;
 const WEB = "shop/Deployment/web";
@@ -27,11 +27,11 @@ function reporterRig() {
     outcome: (outcome: string) => void reported.counted.push(outcome),
   };
   const reporter = new EventReporter({ events, log, counters });
-  const report = (groups: readonly WorkloadGroup[], verdicts: ReadonlyMap<string, RolloutVerdict> = new Map()) => {
+  const report = (groups: readonly WorkloadGroup[], decisions: ReadonlyMap<string, RolloutDecision> = new Map()) => {
     const summaries = groups.map(
       (group) => [group.owner.key, { ...summary(group), stale: group.stale.length }] as const,
     );
-    reporter.report(new Map(summaries), verdicts, (key) => groups.find(({ owner }) => owner.key === key));
+    reporter.report(new Map(summaries), decisions, (key) => groups.find(({ owner }) => owner.key === key));
   };
   return { reported, reporter, report };
 }
@@ -47,7 +47,7 @@ function pod(name: string, apiVersion?: string, kind?: string, owner = ""): PodF
   return podFacts({ metadata: { namespace: "shop", name, uid: `uid-of-${name}`, ownerReferences } });
 }
 
-/** Their owners as observed, with the verdicts. */
+/** Their owners as observed, with the decisions. */
 function observe(pods: readonly PodFacts[], parts: { total?: number; world?: RunningWorld } = {}) {
   const { total = 1, world } = parts;
   const groups = observeFully({
@@ -64,11 +64,11 @@ function observe(pods: readonly PodFacts[], parts: { total?: number; world?: Run
     unfinished: [],
     onError: (what, error) => assert.fail(`${what}: ${error}`),
   });
-  const verdicts = new Map(groups.map((group) => [group.owner.key, verdictOf(group)]));
-  return [groups, verdicts] as const;
+  const decisions = new Map(groups.map((group) => [group.owner.key, decisionOf(group)]));
+  return [groups, decisions] as const;
 }
 
-function verdictOf({ observed }: WorkloadGroup): RolloutVerdict {
+function decisionOf({ observed }: WorkloadGroup): RolloutDecision {
   const memory = { since: 0, changingSince: 0, staleSince: 0, diff: undefined, notBefore: 0, history: [] };
   return checkWorkload({ ...observed, ...memory }, RULES, 1) ?? assert.fail("no check applies to it");
 }
@@ -116,8 +116,8 @@ for (const [temper, code, reason] of FAILED) {
     const [groups] = observe([pod("p", "apps/v1", "ReplicaSet", "web-1")], { world });
     for (let turn = 0; turn < 30; turn++) {
       await world.pass(MINUTE_MS / 2, 1_000);
-      const decision = await world.reconcile();
-      report(groups, decision?.verdicts ?? new Map());
+      const step = await world.reconcile();
+      report(groups, step?.decisions ?? new Map());
     }
     assert.equal(await world.codeOf(WEB), code);
     assert.deepEqual(
@@ -133,7 +133,7 @@ test("a workload that was in step in between, has another reason, or was recreat
   const { reported, report } = reporterRig();
   const [groups] = observe([pod("p")]);
   const reasons = () => reported.events.splice(0).map(({ reason }) => reason);
-  const reportOne = (verdict: RolloutVerdict) => report(groups, new Map([["shop/Pod/p", verdict]]));
+  const reportOne = (decision: RolloutDecision) => report(groups, new Map([["shop/Pod/p", decision]]));
   const bare = stuck("bare-pod", "a pod of its own");
   reportOne(bare);
   for (let turn = 0; turn < 3; turn++) reportOne({ standing: "in-step", code: "in-step", text: "" });

@@ -2,10 +2,10 @@ import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import { type EventRecorder, eventReason, type Regarding } from "#lib/kube/events.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { partsOf } from "#lib/workloads/workload-keys.ts";
-import type { Verdicts } from "./cohorts.ts";
+import type { Decisions } from "./cohorts.ts";
 import type { GroupSummary, WorkloadGroup } from "./observe-workloads.ts";
 import type { RestartEvent } from "./reconciler.ts";
-import type { RolloutVerdict } from "./workload-facts.ts";
+import type { RolloutDecision } from "./workload-facts.ts";
 
 /** Counters of restarts; `metrics.ts` implements them. */
 export interface RestartCounters {
@@ -52,14 +52,14 @@ export class EventReporter {
    */
   report(
     workloads: ReadonlyMap<string, GroupSummary>,
-    verdicts: Verdicts,
+    decisions: Decisions,
     groupOf: (key: string) => WorkloadGroup | undefined,
   ): void {
     for (const reported of [this.#reported, this.#overCap]) {
       for (const key of reported.keys()) if (!workloads.has(key)) reported.delete(key);
     }
     for (const [key, summary] of workloads) {
-      this.#reportStuck(key, summary, verdicts.get(key), groupOf);
+      this.#reportStuck(key, summary, decisions.get(key), groupOf);
       this.#reportCap(key, summary, groupOf);
     }
   }
@@ -67,18 +67,18 @@ export class EventReporter {
   #reportStuck(
     key: string,
     { stale, pods }: GroupSummary,
-    verdict: RolloutVerdict | undefined,
+    decision: RolloutDecision | undefined,
     groupOf: (key: string) => WorkloadGroup | undefined,
   ): void {
-    const code = verdict?.standing === "stuck" ? verdict.code : undefined;
+    const code = decision?.standing === "stuck" ? decision.code : undefined;
     if (this.#reported.get(key) === code) return;
     const before = this.#reported.get(key);
     this.#reported.set(key, code);
     if (before !== undefined && code === undefined) {
-      this.#deps.log.info({ workload: key, before, code: verdict?.code }, "the workload is stuck no more");
+      this.#deps.log.info({ workload: key, before, code: decision?.code }, "the workload is stuck no more");
     }
-    if (verdict === undefined || code === undefined) return;
-    const note = `${stale} of ${pods} pods do not have the current public names: ${verdict.text}`;
+    if (decision === undefined || code === undefined) return;
+    const note = `${stale} of ${pods} pods do not have the current public names: ${decision.text}`;
     this.#deps.log.warn({ workload: key, code, stale }, note);
     this.#record("Warning", eventReason(code), note, key, groupOf(key));
   }

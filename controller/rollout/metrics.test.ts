@@ -38,7 +38,7 @@ test("pods by state, workloads by standing and reason, and how many wait, each r
     pods: 11,
     stale: 5,
     notInjected: 2,
-    verdicts: [
+    decisions: [
       { standing: "in-step", code: "in-step", workloads: 1 },
       { standing: "waiting", code: "its-turn", workloads: 6 },
       { standing: "waiting", code: "debouncing", workloads: 1 },
@@ -64,8 +64,8 @@ test("pods by state, workloads by standing and reason, and how many wait, each r
     'agents{state="absent"}': 0,
     ...NOTHING_COUNTED,
   });
-  const verdicts = [{ standing: "in-step", code: "in-step", workloads: 1 }] as const;
-  counts = { shed: 0, agents: undefined, workloads: 1, pods: 1, stale: 0, notInjected: 0, verdicts };
+  const decisions = [{ standing: "in-step", code: "in-step", workloads: 1 }] as const;
+  counts = { shed: 0, agents: undefined, workloads: 1, pods: 1, stale: 0, notInjected: 0, decisions };
   const after = { ...NO_PODS, 'opted_in_pods{state="all"}': 1, 'workloads{standing="in-step",code="in-step"}': 1 };
   assert.deepEqual(await scrape(registry), { ...after, restarts_waiting: 0, pods_shed: 0, ...NOTHING_COUNTED });
   // It no longer leads: what it knew is not reported.

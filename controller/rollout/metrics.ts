@@ -34,7 +34,7 @@ export function addRolloutGauges(registry: MetricsRegistry, counts: () => Rollou
   gauge(
     "workloads",
     "Owners of opted-in pods by standing (in-step, waiting, left, stuck) and the reason's code",
-    ({ verdicts }) => verdicts.map(({ standing, code, workloads }) => [{ standing, code }, workloads]),
+    ({ decisions }) => decisions.map(({ standing, code, workloads }) => [{ standing, code }, workloads]),
   );
   gauge("restarts_waiting", "Workloads that are waiting for a restart", (known) => [[{}, waitingOf(known)]]);
   gauge("pods_shed", "Pods that are not observed, as the memory for pods is bounded", ({ shed }) => [[{}, shed]]);

@@ -48,7 +48,7 @@ export interface WorkloadGroup {
   readonly warnings: readonly Reason[];
 }
 
-/** What the evaluation of a pod depends on: pods of one workload with the same values are evaluated once. */
+/** What the decision about a pod depends on: pods of one workload with the same values are evaluated once. */
 export interface PodClass {
   readonly hosts: string | undefined;
   readonly revision: string | undefined;
@@ -64,7 +64,7 @@ interface EvaluatedClass {
 }
 
 /**
- * The evaluation of a workload as far as it does not depend on who its pods are: workloads with equal classes share it.
+ * What is known of a workload as far as it does not depend on who its pods are: workloads with equal classes share it.
  */
 export interface GroupSummary
   extends Pick<WorkloadGroup, "onChange" | "pods" | "notInjected" | "overCap" | "warnings">,

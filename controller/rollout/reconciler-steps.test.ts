@@ -86,7 +86,7 @@ function rig(rules: Partial<typeof RULES> = {}) {
   const term = new AbortController();
   const reconciler = new RolloutReconciler(client, { ...RULES, debounceMs: 0, ...rules }, log);
   const run = async () => await reconciler.reconcile(term.signal);
-  const codeOf = async (key = KEY) => (await run())?.verdicts.get(key)?.code;
+  const codeOf = async (key = KEY) => (await run())?.decisions.get(key)?.code;
   return { client, log, term, run, codeOf };
 }
 
@@ -98,8 +98,8 @@ const PATCHED = ["patch", KEY, stamp(NOW)];
 
 test("a restart: read the pods, ask the webhooks, write the record, patch, report; then nothing while it is in progress", async () => {
   const { client, run, codeOf } = rig();
-  const decision = await run();
-  assert.equal(decision?.verdicts.get(KEY)?.code, "restarting");
+  const step = await run();
+  assert.equal(step?.decisions.get(KEY)?.code, "restarting");
   const reported = ["report", { kind: "restarted", key: KEY, restart: begun }];
   const seen = ["observe"];
   assert.deepEqual(client.calls.splice(0), [seen, READ, seen, ASKED, seen, WRITTEN, PATCHED, reported, seen]);
@@ -128,11 +128,11 @@ for (const [patched, reports, code] of [
     client.histories.set(KEY, [restart(NOW - 100_000)]);
     const before = client.historyOf(KEY);
     client.delays = true;
-    const decision = await run();
+    const step = await run();
     const written = ["writeHistory", KEY, [...before, begun]];
     assert.deepEqual(client.taken(), [READ, ASKED, written, PATCHED, ["writeHistory", KEY, before], ...reports]);
     const ms = patched === "forbidden" ? 30_000 : 1_000;
-    assert.deepEqual([decision?.verdicts.get(KEY)?.code, decision?.wakeAt], [code, NOW + ms]);
+    assert.deepEqual([step?.decisions.get(KEY)?.code, step?.wakeAt], [code, NOW + ms]);
     client.patched = "patched";
     client.clock = NOW + ms - 1;
     await run();
@@ -169,7 +169,7 @@ test("a workload that is gone while its pods are read needs no decision", async 
     client.workloads = [];
     return undefined;
   };
-  assert.deepEqual([...((await run())?.verdicts ?? [])], []);
+  assert.deepEqual([...((await run())?.decisions ?? [])], []);
 });
 
 test("while not everything is known there is no decision, also after the webhooks were asked", async () => {
@@ -252,8 +252,8 @@ test("the debounce begins at each change of names; its upper bound when they wer
   const until = async (ms: number, to: string) => {
     client.clock = NOW + ms;
     client.workloads = [observed({ to })];
-    const verdict = (await run())?.verdicts.get(KEY);
-    return verdict?.code === "debouncing" ? (verdict.until ?? 0) - NOW : verdict?.code;
+    const decision = (await run())?.decisions.get(KEY);
+    return decision?.code === "debouncing" ? (decision.until ?? 0) - NOW : decision?.code;
   };
   assert.equal(await until(0, "a"), 2_000);
   assert.equal(await until(1_000, "a"), 2_000);
@@ -273,7 +273,7 @@ test("of two stale workloads the one that became stale first is restarted first,
   const first = async (ms: number, ...workloads: ObservedWorkload[]) => {
     client.clock = NOW + ms;
     client.workloads = workloads;
-    return [...((await run())?.verdicts.keys() ?? [])][0];
+    return [...((await run())?.decisions.keys() ?? [])][0];
   };
   await first(0, b);
   assert.equal(await first(1_000, a, b), b.key);

@@ -229,8 +229,8 @@ test("500 stale workloads are restarted one at a time, and each reports how many
   for (let n = 0; n < 500; n++) world.add(`shop/Deployment/w${String(n).padStart(3, "0")}`);
   world.publish("ab");
   await world.pass(10_000);
-  const decision = await world.reconcile();
-  const places = [...(decision?.verdicts.values() ?? [])].filter(({ code }) => code === "its-turn");
+  const step = await world.reconcile();
+  const places = [...(step?.decisions.values() ?? [])].filter(({ code }) => code === "its-turn");
   assert.ok(places.length > 490);
   assert.match(places.at(-1)?.text ?? "", /^one workload at a time; 49\d before it$/);
   assert.ok(world.podReads < 100, `${world.podReads} pods were read for a queue that has hardly moved`);

@@ -2,11 +2,11 @@ import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { PatchResult } from "#lib/workloads/workload-informers.ts";
-import { decideRollout, type RolloutDecision, type WebhookFacts } from "./restart-decision.ts";
+import { decideRollout, type RolloutStep, type WebhookFacts } from "./restart-decision.ts";
 import { type History, pruned, type Restart, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { checkWorkload, isHistory } from "./restart-preconditions.ts";
-import type { HostsDiff, RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
+import type { HostsDiff, RolloutDecision, WorkloadFacts } from "./workload-facts.ts";
 
 /** A workload as observed; the reconciler adds what it remembers. */
 export type ObservedWorkload = Omit<
@@ -69,14 +69,14 @@ function isEmpty(history: History | Reason): boolean {
  * history it says when.
  */
 function rememberingCheck(): typeof checkWorkload {
-  const known = new WeakMap<WorkloadFacts, { readonly verdict: RolloutVerdict | undefined }>();
+  const known = new WeakMap<WorkloadFacts, { readonly decision: RolloutDecision | undefined }>();
   return (workload, rules, now) => {
     const before = known.get(workload);
-    const until = before?.verdict?.until ?? Number.POSITIVE_INFINITY;
-    if (before !== undefined && now < until) return before.verdict;
-    const verdict = checkWorkload(workload, rules, now);
-    if (isEmpty(workload.history)) known.set(workload, { verdict });
-    return verdict;
+    const until = before?.decision?.until ?? Number.POSITIVE_INFINITY;
+    if (before !== undefined && now < until) return before.decision;
+    const decision = checkWorkload(workload, rules, now);
+    if (isEmpty(workload.history)) known.set(workload, { decision });
+    return decision;
   };
 }
 
@@ -103,34 +103,30 @@ export class RolloutReconciler {
    * Returns undefined while not everything is known yet. Throws if a record could not be written; nothing was
    * restarted then.
    */
-  async reconcile(signal: AbortSignal): Promise<RolloutDecision | undefined> {
+  async reconcile(signal: AbortSignal): Promise<RolloutStep | undefined> {
     let webhooks: WebhookFacts | undefined;
-    let decision: RolloutDecision | undefined;
+    let step: RolloutStep | undefined;
     for (let steps = 0; steps < MAX_STEPS && !signal.aborted; steps++) {
       const observed = await this.#client.observe();
       if (observed === undefined) return undefined;
       const workloads = this.#recall(observed);
       const input = { now: this.#client.now(), rules: this.#rules, workloads, webhooks };
-      decision = decideRollout(input, this.#check);
-      if (decision.askWebhooks) {
+      step = decideRollout(input, this.#check);
+      if (step.askWebhooks) {
         webhooks = await this.#client.askWebhooks();
         continue;
       }
-      if (!(await this.#carryOut(decision, workloads, signal))) return decision;
+      if (!(await this.#carryOut(step, workloads, signal))) return step;
       webhooks = undefined;
     }
-    return decision;
+    return step;
   }
 
   /** Returns whether anything was done, so that a new decision is needed. */
-  async #carryOut(
-    decision: RolloutDecision,
-    workloads: readonly WorkloadFacts[],
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const workload = workloads.find(({ key }) => key === decision.restart);
-    if (decision.outcomes.length > 0) await this.#recordOutcomes(decision.outcomes);
-    else if (decision.diffFirst.length > 0) await this.#diffHosts(decision.diffFirst);
+  async #carryOut(step: RolloutStep, workloads: readonly WorkloadFacts[], signal: AbortSignal): Promise<boolean> {
+    const workload = workloads.find(({ key }) => key === step.restart);
+    if (step.outcomes.length > 0) await this.#recordOutcomes(step.outcomes);
+    else if (step.diffFirst.length > 0) await this.#diffHosts(step.diffFirst);
     else if (workload !== undefined) await this.#restart(workload, signal);
     else return false;
     return true;
@@ -194,7 +190,7 @@ export class RolloutReconciler {
     );
   }
 
-  async #recordOutcomes(outcomes: RolloutDecision["outcomes"]): Promise<void> {
+  async #recordOutcomes(outcomes: RolloutStep["outcomes"]): Promise<void> {
     for (const { key, outcome } of outcomes) {
       const history = this.#client.historyOf(key);
       const last = isHistory(history) ? history.at(-1) : undefined;

@@ -9,7 +9,7 @@ import type { WorkloadFacts } from "./workload-facts.ts";
 
 const OK: WebhookFacts = { ok: true, text: "2 webhook replicas use the map" };
 const NOTHING = {
-  verdicts: [],
+  decisions: [],
   outcomes: [],
   restart: undefined,
   diffFirst: [],
@@ -23,16 +23,16 @@ function web(name: string, more: Partial<WorkloadFacts> = {}): WorkloadFacts {
   return workload({ key: `shop/Deployment/${name}`, ...more });
 }
 
-/** The decision; its verdicts as `name: code` in their order. */
+/** The step; its decisions as `name: code` in their order. */
 function decide(workloads: readonly WorkloadFacts[], webhooks?: WebhookFacts, rules: RestartRules = RULES) {
-  const { verdicts, ...decision } = decideRollout({ now: NOW, rules, workloads, webhooks });
-  return { ...decision, verdicts: [...verdicts].map(([key, { code }]) => `${key.split("/")[2]}: ${code}`) };
+  const { decisions, ...step } = decideRollout({ now: NOW, rules, workloads, webhooks });
+  return { ...step, decisions: [...decisions].map(([key, { code }]) => `${key.split("/")[2]}: ${code}`) };
 }
 
-/** The verdict of each workload, by name. */
-function verdictsOf(workloads: readonly WorkloadFacts[], webhooks?: WebhookFacts, rules: RestartRules = RULES) {
-  const { verdicts } = decideRollout({ now: NOW, rules, workloads, webhooks });
-  return Object.fromEntries([...verdicts].map(([key, verdict]) => [key.split("/")[2], verdict]));
+/** The decision of each workload, by name. */
+function decisionsOf(workloads: readonly WorkloadFacts[], webhooks?: WebhookFacts, rules: RestartRules = RULES) {
+  const { decisions } = decideRollout({ now: NOW, rules, workloads, webhooks });
+  return Object.fromEntries([...decisions].map(([key, decision]) => [key.split("/")[2], decision]));
 }
 
 /** Its last restart began `ms` ago, and its template carries the stamp. */
@@ -64,44 +64,44 @@ test("before anything else the pods of the first five in the queue are read, tho
   const names = ["a", "b", "c", "d", "e", "f", "g"];
   const keys = (part: readonly string[]) => part.map((name) => `shop/Deployment/${name}`);
   const unread = (read: string) => names.map((name) => web(name, name === read ? {} : { diff: undefined }));
-  const verdicts = names.map((name) => `${name}: its-turn`);
-  assert.deepEqual(decide(unread(""), OK), { ...NOTHING, verdicts, diffFirst: keys(names.slice(0, 5)) });
+  const decisions = names.map((name) => `${name}: its-turn`);
+  assert.deepEqual(decide(unread(""), OK), { ...NOTHING, decisions, diffFirst: keys(names.slice(0, 5)) });
   assert.deepEqual(decide(unread("b"), OK, { ...RULES, dryRun: true }), {
     ...NOTHING,
-    verdicts,
+    decisions,
     diffFirst: keys(["a", "c", "d", "e"]),
   });
-  assert.deepEqual(verdictsOf(unread("")).c, itsTurn(2));
+  assert.deepEqual(decisionsOf(unread("")).c, itsTurn(2));
   assert.deepEqual(decide([web("a", { diff: undefined })]).diffFirst, keys(["a"]));
 });
 
 test("then the webhooks are asked, and only if a workload is due", () => {
   assert.deepEqual(decide([web("a"), web("b")]), {
     ...NOTHING,
-    verdicts: ["a: its-turn", "b: its-turn"],
+    decisions: ["a: its-turn", "b: its-turn"],
     askWebhooks: true,
   });
-  assert.deepEqual(verdictsOf([web("a"), web("b")]), { a: itsTurn(0), b: itsTurn(1) });
-  assert.deepEqual(decide([web("a", { stale: [] })]), { ...NOTHING, verdicts: ["a: in-step"] });
+  assert.deepEqual(decisionsOf([web("a"), web("b")]), { a: itsTurn(0), b: itsTurn(1) });
+  assert.deepEqual(decide([web("a", { stale: [] })]), { ...NOTHING, decisions: ["a: in-step"] });
 });
 
 test("webhooks that are behind are asked again half a second later", () => {
   const behind = { ok: false, text: "no webhook replica is ready" };
-  const verdict = { standing: "waiting", code: "webhook-behind", text: behind.text, until: NOW + 500 };
-  assert.deepEqual(verdictsOf([web("a"), web("b")], behind), { a: verdict, b: verdict });
-  const verdicts = ["a: webhook-behind", "b: webhook-behind"];
-  assert.deepEqual(decide([web("a"), web("b")], behind), { ...NOTHING, verdicts, wakeAt: NOW + 500 });
+  const decision = { standing: "waiting", code: "webhook-behind", text: behind.text, until: NOW + 500 };
+  assert.deepEqual(decisionsOf([web("a"), web("b")], behind), { a: decision, b: decision });
+  const decisions = ["a: webhook-behind", "b: webhook-behind"];
+  assert.deepEqual(decide([web("a"), web("b")], behind), { ...NOTHING, decisions, wakeAt: NOW + 500 });
 });
 
 test("the first in the queue is restarted; the others say how many are before them", () => {
   const all = [web("b"), web("c"), web("a"), web("done", { stale: [] })];
   assert.deepEqual(decide(all, OK), {
     ...NOTHING,
-    verdicts: ["done: in-step", "a: restarting", "b: its-turn", "c: its-turn"],
+    decisions: ["done: in-step", "a: restarting", "b: its-turn", "c: its-turn"],
     restart: "shop/Deployment/a",
   });
-  const { done: _, ...verdicts } = verdictsOf(all, OK);
-  assert.deepEqual(verdicts, {
+  const { done: _, ...decisions } = decisionsOf(all, OK);
+  assert.deepEqual(decisions, {
     a: { standing: "waiting", code: "restarting", text: "being restarted" },
     b: itsTurn(1),
     c: itsTurn(2),
@@ -112,10 +112,10 @@ test("with dryRun no webhook is asked and nothing is restarted", () => {
   const rules = { ...RULES, dryRun: true };
   assert.deepEqual(decide([web("a"), web("b")], undefined, rules), {
     ...NOTHING,
-    verdicts: ["a: dry-run", "b: dry-run"],
+    decisions: ["a: dry-run", "b: dry-run"],
   });
-  const verdict = { standing: "waiting", code: "dry-run", text: "would be restarted; restart.dryRun is on" };
-  assert.deepEqual(verdictsOf([web("a")], OK, rules), { a: verdict });
+  const decision = { standing: "waiting", code: "dry-run", text: "would be restarted; restart.dryRun is on" };
+  assert.deepEqual(decisionsOf([web("a")], OK, rules), { a: decision });
 });
 
 test("the queue: who lacks names, then who has waited longest, then by key; pods that were not read count as lacking", () => {
@@ -130,7 +130,7 @@ test("the queue: who lacks names, then who has waited longest, then by key; pods
     web("both", { diff: { missing: 2, extra: 1 }, staleSince: 0 }),
   ];
   const order = ["both", "a", "b", "c", "late", "extra-old", "extra-new"];
-  const of = (list: readonly WorkloadFacts[]) => decide(list).verdicts.map((line) => line.split(":")[0]);
+  const of = (list: readonly WorkloadFacts[]) => decide(list).decisions.map((line) => line.split(":")[0]);
   assert.deepEqual(of(all), order);
   assert.deepEqual(of(all.toReversed()), order);
   assert.deepEqual(of([all[0]!, web("unread", { diff: undefined, staleSince: 9 })]), ["unread", "extra-old"]);
@@ -142,10 +142,10 @@ test("a restart in progress holds back all others, of which no pods are read", (
   const all = [busy, web("a", { diff: undefined }), web("b")];
   assert.deepEqual(decide(all, OK), {
     ...NOTHING,
-    verdicts: ["busy: restarting", "a: its-turn", "b: its-turn"],
+    decisions: ["busy: restarting", "a: its-turn", "b: its-turn"],
     wakeAt: until,
   });
-  assert.deepEqual(verdictsOf(all, OK), {
+  assert.deepEqual(decisionsOf(all, OK), {
     busy: {
       standing: "waiting",
       code: "restarting",
@@ -201,14 +201,14 @@ const failed = (name: string, ms: number) => restarted(name, ms, MOVING, "failed
 
 /** When the hold ends, seen from a workload that is due; undefined: nothing holds it back. */
 function heldUntil(workloads: readonly WorkloadFacts[], rules: RestartRules = RULES): number | undefined {
-  return verdictsOf([...workloads, web("due")], OK, rules).due?.until;
+  return decisionsOf([...workloads, web("due")], OK, rules).due?.until;
 }
 
 test("as many restarts in vain as holdAfter hold all others for holdMs after the last of them", () => {
   const all = [inVain("x", 3_000), inVain("y", 1_000), inVain("z", 2_000)];
   const until = NOW - 1_000 + RULES.holdMs;
   const text = `the last 3 restarts failed or did not bring the names into the pods: no restart until ${stamp(until)}`;
-  assert.deepEqual(verdictsOf([...all, web("due", { diff: undefined })]).due, {
+  assert.deepEqual(decisionsOf([...all, web("due", { diff: undefined })]).due, {
     standing: "waiting",
     code: "restarts-held",
     text,
@@ -216,7 +216,7 @@ test("as many restarts in vain as holdAfter hold all others for holdMs after the
   });
   assert.deepEqual(decide([...all, web("due")], OK), {
     ...NOTHING,
-    verdicts: ["x: did-not-converge", "y: did-not-converge", "z: did-not-converge", "due: restarts-held"],
+    decisions: ["x: did-not-converge", "y: did-not-converge", "z: did-not-converge", "due: restarts-held"],
     wakeAt: until,
   });
   assert.equal(heldUntil(all.slice(1)), undefined);

@@ -3,7 +3,7 @@ import { begunAt, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { hasFailed, outcomeOf, type RestartOutcome } from "./restart-outcome.ts";
 import { checkWorkload, isHistory, waiting } from "./restart-preconditions.ts";
-import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
+import type { RolloutDecision, WorkloadFacts } from "./workload-facts.ts";
 
 /** Whether every ready webhook replica uses the current map. Undefined: not asked. */
 export interface WebhookFacts {
@@ -18,9 +18,9 @@ interface RolloutInput {
   readonly webhooks: WebhookFacts | undefined;
 }
 
-export interface RolloutDecision {
-  /** The verdict of every workload, by key. */
-  readonly verdicts: ReadonlyMap<string, RolloutVerdict>;
+export interface RolloutStep {
+  /** The decision of every workload, by key. */
+  readonly decisions: ReadonlyMap<string, RolloutDecision>;
   /** Restarts whose outcome is now known. */
   readonly outcomes: ReadonlyArray<{ readonly key: string; readonly outcome: Exclude<RestartOutcome, "running"> }>;
   /** The one workload to restart now. */
@@ -40,25 +40,25 @@ const LOOK_AHEAD = 5;
  * Decides about restarts as a pure function of the observed state. At most one workload is restarted at a time: a
  * restart without an outcome, by this leader or an earlier one, holds back all others.
  */
-export function decideRollout(input: RolloutInput, check = checkWorkload): RolloutDecision {
+export function decideRollout(input: RolloutInput, check = checkWorkload): RolloutStep {
   const { workloads, rules, now } = input;
-  const verdicts = new Map<string, RolloutVerdict>();
+  const decisions = new Map<string, RolloutDecision>();
   const queue: WorkloadFacts[] = [];
   for (const workload of workloads) {
-    const verdict = check(workload, rules, now);
-    if (verdict === undefined) queue.push(workload);
-    else verdicts.set(workload.key, verdict);
+    const decision = check(workload, rules, now);
+    if (decision === undefined) queue.push(workload);
+    else decisions.set(workload.key, decision);
   }
   queue.sort(byPriority);
-  const scheduled = schedule(input, queue, heldUntil(input, verdicts));
-  for (const [index, { key }] of queue.entries()) verdicts.set(key, scheduled.verdictOf(index));
+  const scheduled = schedule(input, queue, heldUntil(input, decisions));
+  for (const [index, { key }] of queue.entries()) decisions.set(key, scheduled.decisionOf(index));
   return {
-    verdicts,
+    decisions,
     outcomes: workloads.flatMap((workload) => newOutcome(workload, rules, now)),
     restart: scheduled.restart,
     diffFirst: scheduled.diffFirst,
     askWebhooks: scheduled.askWebhooks,
-    wakeAt: earliest(verdicts.values(), now),
+    wakeAt: earliest(decisions.values(), now),
   };
 }
 
@@ -66,13 +66,13 @@ interface Schedule {
   readonly restart?: string;
   readonly diffFirst: readonly string[];
   readonly askWebhooks: boolean;
-  readonly verdictOf: (index: number) => RolloutVerdict;
+  readonly decisionOf: (index: number) => RolloutDecision;
 }
 
 const NOT_NOW = { diffFirst: [], askWebhooks: false } as const;
 
 /**
- * Chooses the next restart from a sorted queue of workloads that pass every check, and gives the verdicts of the
+ * Chooses the next restart from a sorted queue of workloads that pass every check, and gives the decisions of the
  * others.
  */
 function schedule(input: RolloutInput, queue: readonly WorkloadFacts[], held: number | undefined): Schedule {
@@ -81,22 +81,22 @@ function schedule(input: RolloutInput, queue: readonly WorkloadFacts[], held: nu
   const busy = input.workloads.find((workload) => isUnderWay(workload, rules, now));
   if (held !== undefined) {
     const text = `the last ${rules.holdAfter} restarts failed or did not bring the names into the pods: no restart until ${stamp(held)}`;
-    return { ...NOT_NOW, verdictOf: () => waiting("restarts-held", text, held) };
+    return { ...NOT_NOW, decisionOf: () => waiting("restarts-held", text, held) };
   }
-  if (busy !== undefined) return { ...NOT_NOW, verdictOf: (index) => place(index + 1) };
+  if (busy !== undefined) return { ...NOT_NOW, decisionOf: (index) => place(index + 1) };
   const unread = queue.slice(0, LOOK_AHEAD).filter(({ diff }) => diff === undefined);
-  if (unread.length > 0) return { ...NOT_NOW, diffFirst: unread.map(({ key }) => key), verdictOf: place };
+  if (unread.length > 0) return { ...NOT_NOW, diffFirst: unread.map(({ key }) => key), decisionOf: place };
   if (rules.dryRun) {
-    return { ...NOT_NOW, verdictOf: () => ({ ...waiting("dry-run", "would be restarted; restart.dryRun is on") }) };
+    return { ...NOT_NOW, decisionOf: () => ({ ...waiting("dry-run", "would be restarted; restart.dryRun is on") }) };
   }
   const [first] = queue;
-  if (first === undefined) return { ...NOT_NOW, verdictOf: place };
-  if (webhooks === undefined) return { ...NOT_NOW, askWebhooks: true, verdictOf: place };
+  if (first === undefined) return { ...NOT_NOW, decisionOf: place };
+  if (webhooks === undefined) return { ...NOT_NOW, askWebhooks: true, decisionOf: place };
   if (!webhooks.ok) {
-    return { ...NOT_NOW, verdictOf: () => waiting("webhook-behind", webhooks.text, now + ASK_AGAIN_MS) };
+    return { ...NOT_NOW, decisionOf: () => waiting("webhook-behind", webhooks.text, now + ASK_AGAIN_MS) };
   }
   const restarting = waiting("restarting", "being restarted");
-  return { ...NOT_NOW, restart: first.key, verdictOf: (index) => (index === 0 ? restarting : place(index)) };
+  return { ...NOT_NOW, restart: first.key, decisionOf: (index) => (index === 0 ? restarting : place(index)) };
 }
 
 /** Between two requests to webhook replicas that were not ready. */
@@ -117,7 +117,7 @@ function isUnderWay({ history, state }: WorkloadFacts, rules: RestartRules, now:
   return outcome === "running" || (outcome === "reverted" && moving);
 }
 
-function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): RolloutDecision["outcomes"] {
+function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): RolloutStep["outcomes"] {
   const last = isHistory(workload.history) ? workload.history.at(-1) : undefined;
   if (last === undefined) return [];
   const outcome = outcomeOf(last, workload.state, rules, now);
@@ -127,7 +127,7 @@ function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): 
 /** Until when nothing is restarted because each of the last restarts was in vain: the fault is not in one workload. */
 function heldUntil(
   { workloads, rules, now }: RolloutInput,
-  verdicts: ReadonlyMap<string, RolloutVerdict>,
+  decisions: ReadonlyMap<string, RolloutDecision>,
 ): number | undefined {
   const last = workloads
     .flatMap(({ key, state, history }) =>
@@ -140,12 +140,12 @@ function heldUntil(
   const failed = ({ state, restart }: typeof newest) => hasFailed(restart, state, rules, now);
   // A failed rollout is known only when its time is over.
   const until = begunAt(newest.restart) + (failed(newest) ? rules.rolloutMs : 0) + rules.holdMs;
-  const inVain = last.every((each) => verdicts.get(each.key)?.code === "did-not-converge" || failed(each));
+  const inVain = last.every((each) => decisions.get(each.key)?.code === "did-not-converge" || failed(each));
   return inVain && now < until ? until : undefined;
 }
 
-function earliest(verdicts: Iterable<RolloutVerdict>, now: number): number | undefined {
+function earliest(decisions: Iterable<RolloutDecision>, now: number): number | undefined {
   let soonest = Number.POSITIVE_INFINITY;
-  for (const { until } of verdicts) if (until !== undefined && until > now) soonest = Math.min(soonest, until);
+  for (const { until } of decisions) if (until !== undefined && until > now) soonest = Math.min(soonest, until);
   return Number.isFinite(soonest) ? soonest : undefined;
 }

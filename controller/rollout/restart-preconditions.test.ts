@@ -4,14 +4,17 @@ import { RULES } from "#test/fakes/rollout-world.ts";
 import { NOW, restart, state, workload } from "#test/fakes/workload-facts.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-history.ts";
 import { checkWorkload } from "./restart-preconditions.ts";
-import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
+import type { RolloutDecision, WorkloadFacts } from "./workload-facts.ts";
 
 const codeOf = (more: Partial<WorkloadFacts>, rules = RULES) => checkWorkload(workload(more), rules, NOW)?.code;
 
 test("nothing is restarted with a budget of 0 or at the budget; below the budget it is", () => {
   const rules = (dailyBudget: number) => ({ ...RULES, dailyBudget, minIntervalMs: 0 });
-  const verdict = checkWorkload(workload(), rules(0), NOW);
-  assert.deepEqual([verdict?.code, verdict?.text], ["budget-spent", "0 restarts in 24 hours: no further restart ever"]);
+  const decision = checkWorkload(workload(), rules(0), NOW);
+  assert.deepEqual(
+    [decision?.code, decision?.text],
+    ["budget-spent", "0 restarts in 24 hours: no further restart ever"],
+  );
   const history = [restart(NOW - 2), restart(NOW - 1)];
   assert.equal(codeOf({ history }, rules(2)), "budget-spent");
   assert.equal(codeOf({ history }, rules(3)), undefined);
@@ -50,8 +53,8 @@ const young = restart(NOW - 1_000, { to: "new" });
 const stamped = (at: number) => ({ ...state, generation: 2, restartedAt: stamp(at) });
 const unsettled = "0 of 1 available";
 
-/** Each verdict as a whole, of a workload that differs by this alone from one that waits for its turn. */
-const VERDICTS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, RolloutVerdict]> = [
+/** Each decision as a whole, of a workload that differs by this alone from one that waits for its turn. */
+const DECISIONS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, RolloutDecision]> = [
   ["no stale pod", { stale: [] }, { standing: "in-step", code: "in-step", text: "every pod has the current names" }],
   [
     "a working agent",
@@ -91,7 +94,7 @@ const VERDICTS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, RolloutV
       text: "shop is not in restart.namespaces; restart the workload by hand",
     },
   ],
-  ...(["unknown", "absent"] as const).map((unread): [string, Partial<WorkloadFacts>, RolloutVerdict] => [
+  ...(["unknown", "absent"] as const).map((unread): [string, Partial<WorkloadFacts>, RolloutDecision] => [
     `a workload that is ${unread}`,
     { state: unread },
     {
@@ -233,9 +236,9 @@ const VERDICTS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, RolloutV
   ],
 ];
 
-for (const [what, more, verdict] of VERDICTS) {
-  test(`the verdict on ${what}: ${verdict.code}`, () => {
-    assert.deepEqual(checkWorkload(workload(more), RULES, NOW), verdict);
+for (const [what, more, decision] of DECISIONS) {
+  test(`the decision on ${what}: ${decision.code}`, () => {
+    assert.deepEqual(checkWorkload(workload(more), RULES, NOW), decision);
   });
 }
 

@@ -1,7 +1,7 @@
 import { begunAt, budgetReturns, type History, intervalEnds, spentToday, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { hasFailed, isSuperseded, outcomeOf } from "./restart-outcome.ts";
-import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
+import type { RolloutDecision, WorkloadFacts } from "./workload-facts.ts";
 
 /** What a check sees: one workload, the rules, the time. */
 interface Case {
@@ -10,7 +10,7 @@ interface Case {
   readonly now: number;
 }
 
-type Check = (subject: Case) => RolloutVerdict | undefined;
+type Check = (subject: Case) => RolloutDecision | undefined;
 
 /** What decides whether a workload is to be restarted at all. */
 type EligibilityFacts = Pick<
@@ -28,7 +28,7 @@ interface EligibilityCase {
  * Workloads that need no restart, or that nobody may restart. They depend on nothing that has to be read of the
  * workload.
  */
-const ELIGIBILITY: ReadonlyArray<(subject: EligibilityCase) => RolloutVerdict | undefined> = [
+const ELIGIBILITY: ReadonlyArray<(subject: EligibilityCase) => RolloutDecision | undefined> = [
   ({ workload }) => (workload.stale.length === 0 ? inStep("in-step", "every pod has the current names") : undefined),
   followedByAgent,
   ({ workload }) =>
@@ -90,10 +90,10 @@ const NEED: readonly Check[] = [
 const CHECKS: readonly Check[] = [...ELIGIBILITY, ...KNOWLEDGE, ...HISTORY, ...NEED];
 
 /** The first reason against a restart of this workload; undefined if it only has to wait for its turn. */
-export function checkWorkload(workload: WorkloadFacts, rules: RestartRules, now: number): RolloutVerdict | undefined {
+export function checkWorkload(workload: WorkloadFacts, rules: RestartRules, now: number): RolloutDecision | undefined {
   for (const check of CHECKS) {
-    const verdict = check({ workload, rules, now });
-    if (verdict !== undefined) return verdict;
+    const decision = check({ workload, rules, now });
+    if (decision !== undefined) return decision;
   }
   return undefined;
 }
@@ -106,10 +106,10 @@ export function checkEligibility(
   workload: EligibilityFacts,
   rules: Pick<RestartRules, "agentMs">,
   now: number,
-): RolloutVerdict | undefined {
+): RolloutDecision | undefined {
   for (const check of ELIGIBILITY) {
-    const verdict = check({ workload, rules, now });
-    if (verdict !== undefined) return verdict;
+    const decision = check({ workload, rules, now });
+    if (decision !== undefined) return decision;
   }
   return undefined;
 }
@@ -123,14 +123,14 @@ function followedByAgent({
   workload: { mode, agents, staleSince },
   rules,
   now,
-}: EligibilityCase): RolloutVerdict | undefined {
+}: EligibilityCase): RolloutDecision | undefined {
   if (mode !== "live" || agents !== "keeping") return undefined;
   const until = staleSince + rules.agentMs;
   if (now < until) return waiting("live", "the agent on the node has not yet applied the current names", until);
   return stuck("agent-behind", "the agent on the node is alive but still has not applied the current names");
 }
 
-function running({ workload, rules, now }: Case): RolloutVerdict | undefined {
+function running({ workload, rules, now }: Case): RolloutDecision | undefined {
   const last = lastOf(workload);
   if (last === undefined || outcomeOf(last, workload.state, rules, now) !== "running") return undefined;
   return waiting(
@@ -141,7 +141,7 @@ function running({ workload, rules, now }: Case): RolloutVerdict | undefined {
 }
 
 /** The last restart was reverted, or its rollout failed. A change or restart by somebody else clears it. */
-function rejected({ workload, rules, now }: Case): RolloutVerdict | undefined {
+function rejected({ workload, rules, now }: Case): RolloutDecision | undefined {
   const last = lastOf(workload);
   const { state } = workload;
   if (last === undefined || typeof state === "string" || isSuperseded(last, state)) return undefined;
@@ -161,7 +161,7 @@ function rejected({ workload, rules, now }: Case): RolloutVerdict | undefined {
  * Pods of our last restart that are still stale: the names are the same, or the pods have the revision of those
  * before them.
  */
-function notConverged({ workload }: Case): RolloutVerdict | undefined {
+function notConverged({ workload }: Case): RolloutDecision | undefined {
   const last = lastOf(workload);
   if (last === undefined || isSuperseded(last, workload.state)) return undefined;
   const mark = stamp(last.at);
@@ -178,7 +178,7 @@ const TERMINATING_MS = 60_000;
  * A workload is restarted once for a revision. It is restarted for it again only if its pods had that revision and
  * then another one, which the record of the following restart shows.
  */
-function alreadyTried({ workload: { history, to }, now }: Case): RolloutVerdict | undefined {
+function alreadyTried({ workload: { history, to }, now }: Case): RolloutDecision | undefined {
   if (!isHistory(history)) return undefined;
   const tried = history.findLastIndex((restart) => restart.to === to);
   const restart = history[tried];
@@ -189,19 +189,19 @@ function alreadyTried({ workload: { history, to }, now }: Case): RolloutVerdict 
   return stuck("already-restarted", `${text}; it is not restarted for them again`);
 }
 
-function budget({ workload: { history }, rules, now }: Case): RolloutVerdict | undefined {
+function budget({ workload: { history }, rules, now }: Case): RolloutDecision | undefined {
   if (!isHistory(history) || spentToday(history, now) < rules.dailyBudget) return undefined;
   const until = budgetReturns(history, rules);
   const again = Number.isFinite(until) ? `until ${stamp(until)}` : "ever";
   return waiting("budget-spent", `${rules.dailyBudget} restarts in 24 hours: no further restart ${again}`, until);
 }
 
-function interval({ workload: { history }, rules, now }: Case): RolloutVerdict | undefined {
+function interval({ workload: { history }, rules, now }: Case): RolloutDecision | undefined {
   const until = isHistory(history) ? intervalEnds(history, rules, now) : now;
   return now < until ? waiting("interval", `restarted recently: not again until ${stamp(until)}`, until) : undefined;
 }
 
-function debounce({ workload: { since, changingSince }, rules, now }: Case): RolloutVerdict | undefined {
+function debounce({ workload: { since, changingSince }, rules, now }: Case): RolloutDecision | undefined {
   const until = Math.min(since + rules.debounceMs, changingSince + rules.maxDebounceMs);
   return now < until ? waiting("debouncing", "its names changed recently", until) : undefined;
 }
@@ -210,18 +210,18 @@ function lastOf({ history }: WorkloadFacts) {
   return isHistory(history) ? history.at(-1) : undefined;
 }
 
-function inStep(code: string, text: string): RolloutVerdict {
+function inStep(code: string, text: string): RolloutDecision {
   return { standing: "in-step", code, text };
 }
 
-export function waiting(code: string, text: string, until?: number): RolloutVerdict {
+export function waiting(code: string, text: string, until?: number): RolloutDecision {
   return { standing: "waiting", code, text, ...(until === undefined ? {} : { until }) };
 }
 
-export function stuck(code: string, text: string): RolloutVerdict {
+export function stuck(code: string, text: string): RolloutDecision {
   return { standing: "stuck", code, text };
 }
 
-function left(code: string, text: string): RolloutVerdict {
+function left(code: string, text: string): RolloutDecision {
   return { standing: "left", code, text };
 }

@@ -6,7 +6,7 @@ import type { RolloutCounts } from "./cohorts.ts";
 import type { GroupSummary } from "./observe-workloads.ts";
 import { DAY_MS, type History, stamp } from "./restart-history.ts";
 import { rolloutStatus, selectKeys } from "./rollout-status.ts";
-import type { RolloutVerdict } from "./workload-facts.ts";
+import type { RolloutDecision } from "./workload-facts.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -26,9 +26,9 @@ function group(key: string, more: Partial<GroupSummary> = {}): readonly [string,
   return [key, summary];
 }
 
-const NONE: RolloutCounts = { workloads: 0, pods: 0, stale: 0, notInjected: 0, verdicts: [] };
+const NONE: RolloutCounts = { workloads: 0, pods: 0, stale: 0, notInjected: 0, decisions: [] };
 
-const verdict = (standing: RolloutVerdict["standing"], code: string): RolloutVerdict => ({
+const decision = (standing: RolloutDecision["standing"], code: string): RolloutDecision => ({
   standing,
   code,
   text: "why",
@@ -36,7 +36,7 @@ const verdict = (standing: RolloutVerdict["standing"], code: string): RolloutVer
 
 function statusOf(
   groups: ReadonlyArray<readonly [string, GroupSummary]>,
-  verdicts: Readonly<Record<string, RolloutVerdict>> = {},
+  decisions: Readonly<Record<string, RolloutDecision>> = {},
   more: Partial<Parameters<typeof rolloutStatus>[0]> = {},
 ) {
   const known = {
@@ -48,14 +48,14 @@ function statusOf(
     omitted: 0,
     next: undefined,
   };
-  const verdictOf = (key: string) => verdicts[key];
+  const decisionOf = (key: string) => decisions[key];
   const selected = new Map(groups);
   const past = { historyOf: (): History => [], restarts: [], now: NOW };
-  return rolloutStatus({ ...known, ...past, selected, verdictOf, ...more });
+  return rolloutStatus({ ...known, ...past, selected, decisionOf, ...more });
 }
 
 const WEB = "shop/Deployment/web";
-/** `group(WEB)` before its first verdict. */
+/** `group(WEB)` before its first decision. */
 const NEW = {
   namespace: "shop",
   kind: "Deployment",
@@ -66,8 +66,8 @@ const NEW = {
   mode: "live",
   modeFrom: "namespace",
   standing: "waiting",
-  code: "not-judged",
-  text: "it was just discovered and is not evaluated yet",
+  code: "not-decided",
+  text: "it was just discovered, and nothing is decided about it yet",
   lastRestart: undefined,
   warnings: [],
 };
@@ -89,21 +89,21 @@ test("without pods the status has what is unknown, and counts of none", () => {
   });
 });
 
-test("a workload without a verdict waits for it", () => {
+test("a workload without a decision waits for it", () => {
   assert.deepEqual(statusOf([group(WEB)]).workloads, [NEW]);
 });
 
-test("a workload's verdict, last restart and warnings; in step none of its pods is stale", () => {
+test("a workload's decision, last restart and warnings; in step none of its pods is stale", () => {
   const problem = { code: "on-change-invalid", text: "x" };
   const warned = group(WEB, { warnings: [problem], overCap: { total: 501, cap: 500 } });
   const history = [restart(NOW - DAY_MS), restart(NOW - 9), restart(NOW - 5)];
-  const status = statusOf([warned], { [WEB]: verdict("stuck", "rollout-failed") }, { historyOf: () => history });
+  const status = statusOf([warned], { [WEB]: decision("stuck", "rollout-failed") }, { historyOf: () => history });
   const overCap = { code: "over-cap", text: "its pods get only the first 500 of 501 mapped names" };
   const stuck = { standing: "stuck", code: "rollout-failed", text: "why" };
   const expected = { ...NEW, ...stuck, lastRestart: stamp(NOW - 5), warnings: [problem, overCap] };
   assert.deepEqual([status.workloads, status.waiting], [[expected], 0]);
   const broken = { historyOf: () => ({ code: "history-unreadable", text: "" }) };
-  const inStep = statusOf([group(WEB)], { [WEB]: verdict("in-step", "same-names") }, broken);
+  const inStep = statusOf([group(WEB)], { [WEB]: decision("in-step", "same-names") }, broken);
   assert.deepEqual(inStep.workloads, [{ ...NEW, standing: "in-step", code: "same-names", text: "why", stale: 0 }]);
 });
 
@@ -117,14 +117,14 @@ test("workloads are in the order of namespace, name and kind", () => {
 });
 
 test("who waits for a restart: every waiting workload but those that an agent updates", () => {
-  const verdicts = [
+  const decisions = [
     { standing: "waiting", code: "live", workloads: 1 },
     { standing: "stuck", code: "agent-behind", workloads: 2 },
     { standing: "waiting", code: "its-turn", workloads: 4 },
     { standing: "waiting", code: "restarting", workloads: 8 },
     { standing: "left", code: "on-change-none", workloads: 16 },
   ] as const;
-  assert.equal(statusOf([], {}, { counts: { ...NONE, verdicts } }).waiting, 12);
+  assert.equal(statusOf([], {}, { counts: { ...NONE, decisions } }).waiting, 12);
 });
 
 describe("the workloads that a status shows", () => {

@@ -2,11 +2,11 @@ import { compareNames } from "#hostmap/hostnames.ts";
 import type { OnChange } from "#hostmap/on-change.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { partsOf } from "#lib/workloads/workload-keys.ts";
-import { NOT_EVALUATED, type RolloutCounts } from "./cohorts.ts";
+import { NOT_DECIDED, type RolloutCounts } from "./cohorts.ts";
 import type { GroupSummary } from "./observe-workloads.ts";
 import { DAY_MS, type History, stamp } from "./restart-history.ts";
 import { isHistory } from "./restart-preconditions.ts";
-import type { RolloutVerdict } from "./workload-facts.ts";
+import type { RolloutDecision } from "./workload-facts.ts";
 
 /** One owner of opted-in pods, as `/status` and `switchback status` show it. */
 export interface WorkloadStatus extends Reason {
@@ -19,7 +19,7 @@ export interface WorkloadStatus extends Reason {
   readonly notInjected: number;
   readonly mode: OnChange;
   readonly modeFrom: string;
-  readonly standing: RolloutVerdict["standing"];
+  readonly standing: RolloutDecision["standing"];
   /** RFC 3339. */
   readonly lastRestart: string | undefined;
   readonly warnings: readonly Reason[];
@@ -71,7 +71,7 @@ interface RolloutStatusInput extends Pick<RolloutStatus, "notice" | "dryRun" | "
   readonly underWay: string | undefined;
   /** By key. */
   readonly selected: ReadonlyMap<string, GroupSummary>;
-  readonly verdictOf: (key: string) => RolloutVerdict | undefined;
+  readonly decisionOf: (key: string) => RolloutDecision | undefined;
   readonly historyOf: (key: string) => History | Reason;
   readonly restarts: readonly number[];
   readonly now: number;
@@ -80,7 +80,7 @@ interface RolloutStatusInput extends Pick<RolloutStatus, "notice" | "dryRun" | "
 export function rolloutStatus(facts: RolloutStatusInput): RolloutStatus {
   const { unknown, notice, dryRun, underWay, selected, counts, omitted, next, restarts, now } = facts;
   const workloads = [...selected]
-    .map(([key, summary]) => workloadStatus(key, summary, facts.verdictOf(key), facts.historyOf(key)))
+    .map(([key, summary]) => workloadStatus(key, summary, facts.decisionOf(key), facts.historyOf(key)))
     .sort((one, other) => compareNames(sortKey(one), sortKey(other)));
   const within = (ms: number) => restarts.filter((at) => at > now - ms).length;
   return {
@@ -100,8 +100,8 @@ export function rolloutStatus(facts: RolloutStatusInput): RolloutStatus {
 }
 
 /** Workloads that wait for a restart; those that an agent updates do not. */
-export function waitingOf({ verdicts }: RolloutCounts): number {
-  return verdicts
+export function waitingOf({ decisions }: RolloutCounts): number {
+  return decisions
     .filter(({ standing, code }) => standing === "waiting" && code !== "live")
     .reduce((sum, { workloads }) => sum + workloads, 0);
 }
@@ -153,12 +153,12 @@ function lowest(texts: readonly string[], count: number): string[] {
 function workloadStatus(
   key: string,
   summary: GroupSummary,
-  verdict: RolloutVerdict = NOT_EVALUATED,
+  decision: RolloutDecision = NOT_DECIDED,
   history: History | Reason,
 ): WorkloadStatus {
   const { namespace, kind, name } = partsOf(key);
   const last = isHistory(history) ? history.at(-1) : undefined;
-  const { standing, code, text } = verdict;
+  const { standing, code, text } = decision;
   return {
     namespace,
     kind,

@@ -11,13 +11,13 @@ import { startPromptTimer } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { NOT_OBSERVED } from "#lib/workloads/pod-observer.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
-import type { Verdicts } from "./cohorts.ts";
+import type { Decisions } from "./cohorts.ts";
 import { outdateEarlierPatches } from "./earlier-restarts.ts";
 import { EventReporter, type RestartCounters } from "./event-reporter.ts";
 import type { RolloutMetricsInput } from "./metrics.ts";
 import { ObservedCluster } from "./observed-cluster.ts";
 import { type ObservedWorkload, type RolloutClient, RolloutReconciler } from "./reconciler.ts";
-import type { RolloutDecision } from "./restart-decision.ts";
+import type { RolloutStep } from "./restart-decision.ts";
 import { begunAt } from "./restart-history.ts";
 import { type RestartRules, restartRules } from "./restart-limits.ts";
 import { RestartRecords } from "./restart-records.ts";
@@ -63,7 +63,7 @@ export class RolloutController {
   readonly #ended = Promise.withResolvers<void>();
   /** Undefined until they are read. */
   #records: RestartRecords | undefined;
-  #decision: RolloutDecision | undefined;
+  #step: RolloutStep | undefined;
   /** When to look for agents that became silent, milliseconds since 1970. */
   #checkAgentsAt = 0;
 
@@ -131,17 +131,17 @@ export class RolloutController {
     const restarts = [...(this.#records?.all() ?? [])].flatMap(({ restarts: list }) => list.map(begunAt));
     const { namespace } = query;
     const isWanted = (key: string) => namespace === undefined || key.startsWith(`${namespace}/`);
-    const { keys, omitted, next } = selectKeys(this.#cluster.index.byUrgency(this.#verdicts, isWanted), query);
+    const { keys, omitted, next } = selectKeys(this.#cluster.index.byUrgency(this.#decisions, isWanted), query);
     return rolloutStatus({
       unknown: this.#unknown(),
       notice: this.#cluster.pods.notice,
       dryRun: config.restart.dryRun,
       underWay: this.#underWay,
-      counts: this.#cluster.index.counts(this.#verdicts),
+      counts: this.#cluster.index.counts(this.#decisions),
       selected: this.#cluster.index.summariesOf(keys),
       omitted,
       next,
-      verdictOf: (key) => this.#cluster.index.verdictOf(key, this.#verdicts),
+      decisionOf: (key) => this.#cluster.index.decisionOf(key, this.#decisions),
       historyOf: (key) => this.#historyOf(key),
       restarts,
       now: now(),
@@ -153,20 +153,20 @@ export class RolloutController {
     if (this.#unknown() !== undefined) return undefined;
     const { index, pods } = this.#cluster;
     const agents = this.#deps.config.agent.enabled ? index.agents : undefined;
-    return { ...index.counts(this.#verdicts), shed: pods.shedPods, agents };
+    return { ...index.counts(this.#decisions), shed: pods.shedPods, agents };
   }
 
   /** The workload that is being restarted. One that has come into step since the last decision is not any more. */
   get #underWay(): string | undefined {
-    const decided = [...(this.#decision?.verdicts ?? [])].find(([, { code }]) => code === "restarting")?.[0];
+    const decided = [...(this.#step?.decisions ?? [])].find(([, { code }]) => code === "restarting")?.[0];
     const isStill =
-      decided !== undefined && this.#cluster.index.verdictOf(decided, this.#verdicts)?.code === "restarting";
+      decided !== undefined && this.#cluster.index.decisionOf(decided, this.#decisions)?.code === "restarting";
     return isStill ? decided : undefined;
   }
 
-  /** Verdicts of the workloads that are decided on one by one. */
-  get #verdicts(): Verdicts {
-    return this.#decision?.verdicts ?? new Map();
+  /** Decisions of the workloads that are decided on one by one. */
+  get #decisions(): Decisions {
+    return this.#step?.decisions ?? new Map();
   }
 
   async #observe(): Promise<readonly ObservedWorkload[] | undefined> {
@@ -234,17 +234,17 @@ export class RolloutController {
   }
 
   async #reconcile(): Promise<ReconcileResult> {
-    this.#decision = await this.#rollout.reconcile(this.#signal);
-    if (this.#decision !== undefined) this.#report();
+    this.#step = await this.#rollout.reconcile(this.#signal);
+    if (this.#step !== undefined) this.#report();
     return { requeueAfter: this.#sleepMs() };
   }
 
   #report(): void {
-    const verdicts = this.#verdicts;
-    const keys = this.#cluster.index.notable(this.#events.reported, MAX_REPORTED, verdicts);
+    const decisions = this.#decisions;
+    const keys = this.#cluster.index.notable(this.#events.reported, MAX_REPORTED, decisions);
     this.#events.report(
       this.#cluster.index.summariesOf(keys),
-      { get: (key) => this.#cluster.index.verdictOf(key, verdicts) },
+      { get: (key) => this.#cluster.index.decisionOf(key, decisions) },
       (key) => this.#cluster.index.groupOf(key),
     );
   }
@@ -253,7 +253,7 @@ export class RolloutController {
     const now = this.#deps.now();
     const never = Number.POSITIVE_INFINITY;
     this.#checkAgentsAt = Math.min(this.#checkAgentsAt, this.#cluster.nextSilence() ?? never);
-    const next = Math.min(this.#decision?.wakeAt ?? never, this.#checkAgentsAt, this.#cluster.index.nextDue);
+    const next = Math.min(this.#step?.wakeAt ?? never, this.#checkAgentsAt, this.#cluster.index.nextDue);
     return Math.max(SETTLE_MS, Math.min(next - now, RESYNC_MS));
   }
 

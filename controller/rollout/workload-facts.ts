@@ -52,7 +52,7 @@ export interface WorkloadFacts {
  * The state of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or will come into step,
  * without intervention. `left`: it is configured not to follow. `stuck`: it stays stale until somebody intervenes.
  */
-export interface RolloutVerdict extends Reason {
+export interface RolloutDecision extends Reason {
   readonly standing: "in-step" | "waiting" | "left" | "stuck";
   /** When to check again if nothing changes before. */
   readonly until?: number;

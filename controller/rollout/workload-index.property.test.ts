@@ -11,11 +11,11 @@ import { restart, state as rolledOut } from "#test/fakes/workload-facts.ts";
 import { fc } from "#test/property.ts";
 import type { ClusterView, WorkloadGroup } from "./observe-workloads.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
-import { decideRollout, type RolloutDecision } from "./restart-decision.ts";
+import { decideRollout, type RolloutStep } from "./restart-decision.ts";
 import type { History } from "./restart-history.ts";
 import { WorkloadIndex } from "./workload-index.ts";
 
-// Whatever changes in whatever order, the index decides what a full evaluation of all pods decides.
+// Whatever changes in whatever order, the index decides as from all pods.
 
 const START = 1_700_000_000_000;
 const LONG = "long.example.com,".repeat(20);
@@ -151,7 +151,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** The cluster as it is, the index that hears of each change, and what a full evaluation remembers. */
+/** The cluster as it is, the index that hears of each change, and what a full decision remembers. */
 class Cluster {
   readonly pods = new Map<string, PodFacts>();
   readonly namespaces = new Map<string, NamespaceFacts>();
@@ -223,16 +223,16 @@ class Cluster {
   }
 
   /** What all pods evaluated from scratch come to. */
-  fully(): { readonly groups: readonly WorkloadGroup[]; readonly decision: RolloutDecision } {
+  fully(): { readonly groups: readonly WorkloadGroup[]; readonly step: RolloutStep } {
     const unfinished = [...this.histories].flatMap(([key, [last]]) => (last && !last.outcome ? [key] : []));
     const groups = observeFully({ ...this.view, mapRevision: this.map.revision, pods: this.pods.values(), unfinished });
     const stale = new Set(groups.flatMap(({ owner, stale: some }) => (some.length > 0 ? [owner.key] : [])));
     for (const key of this.staleSince.keys()) if (!stale.has(key)) this.staleSince.delete(key);
     for (const key of stale) if (!this.staleSince.has(key)) this.staleSince.set(key, this.now);
-    return { groups, decision: this.decide(groups.map(({ observed }) => observed)) };
+    return { groups, step: this.decide(groups.map(({ observed }) => observed)) };
   }
 
-  decide(observed: readonly ObservedWorkload[]): RolloutDecision {
+  decide(observed: readonly ObservedWorkload[]): RolloutStep {
     const workloads = observed.map((workload) => ({
       ...workload,
       since: 0,
@@ -265,14 +265,14 @@ function withoutOrder(observed: ObservedWorkload) {
 
 async function check(cluster: Cluster): Promise<void> {
   const { index } = cluster;
-  const { groups, decision } = cluster.fully();
+  const { groups, step } = cluster.fully();
   await index.refresh();
   const withPods = groups.filter(({ pods }) => pods > 0);
   const observed = index.observe(cluster.restarted());
   const decided = cluster.decide(observed);
   const expected = new Map(groups.map((group) => [group.owner.key, comparable(group)?.observed]));
   for (const each of observed) assert.deepEqual(withoutOrder(each), expected.get(each.key));
-  const lists = index.byUrgency(decided.verdicts, () => true);
+  const lists = index.byUrgency(decided.decisions, () => true);
   assert.deepEqual(lists.flat().sort(), withPods.map(({ owner }) => owner.key).sort());
   for (const group of withPods) {
     const { key } = group.owner;
@@ -282,34 +282,34 @@ async function check(cluster: Cluster): Promise<void> {
     const { agents, to } = observed;
     assert.deepEqual(summary, { onChange, pods, notInjected, overCap, warnings, agents, to });
     assert.equal(stale, group.stale.length);
-    assert.deepEqual(index.verdictOf(key, decided.verdicts), decision.verdicts.get(key), key);
+    assert.deepEqual(index.decisionOf(key, decided.decisions), step.decisions.get(key), key);
   }
-  const { restart: next, outcomes, diffFirst, askWebhooks } = decision;
-  const sorted = (some: RolloutDecision["outcomes"]) => some.toSorted((a, b) => a.key.localeCompare(b.key));
+  const { restart: next, outcomes, diffFirst, askWebhooks } = step;
+  const sorted = (some: RolloutStep["outcomes"]) => some.toSorted((a, b) => a.key.localeCompare(b.key));
   assert.deepEqual([decided.restart, sorted(decided.outcomes)], [next, sorted(outcomes)]);
   assert.deepEqual([decided.diffFirst, decided.askWebhooks], [diffFirst, askWebhooks]);
   const never = Number.POSITIVE_INFINITY;
   // It may be too early: who was due may have gone.
   const due = Math.min(decided.wakeAt ?? never, index.nextDue);
-  assert.ok(due > cluster.now && due <= (decision.wakeAt ?? never), `${due} ${decision.wakeAt}`);
-  compareCounts(cluster, withPods, decision, decided);
+  assert.ok(due > cluster.now && due <= (step.wakeAt ?? never), `${due} ${step.wakeAt}`);
+  compareCounts(cluster, withPods, step, decided);
 }
 
 function compareCounts(
   { index }: Cluster,
   groups: readonly WorkloadGroup[],
-  { verdicts }: RolloutDecision,
-  decided: RolloutDecision,
+  { decisions }: RolloutStep,
+  decided: RolloutStep,
 ): void {
   const counted: Record<string, number> = {};
   const sum = (of: (group: WorkloadGroup) => number) => groups.reduce((total, group) => total + of(group), 0);
-  const isInStep = ({ owner }: WorkloadGroup) => verdicts.get(owner.key)?.standing === "in-step";
+  const isInStep = ({ owner }: WorkloadGroup) => decisions.get(owner.key)?.standing === "in-step";
   for (const { owner } of groups) {
-    const { standing, code } = verdicts.get(owner.key) ?? assert.fail(owner.key);
+    const { standing, code } = decisions.get(owner.key) ?? assert.fail(owner.key);
     counted[`${standing} ${code}`] = (counted[`${standing} ${code}`] ?? 0) + 1;
   }
-  const { verdicts: byVerdict, ...counts } = index.counts(decided.verdicts);
-  const found = byVerdict.map(({ standing, code, workloads }) => [`${standing} ${code}`, workloads] as const);
+  const { decisions: byDecision, ...counts } = index.counts(decided.decisions);
+  const found = byDecision.map(({ standing, code, workloads }) => [`${standing} ${code}`, workloads] as const);
   assert.deepEqual(Object.fromEntries(found), counted);
   assert.deepEqual(counts, {
     workloads: groups.length,
@@ -318,12 +318,12 @@ function compareCounts(
     notInjected: sum(({ notInjected }) => notInjected),
   });
   const isNotable = ({ owner, overCap }: WorkloadGroup) =>
-    overCap !== undefined || verdicts.get(owner.key)?.standing === "stuck";
+    overCap !== undefined || decisions.get(owner.key)?.standing === "stuck";
   const notable = groups.filter(isNotable).map(({ owner }) => owner.key);
-  assert.deepEqual([...index.notable([], 1_000, decided.verdicts)].sort(), notable.sort());
+  assert.deepEqual([...index.notable([], 1_000, decided.decisions)].sort(), notable.sort());
 }
 
-test("property: after any changes in any order the index decides what a full evaluation decides", async () => {
+test("property: after any changes in any order the index decides as a full decision does", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.array(steps, { minLength: 1, maxLength: 3 }), { maxLength: 80, size: "max" }),

@@ -6,7 +6,7 @@ import type { Owner } from "#lib/workloads/owners.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 import { partsOf } from "#lib/workloads/workload-keys.ts";
 import { type AgentCounts, AgentNodes } from "./agent-nodes.ts";
-import { Cohorts, type Member, type RolloutCounts, staleSinceOf, standingOf, type Verdicts } from "./cohorts.ts";
+import { Cohorts, type Decisions, type Member, type RolloutCounts, staleSinceOf, standingOf } from "./cohorts.ts";
 import {
   type ClusterView,
   classOf,
@@ -21,7 +21,7 @@ import {
 import type { ObservedWorkload } from "./reconciler.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { checkEligibility } from "./restart-preconditions.ts";
-import type { RolloutVerdict } from "./workload-facts.ts";
+import type { RolloutDecision } from "./workload-facts.ts";
 
 /** The opted-in pods of one owner. */
 interface Workload extends Member {
@@ -31,7 +31,7 @@ interface Workload extends Member {
   readonly pods: Map<string, PodFacts>;
   /** Nodes of its pods that follow live. */
   nodes: ReadonlySet<string>;
-  /** What was last observed for a decision, and by which evaluation. */
+  /** What was last observed for a decision, and by which run. */
   observed: { readonly by: object; readonly workload: ObservedWorkload } | undefined;
 }
 
@@ -130,11 +130,11 @@ export class WorkloadIndex {
   }
 
   /**
-   * Counts of opted-in workloads and pods as of the last `refresh`, with these verdicts of those that are decided
+   * Counts of opted-in workloads and pods as of the last `refresh`, with these decisions of those that are decided
    * on one by one.
    */
-  counts(verdicts: Verdicts): RolloutCounts {
-    return this.#cohorts.counts(verdicts);
+  counts(decisions: Decisions): RolloutCounts {
+    return this.#cohorts.counts(decisions);
   }
 
   /** The agents of the nodes on which pods follow live, as they were reported last. */
@@ -166,10 +166,10 @@ export class WorkloadIndex {
     return this.#guarded(key, () => groupOf(workload.owner, [...workload.pods.values()], this.#view));
   }
 
-  /** The verdict of a workload, with these verdicts of those that are decided on one by one. */
-  verdictOf(key: string, verdicts: Verdicts): RolloutVerdict | undefined {
+  /** The decision of a workload, with these decisions of those that are decided on one by one. */
+  decisionOf(key: string, decisions: Decisions): RolloutDecision | undefined {
     const workload = this.#workloads.get(key);
-    if (workload?.cohort?.verdict === undefined) return verdicts.get(key);
+    if (workload?.cohort?.decision === undefined) return decisions.get(key);
     const { rules, now } = this.#deps;
     const { namespace, unrestartable } = workload.owner;
     const { permitted, summary } = workload.cohort;
@@ -196,11 +196,11 @@ export class WorkloadIndex {
   }
 
   /** Workloads that are stuck, or whose pods lack names. Of more than `limit`, the `preferred` ones. */
-  notable(preferred: Iterable<string>, limit: number, verdicts: Verdicts): ReadonlySet<string> {
+  notable(preferred: Iterable<string>, limit: number, decisions: Decisions): ReadonlySet<string> {
     const keys = new Set<string>();
     const isNotable = (member: Member | undefined) =>
       member?.cohort !== undefined &&
-      (member.cohort.summary.overCap !== undefined || standingOf(member, verdicts) === "stuck");
+      (member.cohort.summary.overCap !== undefined || standingOf(member, decisions) === "stuck");
     for (const key of preferred) if (isNotable(this.#workloads.get(key))) keys.add(key);
     for (const member of this.#cohorts.notable()) {
       if (keys.size >= limit) break;
@@ -210,12 +210,12 @@ export class WorkloadIndex {
   }
 
   /** Opted-in workloads by urgency: stuck, stale, all others. The lists are not sorted. */
-  byUrgency(verdicts: Verdicts, isWanted: (key: string) => boolean): readonly (readonly string[])[] {
+  byUrgency(decisions: Decisions, isWanted: (key: string) => boolean): readonly (readonly string[])[] {
     const lists: [string[], string[], string[]] = [[], [], []];
     for (const workload of this.#workloads.values()) {
       if (workload.cohort === undefined || !isWanted(workload.key)) continue;
       const isStale = workload.cohort.summary.stale > 0;
-      const standing = isStale ? standingOf(workload, verdicts) : "in-step";
+      const standing = isStale ? standingOf(workload, decisions) : "in-step";
       lists[standing === "in-step" ? 2 : standing === "stuck" ? 0 : 1].push(workload.key);
     }
     return lists;
@@ -326,7 +326,7 @@ export class WorkloadIndex {
     this.#agents.place(workload, nodes);
   }
 
-  /** All that the evaluation of a workload's pods depends on, as text. */
+  /** All that the decision about a workload's pods depends on, as text. */
   #signatureOf(workload: Workload) {
     const levels = onChangeLevels(workload.owner, this.#view);
     const counted = new Map<string, { of: PodClass; count: number }>();

@@ -44,9 +44,9 @@ async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev
   const mapped = () => [...plan.planned.keys()].sort();
   const reasons = () =>
     Object.fromEntries(
-      [...plan.report()].map(({ name, verdict, warning }) => [
+      [...plan.report()].map(({ name, decision, warning }) => [
         name,
-        verdict.mapped ? (warning?.code ?? "mapped") : verdict.reason.code,
+        decision.mapped ? (warning?.code ?? "mapped") : decision.reason.code,
       ]),
     );
   return { api, add, addService, names, plan, claim, mapped, reasons, state, pass };

@@ -15,7 +15,7 @@ const corefile = (text: string) => ({ place: "kube-system/coredns", key: "Corefi
 test("files without lines of other tools yield no finding; unreadable files are unknown", () => {
   assert.deepEqual(found(corefile(COREFILE)), []);
   const [finding, ...others] = leftoverFindings({ ...HEALTHY, clusterDns: FORBIDDEN });
-  assert.deepEqual([finding?.verdict, finding?.code, others], ["unknown", "right-missing", []]);
+  assert.deepEqual([finding?.status, finding?.code, others], ["unknown", "right-missing", []]);
 });
 
 for (const { tool, key = "Corefile", write } of DNS_TOOLS) {

@@ -25,7 +25,7 @@ const issuers = (...waits: boolean[]) => ({
 });
 const WAIT = /^if only cert-manager calls public names: `waitInsteadOfSelfCheck/;
 
-/** The facts, the verdict and code, and a part of the evidence. */
+/** The facts, the status and code, and a part of the evidence. */
 const CASES: readonly [what: string, facts: ClusterFacts, found: string, evidence: RegExp][] = [
   [
     "a target covers what the probe saw",
@@ -82,7 +82,7 @@ describe("whether Switchback is needed is said first:", () => {
     test(`${what}: ${found}`, () => {
       const [finding, ...more] = checkNeed(facts);
       assert.ok(finding);
-      assert.deepEqual([`${finding.verdict} ${finding.code}`, finding.subject, more], [found, "this cluster", []]);
+      assert.deepEqual([`${finding.status} ${finding.code}`, finding.subject, more], [found, "this cluster", []]);
       assert.match(finding.evidence, evidence);
     });
   }
@@ -104,7 +104,7 @@ describe("whether Switchback is needed is said first:", () => {
   const quiet = { workloads: [], masqueraded: 0, selfChecks: 0, total: 9 };
   const called = (change: Partial<CallerFacts>): Partial<ClusterFacts> => ({ callers: known({ ...quiet, ...change }) });
   const api = [{ owner: "shop/Deployment/api", calls: 3 }];
-  /** With what is known of cert-manager and of the log, probed or not: the verdict, and a part of the evidence. */
+  /** With what is known of cert-manager and of the log, probed or not: the status, and a part of the evidence. */
   const CALLERS: readonly [what: string, change: Partial<ClusterFacts>, found: string, evidence: RegExp][] = [
     [
       "nobody",
@@ -129,7 +129,7 @@ describe("whether Switchback is needed is said first:", () => {
       const expected = found === "broken" ? broken : found;
       test(`callers by the log, ${what}: ${expected}`, () => {
         const [finding] = checkNeed(absent({ ...probed, ...change }));
-        assert.equal(`${finding?.verdict} ${finding?.code}`, expected);
+        assert.equal(`${finding?.status} ${finding?.code}`, expected);
         assert.match(finding?.evidence ?? "", evidence);
       });
     }

@@ -19,7 +19,7 @@ function agent(nodeHosts: NodeHostsReport | undefined, node = "a", silentMs = 0)
 function run(agents: ClusterFacts["agents"], names: readonly string[] = CHOSEN): string[] {
   const install = { ...HEALTHY.install, config: known(parseConfig({ nodeHosts: { names } })) };
   return checkNodeHosts({ ...HEALTHY, install, agents }).map(
-    ({ verdict, code, evidence }) => `${verdict} ${code} | ${evidence}`,
+    ({ status, code, evidence }) => `${status} ${code} | ${evidence}`,
   );
 }
 

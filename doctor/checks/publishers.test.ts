@@ -24,7 +24,7 @@ function run(states: Record<string, PublisherState | Reason> | undefined, publis
     publishers: states === undefined ? FORBIDDEN : known(new Map(Object.entries(states))),
   };
   return checkPublishers(facts).map(
-    ({ verdict, code, subject, evidence }) => `${verdict} ${code} | ${subject} | ${evidence}`,
+    ({ status, code, subject, evidence }) => `${status} ${code} | ${subject} | ${evidence}`,
   );
 }
 

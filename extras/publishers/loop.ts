@@ -223,9 +223,9 @@ export class PublisherLoop {
     const { publisher, now, log } = this.#deps;
     const { revision, answered } = this.#state;
     if (this.#readers === undefined || revision === undefined) return undefined;
-    const verdict = await this.#readers.check(revision, answered?.revision === revision, now);
-    if (verdict === "waiting") return ASK_MS;
-    if (verdict === "current") {
+    const readers = await this.#readers.check(revision, answered?.revision === revision, now);
+    if (readers === "waiting") return ASK_MS;
+    if (readers === "current") {
       const { behindSince: _, ...state } = this.#state;
       if (answered?.revision !== revision) await this.#save({ ...state, answered: { revision, at: now() } });
       return undefined;

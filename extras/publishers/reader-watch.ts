@@ -4,7 +4,7 @@ import { NO_ANSWER, NOT_OURS, type Readers } from "./publisher.ts";
  * What readers get: the newest map; an earlier one, or not yet any; or for too long nothing that shows that it was
  * accepted.
  */
-type Verdict = "current" | "waiting" | "overdue";
+type ReaderState = "current" | "waiting" | "overdue";
 
 /** Revisions that are remembered: readers may be some publications behind while the map keeps changing. */
 const MAX_REVISIONS = 100;
@@ -45,7 +45,7 @@ export class ReaderWatch {
    * Asks. `accepted`: readers have had this revision before, so that readers who get no answer at all are not its
    * fault.
    */
-  async check(revision: string, accepted: boolean, now: () => number): Promise<Verdict> {
+  async check(revision: string, accepted: boolean, now: () => number): Promise<ReaderState> {
     const wanted = this.#readers.tagOf(revision);
     const answers = await this.#readers.ask();
     const at = now();

@@ -5,7 +5,7 @@ import { decideOptIn, MIRROR_KEY, type OptInFacts } from "./opt-in.ts";
 
 const EXCLUDED = new Set(["kube-system", "switchback-system"]);
 
-function verdict(pod: string | undefined, namespace: string | undefined, parts: Partial<OptInFacts> = {}): string {
+function decision(pod: string | undefined, namespace: string | undefined, parts: Partial<OptInFacts> = {}): string {
   const { optedIn, code } = decideOptIn({
     namespace: "shop",
     labels: pod === undefined ? {} : { [INJECT_KEY]: pod },
@@ -17,7 +17,7 @@ function verdict(pod: string | undefined, namespace: string | undefined, parts: 
   return `${optedIn ? "in" : "out"}: ${code}`;
 }
 
-const TABLE: ReadonlyArray<readonly [pod: string | undefined, namespace: string | undefined, verdict: string]> = [
+const TABLE: ReadonlyArray<readonly [pod: string | undefined, namespace: string | undefined, decision: string]> = [
   [undefined, undefined, "out: not-opted-in"],
   [undefined, "enabled", "in: namespace"],
   ["enabled", undefined, "in: pod"],
@@ -33,14 +33,14 @@ const TABLE: ReadonlyArray<readonly [pod: string | undefined, namespace: string 
 
 for (const [pod, namespace, expected] of TABLE) {
   test(`pod label ${pod}, namespace label ${namespace}: ${expected}`, () => {
-    assert.equal(verdict(pod, namespace), expected);
+    assert.equal(decision(pod, namespace), expected);
   });
 }
 
 test("an excluded namespace is never injected, regardless of labels", () => {
-  assert.equal(verdict("enabled", "enabled", { namespace: "kube-system" }), "out: namespace-excluded");
+  assert.equal(decision("enabled", "enabled", { namespace: "kube-system" }), "out: namespace-excluded");
 });
 
 test("a mirror pod is never injected, regardless of labels", () => {
-  assert.equal(verdict("enabled", "enabled", { annotations: { [MIRROR_KEY]: "" } }), "out: mirror-pod");
+  assert.equal(decision("enabled", "enabled", { annotations: { [MIRROR_KEY]: "" } }), "out: mirror-pod");
 });

@@ -30,9 +30,9 @@ function targets(plan: Plan): Record<string, string> {
 
 function codes(plan: Plan): Record<string, string> {
   return Object.fromEntries(
-    [...plan.report()].map(({ name, from, verdict }) => [
+    [...plan.report()].map(({ name, from, decision }) => [
       `${from.namespace}/${from.name} ${name}`,
-      verdict.mapped ? verdict.target : verdict.reason.code,
+      decision.mapped ? decision.target : decision.reason.code,
     ]),
   );
 }
@@ -80,7 +80,7 @@ test("the oldest object wins a name; the other's reason names it, and it takes o
   );
   assert.deepEqual(targets(plan), { "a.example.com": "one" });
   assert.deepEqual(codes(plan), { "b/new a.example.com": "conflict", "a/old a.example.com": "one" });
-  const texts = [...plan.report()].map(({ verdict }) => (verdict.mapped ? "" : verdict.reason.text));
+  const texts = [...plan.report()].map(({ decision }) => (decision.mapped ? "" : decision.reason.text));
   assert.match(texts.join(""), /^Ingress a\/old is older .* target one$/);
   plan.set("a/old", []);
   plan.takeChanges();

@@ -20,7 +20,7 @@ export interface ReportedClaim {
   readonly from: ObjectRef;
   /** creationTimestamp of the object. */
   readonly since: string;
-  readonly verdict: ClaimDecision;
+  readonly decision: ClaimDecision;
   /** A problem of a mapped name: it stands for a Service that was created later. */
   readonly warning?: Reason | undefined;
 }
@@ -143,9 +143,9 @@ export class Plan {
     for (const claims of this.#byObject.values()) {
       for (const indexed of claims) {
         const { from, created: since } = indexed.claim;
-        const verdict = this.#decisionOn(indexed);
-        const warning = verdict.mapped ? this.#inCluster(indexed.name) : undefined;
-        yield { name: indexed.name, wildcard: indexed.wildcard, from, since, verdict, ...(warning && { warning }) };
+        const decision = this.#decisionOn(indexed);
+        const warning = decision.mapped ? this.#inCluster(indexed.name) : undefined;
+        yield { name: indexed.name, wildcard: indexed.wildcard, from, since, decision, ...(warning && { warning }) };
       }
     }
   }

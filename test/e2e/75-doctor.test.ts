@@ -52,20 +52,18 @@ async function examine(...flags: string[]): Promise<Examination> {
   const { code, stdout, stderr } = await cluster.switchback("doctor", "-o", "json", ...flags);
   assert.ok(stdout.startsWith("{"), stderr);
   const { findings } = JSON.parse(stdout) as ReportDocument;
-  const faults = findings.filter(({ verdict }) => verdict !== "ok");
-  const text = faults.map(
-    ({ verdict, code: word, subject, evidence }) => `${verdict} ${word}: ${subject}: ${evidence}`,
-  );
+  const faults = findings.filter(({ status }) => status !== "ok");
+  const text = faults.map(({ status, code: word, subject, evidence }) => `${status} ${word}: ${subject}: ${evidence}`);
   return { code, findings, stderr, text: text.join("\n") };
 }
 
 /** Asserts that a finding is there, with evidence and, where something is to be done, a cure. */
-function assertFound({ findings, text }: Examination, verdict: FindingStatus, code: string, subject: string): void {
+function assertFound({ findings, text }: Examination, status: FindingStatus, code: string, subject: string): void {
   const finding = findings.find((one) => one.code === code && one.subject.includes(subject));
   assert.ok(finding, `${code} of ${subject} is not among\n${text}`);
-  assert.equal(finding.verdict, verdict);
+  assert.equal(finding.status, status);
   assert.notEqual(finding.evidence, "");
-  if (verdict === "warning" || verdict === "broken") assert.ok(finding.cures.length > 0);
+  if (status === "warning" || status === "broken") assert.ok(finding.cures.length > 0);
 }
 
 /** Until as many pods are there and ready; those that go still serve while they drain. */
@@ -129,7 +127,7 @@ async function allIsWell(): Promise<Examination> {
   let last: Examination | undefined;
   const well = async () => {
     last = await examine("--probe");
-    return last.findings.every(({ verdict }) => verdict === "ok") ? last : undefined;
+    return last.findings.every(({ status }) => status === "ok") ? last : undefined;
   };
   return await cluster.until("all is well", 180, well).catch(() => assert.fail(last?.text));
 }

@@ -98,11 +98,11 @@ export const ANSWERED = { kind: "answered", detail: "HTTP 404" } as const;
 export const REFUSED = { kind: "refused", detail: "ECONNREFUSED" } as const;
 export const TIMEOUT = { kind: "timeout", detail: "no connection" } as const;
 
-/** All findings of one check, a line each: `verdict code | subject | evidence | cure | ...`. */
+/** All findings of one check, a line each: `status code | subject | evidence | cure | ...`. */
 export function rowsOf(check: string, facts: ClusterFacts): string[] {
   return examine(facts)
     .filter((finding) => finding.check === check)
-    .map(({ verdict, code, subject, evidence, cures }) =>
-      [`${verdict} ${code}`, subject, evidence, ...cures].join(" | "),
+    .map(({ status, code, subject, evidence, cures }) =>
+      [`${status} ${code}`, subject, evidence, ...cures].join(" | "),
     );
 }

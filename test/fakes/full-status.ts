@@ -47,7 +47,7 @@ const RUNNING: RolloutStatus = {
   waiting: 3,
   restartsLastHour: 2,
   restartsToday: 2,
-  counts: { workloads: 0, pods: 0, stale: 0, notInjected: 0, verdicts: [] },
+  counts: { workloads: 0, pods: 0, stale: 0, notInjected: 0, decisions: [] },
   workloads: [],
   omitted: 0,
   next: undefined,

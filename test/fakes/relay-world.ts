@@ -7,8 +7,8 @@ import type { TargetStats } from "#proxy/target-stats.ts";
 import { type Chance, FakeKernel, type Faults } from "./kernel.ts";
 import type { FakeSocket } from "./kernel-socket.ts";
 import { End, MOST_CLIENTS, PROTOCOLS, type Protocol } from "./relay-end.ts";
+import { checkEnding } from "./relay-ending.ts";
 import { MainThread } from "./relay-main-thread.ts";
-import { checkEnding } from "./relay-verdict.ts";
 
 /** An event in a world. `which` selects one of the ends that it can happen to. */
 export type Step = readonly [kind: string, which: number, amount: number];

@@ -153,7 +153,7 @@ export class RunningWorld implements RolloutClient {
   }
 
   async codeOf(key: string): Promise<string | undefined> {
-    return (await this.reconcile())?.verdicts.get(key)?.code;
+    return (await this.reconcile())?.decisions.get(key)?.code;
   }
 
   /** Another client changes the workload: its pods are recreated, and the stamp stays, as with `kubectl apply`. */

@@ -15,7 +15,7 @@ import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
 import { gatewayApiDefinitions } from "../cluster/addons/gateway-api.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 
-// The doctor's verdict on clusters of every provider and implementation that it knows, healthy and broken: the
+// The doctor's findings on clusters of every provider and implementation that it knows, healthy and broken: the
 // objects of test/clusters on a real API server, and what a probe pod would see there.
 
 const FOLDER = join(import.meta.dirname, "..", "clusters");
@@ -46,7 +46,7 @@ interface Expected {
   /** Whose own cure is among the cures. */
   readonly provider?: string;
   readonly software?: string;
-  /** `verdict code` of every finding of the checks above, once. */
+  /** `status code` of every finding of the checks above, once. */
   readonly expect: readonly string[];
 }
 
@@ -92,7 +92,7 @@ function issuerDefinition(kind: string, plural: string, scope: string): object {
   };
 }
 
-describe("the doctor's verdict", () => {
+describe("the doctor's findings", () => {
   let cluster: ControlPlane;
   let client: ConnectedClient;
   before(async () => {
@@ -152,7 +152,7 @@ describe("the doctor's verdict", () => {
       try {
         const facts = await factsOf(expected);
         const findings = examine(facts).filter(({ check, code }) => CHECKS.includes(check) && code !== NO_ISSUER);
-        const found = [...new Set(findings.map(({ verdict, code }) => `${verdict} ${code}`))];
+        const found = [...new Set(findings.map(({ status, code }) => `${status} ${code}`))];
         assert.deepEqual(found.sort(), [...expected.expect].sort());
         assert.equal(findings[0]?.check, "need", "it is said first");
         assert.deepEqual(
@@ -186,12 +186,12 @@ describe("the table of clusters", () => {
     }
   });
 
-  it("covers every provider and every implementation that the doctor knows, and each verdict of need that it can give", () => {
+  it("covers every provider and every implementation that the doctor knows, and each finding about need that it can give", () => {
     const all = (key: "provider" | "software") => new Set(CLUSTERS.flatMap(({ expected }) => expected[key] ?? []));
     assert.deepEqual([...all("provider")].sort(), providers().sort());
     assert.deepEqual([...all("software")].sort(), KNOWN_SOFTWARE.map(({ title }) => title).sort());
-    const verdicts = new Set(CLUSTERS.flatMap(({ expected }) => expected.expect));
-    for (const verdict of ["ok need-none", "unknown need-unseen", "unknown need-pending", "warning mapping-needed"])
-      assert.ok(verdicts.has(verdict), verdict);
+    const statuses = new Set(CLUSTERS.flatMap(({ expected }) => expected.expect));
+    for (const status of ["ok need-none", "unknown need-unseen", "unknown need-pending", "warning mapping-needed"])
+      assert.ok(statuses.has(status), status);
   });
 });

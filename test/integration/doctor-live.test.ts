@@ -36,7 +36,7 @@ after(async () => {
 async function aboutPods(): Promise<string[]> {
   const { stdout } = await system.cli(["doctor", "-o", "json"]);
   const { findings } = JSON.parse(stdout) as ReportDocument;
-  return findings.filter(({ check }) => check === "pods").map(({ verdict, code }) => `${verdict} ${code}`);
+  return findings.filter(({ check }) => check === "pods").map(({ status, code }) => `${status} ${code}`);
 }
 
 async function beat(revision: string): Promise<void> {

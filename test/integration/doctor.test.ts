@@ -23,9 +23,9 @@ async function examine(kubeconfig: string, ...flags: string[]): Promise<Examinat
   return { code, stderr, ...(JSON.parse(stdout) as ReportDocument) };
 }
 
-/** `verdict code` of each finding, once. */
+/** `status code` of each finding, once. */
 function found({ findings }: ReportDocument): string[] {
-  return [...new Set(findings.map(({ verdict, code }) => `${verdict} ${code}`))].sort();
+  return [...new Set(findings.map(({ status, code }) => `${status} ${code}`))].sort();
 }
 
 const balancer = (name: string, port: number): string =>
@@ -72,7 +72,7 @@ describe("a cluster without Switchback, and without Gateway API", () => {
     const nobody = await cluster.kubeconfigFor({ clientCert: cluster.ca.client("nobody", []) });
     const examination = await examine(nobody);
     assert.ok(
-      examination.findings.every(({ verdict }) => verdict === "unknown"),
+      examination.findings.every(({ status }) => status === "unknown"),
       found(examination).join(),
     );
     const missing = examination.findings.map(({ evidence }) => evidence).join("\n");

@@ -32,7 +32,7 @@ async function found(objects: Rendered[]): Promise<string[]> {
   const report = await system.cli([...args.filter((arg: string) => arg !== "--probe"), "-o", "json"], { kubeconfig });
   assert.ok(report.stdout.startsWith("{"), report.stderr);
   const { findings } = JSON.parse(report.stdout) as ReportDocument;
-  return findings.map(({ verdict, code, evidence }) => `${verdict} ${code} ${evidence}`);
+  return findings.map(({ status, code, evidence }) => `${status} ${code} ${evidence}`);
 }
 
 it("the doctor may read all that it asks for, and sees the webhook answer", async () => {

@@ -219,7 +219,7 @@ describe("the cluster's DNS", () => {
     );
     assert.equal((await claimsOf("here.example.com"))[0]?.warning, undefined);
     const { text } = await (await system.leader()).page("/metrics");
-    assert.match(text, /switchback_controller_dns_names\{verdict="dns-elsewhere"\} [1-9]/);
+    assert.match(text, /switchback_controller_dns_names\{decision="dns-elsewhere"\} [1-9]/);
     const { warnings } = await (await system.leader()).status();
     assert.ok(warnings.some(({ code }) => code === "dns-not-here"));
   });

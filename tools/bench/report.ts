@@ -32,8 +32,8 @@ export function createReporter(bench: string, json: boolean, out: NodeJS.Writabl
         out.write(`${JSON.stringify({ bench, ...current, figure: name, value: rounded, unit, goal, atLeast, met })}\n`);
         return;
       }
-      const verdict = met === undefined ? "" : `   goal ${goal ?? `at least ${atLeast}`}: ${met ? "met" : "MISSED"}`;
-      out.write(`  ${name.padEnd(34)} ${String(rounded).padStart(10)} ${unit.padEnd(8)}${verdict}\n`.trimEnd());
+      const result = met === undefined ? "" : `   goal ${goal ?? `at least ${atLeast}`}: ${met ? "met" : "MISSED"}`;
+      out.write(`  ${name.padEnd(34)} ${String(rounded).padStart(10)} ${unit.padEnd(8)}${result}\n`.trimEnd());
       out.write("\n");
     },
   };

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import type { RolloutCounts, Verdicts } from "#controller/rollout/cohorts.ts";
+import type { Decisions, RolloutCounts } from "#controller/rollout/cohorts.ts";
 import type { ClusterView } from "#controller/rollout/observe-workloads.ts";
 import { RolloutReconciler } from "#controller/rollout/reconciler.ts";
 import { decideRollout } from "#controller/rollout/restart-decision.ts";
@@ -17,7 +17,7 @@ import { state } from "#test/fakes/workload-facts.ts";
 import { createReporter, percentile, type Reporter } from "./report.ts";
 
 // What the controller keeps of opted-in pods, and the CPU time of a change, with made-up pods and nothing else: no
-// API server, no watches. Each change is also decided on by evaluating all pods, as before there was an index.
+// API server, no watches. Each change is also decided on from all pods, as it would be without an index.
 
 const PODS_OF_WORKLOAD = 5;
 const WORKLOADS_OF_NAMESPACE = 10;
@@ -57,7 +57,7 @@ async function measure(each: Case, count: number, reporter: Reporter): Promise<v
   collectGarbage();
   const before = process.memoryUsage().heapUsed;
   const cluster = new MadeUpCluster(count, each);
-  figure("cpu-first-evaluation", await cpuOf(() => cluster.evaluate(), 1), "ms");
+  figure("cpu-first-decision", await cpuOf(() => cluster.decide(), 1), "ms");
   const { pods } = cluster.counts;
   collectGarbage();
   figure("opted-in", pods, "pods");
@@ -73,8 +73,8 @@ async function measure(each: Case, count: number, reporter: Reporter): Promise<v
   if (reports.length > 0) figure("cpu-all-agents-report-p50", percentile(reports, 0.5), "ms");
   figure("cpu-pod-change-p50", percentile(podChanges, 0.5), "ms");
   const full: number[] = [];
-  for (let index = 0; index < 3; index++) full.push(await cpuOf(async () => cluster.evaluateFully(), 1));
-  figure("cpu-full-evaluation-p50", percentile(full, 0.5), "ms");
+  for (let index = 0; index < 3; index++) full.push(await cpuOf(async () => cluster.decideFully(), 1));
+  figure("cpu-full-decision-p50", percentile(full, 0.5), "ms");
 }
 
 setFlagsFromString("--expose-gc");
@@ -101,7 +101,7 @@ class MadeUpCluster {
   readonly #never = new AbortController().signal;
   #map = 1;
   #now = 1_700_000_000_000;
-  #verdicts: Verdicts = new Map();
+  #decisions: Decisions = new Map();
 
   constructor(count: number, { share, mode, listed }: Case) {
     const namespaces = new Map<string, { inject: string | undefined; onChange: undefined }>();
@@ -158,11 +158,11 @@ class MadeUpCluster {
   }
 
   get counts(): RolloutCounts {
-    return this.#index.counts(this.#verdicts);
+    return this.#index.counts(this.#decisions);
   }
 
-  async evaluate(): Promise<void> {
-    this.#verdicts = (await this.#reconciler.reconcile(this.#never))?.verdicts ?? new Map();
+  async decide(): Promise<void> {
+    this.#decisions = (await this.#reconciler.reconcile(this.#never))?.decisions ?? new Map();
   }
 
   /** Another map: pods that do not follow live are stale from then on, the others until their agents report it. */
@@ -170,7 +170,7 @@ class MadeUpCluster {
     this.#map += 1;
     this.#now += 100;
     this.#index.changeMap();
-    await this.evaluate();
+    await this.decide();
   }
 
   /**
@@ -186,7 +186,7 @@ class MadeUpCluster {
       }
       this.#now += 100;
       this.#index.changeAgents();
-      await this.evaluate();
+      await this.decide();
       await yieldToLoop();
     }
   }
@@ -200,11 +200,11 @@ class MadeUpCluster {
     const after = { ...facts, revision: isOld ? `map-${this.#map}` : "map-0" };
     this.#pods.set(key, after);
     this.#index.changePod({ key, before: facts, after });
-    await this.evaluate();
+    await this.decide();
   }
 
   /** What each change cost before there was an index. */
-  evaluateFully(): void {
+  decideFully(): void {
     const groups = observeFully({
       ...this.#view,
       mapRevision: `map-${this.#map}`,

@@ -63,13 +63,13 @@ export class Baselines {
       this.#runs += 1;
       const folder = join(temp, `coverage-${this.#runs}`);
       const run = await runTest(test, this.#clean, { timeoutMs: TIMEOUT_MS, coverage: folder });
-      if (run.verdict === "green") {
+      if (run.outcome === "green") {
         const coverage = readCoverage(folder, tree);
         rmSync(folder, { recursive: true });
         return { ms: run.ms, coverage, isFlaky: red !== undefined };
       }
       red = run;
     }
-    throw new RedBaseline(`${test} is ${red?.verdict} without any mutant: ${red?.detail}`);
+    throw new RedBaseline(`${test} is ${red?.outcome} without any mutant: ${red?.detail}`);
   }
 }

@@ -46,20 +46,20 @@ async function judge(one: Mutant, tests: Record<string, string>, options: Partia
 }
 
 test("a mutant is killed by the first test that fails, and further ones do not run", async () => {
-  const { verdict, by, tests } = await judge(KILLED, { "x.test.ts": GOOD, "y.test.ts": GOOD });
-  assert.deepEqual({ verdict, by, tests }, { verdict: "killed", by: "x.test.ts: of f", tests: 1 });
+  const { outcome, by, tests } = await judge(KILLED, { "x.test.ts": GOOD, "y.test.ts": GOOD });
+  assert.deepEqual({ outcome, by, tests }, { outcome: "killed", by: "x.test.ts: of f", tests: 1 });
 });
 
 test("a mutant survives tests that run it and pass", async () => {
-  const { verdict, tests } = await judge(SURVIVES, { "x.test.ts": GOOD, "y.test.ts": GOOD });
-  assert.deepEqual({ verdict, tests }, { verdict: "survived", tests: 2 });
+  const { outcome, tests } = await judge(SURVIVES, { "x.test.ts": GOOD, "y.test.ts": GOOD });
+  assert.deepEqual({ outcome, tests }, { outcome: "survived", tests: 2 });
 });
 
 test("what no test runs is not covered, and no test is run for it unless all are", async () => {
-  const { verdict, tests } = await judge(UNCOVERED, { "x.test.ts": GOOD });
-  assert.deepEqual({ verdict, tests }, { verdict: "not covered", tests: 0 });
-  assert.equal((await judge(UNCOVERED, { "x.test.ts": GOOD }, { exhaustive: true })).verdict, "survived");
-  assert.equal((await judge(UNCOVERED, {})).verdict, "not covered");
+  const { outcome, tests } = await judge(UNCOVERED, { "x.test.ts": GOOD });
+  assert.deepEqual({ outcome, tests }, { outcome: "not covered", tests: 0 });
+  assert.equal((await judge(UNCOVERED, { "x.test.ts": GOOD }, { exhaustive: true })).outcome, "survived");
+  assert.equal((await judge(UNCOVERED, {})).outcome, "not covered");
 });
 
 test("a test that is red without the mutant ends it all", async () => {
@@ -74,26 +74,26 @@ test("a test that is red without the mutant ends it all", async () => {
 const ONCE = 'if (!fs.existsSync("ran")) { fs.writeFileSync("ran", ""); assert.fail(); }';
 
 test("a test that is flaky without the mutant has to fail twice with it", async () => {
-  const { verdict, flaky, flakyTests } = await judge(SURVIVES, { "x.test.ts": asTest(`f(1); ${ONCE}`) });
+  const { outcome, flaky, flakyTests } = await judge(SURVIVES, { "x.test.ts": asTest(`f(1); ${ONCE}`) });
   assert.deepEqual(
-    { verdict, flaky, flakyTests },
-    { verdict: "survived", flaky: ["x.test.ts: of f"], flakyTests: ["x.test.ts"] },
+    { outcome, flaky, flakyTests },
+    { outcome: "survived", flaky: ["x.test.ts: of f"], flakyTests: ["x.test.ts"] },
   );
 });
 
 test("with confirm every test has to fail twice", async () => {
   const files = { "x.test.ts": asTest(`if (f(1) !== 1) { ${ONCE} }`) };
-  assert.equal((await judge(KILLED, files)).verdict, "killed");
-  assert.equal((await judge(KILLED, files, { confirm: true })).verdict, "survived");
-  assert.equal((await judge(KILLED, { "x.test.ts": GOOD }, { confirm: true })).verdict, "killed");
+  assert.equal((await judge(KILLED, files)).outcome, "killed");
+  assert.equal((await judge(KILLED, files, { confirm: true })).outcome, "survived");
+  assert.equal((await judge(KILLED, { "x.test.ts": GOOD }, { confirm: true })).outcome, "killed");
 });
 
 test("a mutant that hangs a test is a timeout", async () => {
-  assert.equal((await judge(SURVIVES, { "x.test.ts": GOOD }, { timeoutOf: () => 1 })).verdict, "timeout");
+  assert.equal((await judge(SURVIVES, { "x.test.ts": GOOD }, { timeoutOf: () => 1 })).outcome, "timeout");
 });
 
 test("a timeout does not count where the test needs more time without the mutant, too", async () => {
   const timeouts = [1, 60_000, 60_000];
-  const { verdict, flaky } = await judge(SURVIVES, { "x.test.ts": GOOD }, { timeoutOf: () => timeouts.shift() ?? 1 });
-  assert.deepEqual({ verdict, flaky }, { verdict: "survived", flaky: ["x.test.ts: after 1 ms"] });
+  const { outcome, flaky } = await judge(SURVIVES, { "x.test.ts": GOOD }, { timeoutOf: () => timeouts.shift() ?? 1 });
+  assert.deepEqual({ outcome, flaky }, { outcome: "survived", flaky: ["x.test.ts: after 1 ms"] });
 });

@@ -7,7 +7,7 @@ import { withText } from "./sandbox.ts";
 
 export interface Result extends Mutant {
   /** Not covered: no test runs the changed text. */
-  verdict: "killed" | "timeout" | "survived" | "not covered";
+  outcome: "killed" | "timeout" | "survived" | "not covered";
   /** The test file and the test that noticed. */
   by?: string;
   /** Test files that ran with the mutant. */
@@ -54,9 +54,9 @@ export class Judge {
     const started = performance.now();
     const flaky: string[] = [];
     let tests = 0;
-    const result = (verdict: Result["verdict"], by?: string): Result => ({
+    const result = (outcome: Result["outcome"], by?: string): Result => ({
       ...mutant,
-      verdict,
+      outcome,
       ...(by !== undefined && { by }),
       tests,
       ms: performance.now() - started,
@@ -67,11 +67,11 @@ export class Judge {
       if (!this.#options.exhaustive && !ran(coverage, mutant)) continue;
       tests += 1;
       const run = await this.#runMutated(test, mutant, place, this.#timeoutOf(ms));
-      if (run.verdict === "green") continue;
+      if (run.outcome === "green") continue;
       const by = `${test}: ${run.detail}`;
-      const isCertain = run.verdict === "red" && !this.#options.confirm && !isFlaky;
+      const isCertain = run.outcome === "red" && !this.#options.confirm && !isFlaky;
       const again = isCertain ? run : await this.#runAgain(test, mutant, place, run);
-      if (again.verdict !== "green") return result(again.verdict === "red" ? "killed" : "timeout", by);
+      if (again.outcome !== "green") return result(again.outcome === "red" ? "killed" : "timeout", by);
       flaky.push(by);
     }
     return result(tests === 0 ? "not covered" : "survived");
@@ -86,7 +86,7 @@ export class Judge {
   /** After a timeout, only if the test without the mutant shows that it had too little time. */
   async #runAgain(test: string, mutant: Mutant, place: Surroundings, first: TestRun): Promise<TestRun> {
     const timeoutMs = this.#timeoutOf(await this.#options.baselines.msNow(test));
-    if (first.verdict === "timeout" && timeoutMs <= first.ms) return first;
+    if (first.outcome === "timeout" && timeoutMs <= first.ms) return first;
     return await this.#runMutated(test, mutant, place, timeoutMs);
   }
 }

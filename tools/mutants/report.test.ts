@@ -3,8 +3,8 @@ import { test } from "node:test";
 import type { Result } from "./judge.ts";
 import { progress, report } from "./report.ts";
 
-const result = (file: string, verdict: Result["verdict"], more: Partial<Result> = {}): Result => ({
-  ...{ file, verdict, line: 1, operator: "EqualityOperator", original: "<", start: 2, end: 3, text: "<=" },
+const result = (file: string, outcome: Result["outcome"], more: Partial<Result> = {}): Result => ({
+  ...{ file, outcome, line: 1, operator: "EqualityOperator", original: "<", start: 2, end: 3, text: "<=" },
   ...{ tests: 2, ms: 1234, ...more },
 });
 const RESULTS = [

@@ -7,8 +7,8 @@ import { OPERATORS } from "./operators.ts";
 const MAX_TEXT = 60;
 const MAX_LINE = 240;
 
-function isKilled({ verdict }: Result): boolean {
-  return verdict === "killed" || verdict === "timeout";
+function isKilled({ outcome }: Result): boolean {
+  return outcome === "killed" || outcome === "timeout";
 }
 
 function describe({ file, line, operator, original, text }: Mutant): string {
@@ -17,8 +17,8 @@ function describe({ file, line, operator, original, text }: Mutant): string {
 
 /** What became of a mutant, in one line. */
 export function progress(result: Result): string {
-  const { verdict, ms, by, tests } = result;
-  const line = `${verdict} ${(ms / 1000).toFixed(1)} s ${describe(result)} (${by ?? `${tests} test files`})`;
+  const { outcome, ms, by, tests } = result;
+  const line = `${outcome} ${(ms / 1000).toFixed(1)} s ${describe(result)} (${by ?? `${tests} test files`})`;
   return line.replace(/\s+/g, " ").slice(0, MAX_LINE);
 }
 
@@ -49,7 +49,7 @@ export function report(
     ),
     "",
     `survivors (${unknown.length}):`,
-    ...unknown.map((result) => `  ${describe(result)}${result.verdict === "not covered" ? " [no test runs it]" : ""}`),
+    ...unknown.map((result) => `  ${describe(result)}${result.outcome === "not covered" ? " [no test runs it]" : ""}`),
     `known equivalents (${known.size}):`,
     ...[...known].map(([result, { reason }]) => `  ${describe(result)}: ${reason}`),
     ...(flaky.length > 0 ? [`flaky without any mutant: ${flaky.join(", ")}`] : []),

@@ -16,31 +16,31 @@ async function runText(text: string, { timeoutMs = 60_000, signal = place.signal
 
 test("green: every test passes, or fails as a todo", async () => {
   const run = await runText('test("a", () => {}); test("b", { todo: true }, () => { throw new Error("c"); });');
-  assert.equal(run.verdict, "green");
+  assert.equal(run.outcome, "green");
 });
 
 test("red: the first test that fails ends the run", async () => {
   const run = await runText(
     'test("a", (t) => t.test("b", () => { throw new Error(); })); test("hangs", () => new Promise((resolve) => setTimeout(resolve, 1e9)));',
   );
-  assert.equal(run.verdict, "red");
+  assert.equal(run.outcome, "red");
   assert.equal(run.detail, "b");
 });
 
 test("red: a file that does not get as far as a test, with what it wrote", async () => {
   const run = await runText('throw new Error("out of order");');
-  assert.equal(run.verdict, "red");
+  assert.equal(run.outcome, "red");
   assert.match(run.detail, /^ended by 1: .*out of order/s);
 });
 
 test("a test's own words do not make it red, and of many the last are kept", async () => {
   const loud = 'console.log("it said: not ok 1 - a"); console.log("b".repeat(5000)); console.log("the end");';
-  assert.equal((await runText(loud)).verdict, "green");
+  assert.equal((await runText(loud)).outcome, "green");
   assert.match((await runText(`${loud} process.exitCode = 3;`)).detail, /^ended by 3: b{1900,}\nthe end/);
 });
 
 test("a run that takes too long is a timeout", async () => {
-  assert.equal((await runText("setInterval(() => {}, 1e6);", { timeoutMs: 1 })).verdict, "timeout");
+  assert.equal((await runText("setInterval(() => {}, 1e6);", { timeoutMs: 1 })).outcome, "timeout");
 });
 
 test("what a test leaves running ends with it, even if it keeps the output open", async () => {
@@ -49,7 +49,7 @@ test("what a test leaves running ends with it, even if it keeps the output open"
     const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1e6)"], { stdio: "inherit" });
     child.unref();
     fs.writeFileSync("pid", String(child.pid));`);
-  assert.equal(run.verdict, "green");
+  assert.equal(run.outcome, "green");
   const state = `/proc/${readFileSync(join(tree, "pid"), "utf8")}/stat`;
   // Until its new parent has seen it, a process that has ended is a zombie. Only its parent gets an event when it ends.
   const ended = (): boolean => {

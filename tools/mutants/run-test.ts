@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 
 export interface TestRun {
-  verdict: "green" | "red" | "timeout";
+  outcome: "green" | "red" | "timeout";
   ms: number;
   /** Red: the first test that failed, or the end of what was written. */
   detail: string;
@@ -55,10 +55,10 @@ export async function runTest(
   signal.removeEventListener("abort", stop);
   signal.throwIfAborted();
   const ms = performance.now() - started;
-  if (output.failed !== undefined) return { verdict: "red", ms, detail: output.failed };
-  if (isTimeout) return { verdict: "timeout", ms, detail: `after ${timeoutMs} ms` };
+  if (output.failed !== undefined) return { outcome: "red", ms, detail: output.failed };
+  if (isTimeout) return { outcome: "timeout", ms, detail: `after ${timeoutMs} ms` };
   const detail = `ended by ${code}: ${output.tail}`;
-  return code === 0 ? { verdict: "green", ms, detail: "" } : { verdict: "red", ms, detail };
+  return code === 0 ? { outcome: "green", ms, detail: "" } : { outcome: "red", ms, detail };
 }
 
 /** The first failed test and the end of what the process writes, as they become known. */

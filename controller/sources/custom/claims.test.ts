@@ -162,7 +162,7 @@ describe("a configured kind", () => {
 describe("untrusted values", () => {
   const judge = createClaimPolicy(parseConfig({}).policy, undefined);
   /** The policy's result for each claim, with a target that accepts it. */
-  const verdicts = (hosts: unknown) =>
+  const decisions = (hosts: unknown) =>
     customReader(HOSTS)(object({ spec: { hosts } }), "Widget").map((claim) => {
       const { hints, ...rest } = claim;
       return judge({ ...rest, target: "code" in hints ? hints : "target" }).refused?.code;
@@ -185,13 +185,13 @@ describe("untrusted values", () => {
     ["the API server", "kubernetes.default.svc", "cluster-domain"],
     ["an ACME server", "acme-v02.api.letsencrypt.org", "acme-server"],
   ] as const) {
-    it(`${what}: ${expected}`, () => assert.deepEqual(verdicts([value]), [expected]));
+    it(`${what}: ${expected}`, () => assert.deepEqual(decisions([value]), [expected]));
   }
 
   it("an empty value, and a star, claim nothing", () => {
-    assert.deepEqual(verdicts([null, "", "*"]), []);
-    assert.deepEqual(verdicts("a.com"), []);
-    assert.deepEqual(verdicts(undefined), []);
+    assert.deepEqual(decisions([null, "", "*"]), []);
+    assert.deepEqual(decisions("a.com"), []);
+    assert.deepEqual(decisions(undefined), []);
   });
 
   it("a reason shows a value sanitized for a terminal, at most one line of it", () => {
@@ -202,7 +202,7 @@ describe("untrusted values", () => {
 
   it("a million names are limited, as separate values or in one text", () => {
     const many = Array.from({ length: 100_000 }, (_, index) => `n${index}.com`);
-    assert.equal(verdicts(many).length, MAX_NAMES_PER_OBJECT + 1);
+    assert.equal(decisions(many).length, MAX_NAMES_PER_OBJECT + 1);
     const kind = configured({ hostnames: "$.spec.hosts", syntax: "list" });
     assert.equal(read(kind, object({ spec: { hosts: many.join() } })).length, MAX_NAMES_PER_OBJECT + 1);
   });

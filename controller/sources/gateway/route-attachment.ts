@@ -102,10 +102,10 @@ function attach(route: RouteView, parent: ParentView, around: AttachmentContext)
     const text = `its parent, the ${describe(parent)}, has no listener for hostnames with the name and port that the route specifies`;
     return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
   }
-  const verdicts = named.map((listener) => allows(listener, route, owner.ref.namespace, around));
+  const decisions = named.map((listener) => allows(listener, route, owner.ref.namespace, around));
   // One listener that allows the route is not enough while another is undecided: the names of both are used.
-  if (verdicts.includes("unknown")) return "unknown";
-  const listeners = named.filter((_, index) => verdicts[index] === true);
+  if (decisions.includes("unknown")) return "unknown";
+  const listeners = named.filter((_, index) => decisions[index] === true);
   if (listeners.length === 0) {
     const text = `no listener of the ${describe(parent)} allows a ${route.kind} from this namespace`;
     return { stage: STAGES.allowed, reason: { code: "not-allowed", text } };

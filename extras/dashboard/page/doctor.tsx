@@ -66,13 +66,13 @@ function Counts({ report: { counts }, at }: { readonly report: ReportDocument; r
 }
 
 function Findings({ findings }: { readonly findings: readonly Finding[] }) {
-  const sorted = [...findings].sort((one, other) => ORDER.indexOf(one.verdict) - ORDER.indexOf(other.verdict));
+  const sorted = [...findings].sort((one, other) => ORDER.indexOf(one.status) - ORDER.indexOf(other.status));
   return (
     <ul class="findings">
-      {sorted.map(({ verdict, check, code, subject, evidence, cures }, index) => (
-        <li key={index} class={verdict}>
+      {sorted.map(({ status, check, code, subject, evidence, cures }, index) => (
+        <li key={index} class={status}>
           <h2>
-            <Badge kind={KINDS[verdict]}>{verdict}</Badge> {plain(subject)}
+            <Badge kind={KINDS[status]}>{status}</Badge> {plain(subject)}
           </h2>
           <p>{plain(evidence)}</p>
           {cures.map((cure) => (

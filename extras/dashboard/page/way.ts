@@ -22,9 +22,9 @@ export interface Observed {
 }
 
 type Target = Summary["targets"][number];
-type Judged = Pick<WayStep, "state" | "reason">;
+type State = Pick<WayStep, "state" | "reason">;
 
-const UNKNOWN: Judged = { state: "unknown" };
+const UNKNOWN: State = { state: "unknown" };
 /** With the chart's profile `small` one Deployment is all components. */
 const RELAYS: readonly string[] = ["switchback-proxy", "switchback-all"];
 
@@ -36,15 +36,15 @@ export function wayOf(name: NameStatus, { targets }: Pick<Summary, "targets">, o
     {
       title: name.from.kind,
       values: [name.from.file ?? `${name.from.namespace}/${name.from.name}`],
-      ...judgeAt(name, "object"),
+      ...stateAt(name, "object"),
     },
-    { title: "Target", values: name.target === undefined ? [] : [name.target], ...judgeAt(name, "target") },
-    { title: isRelayed ? "Front address" : "Address", values: name.addresses, ...judgeAt(name, "address") },
-    ...(isRelayed ? [{ title: "Proxy", values: portsOf(target), ...judgeProxies(observed) }] : []),
+    { title: "Target", values: name.target === undefined ? [] : [name.target], ...stateAt(name, "target") },
+    { title: isRelayed ? "Front address" : "Address", values: name.addresses, ...stateAt(name, "address") },
+    ...(isRelayed ? [{ title: "Proxy", values: portsOf(target), ...stateOfProxies(observed) }] : []),
     {
       title: "Ingress controller",
       values: target?.upstream ? [target.upstream] : [],
-      ...judgeUpstream(target, observed),
+      ...stateOfUpstream(target, observed),
     },
   ];
   const broken = steps.findIndex(({ state }) => state === "broken");
@@ -56,7 +56,7 @@ function withoutReason({ title, values }: WayStep): WayStep {
 }
 
 /** The policy refuses what the object claims; without a target or its address it ends there. */
-function judgeAt({ reason, warning, target }: NameStatus, place: "object" | "target" | "address"): Judged {
+function stateAt({ reason, warning, target }: NameStatus, place: "object" | "target" | "address"): State {
   const brokenAt = target !== undefined ? "address" : reason?.code === "no-target" ? "target" : "object";
   if (reason !== undefined && brokenAt === place) return { state: "broken", reason };
   return place === "address" && warning !== undefined ? { state: "warning", reason: warning } : { state: "works" };
@@ -68,7 +68,7 @@ function portsOf(target: Target | undefined): string[] {
   );
 }
 
-function judgeProxies({ components }: Observed): Judged {
+function stateOfProxies({ components }: Observed): State {
   if (!components?.deployments.known) return UNKNOWN;
   const relay = components.deployments.value.find(({ name }) => RELAYS.includes(name));
   if (relay === undefined) {
@@ -81,7 +81,7 @@ function judgeProxies({ components }: Observed): Judged {
 }
 
 /** By its endpoints, and by the last dial of each replica. */
-function judgeUpstream(target: Target | undefined, { components, measured }: Observed): Judged {
+function stateOfUpstream(target: Target | undefined, { components, measured }: Observed): State {
   if (target === undefined) return UNKNOWN;
   const endpoints = components?.upstreams.known
     ? components.upstreams.value.find(({ namespace, name }) => `${namespace}/${name}` === target.upstream)

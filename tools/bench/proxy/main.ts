@@ -13,12 +13,12 @@ import {
   bestPeer,
   evaluate,
   GOALS,
+  type GoalResult,
   type Metric,
   pairedRatios,
   type Sample,
   type Spread,
   spreadOf,
-  type Verdict,
   valuesOf,
 } from "./ratios.ts";
 import { WORKLOADS, type Workload, type WorkloadName } from "./workloads.ts";
@@ -226,13 +226,13 @@ class Bench {
     const { rounds, seconds } = this.#options;
     const lines = [`proxy: ${machine}; ${rounds} rounds of ${seconds} s a program, ${minutes} minutes`];
     for (const [name, samples] of this.#samples) if (name !== TWO_WORKERS) lines.push(...table(name, samples));
-    const verdicts = GOALS.map((goal) => evaluate(goal, this.#samples.get(goal.workload) ?? [], OURS));
+    const results = GOALS.map((goal) => evaluate(goal, this.#samples.get(goal.workload) ?? [], OURS));
     lines.push("", `${OURS} against the goals; ratios are medians of paired rounds [quartiles]`);
-    lines.push(...verdicts.map((verdict) => verdictLine(verdict, this.#cores.count)));
+    lines.push(...results.map((result) => resultLine(result, this.#cores.count)));
     process.stdout.write(`${lines.join("\n")}\n`);
     if (this.#options.json === undefined) return;
     const samples = Object.fromEntries(this.#samples);
-    const report = { bench: "proxy", machine, rounds, seconds, minutes: Number(minutes), verdicts, samples };
+    const report = { bench: "proxy", machine, rounds, seconds, minutes: Number(minutes), results, samples };
     writeFileSync(this.#options.json, `${JSON.stringify(report, undefined, 1)}\n`);
   }
 
@@ -316,8 +316,8 @@ function table(name: string, samples: readonly Sample[]): string[] {
   return lines;
 }
 
-function verdictLine(
-  { workload, metric, against, goal, floor, peer, spread, outcome }: Verdict,
+function resultLine(
+  { workload, metric, against, goal, floor, peer, spread, outcome }: GoalResult,
   cores: number,
 ): string {
   const than = against === "best-peer" ? `best peer${peer === undefined ? "" : ` (${peer})`}` : against;

@@ -78,7 +78,7 @@ export const GOALS: readonly Goal[] = [
   { workload: "two-workers", metric: "rate", against: "nothing", goal: 1.8, floor: 1.7 },
 ];
 
-export interface Verdict extends Goal {
+export interface GoalResult extends Goal {
   /** Whom it was held against; undefined if a program that is needed was not measured. */
   readonly peer: ProgramName | undefined;
   readonly spread: Spread;
@@ -86,7 +86,7 @@ export interface Verdict extends Goal {
 }
 
 /** How `ours` stands to a goal. A rate has to be as high as it says, anything else as low. */
-export function evaluate(goal: Goal, samples: readonly Sample[], ours: ProgramName): Verdict {
+export function evaluate(goal: Goal, samples: readonly Sample[], ours: ProgramName): GoalResult {
   const peer = { "best-peer": bestPeer(samples, goal.metric), relay: "relay" as const, nothing: ours }[goal.against];
   const isRatio = goal.against !== "nothing";
   const values = isRatio

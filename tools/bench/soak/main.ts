@@ -18,9 +18,9 @@ import {
   untilReady,
 } from "../proxy/process.ts";
 import { progress } from "../report.ts";
+import { bytesPerConnection, type Checkpoint, flatnessFaults } from "./flatness.ts";
 import { slowPlan } from "./kinds.ts";
 import { Load, type Route, STUCK_SECONDS } from "./load.ts";
-import { bytesPerConnection, type Checkpoint, flatnessFaults } from "./verdict.ts";
 
 /** Below Linux' ephemeral range and above the clients' ports: nobody is given one of these by chance. */
 const FIRST_PORT = 24_500;
@@ -45,7 +45,7 @@ interface Options {
   readonly json: string | undefined;
 }
 
-type Verdict = "running" | "passed" | "failed" | "interrupted";
+type Outcome = "running" | "passed" | "failed" | "interrupted";
 
 /**
  * `npm run bench -- soak [--hours 2 | --seconds N] [--engine portable|linux] [--workers 2] [--rate 60] [--seed N]
@@ -60,10 +60,10 @@ export async function run(argv: string[]): Promise<void> {
   const interrupt = (): void => soak.interrupt();
   process.once("SIGINT", interrupt);
   process.once("SIGTERM", interrupt);
-  const verdict = await soak.run();
+  const outcome = await soak.run();
   process.off("SIGINT", interrupt);
   process.off("SIGTERM", interrupt);
-  if (verdict !== "passed") process.exitCode = 1;
+  if (outcome !== "passed") process.exitCode = 1;
 }
 
 function optionsFrom(argv: string[]): Options {
@@ -113,7 +113,7 @@ class Soak {
     this.#interrupted = true;
   }
 
-  async run(): Promise<Verdict> {
+  async run(): Promise<Outcome> {
     const { rate, seed } = this.#options;
     const hasIpv6 = networkInterfaces().lo?.some(({ family }) => family === "IPv6") === true;
     this.#routes = await this.#chooseRoutes(hasIpv6);
@@ -220,17 +220,17 @@ class Soak {
     this.#write("running", load);
   }
 
-  #conclude(load: Load): Verdict {
+  #conclude(load: Load): Outcome {
     for (const fault of flatnessFaults(this.#checkpoints)) this.#fault(fault);
-    const verdict = this.#faultCount > 0 ? "failed" : this.#interrupted ? "interrupted" : "passed";
-    this.#write(verdict, load);
+    const outcome = this.#faultCount > 0 ? "failed" : this.#interrupted ? "interrupted" : "passed";
+    this.#write(outcome, load);
     const growth = bytesPerConnection(this.#checkpoints);
     process.stdout.write(
-      `soak ${verdict}: ${load.connections} connections, ${load.bytes} bytes checked, ${load.restarts} restarts of an upstream, ` +
+      `soak ${outcome}: ${load.connections} connections, ${load.bytes} bytes checked, ${load.restarts} restarts of an upstream, ` +
         `${Math.round(this.#loadedSeconds)} s of load, ${this.#faultCount} faults, ${growth.toFixed(1)} bytes of memory a connection\n`,
     );
-    if (verdict === "passed") rmSync(this.#folder, { recursive: true });
-    return verdict;
+    if (outcome === "passed") rmSync(this.#folder, { recursive: true });
+    return outcome;
   }
 
   #fault(text: string): void {
@@ -241,13 +241,13 @@ class Soak {
     progress(`FAULT at ${at} s: ${text}`);
   }
 
-  #write(verdict: Verdict, load: Load): void {
+  #write(outcome: Outcome, load: Load): void {
     const { json, ...options } = this.#options;
     if (json === undefined) return;
     const { connections, bytes, restarts, voids, strangers, kinds } = load;
     const report = {
       bench: "soak",
-      verdict,
+      outcome,
       started: this.#started,
       options,
       loadedSeconds: Math.round(this.#loadedSeconds),

@@ -70,13 +70,13 @@ const BROKEN = fullStatus(
   },
 );
 const REPORT: ReportDocument = {
-  verdict: "broken",
+  status: "broken",
   counts: { ok: 1, unknown: 1, warning: 0, broken: 1 },
   findings: [
     {
       check: "install",
       subject: "Deployment switchback-proxy",
-      verdict: "ok",
+      status: "ok",
       code: "deployment-ready",
       evidence: "2 of 2 pods are ready",
       cures: [],
@@ -84,7 +84,7 @@ const REPORT: ReportDocument = {
     {
       check: "relay",
       subject: "target edge",
-      verdict: "broken",
+      status: "broken",
       code: "dial-failing",
       evidence: "connection refused",
       cures: ["start the ingress controller"],
@@ -92,7 +92,7 @@ const REPORT: ReportDocument = {
     {
       check: "pods",
       subject: "pods",
-      verdict: "unknown",
+      status: "unknown",
       code: "right-missing",
       evidence: "missing permission: list pods",
       cures: [],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytesPerConnection, type Checkpoint, flatnessFaults } from "./verdict.ts";
+import { bytesPerConnection, type Checkpoint, flatnessFaults } from "./flatness.ts";
 
 function checkpoint(index: number, change: Partial<Checkpoint> = {}): Checkpoint {
   const files = { sockets: 6, pipes: index === 0 ? 2 : 18, others: 20 };
