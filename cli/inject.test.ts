@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { symlink } from "node:fs/promises";
+import { symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { parse, parseAllDocuments } from "yaml";
@@ -25,6 +25,16 @@ async function run(flags: Partial<InjectFlags>) {
   const { context, written } = captured();
   await inject({ filename: [pod], namespace: "ours", ...flags }, context);
   return written;
+}
+
+/** The same, with the message of the error that it ends with. */
+async function outputOf(flags: Partial<InjectFlags>) {
+  const { context, written } = captured();
+  const error = await inject({ filename: [pod], namespace: "ours", ...flags }, context).then(
+    () => undefined,
+    ({ message }: Error) => message,
+  );
+  return { ...written, error };
 }
 
 const aliasesOf = (stdout: string) => parse(stdout).spec.hostAliases;
@@ -158,6 +168,25 @@ describe("the files that inject reads", () => {
     assert.deepEqual(podsOf(deep.stdout), ["a", "b", "d", "e", "c"]);
   });
 
+  it("are all that can be injected, with -R: a bad one costs itself alone, and the exit code says so", async () => {
+    const mixed = await files.folder("mixed", {
+      "a.yaml": named("a"),
+      "chart/templates/b.yaml": `{{- if .Values.x }}\n${named("b")}{{ end }}\n`,
+      "c.yaml": "kind: Deployment\nmetadata: { name: c }\n",
+      "d.yaml": named("d"),
+    });
+    await writeFile(join(mixed, "e.yaml"), Buffer.from([0xff, 0xfe, 0x61, 0x00]));
+    const left = await outputOf({ filename: [mixed], hosts, recursive: true });
+    assert.deepEqual(podsOf(left.stdout), ["a", "d"]);
+    assert.match(left.error ?? "", /^3 of 5 files are not in the output$/);
+    for (const line of [/e\.yaml: is UTF-16/, /b\.yaml:1: .*\(yaml-invalid\)/, /c\.yaml:.*\(no-pod-template\)/]) {
+      assert.match(left.stderr, line);
+    }
+    const strict = await outputOf({ filename: [mixed], hosts, recursive: true, strict: true });
+    assert.equal(strict.stdout, "");
+    await assert.rejects(run({ filename: [mixed], hosts }), { code: "input-invalid" });
+  });
+
   it("are its links to files, and neither its pipes nor what links to folders", async () => {
     const links = await files.folder("links", { "a.yaml": named("a") });
     await symlink(join(folder, "b.yml"), join(links, "b.yaml"));
@@ -214,7 +243,11 @@ describe("what inject does not know passes through with a warning:", () => {
   };
 
   for (const [what, text, warning] of [
-    ["Argo's Rollout", `apiVersion: argoproj.io/v1\nkind: Rollout\n${template}`, /Rollout=spec\.template injects it/],
+    [
+      "Argo's Rollout",
+      `apiVersion: argoproj.io/v1\nkind: Rollout\n${template}`,
+      /--template-path Rollout\.argoproj\.io=spec\.template injects it/,
+    ],
     [
       "OpenShift's DeploymentConfig",
       `kind: DeploymentConfig\n${template}`,
@@ -222,8 +255,8 @@ describe("what inject does not know passes through with a warning:", () => {
     ],
     [
       "Volcano's Job",
-      `apiVersion: batch.volcano.sh/v1\nkind: Job\nspec: { tasks: [ { template: { spec: {} } } ] }`,
-      /Job=spec\.tasks\[\*\]\.template injects it/,
+      `apiVersion: batch.volcano.sh/v1\nkind: Job\nspec: { tasks: [ { template: { spec: { containers: [] } } } ] }`,
+      /Job\.batch\.volcano\.sh=spec\.tasks\[\*\]\.template injects it/,
     ],
     [
       "a misspelt kind",
@@ -241,6 +274,30 @@ describe("what inject does not know passes through with a warning:", () => {
       assert.match(stderr, warning);
     });
   }
+
+  it("a Knative Service, which refuses hostAliases", async () => {
+    const text = `apiVersion: serving.knative.dev/v1\nkind: Service\n${template}`;
+    const { stdout, stderr } = await inject1(text);
+    assert.equal(stdout, `${text}\n`);
+    assert.match(
+      stderr,
+      /\(host-aliases-refused\): Knative refuses hostAliases unless kubernetes\.podspec-hostaliases/,
+    );
+    assert.match(stderr, /--template-path Service\.serving\.knative\.dev=spec\.template injects it\n$/);
+  });
+
+  // Each has a `template` with a `spec`, of an application, a virtual machine and a node.
+  it("and without one, if its template has no containers", async () => {
+    for (const [apiVersion, kind, spec] of [
+      ["argoproj.io/v1alpha1", "ApplicationSet", "{ project: default, source: { path: x } }"],
+      ["kubevirt.io/v1", "VirtualMachine", "{ domain: { devices: {} }, volumes: [] }"],
+      ["cluster.x-k8s.io/v1beta1", "MachineDeployment", "{ clusterName: c, version: v1.34.0 }"],
+    ] as const) {
+      const text = `apiVersion: ${apiVersion}\nkind: ${kind}\nspec: { template: { spec: ${spec} } }`;
+      const { stdout, stderr } = await inject1(text);
+      assert.deepEqual([stdout, stderr], [`${text}\n`, "warning: no pods or workloads found\n"]);
+    }
+  });
 
   it("and without one, if nothing in it can be a pod", async () => {
     for (const kind of ["Service", "Certificate", "constructor", "toString"]) {

@@ -4,10 +4,10 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { findFiles } from "./inject/find-files.ts";
 import { readHostsFile } from "./inject/hosts-file.ts";
-import { injectManifest, type Outcome } from "./inject/manifest.ts";
+import { type Injected, injectManifest, type Outcome } from "./inject/manifest.ts";
 import { parseTemplatePath } from "./inject/pod-templates.ts";
 import { joinManifests } from "./inject/print.ts";
-import { readTextFile } from "./inject/text-file.ts";
+import { readTextFile, type TextFile } from "./inject/text-file.ts";
 
 export interface InjectFlags {
   readonly filename: readonly string[];
@@ -26,14 +26,16 @@ export interface InjectFlags {
 const MAX_LEFT_OUT = 10;
 
 /**
- * Prints the files with hostAliases in every pod template, and reports on standard error what was done. Bad input
- * (`input-invalid`) is found before the cluster is asked for its map, and then nothing is printed on standard
- * output.
+ * Prints the files with hostAliases in every pod template, and reports on standard error what was done. Throws
+ * `input-invalid` for bad input, and then prints nothing on standard output. With `-R`, a bad file costs itself
+ * alone, as with `kubectl apply -R`: the others are printed before it throws.
  */
 export async function inject(flags: InjectFlags, context: CliContext): Promise<void> {
   const { stdout, stderr } = context;
   const templatePaths = (flags.templatePath ?? []).map(parseTemplatePath);
-  const files = findFiles(flags.filename, flags.recursive ?? false).map(readTextFile);
+  const names = findFiles(flags.filename, flags.recursive ?? false);
+  const files = readFiles(names, flags.recursive ?? false, stderr);
+  const unread = names.length - files.length;
   const warnings: string[] = [];
   const map = await readMap(flags, context, warnings);
   const options = {
@@ -49,13 +51,30 @@ export async function inject(flags: InjectFlags, context: CliContext): Promise<v
   );
   warnings.push(...(overlooked ?? []));
   for (const line of [...warnings.map((warning) => `warning: ${warning}`), ...(others ?? [])]) stderr.line(line);
-  if (outcomes.some(({ result }) => result === "failed")) {
+  const isFailed = (manifest: Injected) => manifest.outcomes.some(({ result }) => result === "failed");
+  const failed = unread + manifests.filter(isFailed).length;
+  if (failed > 0 && (!flags.recursive || flags.strict)) {
     throw new SwitchbackError("input-invalid", "not all objects could be injected; no output was written");
   }
   if (flags.strict && warnings.length > 0) {
     throw new SwitchbackError("input-invalid", "--strict: there are warnings; no output was written");
   }
-  stdout.write(joinManifests(manifests.map(({ output }) => output)));
+  stdout.write(joinManifests(manifests.filter((manifest) => !isFailed(manifest)).map(({ output }) => output)));
+  if (failed === 0) return;
+  throw new SwitchbackError("input-invalid", `${failed} of ${names.length} files are not in the output`);
+}
+
+/** Reads files one by one. With `-R`, a file that cannot be read costs itself alone, as with kubectl. */
+function readFiles(names: readonly string[], recursive: boolean, stderr: CliContext["stderr"]): TextFile[] {
+  return names.flatMap((name) => {
+    try {
+      return [readTextFile(name)];
+    } catch (error) {
+      if (!recursive || !(error instanceof SwitchbackError)) throw error;
+      stderr.line(error.message);
+      return [];
+    }
+  });
 }
 
 async function readMap(flags: InjectFlags, { env, progress }: CliContext, warnings: string[]): Promise<PublishedMap> {

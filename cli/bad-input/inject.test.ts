@@ -134,7 +134,7 @@ walk("inject refuses", [
   manifest(
     "of another kind, if strict",
     `${POD}---\n${ROLLOUT}`,
-    /^warning: \S+m\.yaml:5: document 2: Rollout shop\/web: not injected \(kind-unknown\): no kind "Rollout" is known to hold pods, and spec\.template looks like a pod template; --template-path Rollout=spec\.template injects it\nPod p: injected: 1 names\nswitchback: --strict: there are warnings; no output was written\n$/,
+    /^warning: \S+m\.yaml:5: document 2: Rollout shop\/web: not injected \(kind-unknown\): no kind "Rollout" is known to hold pods, and spec\.template looks like a pod template; --template-path Rollout\.argoproj\.io=spec\.template injects it\nPod p: injected: 1 names\nswitchback: --strict: there are warnings; no output was written\n$/,
     "--strict",
   ),
   manifest(

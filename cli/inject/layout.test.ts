@@ -305,3 +305,53 @@ test("property: whatever the pod and its style, aliases and annotations are adde
     { numRuns: 300 },
   );
 });
+
+test("a text without a line ending at its end gets none, and a second pass changes nothing", () => {
+  for (const eol of ["\n", "\r\n"]) {
+    const text = "kind: Pod\nmetadata:\n  name: a\nspec:\n  containers:\n  - name: c\n    image: x".replaceAll(
+      "\n",
+      eol,
+    );
+    const once = inject(text);
+    assert.ok(once.endsWith("    - a.example.com"));
+    assert.equal(inject(once), once);
+    assert.equal(inject(`${text}${eol}`), `${once}${eol}`);
+  }
+});
+
+// libyaml, and so kubectl, ignores the indentation inside quotes and brackets.
+describe("what kubectl accepts is accepted:", () => {
+  const pod = (more: string) => `kind: Pod\nmetadata:\n  name: a\n${more}spec:\n  containers: [ { name: c } ]\n`;
+  const added = (text: string) => {
+    const after = inject(text);
+    const lines = after.split("\n");
+    for (const line of text.split("\n")) assert.ok(lines.includes(line), `${JSON.stringify(line)} in ${after}`);
+    return after;
+  };
+
+  it("quotes that go on at the column of their key, or before it", () => {
+    const text = pod("  annotations:\n    rule: 'self.all(p1,\n    it''s)'\n    other: \"a \\\"\n\n  b'\n c\"\n");
+    const after = added(text);
+    assert.match(after, /\n {4}rule: 'self\.all\(p1,\n {4}it''s\)'\n {4}other: "a \\"\n\n {2}b'\n c"\n {4}switchback/);
+  });
+
+  it("brackets whose lines stand at the column of their key, with quotes, comments and brackets in them", () => {
+    const text = pod("  labels: {a: 'x}',\n  b: \"]\", # }\n  c: don't\n  }\n").replace(
+      "[ { name: c } ]",
+      "[ { name: c,\n  args: [\n  a\n  ] } ]",
+    );
+    const after = added(text);
+    assert.match(after, /\n {2}labels: \{a: 'x\}',\n {2}b: "\]", # \}\n {2}c: don't\n {2}\}\n/);
+    assert.match(after, /\n {2}containers: \[ \{ name: c,\n {2}args: \[\n {2}a\n {2}\] \} \]\n {2}hostAliases:\n/);
+  });
+
+  it("and nothing that is not closed", () => {
+    for (const more of ["  labels: {a: b,\n  c: d\n", "  labels: { a: 'x\n  y }\n---\n"]) {
+      const { outcomes } = injectManifest(
+        { name: "f", text: pod(more) },
+        { choose: CHOOSE, longLine: false, templatePaths: [] },
+      );
+      assert.equal(outcomes[0]?.reason.code, "yaml-invalid");
+    }
+  });
+});

@@ -3,6 +3,7 @@ import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { jsonValues } from "./json-stream.ts";
 import { expandPath, type ManifestObject, objectsOf, overlookedReason, titleOf } from "./objects.ts";
+import { parseManifest } from "./parse.ts";
 import {
   type InjectOptions,
   injectTemplate,
@@ -11,7 +12,7 @@ import {
   templateRefusal,
 } from "./pod-template.ts";
 import { type TemplatePath, templatePathsOf } from "./pod-templates.ts";
-import { parseManifest, printManifest } from "./print.ts";
+import { printManifest } from "./print.ts";
 import { SourceEdits } from "./source-edits.ts";
 import type { TextFile } from "./text-file.ts";
 import { type Path, YamlEditor } from "./yaml-editor.ts";
@@ -35,7 +36,7 @@ export interface ManifestOptions extends InjectOptions {
   readonly templatePaths: readonly TemplatePath[];
 }
 
-interface Injected {
+export interface Injected {
   readonly output: string;
   readonly outcomes: readonly Outcome[];
 }
@@ -74,8 +75,9 @@ function injectPart(
   options: ManifestOptions,
 ): Injected {
   const lines = new LineCounter();
-  const documents = parseManifest(text, lines);
-  const source = new SourceEdits(text);
+  const { documents, padded, paddings } = parseManifest(text, lines);
+  const source = new SourceEdits(padded);
+  for (const { offset, length } of paddings) source.replace(offset, offset + length, "");
   const outcomes = documents.flatMap((document, index) => {
     const placeAt = (offset: number) => place(lines.linePos(offset).line, index + 1);
     const outcome: Work["outcome"] = (at, found) => ({ place: placeAt(offsetOf(document, at)), ...found });

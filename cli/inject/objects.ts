@@ -1,7 +1,7 @@
 import { type Document, isMap, isScalar, isSeq } from "yaml";
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { EACH, misspeltIn, renderSteps, type TemplatePath } from "./pod-templates.ts";
+import { EACH, groupOf, misspeltIn, renderSteps, type TemplatePath } from "./pod-templates.ts";
 import type { Path } from "./yaml-editor.ts";
 
 /** A Kubernetes object of a document. */
@@ -70,24 +70,30 @@ export function overlookedReason(document: Document, { at, kind, apiVersion }: M
   const path = findTemplate(document.getIn(at), []);
   if (path === undefined) return undefined;
   const where = renderSteps(path);
-  const flag = where === "" ? "" : `; --template-path ${kind}=${where} injects it`;
-  return {
-    code: "kind-unknown",
-    text: `no kind ${show(kind)} is known to hold pods, and ${where === "" ? "it" : where} looks like a pod template${flag}`,
-  };
+  const group = groupOf(apiVersion);
+  const flag = where === "" ? "" : `--template-path ${kind}${group === "" ? "" : `.${group}`}=${where} injects it`;
+  if (group === KNATIVE) {
+    const setting = "kubernetes.podspec-hostaliases in the ConfigMap config-features";
+    return { code: "host-aliases-refused", text: `Knative refuses hostAliases unless ${setting} allows them; ${flag}` };
+  }
+  const what = `no kind ${show(kind)} is known to hold pods, and ${where === "" ? "it" : where} looks like a pod template`;
+  return { code: "kind-unknown", text: flag === "" ? what : `${what}; ${flag}` };
 }
+
+/** Its webhook rejects `hostAliases` by default (knative/serving, pkg/apis/config/features.go: PodSpecHostAliases). */
+const KNATIVE = "serving.knative.dev";
 
 type FoundPath = readonly (string | typeof EACH)[];
 
 /**
- * The path to the first map that looks like a pod template: it has a `spec` with containers, or is a `template`
- * with a `spec`.
+ * The path to the first map that looks like a pod template: its `spec` has containers. Other things are templates,
+ * too: of an Application, a virtual machine, a node.
  */
 function findTemplate(node: unknown, path: FoundPath): FoundPath | undefined {
   if (isSeq(node)) return firstOf(node.items, (item) => findTemplate(item, [...path, EACH]));
   if (!isMap(node)) return undefined;
   const spec = node.get("spec");
-  if (isMap(spec) && (isSeq(spec.get("containers")) || path.at(-1) === "template")) return path;
+  if (isMap(spec) && isSeq(spec.get("containers"))) return path;
   return firstOf(node.items, ({ key, value }) =>
     isScalar(key) && typeof key.value === "string" ? findTemplate(value, [...path, key.value]) : undefined,
   );

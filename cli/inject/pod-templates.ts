@@ -92,7 +92,7 @@ export function misspeltIn(kind: string, apiVersion: unknown): readonly string[]
 }
 
 /** `apps/v1` is of the group apps, `v1` of the core group "". */
-function groupOf(apiVersion: unknown): string {
+export function groupOf(apiVersion: unknown): string {
   if (typeof apiVersion !== "string" || !apiVersion.includes("/")) return "";
   return apiVersion.slice(0, apiVersion.indexOf("/"));
 }

@@ -1,27 +1,11 @@
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  type LineCounter,
-  type ParsedNode,
-  parseAllDocuments,
-  type ScalarTag,
-  type Tags,
-} from "yaml";
+import { type Document, isAlias, isMap, isScalar, isSeq } from "yaml";
 import { printableLines } from "#lib/errors/printable.ts";
 import { yamlText } from "../yaml-text.ts";
 import { jsonValues } from "./json-stream.ts";
+import { parseManifest } from "./parse.ts";
 import type { SourceEdits } from "./source-edits.ts";
 
 type Documents = readonly Document.Parsed[];
-
-/** Parses a file, with what the edits of its text need. */
-export function parseManifest(text: string, lineCounter?: LineCounter): Documents {
-  const lines = lineCounter === undefined ? {} : { lineCounter };
-  return [...parseAllDocuments<ParsedNode>(text, { customTags: keepNumbers, keepSourceTokens: true, ...lines })];
-}
 
 /**
  * The text of a file after its documents were changed: the text that was read, with the edits. Only where the edits
@@ -29,7 +13,7 @@ export function parseManifest(text: string, lineCounter?: LineCounter): Document
  * and order, not the layout.
  */
 export function printManifest(documents: Documents, source: SourceEdits, changed: boolean): string {
-  const text = changed ? source.apply() : source.text;
+  const text = source.apply();
   if (text !== undefined && (!changed || saysTheSame(text, documents))) {
     if (printableLines(text) === text) return text;
     if (jsonValues(text) !== undefined) return printableLines(text);
@@ -50,7 +34,7 @@ export function joinManifests(texts: readonly string[]): string {
 }
 
 function saysTheSame(text: string, documents: Documents): boolean {
-  const read = parseManifest(text);
+  const read = parseManifest(text).documents;
   return (
     read.length === documents.length &&
     read.every(({ errors, contents }, index) => errors.length === 0 && isSame(contents, documents[index]?.contents))
@@ -80,22 +64,6 @@ function isSame(one: unknown, other: unknown): boolean {
     one.items.length === other.items.length &&
     one.items.every((item, index) => isSame(item, other.items[index]))
   );
-}
-
-/**
- * Prints numbers as they were written. YAML 1.2 reads `defaultMode: 0644` as 644, kubectl (YAML 1.1) as octal; and
- * a number may have more digits than a double holds.
- */
-function keepNumbers(tags: Tags): Tags {
-  const numbers = ["tag:yaml.org,2002:int", "tag:yaml.org,2002:float"];
-  return tags.map((tag) => {
-    if (typeof tag !== "object" || !numbers.includes(tag.tag)) return tag;
-    const { stringify } = tag as ScalarTag;
-    return {
-      ...(tag as ScalarTag),
-      stringify: (node, ...rest) => node.source ?? stringify?.(node, ...rest) ?? String(node.value),
-    } satisfies ScalarTag;
-  });
 }
 
 function isFilled({ contents }: Document.Parsed): boolean {

@@ -1,13 +1,17 @@
 /** Edits of a text, by offsets of the text as it was read. */
 export class SourceEdits {
+  /** The text, with a line ending at its end. */
   readonly text: string;
   /** The line ending of the text. */
   readonly eol: string;
   readonly #edits: { readonly start: number; readonly end: number; readonly text: string }[] = [];
 
+  readonly #isEnded: boolean;
+
   constructor(text: string) {
-    this.text = text;
     this.eol = text.includes("\r\n") ? "\r\n" : "\n";
+    this.#isEnded = text === "" || text.endsWith("\n");
+    this.text = this.#isEnded ? text : `${text}${this.eol}`;
   }
 
   replace(start: number, end: number, text: string): void {
@@ -17,8 +21,7 @@ export class SourceEdits {
   /** Inserts whole lines, without line endings, after the line in which `offset` is. */
   insertLines(offset: number, lines: readonly string[]): void {
     const at = this.nextLine(offset);
-    const ended = at === 0 || this.text[at - 1] === "\n";
-    this.replace(at, at, lines.map((line) => (ended ? `${line}${this.eol}` : `${this.eol}${line}`)).join(""));
+    this.replace(at, at, lines.map((line) => `${line}${this.eol}`).join(""));
   }
 
   /** Removes the lines from that of `start` to that in which the content before `end` ends. */
@@ -49,7 +52,10 @@ export class SourceEdits {
     return /^[ \t]*/.exec(this.text.slice(this.lineStart(offset), offset))?.[0] ?? "";
   }
 
-  /** The edited text; undefined if edits overlap. Edits at one offset keep their order. */
+  /**
+   * The edited text, with a line ending at its end only if the text had one. Undefined if edits overlap. Edits at one
+   * offset keep their order.
+   */
   apply(): string | undefined {
     const parts: string[] = [];
     let done = 0;
@@ -58,6 +64,7 @@ export class SourceEdits {
       parts.push(this.text.slice(done, start), text);
       done = end;
     }
-    return [...parts, this.text.slice(done)].join("");
+    const edited = [...parts, this.text.slice(done)].join("");
+    return this.#isEnded || !edited.endsWith(this.eol) ? edited : edited.slice(0, -this.eol.length);
   }
 }
