@@ -11,7 +11,7 @@ import { corePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { StoredTimes, steadyNow } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
-import { FailureLog } from "#lib/telemetry/failure-log.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { FrontServices, type FrontTerm } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
@@ -44,6 +44,12 @@ const REPORT_MS = 50;
 /** Front Services that are written in parallel, when many targets are added at once. */
 const PARALLEL_WRITES = 4;
 
+/** What fails; its code is that of the log line. */
+interface Failure {
+  readonly code: "targets-not-written" | "front-not-written" | "front-not-deleted";
+  readonly target?: string;
+}
+
 /**
  * The addresses of targets. The leader makes a relayed target reachable in this order: the proxies' listeners
  * (ConfigMap), its front Service, and only then, once every ready proxy listens, its address in the map.
@@ -51,7 +57,7 @@ const PARALLEL_WRITES = 4;
 export class FrontReconciler implements TargetAddresses {
   readonly #deps: FrontsDeps;
   readonly #store: TargetsWriter;
-  readonly #failures: FailureLog;
+  readonly #failures = new LogThrottle();
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
   /** Since when targets are unused. */
@@ -76,7 +82,6 @@ export class FrontReconciler implements TargetAddresses {
     const { namespace } = config;
     const onChange = () => this.#changed();
     const { selector, trafficDistribution } = config.proxy;
-    this.#failures = new FailureLog(log);
     this.#store = new TargetsWriter({ client, namespace, log });
     this.#services = new FrontServices({ client, namespace, selector, trafficDistribution, log, notify, onChange });
     this.#listening = new ProxyReadiness({ client, namespace, log, ask, onChange, now: () => performance.now() });
@@ -85,7 +90,7 @@ export class FrontReconciler implements TargetAddresses {
       reconcile: () => this.#reconcile(),
       retry: {
         backoff: createBackoff(RETRY_MS, RETRY_MS),
-        onError: (error) => this.#failures.failed("targets", { code: "targets-not-written" }, describeError(error)),
+        onError: (error) => this.#failed({ code: "targets-not-written" }, error),
       },
     });
     this.#reporter = new Reconciler({
@@ -218,7 +223,7 @@ export class FrontReconciler implements TargetAddresses {
       await this.#store.take(term.fence);
       const plan = this.#plan();
       await this.#carryOut(plan, term);
-      this.#failures.worked("targets");
+      this.#worked({ code: "targets-not-written" });
       const { nextDropMs } = plan;
       return { requeueAfter: nextDropMs === undefined ? undefined : Math.max(SETTLE_MS, nextDropMs) };
     } catch (error) {
@@ -266,14 +271,11 @@ export class FrontReconciler implements TargetAddresses {
     const ensure = async (target: PublishedTarget) => {
       try {
         await this.#services.ensure(target, term);
-        this.#failures.worked(`front ${target.name}`);
+        this.#worked({ code: "front-not-written", target: target.name });
+        this.#worked({ code: "front-not-deleted", target: target.name });
       } catch (error) {
         failed += 1;
-        this.#failures.failed(
-          `front ${target.name}`,
-          { code: "front-not-written", target: target.name },
-          describeError(error),
-        );
+        this.#failed({ code: "front-not-written", target: target.name }, error);
       }
     };
     for (let index = 0; index < due.length; index += PARALLEL_WRITES) {
@@ -293,14 +295,25 @@ export class FrontReconciler implements TargetAddresses {
       signal.throwIfAborted();
       try {
         if (this.#deps.config.discovery.enabled) await this.#services.remove(name, fence);
-        this.#failures.worked(`front ${name}`);
+        this.#worked({ code: "front-not-written", target: name });
+        this.#worked({ code: "front-not-deleted", target: name });
         this.#deps.log.info({ target: name }, "this target had no names for long and is removed");
       } catch (error) {
         stuck.add(name);
-        this.#failures.failed(`front ${name}`, { code: "front-not-deleted", target: name }, describeError(error));
+        this.#failed({ code: "front-not-deleted", target: name }, error);
       }
     }
     return stuck;
+  }
+
+  /** Logs a failure, once for each reason. */
+  #failed(of: Failure, error: unknown): void {
+    const reason = describeError(error);
+    if (this.#failures.pass(`${of.code} ${of.target}`, { reason }) !== undefined) this.#deps.log.warn(of, reason);
+  }
+
+  #worked(of: Failure): void {
+    if (this.#failures.end(`${of.code} ${of.target}`) !== undefined) this.#deps.log.info(of, "it works again");
   }
 
   /** Without discovery the RBAC rules cover the configured fronts only; other fronts stay unchanged. */

@@ -7,7 +7,7 @@ import { MapWriter, type Publication } from "#lib/documents/map-writer.ts";
 import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import { FailureLog } from "#lib/telemetry/failure-log.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LeaderMap } from "./leader-map.ts";
 import { MapAnnouncements } from "./map-announcements.ts";
@@ -49,7 +49,7 @@ export class MapReconciler {
   readonly #deps: MapReconcilerDeps;
   readonly #writer: MapWriter;
   readonly #reconciler: Reconciler;
-  readonly #failures: FailureLog;
+  readonly #failures = new LogThrottle();
   #sourceSynced = false;
   #term: Term | undefined;
   /** When the first unpublished change arrived. */
@@ -59,10 +59,10 @@ export class MapReconciler {
   constructor(deps: MapReconcilerDeps) {
     this.#deps = deps;
     this.#writer = new MapWriter(deps.store);
-    this.#failures = new FailureLog(deps.log, "error");
     const onError = (error: unknown) => {
       deps.onFailed?.(error);
-      this.#failures.failed("map", { code: "publish-failed" }, describeError(error));
+      const reason = describeError(error);
+      if (this.#failures.pass("map", { reason }) !== undefined) deps.log.error({ code: "publish-failed" }, reason);
     };
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
@@ -174,7 +174,7 @@ export class MapReconciler {
     this.#changedAt = undefined;
     try {
       const { names } = await this.#publishChanges(term, since);
-      this.#failures.worked("map");
+      if (this.#failures.end("map") !== undefined) this.#deps.log.info({ code: "publish-failed" }, "it works again");
       const next = names.nextDeadline();
       return { requeueAfter: next === undefined ? undefined : next - now() };
     } catch (error) {

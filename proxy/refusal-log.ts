@@ -1,4 +1,5 @@
 import type { Logger } from "#lib/telemetry/log.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { Clock } from "./clock.ts";
 import type { RefusalCause } from "./close-causes.ts";
 
@@ -17,37 +18,30 @@ const TEXTS: Record<Exclude<RefusalCause, "upstream">, string> = {
 export class RefusalLog {
   readonly #log: Logger;
   readonly #clock: Clock;
-  readonly #episodes = new Map<RefusalCause, { count: number; last: number }>();
+  readonly #throttle: LogThrottle;
 
   constructor(log: Logger, clock: Clock) {
     this.#log = log;
     this.#clock = clock;
+    this.#throttle = new LogThrottle(Number.POSITIVE_INFINITY, () => clock.now());
   }
 
   /** Records refusals. `fields` describe the first refused client, and `clients` is the number of refused clients. */
   record(cause: Exclude<RefusalCause, "upstream">, fields: object, clients = 1): void {
-    const episode = this.#episodes.get(cause);
-    if (episode !== undefined) {
-      episode.count += clients;
-      episode.last = this.#clock.now();
-      return;
-    }
+    if (this.#throttle.pass(cause, { events: clients }) === undefined) return;
     this.#log.warn({ cause, ...fields }, TEXTS[cause]);
-    this.#episodes.set(cause, { count: clients, last: this.#clock.now() });
     this.#scheduleEnd(cause, QUIET_MS);
   }
 
   #scheduleEnd(cause: RefusalCause, ms: number): void {
     this.#clock.after(ms, () => {
-      const episode = this.#episodes.get(cause);
-      if (episode === undefined) return;
-      const remaining = episode.last + QUIET_MS - this.#clock.now();
+      const remaining = QUIET_MS - this.#throttle.quietMs(cause);
       if (remaining > 0) {
         this.#scheduleEnd(cause, remaining);
         return;
       }
-      this.#episodes.delete(cause);
-      this.#log.info({ cause, refused: episode.count }, "connections are no longer refused for this cause");
+      const refused = this.#throttle.end(cause);
+      this.#log.info({ cause, refused }, "connections are no longer refused for this cause");
     });
   }
 }

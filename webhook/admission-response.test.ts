@@ -5,7 +5,7 @@ import { LineLog } from "#test/fakes/clock.ts";
 import { answerReview } from "./admission-response.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import type { decideInjection, InjectionDecision } from "./injection-decision.ts";
-import { createLogThrottle } from "./log-throttle.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 
 const NAMES = ["a.example.com", "b.example.com"];
 
@@ -28,7 +28,7 @@ function rig(maxNames = 500, decide?: typeof decideInjection) {
       refused: (status: number) => recorded.push(["refused", status]),
     },
     log,
-    throttle: createLogThrottle(() => state.now),
+    throttle: new LogThrottle(60_000, () => state.now),
     ...(decide && { decide }),
   };
   const answer = (

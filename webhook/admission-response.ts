@@ -3,11 +3,11 @@ import type { Reason } from "#hostmap/types.ts";
 import type { Via } from "#hostmap/via.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AdmissionRequest, encodeAnswer } from "./admission-review.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 import { decideInjection, type InjectionDecision, type OptIn, type ViaInput } from "./injection-decision.ts";
 import { encodePatch } from "./json-patch.ts";
-import type { LogThrottle } from "./log-throttle.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 
 export interface AnswerOptions {

@@ -2,9 +2,9 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler, t
 import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { type ByteBudget, chargeAnswer, createByteBudget } from "#lib/http/byte-budget.ts";
 import { steadyNow } from "#lib/kube/time.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
 import { type AdmissionRequest, decodeReview } from "./admission-review.ts";
-import { createLogThrottle } from "./log-throttle.ts";
 import { type BodyReader, createBodyReader, type Refusal } from "./request-body.ts";
 
 export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
@@ -23,6 +23,8 @@ interface Buffers {
  * All unread answers together; beyond it, the oldest connection is closed. An answer with 500 names has about 40 KB.
  */
 const UNREAD_BUDGET_BYTES = 8 * 1024 * 1024;
+/** One log line for each namespace and reason in this time. */
+const LOG_PERIOD_MS = 60_000;
 /** Answers up to this size are not counted: those of all connections together are smaller than the budget. */
 const SMALL_ANSWER_BYTES = 16 * 1024;
 
@@ -41,7 +43,7 @@ const PATHS: Readonly<Record<string, Path>> = {
  * gets 4xx and a sentence. A review always gets `allowed: true`, even after an internal error.
  */
 export function createApp(appOptions: AppOptions): Express {
-  const options = { ...appOptions, throttle: createLogThrottle(steadyNow) };
+  const options = { ...appOptions, throttle: new LogThrottle(LOG_PERIOD_MS, steadyNow) };
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");

@@ -7,7 +7,7 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { answerReview } from "./admission-response.ts";
 import { decodeReview } from "./admission-review.ts";
 import { createInjectionCache } from "./injection-cache.ts";
-import { createLogThrottle } from "./log-throttle.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { createWebhookMetrics } from "./metrics.ts";
 
 /** No admission may take the thread longer. */
@@ -22,7 +22,7 @@ const options = {
   map: () => map,
   metrics: createWebhookMetrics(),
   log: silentLogger,
-  throttle: createLogThrottle(() => 0),
+  throttle: new LogThrottle(60_000, () => 0),
 };
 
 const aliases = (count: number, hostname: (index: number) => string) =>

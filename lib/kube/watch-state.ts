@@ -1,6 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import { describeError, hasCode, statusOf } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 
 /** The state of a watch. Its counters only grow, so that they can be metrics. */
 export interface WatchState {
@@ -60,7 +61,7 @@ export function createStateKeeper(path: string, log: Logger, now: () => number):
   let problem: Reason | undefined;
   let lastActivity = startedAt;
   let failingSince = startedAt;
-  let handlerLoggedAt = Number.NEGATIVE_INFINITY;
+  const handlers = new LogThrottle(HANDLER_LOG_EVERY_MS, now);
 
   function contact(): void {
     stored.lastContact = now();
@@ -109,8 +110,7 @@ export function createStateKeeper(path: string, log: Logger, now: () => number):
     handlerFailed(what, error) {
       stored.errors++;
       stored.lastError = `${what}: ${describeError(error)}`;
-      if (now() - handlerLoggedAt < HANDLER_LOG_EVERY_MS) return;
-      handlerLoggedAt = now();
+      if (handlers.pass("handler") === undefined) return;
       log.error({ path, error: stored.lastError, errors: stored.errors }, "a watch handler failed");
     },
   };

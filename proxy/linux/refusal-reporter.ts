@@ -8,8 +8,8 @@ const REPORT_MS = 100;
 type LocalRefusal = Exclude<RefusalCause, "upstream">;
 
 /**
- * Reports the first refusal to the main thread at once and batches those that follow, so that a flood of refusals costs
- * little.
+ * Batches a worker's messages about refusals, so that a flood of refusals costs little. The first refusal of a cause
+ * is reported to the main thread at once, the others together; none is lost. The main thread throttles the log.
  */
 export class RefusalReporter {
   readonly #reply: (reply: Reply) => void;

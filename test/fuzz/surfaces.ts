@@ -23,7 +23,7 @@ import { workloadState } from "#lib/workloads/workload-state.ts";
 import { answerReview } from "#webhook/admission-response.ts";
 import { decodeReview } from "#webhook/admission-review.ts";
 import { createInjectionCache } from "#webhook/injection-cache.ts";
-import { createLogThrottle } from "#webhook/log-throttle.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { createWebhookMetrics } from "#webhook/metrics.ts";
 import { gatewayObject, listenerSetObject, routeObject } from "../fakes/gateway-objects.ts";
 import { aliasesText, kubeletText } from "../fakes/kubelet-files.ts";
@@ -92,7 +92,7 @@ function admission(): Surface {
     map: () => cache,
     metrics: createWebhookMetrics(),
     log: silentLogger,
-    throttle: createLogThrottle(() => performance.now()),
+    throttle: new LogThrottle(60_000, () => performance.now()),
   };
   const review = {
     apiVersion: "admission.k8s.io/v1",
