@@ -2,17 +2,10 @@ import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type GroupWatch, watchGroup } from "./api-discovery.ts";
-import { customReader } from "./custom/claims.ts";
-import { type CustomKind, customKind, PRESETS } from "./custom/presets.ts";
+import { type ClaimingKind, customKind, PRESETS } from "./custom/presets.ts";
 import { serviceClaims } from "./custom/service-claims.ts";
 import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
-import type { Raw } from "./raw-object.ts";
 import type { UnresolvedClaim, UnresolvedSource } from "./types.ts";
-
-/** A kind whose objects' claims depend only on the object. */
-interface Kind extends Pick<CustomKind, "group" | "versions" | "resource"> {
-  readonly read: (raw: Raw, kind: string) => readonly UnresolvedClaim[];
-}
 
 /**
  * The configured kinds: presets, custom kinds, Services with the external-dns annotation. Undefined if none is
@@ -59,9 +52,8 @@ export function customSource(deps: {
   };
 }
 
-function kindsOf({ presets, custom, services }: Config["sources"]): Kind[] {
-  const named = [...presets.map((name) => PRESETS[name]), ...custom.map(customKind)];
-  const kinds = named.map((kind): Kind => ({ ...kind, read: customReader(kind) }));
+function kindsOf({ presets, custom, services }: Config["sources"]): ClaimingKind[] {
+  const kinds = [...presets.map((name) => PRESETS[name]), ...custom.map(customKind)];
   if (!services.enabled) return kinds;
   return [...kinds, { group: "", versions: ["v1"], resource: "services", read: serviceClaims }];
 }

@@ -1,5 +1,4 @@
 import { decodeRecord, encodeRecord } from "#controller/rollout/restart-history.ts";
-import { customReader } from "#controller/sources/custom/claims.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "#controller/sources/gateway/route-attachment.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "#controller/sources/gateway/view.ts";
@@ -189,7 +188,7 @@ const around = {
 
 const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(
   ([preset, { kind, spec, status, annotations }]) => {
-    const read = customReader(PRESETS[preset as keyof typeof PRESETS]);
+    const { read } = PRESETS[preset as keyof typeof PRESETS];
     return {
       name: `${kind} objects`,
       seeds: [{ metadata: { ...METADATA, annotations: { ...annotations } }, spec, ...(status && { status }) }],

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { fc } from "#test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
 import type { UnresolvedClaim } from "../types.ts";
-import { customReader } from "./claims.ts";
-import { type CustomKind, customKind, PRESETS } from "./presets.ts";
+import { type ClaimingKind, customKind, PRESETS } from "./presets.ts";
 import { serviceClaims } from "./service-claims.ts";
 
 const CREATED = "2026-01-01T00:00:00Z";
@@ -22,9 +22,9 @@ const shown = (claims: readonly UnresolvedClaim[]) =>
       ? `${hostname}: ${hints.code}`
       : [hostname, hints.className ?? "-", hints.addresses.join() || "-", hints.admitted].join(" "),
   );
-const read = (kind: CustomKind, raw: Raw) => shown(customReader(kind)(raw, "Widget"));
+const read = (kind: ClaimingKind, raw: Raw) => shown(kind.read(raw, "Widget"));
 
-function configured(parts: object): CustomKind {
+function configured(parts: object): ClaimingKind {
   const [source] = parseConfig({
     sources: { custom: [{ group: "example.com", version: "v1", resource: "widgets", ...parts }] },
   }).sources.custom;
@@ -33,8 +33,17 @@ function configured(parts: object): CustomKind {
 }
 const HOSTS = configured({ hostnames: "$.spec.hosts[*]" });
 
+/** What a router writes into the status of a Route that it admitted. */
+const routerEntry = (routerName: string, more: object = {}) => ({
+  routerName,
+  routerCanonicalHostname: `router-${routerName}.apps.com`,
+  wildcardPolicy: "None",
+  conditions: [{ type: "Admitted", status: "True" }],
+  ...more,
+});
+
 describe("presets", () => {
-  const CASES: ReadonlyArray<readonly [what: string, kind: CustomKind, raw: Raw, expected: readonly string[]]> = [
+  const CASES: ReadonlyArray<readonly [what: string, kind: ClaimingKind, raw: Raw, expected: readonly string[]]> = [
     [
       "Traefik's IngressRoute",
       PRESETS["traefik-ingressroute"],
@@ -46,6 +55,15 @@ describe("presets", () => {
       PRESETS["traefik-ingressroute"],
       object({ spec: { routes: [{ match: "Host(`a.com`)" }] } }, { "kubernetes.io/ingress.class": "inner" }),
       ["a.com inner - true"],
+    ],
+    [
+      "with a class in the field, which wins",
+      PRESETS["traefik-ingressroute"],
+      object(
+        { spec: { ingressClassName: "field", routes: [{ match: "Host(`a.com.`)" }] } },
+        { "kubernetes.io/ingress.class": "annotation" },
+      ),
+      ["a.com field - true"],
     ],
     [
       "Traefik's IngressRouteTCP",
@@ -88,40 +106,82 @@ describe("presets", () => {
         { spec: { virtualhost: { fqdn: "a.com" } }, status: { currentStatus: "invalid" } },
         { "projectcontour.io/ingress.class": "inner" },
       ),
-      ["a.com inner - false"],
+      ["a.com: not-admitted"],
+    ],
+    [
+      "one with two classes: that of the annotation",
+      PRESETS["contour-httpproxy"],
+      object(
+        { spec: { virtualhost: { fqdn: "a.com" }, ingressClassName: "field" }, status: { currentStatus: "valid" } },
+        { "kubernetes.io/ingress.class": "annotation" },
+      ),
+      ["a.com annotation - true"],
     ],
     ["an included HTTPProxy without a host", PRESETS["contour-httpproxy"], object({ spec: { routes: [] } }), []],
     [
       "OpenShift's Route",
       PRESETS["openshift-route"],
+      object({ spec: { host: "a.com" }, status: { ingress: [routerEntry("default", { host: "a.com" })] } }),
+      ["a.com default - true"],
+    ],
+    [
+      "one that the second of three routers has admitted",
+      PRESETS["openshift-route"],
       object({
         spec: { host: "a.com" },
         status: {
           ingress: [
-            {
-              routerName: "default",
-              routerCanonicalHostname: "router.com",
-              conditions: [{ type: "Admitted", status: "True" }],
-            },
+            routerEntry("first", { conditions: [{ type: "Admitted", status: "False" }] }),
+            routerEntry("second"),
+            routerEntry("third", { conditions: null }),
           ],
         },
       }),
-      ["a.com default router.com true"],
+      ["a.com second - true"],
+    ],
+    [
+      "one for all names of a domain",
+      PRESETS["openshift-route"],
+      object({
+        spec: { host: "www.a.com", wildcardPolicy: "Subdomain" },
+        status: { ingress: [routerEntry("default", { host: "www.a.com", wildcardPolicy: "Subdomain" })] },
+      }),
+      ["*.a.com default - true"],
+    ],
+    [
+      "one with a subdomain, which each router completes",
+      PRESETS["openshift-route"],
+      object({
+        spec: { subdomain: "sub" },
+        status: {
+          ingress: [routerEntry("default", { host: "sub.apps.com" }), routerEntry("shard", { host: "sub.shard.com" })],
+        },
+      }),
+      ["sub.apps.com default - true", "sub.shard.com shard - true"],
     ],
     [
       "a Route that no router has seen",
       PRESETS["openshift-route"],
       object({ spec: { host: "a.com" } }),
-      ["a.com openshift - false"],
+      ["a.com: not-admitted"],
+    ],
+    [
+      "a Route that is ignored",
+      PRESETS["openshift-route"],
+      object({ spec: { host: "a.com" }, status: { ingress: [routerEntry("default")] } }, { [IGNORE_KEY]: "true" }),
+      ["a.com: ignored"],
+    ],
+    [
+      "a Route whose parts have other types",
+      PRESETS["openshift-route"],
+      object({ spec: { host: 5 }, status: { ingress: [null, routerEntry("default", { host: ["a.com"] })] } }),
+      [],
     ],
   ];
   for (const [what, kind, raw, expected] of CASES) it(what, () => assert.deepEqual(read(kind, raw), expected));
 
   it("include the object, with the API's name of the kind", () => {
-    const [claim] = customReader(PRESETS["istio-gateway"])(
-      object({ spec: { servers: [{ hosts: ["a.com"] }] } }),
-      "Gateway",
-    );
+    const [claim] = PRESETS["istio-gateway"].read(object({ spec: { servers: [{ hosts: ["a.com"] }] } }), "Gateway");
     assert.deepEqual(claim, {
       hostname: "a.com",
       from: { kind: "Gateway", namespace: "shop", name: "web" },
@@ -163,7 +223,7 @@ describe("untrusted values", () => {
   const judge = createClaimPolicy(parseConfig({}).policy, undefined);
   /** The policy's result for each claim, with a target that accepts it. */
   const decisions = (hosts: unknown) =>
-    customReader(HOSTS)(object({ spec: { hosts } }), "Widget").map((claim) => {
+    HOSTS.read(object({ spec: { hosts } }), "Widget").map((claim) => {
       const { hints, ...rest } = claim;
       return judge({ ...rest, target: "code" in hints ? hints : "target" }).refused?.code;
     });
@@ -195,7 +255,7 @@ describe("untrusted values", () => {
   });
 
   it("a reason shows a value sanitized for a terminal, at most one line of it", () => {
-    const [claim] = customReader(HOSTS)(object({ spec: { hosts: [{ x: "\u001b\u009b".repeat(100) }] } }), "Widget");
+    const [claim] = HOSTS.read(object({ spec: { hosts: [{ x: "\u001b\u009b".repeat(100) }] } }), "Widget");
     assert.ok(claim !== undefined && "code" in claim.hints);
     assert.match(claim.hints.text, /^\$\.spec\.hosts\[\*\] selects [\u0020-\u007e]{1,600}$/);
   });
@@ -217,7 +277,7 @@ describe("untrusted values", () => {
 
   it("property: the claims of any object are strings", () => {
     const part = fc.anything({ maxDepth: 4, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
-    const readers = [...Object.values(PRESETS), HOSTS].map(customReader);
+    const readers = [...Object.values(PRESETS), HOSTS].map(({ read }) => read);
     const raw = fc.record({ metadata: part, spec: part, status: part }, { requiredKeys: [] });
     fc.assert(
       fc.property(raw, (parts) => {

@@ -2,11 +2,25 @@ import { show } from "#hostmap/hostnames.ts";
 import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { type JsonPath, jsonPath } from "#lib/config/json-path.ts";
+import type { CustomSource } from "#lib/config/schema.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import { mapOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
-import type { CustomKind } from "./presets.ts";
+
+/** Where the objects of a kind have what a claim needs: JSONPaths (RFC 9535) from the top of the object. */
+export interface ClaimPaths {
+  readonly hostnames: string;
+  readonly syntax: CustomSource["syntax"];
+  /** Paths to the class; the first that exists is used, else `className`. */
+  readonly classes: readonly string[];
+  readonly className: string | undefined;
+  readonly addresses?: string | undefined;
+  /** Selects a value once a controller has admitted the object. */
+  readonly admitted?: string | undefined;
+  /** Whether an object that is not admitted has no name, whatever the policy says. */
+  readonly mustBeAdmitted?: boolean;
+}
 
 /**
  * The hostname of a claim whose value is not a name, so that the status can report it: `.invalid` is reserved (RFC
@@ -20,10 +34,10 @@ const MAX_VALUES = 16;
  * Converts an object, of a kind that the API server may not have validated, to claims. `kind` is the API's name of
  * the kind.
  */
-type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
+export type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 
 /** Returns the reader for the objects of a custom kind. */
-export function customReader(source: CustomKind): CustomReader {
+export function customReader(source: ClaimPaths): CustomReader {
   const hostnames = jsonPath(source.hostnames);
   const hintsOf = clueReader(source);
   return (raw, kind) => {
@@ -42,7 +56,7 @@ export function customReader(source: CustomKind): CustomReader {
 
 function claimValue(
   value: unknown,
-  { hostnames, syntax }: CustomKind,
+  { hostnames, syntax }: ClaimPaths,
   hints: RoutingHints | Reason,
   claims: ClaimList,
 ): void {
@@ -55,7 +69,7 @@ function claimValue(
 }
 
 /** The routing hints of an object. It counts as admitted if the kind has no path for that. */
-function clueReader(source: CustomKind): (raw: Raw, kind: string) => RoutingHints | Reason {
+function clueReader(source: ClaimPaths): (raw: Raw, kind: string) => RoutingHints | Reason {
   const classes = source.classes.map(jsonPath);
   const addresses = source.addresses === undefined ? undefined : jsonPath(source.addresses);
   const admitted = source.admitted === undefined ? undefined : jsonPath(source.admitted);
@@ -63,10 +77,17 @@ function clueReader(source: CustomKind): (raw: Raw, kind: string) => RoutingHint
     if (mapOf(mapOf(raw.metadata).annotations)[IGNORE_KEY] === "true") {
       return { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
     }
+    const isAdmitted = admitted === undefined || admitted(raw, 1).length > 0;
+    if (source.mustBeAdmitted && !isAdmitted) {
+      return {
+        code: "not-admitted",
+        text: `no controller has admitted the ${kind}: ${source.admitted} selects nothing`,
+      };
+    }
     return {
       className: classes.flatMap((path) => textsAt(path, raw))[0] ?? source.className,
       addresses: addresses === undefined ? [] : [...new Set(textsAt(addresses, raw))],
-      admitted: admitted === undefined || admitted(raw, 1).length > 0,
+      admitted: isAdmitted,
     };
   };
 }

@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { customReader } from "./claims.ts";
+import { type ClaimPaths, customReader } from "./claims.ts";
 import { namesIn } from "./names.ts";
-import type { CustomKind } from "./presets.ts";
 import { serviceClaims } from "./service-claims.ts";
 
-const KIND: CustomKind = {
-  group: "example.com",
-  versions: ["v1"],
-  resource: "widgets",
+const KIND: ClaimPaths = {
   hostnames: "$.hosts[*]",
   syntax: "name",
   classes: ["$.first[*]", "$.second"],
@@ -18,7 +14,7 @@ const KIND: CustomKind = {
 };
 
 /** The hints of an object's only claim. */
-function hintsOf(raw: object, kind: CustomKind = KIND) {
+function hintsOf(raw: object, kind: ClaimPaths = KIND) {
   const claims = customReader(kind)({ hosts: ["a.com"], ...raw }, "Widget");
   assert.equal(claims.length, 1);
   return claims[0]?.hints;
@@ -89,8 +85,8 @@ test("a value of another syntax is reported beside the names that can be read", 
 
 test("names in a text, by syntax", () => {
   assert.deepEqual(namesIn("a.com, b.com", "name"), ["a.com, b.com"]);
-  assert.deepEqual(namesIn(" a.com ,b.com,, * ", "list"), ["a.com", "b.com"]);
-  assert.deepEqual(namesIn("Host(`a.com`)", "traefik-rule"), ["a.com"]);
+  assert.deepEqual(namesIn(" a.com ,b.com. ,, * ,.,c.com..", "list"), ["a.com", "b.com", "c.com."]);
+  assert.deepEqual(namesIn("Host(`a.com`) || HostHeader(`b.com.`)", "traefik-rule"), ["a.com", "b.com"]);
   assert.deepEqual(
     ["ns/a.com", "a.com", "./a.com", "a/b/c", "ns/", "*/*", "*"].map((text) => namesIn(text, "istio-host")),
     [["a.com"], ["a.com"], ["a.com"], ["b/c"], [], [], []],
@@ -126,6 +122,15 @@ test("a Service's claim as a whole: addresses before names of each entry, those 
       },
     },
   ]);
+});
+
+test("a Service may have its names in either annotation of external-dns, or in both", () => {
+  const namesOf = (annotations: object) =>
+    serviceClaims({ metadata: { annotations }, spec: { type: "LoadBalancer" } }).map(({ hostname }) => hostname);
+  const now = "external-dns.kubernetes.io/hostname";
+  assert.deepEqual(namesOf({ [now]: "a.com., b.com" }), ["a.com", "b.com"]);
+  assert.deepEqual(namesOf({ [HOSTNAME]: "b.com,c.com", [now]: "a.com,b.com" }), ["a.com", "b.com", "c.com"]);
+  assert.deepEqual(namesOf({ [`x${now}`]: "a.com" }), []);
 });
 
 test("why a Service's names are refused", () => {

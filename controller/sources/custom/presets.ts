@@ -1,20 +1,15 @@
 import type { CustomSource } from "#lib/config/schema.ts";
 import type { PresetName } from "#lib/config/sources.ts";
+import { type ClaimPaths, type CustomReader, customReader } from "./claims.ts";
+import { routeClaims } from "./openshift-route.ts";
 
-/** A kind to read, as configured or ready-made. Paths are JSONPaths (RFC 9535) from the top of the object. */
-export interface CustomKind {
+/** A kind to read, and how its objects become claims. */
+export interface ClaimingKind {
   readonly group: string;
   /** The preferred first. */
   readonly versions: readonly string[];
   readonly resource: string;
-  readonly hostnames: string;
-  readonly syntax: CustomSource["syntax"];
-  /** Paths to the class; the first that exists is used, else `className`. */
-  readonly classes: readonly string[];
-  readonly className: string | undefined;
-  readonly addresses?: string | undefined;
-  /** Selects a value once a controller has admitted the object. */
-  readonly admitted?: string | undefined;
+  readonly read: CustomReader;
 }
 
 const OLD_CLASS = "$.metadata.annotations['kubernetes.io/ingress.class']";
@@ -29,54 +24,56 @@ const TRAEFIK = {
   versions: ["v1alpha1"],
   hostnames: "$.spec.routes[*].match",
   syntax: "traefik-rule",
-  classes: [OLD_CLASS],
+  // Traefik 3.7, pkg/provider/kubernetes/crd/kubernetes.go, getIngressClassName: the field wins.
+  classes: ["$.spec.ingressClassName", OLD_CLASS],
   className: "traefik",
 } as const;
 
 /** Kinds of well-known ingress controllers, for use in the configuration. */
-export const PRESETS: Readonly<Record<PresetName, CustomKind>> = {
-  "traefik-ingressroute": { ...TRAEFIK, resource: "ingressroutes" },
-  "traefik-ingressroutetcp": { ...TRAEFIK, resource: "ingressroutetcps" },
-  "istio-gateway": { ...ISTIO, resource: "gateways", hostnames: "$.spec.servers[*].hosts[*]", syntax: "istio-host" },
+export const PRESETS: Readonly<Record<PresetName, ClaimingKind>> = {
+  "traefik-ingressroute": byPaths({ ...TRAEFIK, resource: "ingressroutes" }),
+  "traefik-ingressroutetcp": byPaths({ ...TRAEFIK, resource: "ingressroutetcps" }),
+  "istio-gateway": byPaths({
+    ...ISTIO,
+    resource: "gateways",
+    hostnames: "$.spec.servers[*].hosts[*]",
+    syntax: "istio-host",
+  }),
   // A VirtualService without a gateway, or with only `mesh`, is for requests from sidecars, whose names are not public.
-  "istio-virtualservice": {
+  "istio-virtualservice": byPaths({
     ...ISTIO,
     resource: "virtualservices",
     hostnames: "$[?@.gateways[?@ != 'mesh']].hosts[*]",
     syntax: "name",
-  },
-  "contour-httpproxy": {
+  }),
+  "contour-httpproxy": byPaths({
     group: "projectcontour.io",
     versions: ["v1"],
     resource: "httpproxies",
     hostnames: "$.spec.virtualhost.fqdn",
     syntax: "name",
-    classes: ["$.spec.ingressClassName", "$.metadata.annotations['projectcontour.io/ingress.class']", OLD_CLASS],
+    // Contour, internal/ingressclass and internal/annotation: an annotation wins over the field.
+    classes: ["$.metadata.annotations['projectcontour.io/ingress.class']", OLD_CLASS, "$.spec.ingressClassName"],
     className: "contour",
     addresses: "$.status.loadBalancer.ingress[*]['ip','hostname']",
     admitted: "$[?@.currentStatus == 'valid']",
-  },
-  // The class is the name of the router, `default` in most clusters.
-  "openshift-route": {
-    group: "route.openshift.io",
-    versions: ["v1"],
-    resource: "routes",
-    hostnames: "$.spec.host",
-    syntax: "name",
-    classes: ["$.status.ingress[*].routerName"],
-    className: "openshift",
-    addresses: "$.status.ingress[*].routerCanonicalHostname",
-    admitted: "$.status.ingress[*].conditions[?@.type == 'Admitted' && @.status == 'True']",
-  },
+    // Of several HTTPProxies with one name, those that Contour does not serve are not valid.
+    mustBeAdmitted: true,
+  }),
+  "openshift-route": { group: "route.openshift.io", versions: ["v1"], resource: "routes", read: routeClaims },
 };
 
-/** Converts a configured kind to the same form. */
-export function customKind(source: CustomSource): CustomKind {
+/** A configured kind in the same form. */
+export function customKind(source: CustomSource): ClaimingKind {
   const { version, class: classPath, ...rest } = source;
-  return {
+  return byPaths({
     ...rest,
     versions: [version],
     classes: classPath === undefined ? [] : [classPath],
     className: source.className,
-  };
+  });
+}
+
+function byPaths({ group, versions, resource, ...paths }: ClaimPaths & Omit<ClaimingKind, "read">): ClaimingKind {
+  return { group, versions, resource, read: customReader(paths) };
 }

@@ -5,8 +5,11 @@ import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
-/** The annotation of external-dns: comma-separated hostnames. */
-const HOSTNAME_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname";
+/** The annotations of external-dns, comma-separated hostnames: with the prefix of today, and with that of before 0.22. */
+const HOSTNAME_ANNOTATIONS = [
+  "external-dns.kubernetes.io/hostname",
+  "external-dns.alpha.kubernetes.io/hostname",
+] as const;
 
 /**
  * The claims of a Service: the names that external-dns publishes for it. Only a load balancer's address is
@@ -15,8 +18,8 @@ const HOSTNAME_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname";
 export function serviceClaims(raw: Raw): readonly UnresolvedClaim[] {
   const metadata = mapOf(raw.metadata);
   const annotations = mapOf(metadata.annotations);
-  const hostnames = textOf(annotations[HOSTNAME_ANNOTATION]);
-  if (hostnames === undefined) return [];
+  const hostnames = HOSTNAME_ANNOTATIONS.flatMap((key) => textOf(annotations[key]) ?? []).join();
+  if (hostnames === "") return [];
   const ref = { kind: "Service", namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
   const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
   const hints = hintsOf(raw, annotations, ref);

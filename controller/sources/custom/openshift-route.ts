@@ -1,0 +1,45 @@
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { ClaimList } from "../claim-list.ts";
+import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
+import type { RoutingHints, UnresolvedClaim } from "../types.ts";
+
+/**
+ * The claims of an OpenShift Route (route.openshift.io/v1). Each router writes an entry of `status.ingress` with the
+ * host that it serves (openshift/api, route/v1/types.go). So a Route with `spec.subdomain` has its name there alone.
+ * An entry counts if its router admitted the Route. `routerCanonicalHostname` is what a CNAME record should have: a
+ * name below the router's domain, and no load balancer address. Host and policy of a Route do not change, so those
+ * of `spec` say what an entry leaves out.
+ */
+export function routeClaims(raw: Raw, kind: string): readonly UnresolvedClaim[] {
+  const metadata = mapOf(raw.metadata);
+  const ref = { kind, namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
+  const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
+  const spec = mapOf(raw.spec);
+  const entries = listOf(mapOf(raw.status).ingress).map(mapOf);
+  const admitted = entries.filter(isAdmitted);
+  const ignored = { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
+  const isIgnored = mapOf(metadata.annotations)[IGNORE_KEY] === "true";
+  const waiting = { code: "not-admitted", text: `no router has admitted the ${kind}` };
+  const hintsOf = (entry: Raw): RoutingHints | Reason => {
+    if (isIgnored) return ignored;
+    return admitted.length === 0 ? waiting : { className: textOf(entry.routerName), addresses: [], admitted: true };
+  };
+  for (const entry of admitted.length > 0 ? admitted : [{}]) {
+    const host = textOf(entry.host) ?? textOf(spec.host);
+    const policy = textOf(entry.wildcardPolicy) ?? textOf(spec.wildcardPolicy);
+    if (host !== undefined) claims.add(policy === "Subdomain" ? wildcardOf(host) : host, hintsOf(entry));
+  }
+  return claims.all;
+}
+
+function isAdmitted({ conditions }: Raw): boolean {
+  return listOf(conditions)
+    .map(mapOf)
+    .some(({ type, status }) => type === "Admitted" && status === "True");
+}
+
+/** With the policy `Subdomain` the first label of the host is a placeholder (openshift/api, WildcardPolicySubdomain). */
+function wildcardOf(host: string): string {
+  return `*.${host.slice(host.indexOf(".") + 1)}`;
+}
