@@ -49,6 +49,8 @@ interface Setting {
   readonly clusterDomain?: string | undefined;
   /** What is there before the start. Default: the ingress controller's Service and an Ingress. */
   readonly prepare?: (kube: MemoryKube) => void;
+  /** Whether the cluster has the ingress controller's Service. Default: yes. */
+  readonly upstream?: boolean;
 }
 
 /** A controller on a cluster in memory, with its own clock and one source; it stops when the test ends. */
@@ -56,7 +58,7 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
   const { config = {}, clusterDomain = "cluster.local" } = setting;
   const kube = new MemoryKube();
   const prepare = setting.prepare ?? ((api: MemoryKube) => putIngress(api, [NAME]));
-  putUpstream(kube);
+  if (setting.upstream ?? true) putUpstream(kube);
   prepare(kube);
   const log = new LineLog();
   const parsed = parseConfig({

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { parseAllDocuments } from "yaml";
+import { controllerRig, untilPublished } from "#test/fakes/controller-rig.ts";
+import type { MemoryKube } from "#test/fakes/memory-kube.ts";
+
+// Clusters from public bug reports and other projects' documentation: which names have to be mapped, and where to.
+// Each file of test/field-cases is one. Its first document is ours, the others are the objects of the cluster.
+
+const FOLDER = join(import.meta.dirname, "..", "test", "field-cases");
+
+/** Today's result is wrong. A case that gets right has to leave this list. */
+const NOT_YET: ReadonlySet<string> = new Set([
+  "01-gce-ingress-beside-ingress-nginx.yaml",
+  "02-status-hostname-is-not-the-services.yaml",
+  "04-istio-egress-gateway.yaml",
+  "06-two-services-one-address.yaml",
+  "07-external-ips.yaml",
+  "08-istio-more.yaml",
+  "16-more-ingress.yaml",
+]);
+
+interface Case {
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** By name: the configured target, or the Service, and the ports that have to be relayed. */
+  readonly mapped: Readonly<Record<string, string>>;
+  readonly notMapped?: readonly string[];
+}
+
+/** An object as in a manifest. */
+interface Item {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly namespace?: string; readonly name: string };
+}
+
+for (const file of globSync("*.yaml", { cwd: FOLDER }).sort()) {
+  const [given, ...objects] = parseAllDocuments(readFileSync(join(FOLDER, file), "utf8")).map((one) => one.toJS());
+  test(`${file}${NOT_YET.has(file) ? " (not yet)" : ""}`, async (t) => {
+    const found = await mappedNames(t, given as Case, objects);
+    const right = rightNames(given as Case);
+    if (NOT_YET.has(file)) assert.notDeepEqual(found, right, "right by now: remove it from NOT_YET");
+    else assert.deepEqual(found, right);
+  });
+}
+
+function rightNames({ mapped, notMapped = [] }: Case): Record<string, string> {
+  return sorted([...Object.entries(mapped), ...notMapped.map((name) => [name, "not mapped"] as const)]);
+}
+
+/** What the controller does with the names of a case, once it has read all objects. */
+async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]): Promise<Record<string, string>> {
+  const rig = await controllerRig(t, {
+    config: { ...given.config, sources: { gateway: { enabled: true }, ...(given.config?.sources as object) } },
+    upstream: false,
+    prepare: (kube) => {
+      for (const object of objects) put(kube, object);
+    },
+  });
+  await untilPublished(rig, "");
+  const { names, targets } = await rig.status();
+  return sorted(
+    Object.entries(rightNames(given)).map(([name, right]) => {
+      const mapped = names.find((one) => one.name === name && one.target !== undefined);
+      const target = targets.find((one) => one.name === mapped?.target);
+      if (target === undefined) return [name, "not mapped"];
+      const [where = "", ...ports] = right.split(" ");
+      const relayed = ports.filter((port) => target.ports.some((one) => one.port === Number(port)));
+      return [name, [where.includes("/") ? target.upstream : target.name, ...relayed].join(" ")];
+    }),
+  );
+}
+
+const PLURALS: Readonly<Record<string, string>> = {
+  HTTPProxy: "httpproxies",
+  IngressClass: "ingressclasses",
+  Ingress: "ingresses",
+};
+
+/** Writes an object, and says in the API's discovery that its kind is served. */
+function put(kube: MemoryKube, { apiVersion, kind, metadata, ...rest }: Item): void {
+  const resource = PLURALS[kind] ?? `${kind.toLowerCase()}s`;
+  const collection = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  const { namespace, name } = metadata;
+  kube.put(`${collection}/${namespace === undefined ? "" : `namespaces/${namespace}/`}${resource}/${name}`, {
+    metadata: { creationTimestamp: "2026-01-01T00:00:00Z", ...metadata },
+    ...rest,
+  });
+  const [group = "", version] = apiVersion.split("/");
+  if (version !== undefined) kube.documents.set(`/apis/${group}`, { versions: [{ version }] });
+  const { resources = [] } = (kube.documents.get(collection) ?? {}) as { resources?: object[] };
+  kube.documents.set(collection, { resources: [...resources, { name: resource, kind, verbs: ["list", "watch"] }] });
+}
+
+function sorted(entries: readonly (readonly [string, string])[]): Record<string, string> {
+  return Object.fromEntries(entries.toSorted(([one], [other]) => (one < other ? -1 : 1)));
+}
