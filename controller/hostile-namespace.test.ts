@@ -123,7 +123,7 @@ test("an older object that gets further names takes none from the others of its 
   );
 });
 
-test("an earlier release's reader, which skips comments, reads the same names and addresses", async () => {
+test("a reader of hosts files, which skips comments, reads the same names and addresses", async () => {
   const here = controllers();
   const names = await teams(here);
   const lines = names.flatMap((name) => TARGETS[0]?.clusterIPs.map((ip) => `${ip} ${name}`) ?? []);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { answerReview } from "./admission-response.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import type { decideInjection, InjectionDecision } from "./injection-decision.ts";
-import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 
 const NAMES = ["a.example.com", "b.example.com"];
 

@@ -4,10 +4,10 @@ import { shortHash } from "#hostmap/hash.ts";
 import { HOSTS_KEY, OWNED_KEY } from "#hostmap/metadata-keys.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { answerReview } from "./admission-response.ts";
 import { decodeReview } from "./admission-review.ts";
 import { createInjectionCache } from "./injection-cache.ts";
-import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { createWebhookMetrics } from "./metrics.ts";
 
 /** No admission may take the thread longer. */

@@ -2,7 +2,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS } from "#lib/config/defaults.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
-import { type FoundTarget, foundName } from "./service-view.ts";
+import type { FoundTarget } from "./service-view.ts";
 
 /**
  * Limits of the discovered targets in use, in targets and in ports of all of them. With those that are kept unused,
@@ -22,13 +22,11 @@ interface AdmittedTargets {
 /** A Service's DNS name, as `upstreamHost` of lib/documents/listeners.ts renders it. */
 const SERVICE_HOST = /^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.|$)/;
 
-/**
- * The namespace of a published target that was discovered; undefined: it was configured. An earlier release
- * published no `upstreamIPs`; its discovered targets have the name that is derived from their Service.
- */
-export function namespaceOfFound({ name, upstream, upstreamIPs }: PublishedTarget): string | undefined {
-  const [, service = "", namespace = ""] = SERVICE_HOST.exec(upstream) ?? [];
-  return upstreamIPs !== undefined || foundName(namespace, service) === name ? namespace : undefined;
+/** The namespace of a published target that was discovered; undefined: it was configured. */
+export function namespaceOfFound({ upstream, upstreamIPs }: PublishedTarget): string | undefined {
+  if (upstreamIPs === undefined) return undefined;
+  const [, , namespace = ""] = SERVICE_HOST.exec(upstream) ?? [];
+  return namespace;
 }
 
 /**

@@ -23,10 +23,7 @@ export async function publishersStatus(
   };
 }
 
-/**
- * Reads it with the rights of the role switchback-operator. Without them, as those of an earlier release are,
- * nothing is said.
- */
+/** Reads it with the rights of the role switchback-operator. Without them it says nothing. */
 export async function readPublishers(
   client: KubeClient,
   namespace: string,

@@ -37,7 +37,7 @@ test("a Lease that names no revision says nothing about any", () => {
   assert.equal(revisionOf({ "switchback.dev/revision": "" }), undefined);
 });
 
-test("a Lease is written with format version 1; without a version, as earlier releases write it, it is of version 1", () => {
+test("a Lease is written with format version 1; without a version it is of version 1", () => {
   const annotations = { "switchback.dev/revision": "0df1b281272f" };
   assert.deepEqual(withFormat(annotations), { ...annotations, "switchback.dev/format": "1" });
   assert.equal(revisionOf(withFormat(annotations)), "0df1b281272f");
@@ -95,7 +95,7 @@ test("more than 128 pod revisions are not listed, and no more than that are read
 });
 
 for (const [what, lease, expected] of [
-  ["the map's revision, as releases before list nothing", { mapRevision: "m2", podRevisions: undefined }, true],
+  ["the map's revision and no list", { mapRevision: "m2", podRevisions: undefined }, true],
   ["an older map's revision and no list", { mapRevision: "m1", podRevisions: undefined }, false],
   ["an older map's revision, and a list with the pod's", { mapRevision: "m1", podRevisions: ["p1", "p2"] }, true],
   ["an older map's revision, and a list without it", { mapRevision: "m1", podRevisions: ["p1"] }, false],

@@ -4,7 +4,7 @@ import type { Lease } from "#lib/kube/lease-record.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { type NodeHostsReport, parseNodeHostsReport } from "./node-hosts-report.ts";
 
-/** Raised when a reader of the earlier annotations would go wrong. A Lease without a version is of version 1. */
+/** Raised when a reader of the annotations of today would go wrong. A Lease without a version is of version 1. */
 const VERSION = "1";
 
 /**
@@ -60,14 +60,10 @@ export interface AgentLease {
   readonly mapRevision: string | undefined;
   /**
    * The pod revisions (`SelectedHosts.revision`) for which every pod of the node with that selection has its names.
-   * Undefined: the agent is of a release that does not list them, there are too many, or the Lease has another
-   * format version.
+   * Undefined: the agent does not know yet, there are too many, or the Lease has another format version.
    */
   readonly podRevisions: readonly string[] | undefined;
-  /**
-   * What the node's hosts file has; undefined: no names are chosen for nodes, or the agent is of a release that
-   * writes none.
-   */
+  /** What the node's hosts file has; undefined: no names are chosen for nodes. */
   readonly nodeHosts?: NodeHostsReport | undefined;
 }
 

@@ -19,7 +19,7 @@ function addDeployment(name: string, volumes: object[]): void {
 }
 
 describe("the name", () => {
-  test("is that of the ConfigMap that the controller mounts, also that of a release before, and not the newest", async () => {
+  test("is that of the ConfigMap that the controller mounts, whatever it is, and not the newest", async () => {
     addConfig(api, {});
     for (const name of ["switchback-config", "switchback-config-aaaaaaaaaa"]) {
       addController({ name: "tls", secret: {} }, { name: "config", configMap: { name } });

@@ -3,9 +3,8 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 
-// The chart's ConfigMap with the configuration of an install. Its name has a hash of its content (before:
-// `switchback-config`), and those of earlier revisions stay beside it, so the controller's Deployment says which
-// one counts.
+// The chart's ConfigMap with the configuration of an install. Its name has a hash of its content, and
+// those of earlier revisions stay beside it, so the controller's Deployment says which one counts.
 
 /** A ConfigMap as the API server gives it. */
 interface ConfigMap {

@@ -34,10 +34,7 @@ export function renderNodeHostsReport({ revision, names, taken, problem }: NodeH
   return JSON.stringify({ revision, names, taken: taken.slice(0, MAX_TAKEN), problem });
 }
 
-/**
- * Undefined: there is no report, or it cannot be read. An agent of an earlier release, or without names for its
- * node, has none.
- */
+/** Undefined: there is no report, or it cannot be read. An agent without names for its node writes none. */
 export function parseNodeHostsReport(text: string | undefined): NodeHostsReport | undefined {
   if (text === undefined || text.length > MAX_TEXT) return undefined;
   try {

@@ -10,8 +10,7 @@ import { TARGETS_KEY } from "./targets-name.ts";
 
 /**
  * Raised when a reader of the earlier format would go wrong. A proxy keeps its last good targets when it reads
- * another version. A field that a reader may ignore is added without raising it: earlier proxies ignore
- * `upstreamIPs` and look `upstream` up, as they always did.
+ * another version. A field that a reader may ignore is added without raising it.
  */
 const VERSION = 1;
 /** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
@@ -46,7 +45,7 @@ const MAX_DESCRIBED = 5;
 /** One relayed target as it is published. */
 export interface PublishedTarget {
   readonly name: string;
-  /** Host name or IP literal. With `upstreamIPs` only earlier proxies look it up, and the doctor shows it. */
+  /** Host name or IP literal. With `upstreamIPs` nobody looks it up; the doctor shows it. */
   readonly upstream: string;
   /**
    * Of each discovered target: the ClusterIPs that its Service has now. The proxies relay to nothing else and look

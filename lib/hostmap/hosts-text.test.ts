@@ -52,7 +52,7 @@ test("the order of a name stands as a comment at the end of its first line, and 
   );
 });
 
-test("a wildcard at any depth is a comment of its own, which readers of earlier releases skip", () => {
+test("a wildcard at any depth is a comment of its own", () => {
   const text = renderHosts([
     { name: "*.example.com", addresses: [V4], order: 7 },
     { name: "**.example.com", addresses: [V4, V6], order: 8 },

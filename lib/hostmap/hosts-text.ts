@@ -5,16 +5,13 @@ import { ANY_DEPTH, isWildcard } from "./wildcards.ts";
 export interface HostLine {
   readonly name: string;
   readonly addresses: readonly string[];
-  /** When the name was first published, as a sequence number; 0 or absent: before these were kept. */
+  /** When the name was first published, as a sequence number; 0 or absent: not known. */
   readonly order?: number;
 }
 
-/**
- * A hosts file cannot hold a wildcard. It is written as a comment, which the DNS servers' writer reads and
- * resolvers skip. Readers of earlier releases skip a wildcard at any depth, whose name they do not know.
- */
+/** A hosts file cannot hold a wildcard. It is a comment, which the DNS servers' writer reads and resolvers skip. */
 const WILDCARD_PREFIX = "#wildcard ";
-/** A line may end with the order of its name: ` #12`. Readers of the earlier format skip it, since it is a comment. */
+/** A line may end with the order of its name: ` #12`. For other readers of hosts files it is a comment. */
 const ORDER = / #([1-9][0-9]{0,14})\s*$/;
 
 /**

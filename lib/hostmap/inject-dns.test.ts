@@ -175,7 +175,7 @@ test("options that somebody changed after us stay", () => {
   assert.equal(dns(changed).dns, undefined);
 });
 
-test("an injection of hostAliases, also by an earlier release, takes away that the pod is always current", () => {
+test("an injection of hostAliases takes away that the pod is always current", () => {
   const pod = applied(PLAIN, dns(PLAIN));
   const { managed } = planInjection(pod, selected);
   assert.notEqual(managed.annotations["switchback.dev/revision"], DNS_REVISION);

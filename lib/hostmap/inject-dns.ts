@@ -22,7 +22,7 @@ export type DnsChange = { readonly set: PodDnsConfig } | "restore" | undefined;
 
 /**
  * Value of `switchback.dev/revision` of a pod that resolves through pod DNS: it is current whatever the map is. No
- * hash has this value, and an injection of hostAliases, also one by an earlier release, replaces it.
+ * hash has this value, and an injection of hostAliases replaces it.
  */
 export const DNS_REVISION = "dns";
 

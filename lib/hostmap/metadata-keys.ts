@@ -13,8 +13,7 @@ export const ON_CHANGE_KEY = "switchback.dev/on-change";
 export const IGNORE_KEY = "switchback.dev/ignore";
 /**
  * Written on the pod. The annotation is a readable summary of the mapped names. The label `true` lets the API
- * server select pods that the webhook has seen; pods may lack it (created by an earlier release, or somebody
- * removed it), so it only makes watching cheap.
+ * server select pods that the webhook has seen. Anybody may remove it, so it only makes watching cheap.
  */
 export const INJECTED_KEY = "switchback.dev/injected";
 /** Written on the pod: `SelectedHosts.revision`, so that an outdated pod is detected by metadata alone. */

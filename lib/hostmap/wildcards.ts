@@ -1,7 +1,5 @@
-/*
- * The map has two kinds of wildcards. `*.x` covers one label, as in an Ingress. `**.x` covers any number of labels, as Gateway API
- * means its `*.x`; it stands beside `*.x`, so that a release that does not know it keeps the rest.
- */
+// The map has two kinds of wildcards. `*.x` covers one label, as in an Ingress. `**.x` covers any number of labels,
+// as Gateway API means its `*.x`. It stands beside `*.x`.
 
 /** How the name of a wildcard at any depth begins. */
 export const ANY_DEPTH = "**.";

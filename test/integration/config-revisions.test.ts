@@ -15,8 +15,6 @@ const NAMESPACE = "switchback-system";
 const AGENTS = "switchback-agent";
 /** revisionHistoryLimit of the chart. */
 const HISTORY = 3;
-/** As the release before named it. */
-const LEGACY = { name: "switchback-config", text: "proxy:\n  drainSeconds: 1\n" };
 
 let cluster: ControlPlane;
 before(async () => {
@@ -70,36 +68,9 @@ async function settings(namespace = NAMESPACE): Promise<number[]> {
 }
 
 describe("the configuration", () => {
-  it("of a release before stays as it was while its pods are replaced", async () => {
-    await run("kubectl", ["create", "namespace", NAMESPACE]);
-    const helm = { "meta.helm.sh/release-name": "switchback", "meta.helm.sh/release-namespace": NAMESPACE };
-    const labels = { "app.kubernetes.io/managed-by": "Helm" };
-    const volumes = [{ name: "config", configMap: { name: LEGACY.name } }];
-    const pod = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
-    const objects = [
-      {
-        apiVersion: "v1",
-        kind: "ConfigMap",
-        metadata: { namespace: NAMESPACE, name: LEGACY.name, labels, annotations: helm },
-        data: { "config.yaml": LEGACY.text },
-      },
-      {
-        apiVersion: "apps/v1",
-        kind: "ReplicaSet",
-        metadata: { namespace: NAMESPACE, name: "switchback-controller-before", labels: pod },
-        spec: {
-          replicas: 0,
-          selector: { matchLabels: pod },
-          template: { metadata: { labels: pod }, spec: { containers: [{ name: "a", image: "none" }], volumes } },
-        },
-      },
-    ];
-    await run("kubectl", ["apply", "-f", "-"], objects.map((object) => stringify(object)).join("---\n"));
+  it("is the one with the settings of the install", async () => {
     await upgrade(2);
-    const { data } = await json("-n", NAMESPACE, "get", "configmap", LEGACY.name);
-    assert.equal(data["config.yaml"], LEGACY.text);
-    assert.deepEqual([await settings(), await settings(AGENTS)], [[1, 2], [2]]);
-    await run("kubectl", ["-n", NAMESPACE, "delete", "replicaset", "switchback-controller-before"]);
+    assert.deepEqual([await settings(), await settings(AGENTS)], [[2], [2]]);
   });
 
   it("of the revision before stays at an upgrade, also at one that changes nothing", async () => {

@@ -68,7 +68,7 @@ test("times are the bounds of the buckets that hold half, and 99 of 100, of what
 test("the state: expiry and rotation of certificates, and how many replicas reach an ingress controller", () => {
   const ok = (value: number) => `switchback_proxy_upstream_ok{target="edge",port="443"} ${value}`;
   const state = measuredState([
-    pod("a", ok(1), 'switchback_certificate_not_after_seconds{certificate="ca"} 1900000000'),
+    pod("a", ok(1), 'switchback_certificate_expiry_timestamp_seconds{certificate="ca"} 1900000000'),
     pod("b", ok(0), 'switchback_certificates_state{code="leaf-due"} 1', "switchback_certificates_failing 1"),
     pod("c", ok(1)),
   ]);

@@ -14,11 +14,10 @@ const ERRORS = ["switchback_proxy_refused_total", "switchback_proxy_cut_total", 
 const CONNECT = "switchback_proxy_connect_seconds_bucket";
 const ADMITTED = "switchback_webhook_admissions_total";
 const UPSTREAM = "switchback_proxy_upstream_ok";
-/** The second as the release before named it. */
-const CERTIFICATE = ["switchback_certificate_expiry_timestamp_seconds", "switchback_certificate_not_after_seconds"];
+const CERTIFICATE = "switchback_certificate_expiry_timestamp_seconds";
 const ROTATION = "switchback_certificates_state";
 const ROTATION_FAILS = "switchback_certificates_failing";
-const STATES = [UPSTREAM, ...CERTIFICATE, ROTATION, ROTATION_FAILS];
+const STATES = [UPSTREAM, CERTIFICATE, ROTATION, ROTATION_FAILS];
 const WANTED = new Set([ACCEPTED, OPEN, ...ERRORS, CONNECT, ADMITTED, ...STATES]);
 
 /** Whether the dashboard shows something of a metric. */
@@ -111,7 +110,7 @@ function quantilesMs(buckets: readonly Series[]): readonly [number, number] | un
 /** What the gauges of all replicas say now. */
 export function measuredState(pods: readonly PodMetrics[]): MeasuredState {
   const all = pods.flatMap(({ series }) => series);
-  const certificates = all.filter(({ name }) => CERTIFICATE.includes(name));
+  const certificates = all.filter(({ name }) => name === CERTIFICATE);
   const holds = (wanted: string) => all.find(({ name, value }) => name === wanted && value === 1);
   const dials = Map.groupBy(
     all.filter(({ name }) => name === UPSTREAM),

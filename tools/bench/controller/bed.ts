@@ -13,7 +13,7 @@ export const AGENTS = "switchback-agent";
 /** A checkout with its own control plane, Ingresses, and a reader of the map. */
 export interface Bed extends Bench {
   readonly tree: string;
-  /** The settings with which its controller follows agents; an earlier release always does. */
+  /** The settings with which its controller follows agents. */
   readonly followsAgents: readonly string[];
   readonly program: string;
   readonly cluster: ControlPlane;
