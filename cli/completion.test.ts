@@ -32,7 +32,9 @@ const bash: Offers = async (lines) => {
   const path = await script("bash");
   return lines.map((line) => {
     const words = line.split(" ").map((word) => `"${word}"`);
-    const code = `set -u; source ${path}; COMP_WORDS=(${words.join(" ")}); COMP_CWORD=${words.length - 1}; _switchback; [ \${#COMPREPLY[@]} = 0 ] || printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const code =
+      `set -u; source ${path}; COMP_WORDS=(${words.join(" ")}); COMP_CWORD=${words.length - 1}; _switchback; [ ` +
+      `\${#COMPREPLY[@]} = 0 ] || printf '%s\\n' "\${COMPREPLY[@]}"`;
     return sorted(
       execFileSync("bash", ["--norc", "-c", code], { encoding: "utf8", cwd: path.replace(/\/[^/]*$/, "") }),
     );

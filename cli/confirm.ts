@@ -40,7 +40,7 @@ async function currentHold(client: KubeClient, namespace: string): Promise<Publi
     return await readHold(client, namespace);
   } catch (error) {
     if (statusOf(error) !== 404) throw error;
-    const message = `ConfigMap ${STATE_NAME} not found in namespace ${namespace}; is Switchback installed there? (--namespace)`;
-    throw new SwitchbackError("input-invalid", message);
+    const missing = `ConfigMap ${STATE_NAME} not found in namespace ${namespace}`;
+    throw new SwitchbackError("input-invalid", `${missing}; is Switchback installed there? (--namespace)`);
   }
 }

@@ -9,7 +9,7 @@ const { ok, unknown, warning, broken } = findingsOf("x");
 const doctorText = (...args: Parameters<typeof painted>) => plain(painted(...args));
 const GOOD = ok("a Service", "fine", "it is fine");
 
-test("renders one block per finding: status, subject and code, then the evidence, then each cure; the totals come last", () => {
+test("renders a block per finding: status, subject, code, evidence and each cure; the totals come last", () => {
   const others = [unknown("a node", "shy", "it hides"), warning("a Job", "late", "it is late", "wait")];
   const text = doctorText([GOOD, broken("a pod", "sick", "it coughs", "rest", "tea"), ...others]);
   assert.equal(

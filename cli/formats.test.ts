@@ -40,7 +40,7 @@ for (const [command, report] of REPORTS) {
     format === "text" || format === "wide" ? plain(await raw(format)) : await raw(format);
 
   describe(`the formats of ${command}`, () => {
-    it("json and yaml hold the same document, with every value of a tenant, and are printable as they are", async () => {
+    it("json and yaml hold the same document, with every value of a tenant, and are printable", async () => {
       // As the output escapes it.
       const json = printableLines(await print("json"));
       const yaml = await print("yaml");

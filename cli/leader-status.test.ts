@@ -95,7 +95,7 @@ test("waits while the controller lists the pods, which it may only do since it w
   assert.deepEqual(time.waits, [250, 250]);
 });
 
-test("waits for pods at most half a minute, not at all for what is unknown otherwise, and as short as is asked", async (t) => {
+test("waits for pods at most half a minute, for nothing else that is unknown, and as short as asked", async (t) => {
   const forever = asked(t, observing("pods-not-listed"));
   assert.deepEqual(await leaderStatus(forever.server.client, "ours"), observing("pods-not-listed"));
   assert.equal(forever.time.waits.length, 120);
@@ -121,7 +121,7 @@ test("reports a missing Service with its namespace", async (t) => {
   });
 });
 
-test("without the right to the key, the refusal of the API server is the error, and the cure names the Role", async (t) => {
+test("without the right to the key, the API server's refusal is the error, and the cure names the Role", async (t) => {
   const { server } = asked(t);
   server.onCall = ({ path }) => (path === SECRET ? refusal(403, "Forbidden") : undefined);
   const error = await leaderStatus(refusing(server), "ours").catch((each: unknown) => each);

@@ -91,7 +91,10 @@ async function withAllPages(first: FullStatus, read: (after: string) => Promise<
 }
 
 function noController(namespace: string): string {
-  return `Service switchback-controller not found in namespace ${namespace}; is Switchback installed there? (--namespace)`;
+  return (
+    `Service switchback-controller not found in namespace ${namespace}; is Switchback installed there? ` +
+    "(--namespace)"
+  );
 }
 
 function noKey(namespace: string): string {

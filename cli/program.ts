@@ -168,7 +168,8 @@ function addWorkloadCommands(
 ): void {
   addClusterCommand(root, "status")
     .description(
-      "show every name with its target or the reason it has none, and every opted-in workload with the state of its pods",
+      "show every name with its target or the reason it has none, and every opted-in workload with the state of " +
+        "its pods",
     )
     .addOption(outputFormat())
     .option("--in <namespace>", "only names from objects of this namespace, and its workloads", namespaceName)

@@ -148,7 +148,7 @@ for (const engine of ["portable", "linux"] as const) {
       assert.deepEqual(await proxy.exited, [0, null]);
     });
 
-    test("on SIGTERM during transfers: connections that finish get every byte, the rest are reset at the deadline, and it exits with 0", async () => {
+    test("on SIGTERM connections that finish get every byte, the rest are reset at the deadline; exit 0", async () => {
       await using proxy = await ProxyProcess.start({ engine, drainSeconds: 10 });
       const [bulk, answer] = [randomBytes(BEYOND_KERNEL), randomBytes(MIB)];
       const stalled = await proxy.relayed("never reads");

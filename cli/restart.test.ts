@@ -174,7 +174,7 @@ describe("restart", () => {
     });
   }
 
-  it("waits for a restart that is under way instead of beginning another, by the leader's account or by its stamp", async () => {
+  it("waits for a restart under way, by the leader's account or its stamp, and begins no other", async () => {
     add("a");
     add("b", { unavailable: 2, annotations: { [STAMP]: new Date().toISOString() } });
     known = () => [{ name: "a", code: "restarting" }, { name: "b" }];

@@ -161,5 +161,8 @@ function reasonText({ code, text }: Reason): string {
 
 function rolloutSummary({ underWay, waiting, restartsLastHour, dryRun }: RolloutStatus): string {
   const dry = dryRun ? " (dry run: nothing is restarted)" : "";
-  return `restarting now: ${underWay ?? "none"}; waiting: ${waiting}; restarts in the last hour: ${restartsLastHour}${dry}`;
+  return (
+    `restarting now: ${underWay ?? "none"}; waiting: ${waiting}; restarts in the last hour: ` +
+    `${restartsLastHour}${dry}`
+  );
 }

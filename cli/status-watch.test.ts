@@ -69,7 +69,7 @@ function nextCall(responder: Responder): Promise<void> {
 const away: Responder = (call) => void call.socket.destroy();
 const endpointsGone = refuse(503, "ServiceUnavailable");
 
-it("outlives an API server that is away and a Service without endpoints, says each once, and shows the state anew after it", async () => {
+it("outlives an absent API server and a Service without endpoints, says each once, then shows the state", async () => {
   answer = says("one");
   const { written, sees, interrupt } = await watching();
   await sees("stdout", /^map one, /m);

@@ -13,7 +13,7 @@ function textOf(full: FullStatus, flags: Parameters<typeof statusReport>[1] = {}
   return plain(statusReport(full, flags, 80).text(wide).text);
 }
 
-test("lists names and workloads, what needs somebody first, with each reason below; escapes control characters from tenants", () => {
+test("lists names and workloads, problems first, with each reason below; escapes tenants' control characters", () => {
   assert.equal(
     textOf(fullStatus({}, { workloads: [WORKLOAD] })),
     `map abc, from controller-0
@@ -46,12 +46,13 @@ test("wide has addresses, times and reasons as columns", () => {
       "  a.example.com  -                  Ingress shop/web  2026-01-01T00:00:00Z  no-target: no class \\u001b[31m",
       "  b.example.com  edge 198.51.100.9  Ingress shop/web  2026-01-01T00:00:00Z",
       "  WORKLOAD                              PODS  STATE  ON CHANGE  LAST RESTART  REASON",
-      "  cert-manager/Deployment/cert-manager  1/2   stuck  restart    -             restart-not-permitted: not listed; 1 not injected",
+      "  cert-manager/Deployment/cert-manager  1/2   stuck  restart    -             restart-not-permitted: not " +
+        "listed; 1 not injected",
     ],
   );
 });
 
-test("refused names come first, then names with a warning, and each of them in order, in whatever order they come", () => {
+test("refused names come first, then names with a warning, each sorted, in whatever order they come", () => {
   const reason = { code: "no-target", text: "x" };
   const warned = { ...NAME, name: "z.example.com", warning: { code: "in-cluster-name", text: "a Service has it" } };
   const names = [

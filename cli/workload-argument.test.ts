@@ -32,7 +32,9 @@ for (const text of [
   test(`${JSON.stringify(text)} is refused with what is accepted`, () => {
     assert.throws(() => parseWorkload(text), {
       code: "input-invalid",
-      message: `${JSON.stringify(text)}: expected NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME, such as shop/deployment/web`,
+      message:
+        `${JSON.stringify(text)}: expected NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME, such as ` +
+        "shop/deployment/web",
     });
   });
 }
@@ -70,7 +72,8 @@ for (const [text, expected] of [
   ["shop/none", "shop/none: no opted-in pods found; `switchback status` lists the workloads that have some"],
   [
     "shop/deploymnt/web",
-    "shop/deploymnt/web: no opted-in pods found; `switchback status` lists the workloads that have some (a kind that can be restarted is deployment, statefulset or daemonset)",
+    "shop/deploymnt/web: no opted-in pods found; `switchback status` lists the workloads that have some (a kind " +
+      "that can be restarted is deployment, statefulset or daemonset)",
   ],
   ["shop/bare", "shop/bare is a Pod: delete its pods, or recreate it"],
   ["shop/both", "shop/both is the name of 2 workloads: give shop/deployment/both or shop/daemonset/both"],

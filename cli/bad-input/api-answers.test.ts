@@ -89,7 +89,9 @@ walk("403 names the Role that is missing, and how to bind it:", [
             args: [name, ...args, "-n", "ours"],
             api: forbidden,
             says: new RegExp(
-              `: 403 Forbidden: [^\\n]*\\nswitchback: the Role ${ROLES[name]} in the namespace ours has the right; an admin can bind it: kubectl -n ours create rolebinding ${ROLES[name]}-${name} --role ${ROLES[name]} --user 'jane'\\n$`,
+              `: 403 Forbidden: [^\\n]*\\nswitchback: the Role ${ROLES[name]} in the namespace ours has the right; ` +
+                `an admin can bind it: kubectl -n ours create rolebinding ${ROLES[name]}-${name} --role ` +
+                `${ROLES[name]} --user 'jane'\\n$`,
             ),
             code: 1,
           },

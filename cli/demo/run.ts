@@ -139,7 +139,8 @@ async function requests(
   { line, write, table }: DemoOutput,
 ): Promise<void> {
   write(
-    "\n3. The same request from each pod, to each name: directly, as kube-proxy short-circuits it, and through the alias\n\n",
+    "\n3. The same request from each pod, to each name: directly, as kube-proxy short-circuits it, and through the " +
+      "alias\n\n",
   );
   const names = [
     ...new Set(

@@ -76,5 +76,8 @@ function refusalOf(hostname: string): Reason | undefined {
 function noNames(name: string, [first]: readonly LeftOut[]): string {
   const example = "accepted are lines such as `198.51.100.9 shop.example.com`";
   if (first === undefined) return `${name}: has no names; ${example}`;
-  return `${name}:${first.line}: no name of the file can be mapped; ${first.reason.text} (${first.reason.code}); ${example}`;
+  return (
+    `${name}:${first.line}: no name of the file can be mapped; ${first.reason.text} (${first.reason.code}); ` +
+    `${example}`
+  );
 }

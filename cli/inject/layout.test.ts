@@ -259,7 +259,7 @@ const anyStyle = fc.record({
   defaultStringType: fc.constantFrom("PLAIN" as const, "QUOTE_DOUBLE" as const, "BLOCK_LITERAL" as const),
 });
 
-test("property: whatever the pod and its style, aliases and annotations are added, and no other line is touched", () => {
+test("property: whatever the pod and its style, aliases and annotations are added, no other line changes", () => {
   fc.assert(
     fc.property(fc.array(anyPod, { minLength: 1, maxLength: 3 }), anyStyle, (pods, style) => {
       const text = pods.map((pod) => stringify(pod, style)).join("---\n");

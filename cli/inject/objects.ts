@@ -76,7 +76,8 @@ export function overlookedReason(document: Document, { at, kind, apiVersion }: M
     const setting = "kubernetes.podspec-hostaliases in the ConfigMap config-features";
     return { code: "host-aliases-refused", text: `Knative refuses hostAliases unless ${setting} allows them; ${flag}` };
   }
-  const what = `no kind ${show(kind)} is known to hold pods, and ${where === "" ? "it" : where} looks like a pod template`;
+  const what =
+    `no kind ${show(kind)} is known to hold pods, ` + `and ${where === "" ? "it" : where} looks like a pod template`;
   return { code: "kind-unknown", text: flag === "" ? what : `${what}; ${flag}` };
 }
 

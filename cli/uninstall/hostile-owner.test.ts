@@ -22,7 +22,7 @@ for (const kind of ["Deployment", "StatefulSet"]) {
 for (const [name, kind] of REPLICA_SETS) odd("ReplicaSet", name, kind);
 
 function odd(ownerKind: string, name: string, kind: string): void {
-  test(`a pod whose owner is a ${ownerKind} ${JSON.stringify(name).slice(0, 40)} is reported, and all others are freed`, async () => {
+  test(`a pod of a ${ownerKind} ${JSON.stringify(name).slice(0, 40)} is reported, others are freed`, async () => {
     const api = installed();
     addHolder(api, "shop", "odd", [ownerKind, name]);
     addDeployment(api, "shop", "web");

@@ -77,7 +77,8 @@ describe("the configuration", () => {
     await assert.rejects(readInstallation(installed().client, "elsewhere"), {
       code: "input-invalid",
       message:
-        "there is no configuration of Switchback in the namespace elsewhere; is Switchback installed there? (--namespace)",
+        "there is no configuration of Switchback in the namespace elsewhere; is Switchback installed there? " +
+        "(--namespace)",
     });
   });
 
@@ -124,7 +125,7 @@ describe("the addresses that end with the install", () => {
     ]);
   });
 
-  test("are no ingress controller's own: a direct target, given addresses, no ports, or none that is configured", async () => {
+  test("are no ingress controller's own: a direct target, given addresses, no ports, or none configured", async () => {
     const others = ["direct", "fixed", "portless", "unknown"].map((name, at) => [name, `198.51.100.3${at}`] as const);
     assert.deepEqual(await addressesOf(withState(installed(TARGETS), ...others)), [FRONT]);
   });

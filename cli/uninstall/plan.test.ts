@@ -26,7 +26,7 @@ const bare = holder("Pod", "shop", HELD);
 const harmless = [holder("Deployment", "other", []), holder("Job", "shop", []), holder("Pod", "shop", [])];
 const ALL = [restarted, renamed, elsewhere, job, bare, ...harmless];
 
-test("restarts what may be restarted; of the rest, those with Switchback's addresses are a person's to recreate", () => {
+test("restarts what may be restarted; a person has to recreate the others with Switchback's addresses", () => {
   assert.deepEqual(planUninstall(ALL, INSTALLATION), {
     restart: [restarted, renamed],
     stuck: [

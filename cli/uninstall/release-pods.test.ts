@@ -119,7 +119,7 @@ describe("leave", () => {
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
 
-  test("restarts nothing outside restart.namespaces and no bare pod, asks no agent to leave, and refuses", async (t) => {
+  test("restarts nothing outside restart.namespaces, no bare pod, asks no agent to leave, refuses", async (t) => {
     const api = installed();
     addDeployment(api, "other", "web");
     addHolder(api, "shop", "bare");
@@ -256,7 +256,8 @@ describe("agents that do not leave", () => {
     await assert.rejects(done, {
       code: "still-held",
       message:
-        "agents still have names in the hosts files of running pods: switchback-agent-a, switchback-agent-b. Uninstall again",
+        "agents still have names in the hosts files of running pods: switchback-agent-a, switchback-agent-b. " +
+        "Uninstall again",
     });
     assert.equal(said.includes(FREE), false);
     assert.deepEqual(time.waits, [2_000, 1_000, 1_000, 1_000]);

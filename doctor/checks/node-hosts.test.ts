@@ -46,7 +46,9 @@ const CASES: ReadonlyArray<readonly [string, ClusterFacts["agents"], readonly st
       agent(GOOD, "s", 601_000),
     ]),
     [
-      "warning node-hosts-behind | 4 node(s) are behind: switchback-agent-p: write-failed: no space; switchback-agent-n: its agent reports nothing of it yet; switchback-agent-o: it has the names of an earlier map; and 1 more",
+      "warning node-hosts-behind | 4 node(s) are behind: switchback-agent-p: write-failed: no space; " +
+        "switchback-agent-n: its agent reports nothing of it yet; switchback-agent-o: it has the names of an earlier " +
+        "map; and 1 more",
     ],
   ],
   [

@@ -27,9 +27,12 @@ async function faults(input: ConfigInput, text?: string): Promise<string[]> {
 }
 
 const PROXY_KEYS =
-  "engine, workers, v2Checksum, v2UniqueId, selector, trafficDistribution, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
+  "engine, workers, v2Checksum, v2UniqueId, selector, trafficDistribution, address, healthPort, maxConnections, " +
+  "maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, " +
+  "keepaliveSeconds, resolveSeconds";
 const SECTIONS =
-  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, podDns, publishers, webhook, controller, proxy, agent, nodeHosts, certs, log";
+  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, podDns, " +
+  "publishers, webhook, controller, proxy, agent, nodeHosts, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB =
   "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";
@@ -92,7 +95,8 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
     "targets[0].ports: a port is listed twice",
   ],
   [
-    "targets: [{name: a, classes: [x], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}, {name: b, classes: [y], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}]",
+    "targets: [{name: a, classes: [x], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}, {name: b, " +
+      "classes: [y], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}]",
     "targets[1].ports[0].listenPort: targets[0].ports[0] already has this port",
   ],
   [
@@ -105,7 +109,8 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ],
   [
     "targets: [{name: a, upstream: {host: h}, ports: [{port: 80, protocol: none}]}]",
-    "targets[0].clusterIPs: with protocol none on all ports, set the upstream to a Service, or set the addresses to map to",
+    "targets[0].clusterIPs: with protocol none on all ports, set the upstream to a Service, or set the addresses " +
+      "to map to",
   ],
   [
     "targets: [{name: a, classes: [x], upstream: {host: h}}, {name: a, classes: [x], upstream: {host: h}}]",
@@ -132,12 +137,14 @@ const UNREADABLE: ReadonlyArray<readonly [what: string, text: string, expected: 
   [
     "not YAML",
     "a: [",
-    "switchback.yaml: is not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ] at line 1, column 5:",
+    "switchback.yaml: is not valid YAML: Flow sequence in block collection must be sufficiently indented and end " +
+      "with a ] at line 1, column 5:",
   ],
   [
     "two documents",
     "log: {}\n---\nlog: {}\n",
-    "switchback.yaml: is not valid YAML: Source contains multiple documents; please use YAML.parseAllDocuments() at line 2, column 1:",
+    "switchback.yaml: is not valid YAML: Source contains multiple documents; please use YAML.parseAllDocuments() " +
+      "at line 2, column 1:",
   ],
 ];
 for (const [what, text, expected] of UNREADABLE) {
@@ -255,7 +262,8 @@ const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> 
   // An error that spans settings names the overridden ones.
   [
     { env: { SWITCHBACK_CONTROLLER_LEASE_SECONDS: "3" }, set: ["controller.retrySeconds=1"] },
-    "SWITCHBACK_CONTROLLER_LEASE_SECONDS, --set controller.retrySeconds: controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds",
+    "SWITCHBACK_CONTROLLER_LEASE_SECONDS, --set controller.retrySeconds: controller: expected 1.2 x retrySeconds < " +
+      "renewDeadlineSeconds < leaseSeconds",
   ],
 ];
 for (const [input, expected] of OVERRIDES) {

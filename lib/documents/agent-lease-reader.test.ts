@@ -120,7 +120,7 @@ test("a Lease that is written without being renewed tells its revision, and no m
   assert.deepEqual(of(), { alive: false, mapRevision: "second", podRevisions: undefined });
 });
 
-test("an agent that was silent for long has one grace from whoever begins to listen, and not the whole time again", async (t) => {
+test("an agent that was silent for long has one grace from each new listener, not the whole time again", async (t) => {
   const { clock, fallsSilent, renew, of } = await listening(t, START - 86_400_000);
   await fallsSilent(GRACE_MS / 10);
   assert.ok(clock.now >= START + GRACE_MS, `${clock.now - START} ms`);
@@ -242,7 +242,7 @@ test("the Leases are listed once with their names, and without those of others",
   ]);
 });
 
-test("a renewal that says nothing new is no news; a report that changed is, and so is an agent that comes back", async (t) => {
+test("a renewal that says nothing new is no news; a changed report is, and an agent that comes back", async (t) => {
   const kube = new MemoryKube();
   const clock = { now: START };
   let news = 0;

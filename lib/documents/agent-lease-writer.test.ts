@@ -87,7 +87,7 @@ test("without news it is renewed every half minute", async (t) => {
   assert.equal(rig.written[0]?.spec.holderIdentity, "agent-1");
 });
 
-test("a revision that not every pod has does not take the place of one that they had, and the pods are named", async (t) => {
+test("a revision that some pods lack does not replace the one that they had, and the pods are named", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(1_500);
@@ -230,7 +230,7 @@ test("the same said again is no reason for a write, before or after the renewal"
   assert.equal(rig.written.length, 2, "the renewal is not put off by it");
 });
 
-test("what is reported while a write is on its way is written a second after it, not at the next renewal", async (t) => {
+test("what is reported during a write is written a second after it, not at the next renewal", async (t) => {
   const { rig, keeper, pass } = start(t);
   const { promise, resolve } = Promise.withResolvers<void>();
   rig.answered = promise;
@@ -249,7 +249,7 @@ for (const [drawn, tries] of [
   [0, 6],
   [1, 3],
 ] as const) {
-  test(`while the API server is away there are ${tries} tries in 15 s, however much there is to report, and two lines in all`, async (t) => {
+  test(`while the API server is away there are ${tries} tries in 15 s and two lines, whatever is new`, async (t) => {
     const { rig, keeper, pass, log } = start(t);
     Object.assign(rig, { failing: true, random: drawn });
     for (let count = 0; count < 148; count += 1) {
@@ -352,7 +352,7 @@ test("a change of the map that concerns no pod of the node is written at the ren
   assert.deepEqual(listsOf(rig.written), ["p1", "p1"]);
 });
 
-test("a list that changes is written, with the map's revision as it is then; one that is not known stays", async (t) => {
+test("a list that changes is written, with the map's revision of then; an unknown one stays", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1", ["p1"]));
   await pass(2_000);
@@ -377,7 +377,7 @@ test("where there are too many pod revisions to list, the map's revision is writ
   assert.deepEqual(listsOf(rig.written), ["p1", undefined, undefined]);
 });
 
-test("the first write is at once; changes are spread over the time that all agents take, and one comes in each", async (t) => {
+test("the first write is at once; changes are spread over the time that all agents take, one in each", async (t) => {
   const { rig, keeper, pass } = start(t);
   Object.assign(rig, { spreadMs: 20_000, random: 0.5 });
   keeper.report(step("r1", ["p1"]));

@@ -77,7 +77,7 @@ function portsOf(config: ReadonlyArray<{ name: string; ports: Port[] }>): Map<st
   return new Map(listenersOf(targets).map(({ target: of, port, listenPort }) => [`${of}:${port}`, listenPort]));
 }
 
-test("property: derived ports lie in their range, no two are equal, and the order of the config does not matter", () => {
+test("property: derived ports are in their range, no two are equal, and the config's order does not matter", () => {
   fc.assert(
     fc.property(configs, (config) => {
       const ports = portsOf(config);
@@ -104,7 +104,7 @@ const portOf = (targets: readonly TargetConfig[], remembered?: ReadonlyMap<strin
     ({ target: of, port, listenPort }) => `${portKey(of, port)} ${listenPort}`,
   );
 
-test("a remembered port is kept, wherever it lies, unless the config gives it to another; a given port comes first", () => {
+test("a remembered port stays, wherever it is, unless the config gives it to another; given ports come first", () => {
   const targets = [target("a", [{ port: 80 }, { port: 443, listenPort: 9_000 }]), target("b", [{ port: 80 }])];
   const derived = portOf([target("b", [{ port: 80 }])])[0];
   assert.deepEqual(

@@ -129,7 +129,7 @@ test("with a last good map, what does not fit for long is a reason, never a map"
   }
 });
 
-test("without a last good map no part of one is taken, however long it lasts, and the reason is given again and again", () => {
+test("without a last good map no part of one is taken, ever, and the reason is given again and again", () => {
   const breaks: ReadonlyArray<readonly [string, (a: SnapshotBuilder) => void]> = [
     ["shard-missing", (a) => a.put("switchback-hosts-0", undefined)],
     ["index-missing", (a) => a.put("switchback-hosts-index", undefined)],

@@ -42,7 +42,7 @@ for (const [text, code] of BAD_STATES) {
   });
 }
 
-test("a state is of version 1, has a line per target, and is read back; a field that is none of its own is left out", () => {
+test("a state is of version 1, has a line per target, and is read back; unknown fields are left out", () => {
   const targets = [
     { name: "a", clusterIPs: ["198.51.100.9"] },
     { name: "b", clusterIPs: [] },

@@ -93,7 +93,7 @@ for (const [what, from, to, next] of [
     }
   });
 
-  test(`${what}: a leader that is stopped before any write, and goes on at any write of the next one, changes nothing`, async () => {
+  test(`${what}: a leader that stops before any write and goes on at any later one changes nothing`, async () => {
     let ended = false;
     let refused = 0;
     for (let stop = 0; !ended; stop += 1) {
@@ -143,7 +143,7 @@ for (const [what, from, to, next] of [
   });
 }
 
-test("property: any leaders that are stopped and go on anywhere leave every reader a whole map, and the last one's is in force", async () => {
+test("property: leaders that stop and go on anywhere leave readers a whole map; the last one's counts", async () => {
   const step = fc.record({
     snapshots: fc.array(fc.constantFrom(...SNAPSHOTS), { minLength: 1, maxLength: 3 }),
     stop: fc.nat(12),

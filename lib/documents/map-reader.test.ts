@@ -116,7 +116,7 @@ test("the map is read from the labelled ConfigMaps of our namespace, and followe
   await feed.stop();
 });
 
-test("a deleted index, a deleted shard and an edited shard are said, after a while, and take nothing away", async () => {
+test("a deleted index, a deleted shard and an edited shard are reported later, and take nothing away", async () => {
   const cluster = fakeCluster();
   publish(cluster, ["a.example.com"]);
   const { feed, only, offers, pass } = await start(cluster);

@@ -146,7 +146,7 @@ test("a write carries the version that was last read or written; if it is anothe
   assert.equal(kube.field<{ hosts: string }>(PATH, "data").hosts, "three");
 });
 
-test("a shard that another has created meanwhile is not overwritten, one that is gone is not created again", async (t) => {
+test("a shard that another has created meanwhile is not overwritten, a missing one not created again", async (t) => {
   const { kube, store } = await rig(t);
   kube.onWrite = () => {
     kube.onWrite = () => {};

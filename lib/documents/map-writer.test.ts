@@ -149,7 +149,7 @@ test("what is loaded is what the index says, and nothing else", async () => {
   assert.deepEqual([writer.loadLines().size, writer.loadTargets()], [0, []]);
 });
 
-test("what is published waits for each write: an index, a state or a removal that fails fails the publication", async () => {
+test("a publication waits for each write, and fails with an index, a state or a removal that fails", async () => {
   for (const failing of ["index", "state", "remove switchback-hosts-9"]) {
     const store = new TestStore();
     await store.edit("switchback-hosts-9", "");

@@ -112,7 +112,7 @@ test("property: first(n) is the first n of all names, before and after those wer
   );
 });
 
-test("property: first(n) is the n names with the lowest orders, in name order, however they are spread over shards", () => {
+test("property: first(n) is the n names with the lowest orders, in name order, whatever their shards", () => {
   const ordered = fc.uniqueArray(fc.record({ name: goodNames, order: fc.nat(5) }), { selector: ({ name }) => name });
   fc.assert(
     fc.property(ordered, fc.nat(40), fc.integer({ min: 1, max: 4 }), (names, count, parts) => {

@@ -146,7 +146,7 @@ function victims(count: number, residue: number): string[] {
     .slice(0, count);
 }
 
-test("a shard that one tenant fills sheds that tenant's long names, reports them, and takes them back when there is room", () => {
+test("a shard that one tenant fills sheds the tenant's long names, reports them, and takes them back later", () => {
   const shards = new Shards();
   const long = crowd(1_100, 5);
   const others = victims(50, 5);

@@ -57,7 +57,7 @@ test("an index of a later version: the reader keeps its map and says why", async
   ]);
 });
 
-test("a state of a later version: readers of the map go on, and a leader of this release takes nothing over", async () => {
+test("a state of a later version: readers of the map go on, a leader of this release takes nothing over", async () => {
   const load = laterRelease("lib/documents/map-format.ts", /"version":\$\{VERSION\}/, '"version":$${VERSION + 1}');
   const { TestLeader: Later } = await load<Leaders>("test/fakes/map-leaders.ts");
   assert.deepEqual(await offersOf(Later), ["now.example.com", "later.example.com"]);

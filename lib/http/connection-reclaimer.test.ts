@@ -50,7 +50,7 @@ const several = async (count: number, open: () => Promise<Client>): Promise<Clie
   return clients;
 };
 
-test("silent connections replace each other: those in use stay, and new ones are served, even from the same address", async (t) => {
+test("silent connections replace each other: used ones stay, new ones are served, also of one address", async (t) => {
   const open = await start(t);
   const used = await open();
   assert.equal(await used.ask(), "HTTP/1.1 200 OK");

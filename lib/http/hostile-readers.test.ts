@@ -55,7 +55,7 @@ async function reader(open: (text: string) => Promise<Socket>): Promise<Socket> 
   return socket;
 }
 
-test("of clients that do not read a large page, the first are disconnected, and one that reads gets all of it", async (t) => {
+test("of clients that do not read a large page, the first are disconnected; one that reads gets all", async (t) => {
   const { open, ask } = await start(t);
   const readers: Socket[] = [];
   for (let opened = 0; opened < 5; opened += 1) readers.push(await reader(open));

@@ -216,7 +216,8 @@ describe("from a kubeconfig", () => {
       const { appendFileSync, readFileSync } = require("node:fs");
       appendFileSync(${JSON.stringify(file("count"))}, "x");
       const token = "run-" + readFileSync(${JSON.stringify(file("count"))}, "utf8").length;
-      console.log(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status: { token } }));
+      const apiVersion = "client.authentication.k8s.io/v1";
+      console.log(JSON.stringify({ apiVersion, kind: "ExecCredential", status: { token } }));
     `;
     const exec = {
       apiVersion: "client.authentication.k8s.io/v1",

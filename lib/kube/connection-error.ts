@@ -51,7 +51,10 @@ function cureOf(code: string, { server, tls, from }: Access): string | undefined
       : `its certificate is not from the CA in ${source}: another cluster's, or one from before it was replaced`;
   }
   if (code === "ERR_TLS_CERT_ALTNAME_INVALID") {
-    return `its certificate is not for ${tls.servername ?? server.hostname}; use an address that it is for, or set tls-server-name`;
+    return (
+      `its certificate is not for ${tls.servername ?? server.hostname}; use an address that it is for, or set ` +
+      "tls-server-name"
+    );
   }
   if (code.startsWith("ERR_OSSL_") || code.startsWith("ERR_CRYPTO_")) {
     return "the CA, the client certificate or its key that is configured for it does not load";

@@ -101,7 +101,9 @@ it("does not load the library's classes for the API unless it has to", async () 
     const script = `
       import { registerHooks } from "node:module";
       let count = 0;
-      registerHooks({ load: (url, context, next) => { count += url.includes("/client-node/"); return next(url, context); } });
+      registerHooks({
+        load: (url, context, next) => { count += url.includes("/client-node/"); return next(url, context); },
+      });
       const { loadKubeconfig } = await import(${JSON.stringify(new URL("kubeconfig.ts", import.meta.url).href)});
       await (await loadKubeconfig(${JSON.stringify(path)})).access();
       console.log(count);

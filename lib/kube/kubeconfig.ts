@@ -29,26 +29,31 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
     const known = config.getContexts().map((each) => each.name);
     throw new SwitchbackError(
       "config-invalid",
-      `kubeconfig ${paths}: no context ${JSON.stringify(config.getCurrentContext() ?? "")}; available: ${known.join(", ") || "none"}`,
+      `kubeconfig ${paths}: no context ${JSON.stringify(config.getCurrentContext() ?? "")}; available: ` +
+        `${known.join(", ") || "none"}`,
     );
   }
   const server = URL.parse(cluster.server);
   if (server === null || !/^https?:$/.test(server.protocol)) {
     throw new SwitchbackError(
       "config-invalid",
-      `kubeconfig ${paths}: server ${JSON.stringify(cluster.server)} of cluster ${JSON.stringify(cluster.name)} is not a URL such as https://10.0.0.1:6443`,
+      `kubeconfig ${paths}: server ${JSON.stringify(cluster.server)} of cluster ${JSON.stringify(cluster.name)} is ` +
+        "not a URL such as https://10.0.0.1:6443",
     );
   }
   if (current.user && config.getUser(current.user) === null) {
     const known = config.getUsers().map((each) => each.name);
     throw new SwitchbackError(
       "config-invalid",
-      `kubeconfig ${paths}: no user ${JSON.stringify(current.user)}, which context ${JSON.stringify(current.name)} names; available: ${known.join(", ") || "none"}`,
+      `kubeconfig ${paths}: no user ${JSON.stringify(current.user)}, which context ${JSON.stringify(current.name)} ` +
+        `names; available: ${known.join(", ") || "none"}`,
     );
   }
   const from = {
     what: `context ${JSON.stringify(current.name)} of kubeconfig ${paths}`,
-    ca: `certificate-authority${cluster.caFile ? "" : "-data"} of cluster ${JSON.stringify(cluster.name)} in kubeconfig ${paths}`,
+    ca:
+      `certificate-authority${cluster.caFile ? "" : "-data"} of cluster ${JSON.stringify(cluster.name)} in ` +
+      `kubeconfig ${paths}`,
   };
   return {
     namespace: current.namespace ?? "default",
@@ -66,7 +71,9 @@ async function parser(paths: string): Promise<typeof KubeconfigFile> {
     if ((cause as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw cause;
     throw new SwitchbackError(
       "config-invalid",
-      `kubeconfig ${paths} cannot be read here: the package @kubernetes/client-node is not installed, and Switchback's image leaves it out. In a pod, leave out --kubeconfig and KUBECONFIG: the pod's ServiceAccount is used. Otherwise run the command on a machine with all of its packages`,
+      `kubeconfig ${paths} cannot be read here: the package @kubernetes/client-node is not installed, and ` +
+        "Switchback's image leaves it out. In a pod, leave out --kubeconfig and KUBECONFIG: the pod's ServiceAccount " +
+        "is used. Otherwise run the command on a machine with all of its packages",
     );
   }
 }

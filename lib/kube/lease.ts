@@ -182,7 +182,8 @@ function contextOf(options: ElectionOptions, stopped: AbortSignal): ElectionCont
   if (!(leaseSeconds > renewDeadlineSeconds && renewDeadlineSeconds > retrySeconds * 1.2 && retrySeconds > 0)) {
     throw new SwitchbackError(
       "config-invalid",
-      `leader election: leaseSeconds (${leaseSeconds}) must be greater than renewDeadlineSeconds (${renewDeadlineSeconds}), and that greater than 1.2 times retrySeconds (${retrySeconds})`,
+      `leader election: leaseSeconds (${leaseSeconds}) must be greater than renewDeadlineSeconds ` +
+        `(${renewDeadlineSeconds}), and that greater than 1.2 times retrySeconds (${retrySeconds})`,
     );
   }
   return {

@@ -131,7 +131,7 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
 }
 
-test("property: runs begin exactly when they are asked for and may, one at a time; stop and idle wait, and stop leaves no timer", async () => {
+test("property: runs begin when asked for and allowed, one at a time; stop and idle wait and end timers", async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ steps, ...rules }) => {
       const { fake, pass, pending, wanted, begun, faults, reconciler, end } = rig(rules);

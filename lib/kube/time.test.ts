@@ -38,7 +38,7 @@ test("a short wait is one timer", (t) => {
   assert.deepEqual([calls, started.mock.callCount()], [1, 1]);
 });
 
-test("without a wait the callback comes in the same turn of the event loop, and not at once; else after a timer", async (t) => {
+test("without a wait the callback comes in the same turn of the event loop, not at once; else by timer", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const calls: string[] = [];
   startPromptTimer(() => calls.push("prompt"), 0);
@@ -88,7 +88,7 @@ test("the steady clock is the wall clock, as long as nobody sets that", () => {
   assert.ok(Math.abs(steadyNow() - Date.now()) < 60_000);
 });
 
-test("a stored time keeps its age whatever the wall clock does, and one in the future is as old as the first look at it", () => {
+test("a stored time keeps its age whatever the wall clock does; a future one is as old as its first read", () => {
   const HOUR_MS = 3_600_000;
   const clock = { now: 5_000, wall: 1_700_000_000_000 };
   const times = new StoredTimes(
@@ -108,7 +108,7 @@ test("a stored time keeps its age whatever the wall clock does, and one in the f
   assert.deepEqual(all(), [5_020, 4_000, 5_020]);
 });
 
-test("a loop goes on within a slice, and at its end once pending events have been handled; the next slice then begins", async () => {
+test("a loop goes on within a slice; after it pending events are handled, then the next slice begins", async () => {
   let now = 0;
   const sliceEnd = timeSlices(() => now);
   now = 9;

@@ -87,7 +87,7 @@ function answer(request: Request, statusCode: number) {
 
 const reset = (code = "ECONNRESET") => Object.assign(new Error(`read ${code}`), { code });
 
-test("a request has the server's address, the prefix of its path, and all headers; access wins, then the call", async (t) => {
+test("a request has the server's address, its path's prefix and all headers; access wins, then the call", async (t) => {
   const { send, control } = start(t, accessOf({ server: new URL("https://api.test:6443/k8s/one/") }));
   const headers = { accept: "application/x", authorization: "none", "x-y": "z" };
   const { request } = await send({ method: "POST", path: "/api?a=b", headers, body: "é" });
@@ -227,7 +227,7 @@ for (const code of ["ECONNRESET", "EPIPE"]) {
   });
 }
 
-test("another error, one of a new connection, and one of a call that is not idempotent is thrown at once", async (t) => {
+test("other errors, those of new connections and those of calls that are not idempotent come at once", async (t) => {
   for (const [reusedSocket, error, idempotent] of [
     [true, reset("ECONNREFUSED"), true],
     [false, reset(), true],

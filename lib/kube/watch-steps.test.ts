@@ -310,7 +310,7 @@ test("each event moves the version from which the next watch starts", async (t) 
   assert.equal(stream().query.resourceVersion, "9");
 });
 
-test("a watch that starts from a newer version than the API server has is ended, and everything is listed", async (t) => {
+test("a watch from a newer version than the API server has is ended, and everything is listed", async (t) => {
   const { pass, rig, stream, lists, state } = start(t);
   await settled();
   stream().line("BOOKMARK", undefined, "100");

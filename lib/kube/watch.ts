@@ -267,7 +267,9 @@ async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: 
   const read = { timeoutMs: timings.pageMs, signal: ending.signal, ...accepting(format.listAccept) };
   const request = { path: options.path, query: { ...selectors(options), ...format.query }, options: read };
   if (!(await isFutureVersion(options.client, resourceVersion, request).catch(() => false))) return;
-  const text = `watch of ${options.path}: version ${resourceVersion} is newer than the API server's: it was restored from a backup`;
+  const text =
+    `watch of ${options.path}: version ${resourceVersion} is newer than the API server's: it was restored from a ` +
+    "backup";
   ending.abort(new SwitchbackError("kube-expired", text));
 }
 

@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { createLogger } from "./log.ts";
 
-test("a line is JSON with level, time, component, the fields and the message, and has no line break from a field", () => {
+test("a line is JSON with level, time, component, fields and message, without a line break of a field", () => {
   const lines: string[] = [];
   const log = createLogger({ level: "info" }, "agent", (line) => lines.push(line));
   log.warn({ pod: "shop/a\nb", count: 2 }, "not written");
@@ -26,7 +26,7 @@ test("a line controls no terminal, and is the same JSON", () => {
   assert.equal(JSON.parse(lines[0] ?? "").pod, pod);
 });
 
-test("for people a line is text: time, level, component, message and fields, with values that show where they end", () => {
+test("for people a line is text: time, level, component, message, and fields that show where they end", () => {
   const lines: string[] = [];
   const log = createLogger({ level: "info", format: "text" }, "proxy", (line) => lines.push(line));
   log.warn(
@@ -72,7 +72,8 @@ function logging(script: string): ChildProcessByStdio<Writable, Readable, Readab
 test("lines go to standard error at once, and nothing else does", async () => {
   // It is killed at once: a line that was not written by then is lost.
   const child = logging(
-    `log.debug({}, "none"); log.info({ count: 2 }, "one"); log.error({ pod: "\\u009b\\u202e" }, "two"); process.kill(process.pid, "SIGKILL");`,
+    `log.debug({}, "none"); log.info({ count: 2 }, "one"); log.error({ pod: "\\u009b\\u202e" }, "two"); ` +
+      `process.kill(process.pid, "SIGKILL");`,
   );
   child.stdin.end();
   const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);

@@ -160,7 +160,10 @@ function bucketsOf({ labels, counts, sum }: HistogramCounts, bounds: readonly nu
 
 function textOf({ name, help, type, samples }: MetricFamily): string {
   const lines = samples.map(({ suffix, labels, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`);
-  return `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}\n# TYPE ${name} ${type}\n${lines.join("")}`;
+  return (
+    `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}\n# TYPE ${name} ${type}\n` +
+    `${lines.join("")}`
+  );
 }
 
 function labelText(labels: Labels): string {

@@ -75,7 +75,9 @@ export class PodMemory {
     const { shedPods } = this;
     if (shedPods === 0) return undefined;
     const count = shedPods < MAX_COUNTED ? String(shedPods) : `more than ${shedPods}`;
-    const text = `${count} pods are not observed, as what is kept of pods may take ${this.#limit} bytes: a larger heap of the controller raises that`;
+    const text =
+      `${count} pods are not observed, as what is kept of pods may take ${this.#limit} bytes: a larger heap of the ` +
+      "controller raises that";
     return { code: "pods-shed", text };
   }
 

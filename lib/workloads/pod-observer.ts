@@ -167,7 +167,9 @@ export class PodObserver {
 /** Why pods are not known that nobody asked for. */
 export const NOT_OBSERVED: Reason = {
   code: "not-observed",
-  text: "nothing follows the pods (restart.namespaces is empty and there are no agents): they are observed while somebody asks for the status",
+  text:
+    "nothing follows the pods (restart.namespaces is empty and there are no agents): they are observed while " +
+    "somebody asks for the status",
 };
 
 /** A handler that fails costs its change: the others are reported. */

@@ -131,7 +131,7 @@ test("a change of no fact is not reported, whichever watch brings it", async (t)
   assert.deepEqual(await reported(), []);
 });
 
-test("a namespace is watched from its opt-in until it opts out; its pods are then gone, those with labels stay", async (t) => {
+test("a namespace is watched while it is opted in; then its pods are gone, those with labels stay", async (t) => {
   const { watches, put, reported, namespaces } = rig(t);
   watches.begin([]);
   put("shop/early", "1");
@@ -159,7 +159,7 @@ test("watches are opened sixteen at a time", async (t) => {
   assert.deepEqual([open, synced.count], [[16, 32, 40, 40], 1]);
 });
 
-test("beyond the limit one watch of the cluster replaces those of the namespaces, without a pod being gone", async (t) => {
+test("beyond the limit one watch of the cluster replaces those of namespaces, and no pod is gone", async (t) => {
   const { kube, log, watches, synced, put, reported, namespaces } = rig(t);
   const many = Array.from({ length: MAX_NAMESPACES }, (_, index) => `n${index}`);
   put("n1/web", "1");

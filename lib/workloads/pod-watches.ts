@@ -129,7 +129,8 @@ export class PodWatches {
   get #manyNamespaces(): Reason | undefined {
     if (this.#wide.length === 0) return undefined;
     const text =
-      `more than ${MAX_NAMESPACES} namespaces opted in: their pods without a label of Switchback are found by one watch of the whole ` +
+      `more than ${MAX_NAMESPACES} namespaces opted in: their pods without a label of Switchback are found by one ` +
+      "watch of the whole " +
       "cluster, which costs more";
     return { code: "many-namespaces", text };
   }

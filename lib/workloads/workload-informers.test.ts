@@ -45,7 +45,7 @@ const versionOf = (workloads: WorkloadInformers) => {
   return typeof state === "string" ? state : state.resourceVersion;
 };
 
-test("a workload is unknown until its kind and the ReplicaSets are listed, and absent if it is not there then", async (t) => {
+test("a workload is unknown until its kind and the ReplicaSets are listed, and absent if not there then", async (t) => {
   for (const last of ["deployments", "replicasets"]) {
     const { kube, open, heard } = rig(t);
     kube.silent.add(`${SHOP}/${last}`);
@@ -62,7 +62,7 @@ test("a workload is unknown until its kind and the ReplicaSets are listed, and a
   }
 });
 
-test("a workload is forbidden where its kind or the ReplicaSets may not be listed, and known once they may", async (t) => {
+test("a workload is forbidden while its kind or the ReplicaSets may not be listed, then known", async (t) => {
   for (const refused of ["deployments", "replicasets"]) {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { kube } = rig(t);
@@ -113,7 +113,7 @@ test("of a namespace that is not listed, and a kind that is none, nothing is kno
   );
 });
 
-test("a kind is watched in a namespace from the first pod that one may own, until five minutes after the last", async (t) => {
+test("a kind is watched in a namespace from the first pod it may own until five minutes after the last", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { kube, heard } = rig(t);
   const changes: WorkloadChange[] = [];

@@ -47,7 +47,7 @@ async function collect(pods: string, components?: string): Promise<string> {
   return folder;
 }
 
-test("of another cluster the log of every container of every pod is kept, also of what ran before a restart", async () => {
+test("of another cluster every container's log is kept, also of what ran before a restart", async () => {
   const logs = join(await collect(JSON.stringify(PODS)), "logs");
   assert.deepEqual((await readdir(logs)).sort(), [
     "kube-system_dns_first.log",

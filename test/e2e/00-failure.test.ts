@@ -42,7 +42,7 @@ test("from outside the public name works", async () => {
 });
 
 // cert-manager from 1.21 (its PR 8858): where it is the only caller of public names, nobody needs Switchback.
-test("with waitInsteadOfSelfCheck a Certificate is issued all the same, and the doctor says that nobody needs us", async (t) => {
+test("with waitInsteadOfSelfCheck a Certificate is issued too, and the doctor says that nobody needs us", async (t) => {
   const [since, ordered] = [new Date(), performance.now()];
   // After this delay cert-manager asks the ACME server to validate, even if the solver is not ready yet. A failed
   // validation ends the order, and cert-manager retries after an hour. With NetworkPolicies enforced, a solver's

@@ -35,7 +35,7 @@ test("the proxies of the image found that the linux engine works in a restricted
   assert.doesNotMatch(logs, /"engine":"portable"/);
 });
 
-test("opted in and restarted, cert-manager's pod is described with the mapping, and the Certificate is issued", async (t) => {
+test("opted in and restarted, cert-manager's pod shows the mapping, and the Certificate is issued", async (t) => {
   const labelled = performance.now();
   await cluster.kubectl("label", "namespace", CERT_MANAGER, OPT_IN, "--overwrite");
   await restartCertManager(cluster);

@@ -19,12 +19,12 @@ after(async () => {
   await installSwitchback(cluster);
 });
 
-test("where the install lists the namespace, whatever was made before it opted in is injected without anybody", async () => {
+test("where the install lists the namespace, pods from before its opt-in are injected without anybody", async () => {
   await installSwitchback(cluster, { config: { restart: { namespaces: [CERT_MANAGER] } } });
   await certManagerInStep(cluster);
 });
 
-test("a new Ingress, with cert-manager running: its Certificate becomes Ready with nobody touching anything", async (t) => {
+test("a new Ingress, with cert-manager running: its Certificate becomes Ready by itself", async (t) => {
   const created = performance.now();
   await cluster.apply(ingress("restart", NAME, "nginx", "restart-tls"));
   await orderCertificate(cluster, NAME, "restart-tls");

@@ -54,7 +54,7 @@ test("the chart installs the agent, which runs under the Pod Security of its own
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
 });
 
-test("a new Ingress, with cert-manager running: its Certificate becomes Ready with nobody touching anything", async (t) => {
+test("a new Ingress, with cert-manager running: its Certificate becomes Ready by itself", async (t) => {
   const created = performance.now();
   await cluster.apply(ingress("live", NAME, "nginx", "live-tls"));
   await contains(NAME);

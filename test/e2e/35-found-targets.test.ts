@@ -87,7 +87,7 @@ async function arrives({ url, balancer, line }: (typeof CASES)[number]): Promise
   });
 }
 
-test("the status shows both targets with their versions, and that the cluster's DNS resolves the names to them", async () => {
+test("the status shows both targets with their versions, and that DNS resolves the names to them", async () => {
   await cluster.until(
     "the names to be verified",
     60,

@@ -60,7 +60,7 @@ async function mapped(name: string): Promise<void> {
   );
 }
 
-test("the chart installs one Deployment, whose relay has the linux engine; a front Service keeps its address", async () => {
+test("the chart installs one Deployment with the linux engine; a front Service keeps its address", async () => {
   await installSwitchback(cluster, { profile: "small" });
   const deployments = await cluster.kubectl("-n", SYSTEM, "get", "deployments", "-o", "name");
   assert.equal(deployments.trim(), `deployment.apps/${DEPLOYMENT}`);
@@ -107,7 +107,9 @@ test("the webhook answers while the relay is busy", async (t) => {
 });
 
 test("it takes little memory", async (t) => {
-  const read = `for (const file of ["smaps_rollup", "status"]) process.stdout.write(require("fs").readFileSync("/proc/1/" + file))`;
+  const read =
+    `for (const file of ["smaps_rollup", "status"]) process.stdout.write(require("fs").readFileSync("/proc/1/" + ` +
+    "file))";
   const { stdout } = await cluster.exec(`${SYSTEM}/deployment/${DEPLOYMENT}`, "node", "-e", read);
   const mib = (field: string) => Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(stdout)?.[1]) / 1024;
   const [anonymous, resident] = [mib("Anonymous"), mib("VmRSS")];
@@ -115,7 +117,7 @@ test("it takes little memory", async (t) => {
   assert.ok(anonymous < MOST_OF_REQUEST * REQUESTED, `${anonymous} MiB anonymous`);
 });
 
-test("after its pod is lost, names and admissions work again within seconds, and running pods need nothing", async (t) => {
+test("after its pod is lost, names and admissions work again in seconds, and running pods need nothing", async (t) => {
   const lost = performance.now();
   await cluster.kubectl("-n", SYSTEM, "delete", "pod", "-l", COMPONENT, "--grace-period=0", "--force");
   await cluster.until("the running pod reaches the name again", 60, async () => {

@@ -30,7 +30,7 @@ async function scale(replicas: number): Promise<void> {
   });
 }
 
-test("with the webhook's pods gone a pod is still made and runs, not injected, and the API server counts it", async () => {
+test("without the webhook's pods a pod is still made and runs, not injected; the API server counts it", async () => {
   const countsBefore = await admissionCounts(cluster);
   await scale(0);
   await optIn(cluster);

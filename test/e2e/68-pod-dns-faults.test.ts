@@ -58,7 +58,7 @@ after(async () => {
   await installSwitchback(cluster, { podDns: { remove: true } });
 });
 
-test("a wildcard that appears is reached through the relay by restricted pods that run, and are never restarted", async (t) => {
+test("restricted running pods reach a new wildcard through the relay, and are never restarted", async (t) => {
   const created = performance.now();
   await cluster.apply(ingress("running", WILDCARD, "nginx"));
   for (const client of CLIENTS) {

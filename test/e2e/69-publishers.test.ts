@@ -116,7 +116,7 @@ const documents = async () =>
 /** A pod that did not opt in resolves the name to the relay. */
 const isAnswered = async (name: string) => (await resolved(name)) === `${name} ${front}`;
 
-test("coredns: in kubeadm's Corefile, which imports nothing, a Certificate is healed, and DNS-01 sees what it saw", async (t) => {
+test("coredns: in kubeadm's Corefile, without an import, heals a Certificate; DNS-01 sees what it saw", async (t) => {
   const before = await othersObjects(cluster);
   await installSwitchback(cluster, publishing("coredns"));
   await isHealed(BY_COREDNS, () => isAnswered(BY_COREDNS), t.diagnostic.bind(t));
@@ -129,7 +129,7 @@ test("coredns: in kubeadm's Corefile, which imports nothing, a Certificate is he
   assert.equal(await documents(), "");
 });
 
-test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall waits until the DNS has forgotten it", async (t) => {
+test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall waits until DNS forgot it", async (t) => {
   await setCorefile(IMPORTING);
   const custom = { name: "custom", configMap: { name: "coredns-custom", optional: true } };
   const mounts = [{ name: "custom", mountPath: "/etc/coredns/custom", readOnly: true }];
@@ -147,7 +147,7 @@ test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall wai
   assert.deepEqual(await othersObjects(cluster), before);
 });
 
-test("node-hosts: in the hosts file of the node, which pods on its network inherit; an uninstall takes it out of both", async (t) => {
+test("node-hosts: in the node's hosts file, which pods on its network inherit; an uninstall clears both", async (t) => {
   await writeFile(NODE_HOSTS, OF_NODE);
   await patchPods(CERT_MANAGER, ISSUING, { hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" });
   const before = await othersObjects(cluster, { podsToo: false });

@@ -173,7 +173,7 @@ test("a name that comes later is soon there", async (t) => {
   t.diagnostic(`Ingress created to the cluster's DNS answering: ${seconds(created)}`);
 });
 
-test("switched off, the objects and their records are gone when the removal ends, and all else is as it was", async (t) => {
+test("switched off, the objects and their records are gone after the removal, all else is as it was", async (t) => {
   assert.notEqual(await dnsEndpoints(), "");
   assert.notDeepEqual(await externalDns.keys(), []);
   const off = performance.now();

@@ -123,7 +123,7 @@ test("nobody else outside of the cluster reaches any of them", async () => {
   assert.deepEqual(await reached(cluster, internet, all()), []);
 });
 
-test("the components reach no port of each other, but the controller the health ports of webhook and proxy", async () => {
+test("components reach no port of each other, but the controller reaches webhook's and proxy's health", async () => {
   for (const component of components.keys()) {
     const others = listening().filter((port) => port.component !== component);
     const isFollowed = (port: (typeof others)[number]) =>

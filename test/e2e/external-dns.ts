@@ -121,7 +121,9 @@ export class ExternalDns {
 
   async #ask(url: string, body?: string): Promise<string> {
     const options = body === undefined ? {} : { method: "POST", body };
-    const source = `fetch(${JSON.stringify(url)}, ${JSON.stringify(options)}).then(async (r) => process.stdout.write(await r.text()))`;
+    const source =
+      `fetch(${JSON.stringify(url)}, ${JSON.stringify(options)}).then(async (r) => process.stdout.write(await ` +
+      "r.text()))";
     const [program, args] = this.#within(process.execPath, ["-e", source]);
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
     const [answer, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);

@@ -18,11 +18,10 @@ import type { Libc } from "#proxy/linux/libc.ts";
 import { createMemory, MEMORY_BYTES, type Memory } from "#proxy/linux/memory.ts";
 import { Bytes, FakeSocket } from "./kernel-socket.ts";
 
-/*
- * The system calls of proxy/linux/libc.ts over sockets that exist in memory only: what a test does at the far ends (send, read, FIN,
- * reset, stall) the relay sees as the kernel would show it, edge-triggered events included. Descriptors are given out lowest first, so
- * that a number is used again at once, and using one that is not open is an error that ends the test.
- */
+// The system calls of proxy/linux/libc.ts over sockets that exist in memory only. What a test does at the far ends
+// (send, read, FIN, reset, stall) the relay sees as the kernel would show it, with edge-triggered events. The lowest
+// free descriptor is given out first, so a number is used again at once. To use one that is not open ends the test.
+
 const BASE_ADDRESS = 0x10000;
 const EINVAL = 22;
 const ENOSPC = 28;

@@ -2,10 +2,10 @@ import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from "no
 
 const LISTEN = "0A";
 
-/*
- * To be preloaded (`node --import`) into a process with two workers of the linux engine: SIGUSR2 takes one worker's epoll set away from it, which it
- * must notice within a second and die of. Its number then leads to /dev/null, so that nobody else's descriptor can get it.
- */
+// Preloaded (`node --import`) into a process with two workers of the linux engine: SIGUSR2 takes one worker's epoll set
+// away. The worker must notice within a second, and end. The set's number then leads to /dev/null, so that no other
+// descriptor gets it.
+
 process.on("SIGUSR2", () => {
   const names = readdirSync("/proc/self/fd");
   const listening = new Set(sharedListeners());

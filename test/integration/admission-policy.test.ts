@@ -287,7 +287,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       assertDenied(await merge("controller", path, { metadata: { labels: { "switchback.dev/target": "webhook" } } }));
     });
 
-    it("cannot touch one of others in our namespace, nor create one under a name that the API server chooses", async () => {
+    it("cannot touch others' in our namespace, nor create one with a name of the API server's choice", async () => {
       const theirs = front("x");
       await admin("POST", SERVICES, { ...theirs, metadata: { name: "theirs", namespace: NAMESPACE } });
       assertDenied(await merge("controller", `${SERVICES}/theirs`, { spec: { externalIPs: ["198.51.100.1"] } }));

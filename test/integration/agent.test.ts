@@ -249,7 +249,7 @@ describe("an API server that is away", () => {
 });
 
 describe("the end of Switchback", () => {
-  it("a DaemonSet that is told to leave takes every block out and gives the Lease back; it may be taken back", async () => {
+  it("a DaemonSet that is asked to leave removes every block and its Lease; that may be taken back", async () => {
     const uid = await runPod("shop", "leaving");
     await system.apply(ingress("last", ["last.example.com"], { namespace: "other" }));
     await until_(uid, "last.example.com");

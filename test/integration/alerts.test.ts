@@ -177,7 +177,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await until("no alert to fire", async () => (await prometheus.firing()).length === 0);
   });
 
-  it("SwitchbackTargetUnreachable, while clients come and nothing listens at the ingress controller's port", async () => {
+  it("SwitchbackTargetUnreachable, while clients come and nothing listens at the upstream's port", async () => {
     const labels = prometheus.fires("SwitchbackTargetUnreachable");
     await whileClientsCome(labels);
     const { target, port } = await labels;
@@ -211,7 +211,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackProxyMissing");
   });
 
-  it("SwitchbackWebhookNotAnswering, as the API server counts pods that it lets start; and where there is no webhook", async () => {
+  it("SwitchbackWebhookNotAnswering, as the API server counts its failures; and without a webhook", async () => {
     const [webhook] = system.webhooks;
     assert.ok(webhook);
     // It runs, and the API server does not reach it.

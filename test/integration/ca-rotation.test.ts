@@ -57,7 +57,7 @@ async function trusted(): Promise<string[]> {
 
 const revisionOf = ({ pod }: Created) => pod.metadata.annotations?.[REVISION_KEY];
 
-it("a CA is rotated during 1,000 pod creations, and the map changes: every pod carries the current revision", async () => {
+it("a CA is rotated and the map changes during 1,000 pod creations: every pod has the current revision", async () => {
   const [atFirst, oldRevision] = [await counters(), await currentRevision()];
   const [oldCa] = await trusted();
   assert.ok(oldCa);

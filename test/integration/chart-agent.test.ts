@@ -46,7 +46,7 @@ describe("the agents", () => {
     assert.deepEqual([hostNetwork, hostPID], [undefined, undefined]);
   });
 
-  it("see the hosts file of the node, and nothing else of it, where names are chosen for it or are to be removed", () => {
+  it("see only the hosts file of the node, where names are chosen for it or are to be removed", () => {
     const withNames = (nodeHosts: object) => {
       const config = { agent: { namespace: AGENTS }, nodeHosts };
       const daemonSet = named(render({ agent: { enabled: true }, config }), "DaemonSet", "switchback-agent");
@@ -65,7 +65,7 @@ describe("the agents", () => {
     assert.deepEqual([elsewhere.volume.hostPath.path, elsewhere.mount.mountPath], ["/other/hosts", "/seen/hosts"]);
   });
 
-  it("say where names are chosen for nodes that pods on the host's network inherit them, or that there are no agents", () => {
+  it("say, with names for nodes, that pods on the host's network inherit them, or that agents are missing", () => {
     const config = { nodeHosts: { names: ["registry.example.com"] } };
     assert.match(notesOf({ agent: { enabled: true }, config }), /registry\.example\.com .*\n?.*host's network inherit/);
     assert.match(notesOf({ config }), /WARNING: config\.nodeHosts\.names does nothing without agent\.enabled/);

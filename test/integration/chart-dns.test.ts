@@ -163,7 +163,7 @@ describe("the resolvers", () => {
     );
   });
 
-  it("are confined by a NetworkPolicy: asked by the clients of the values, the webhook and each other, they ask the API server and DNS", () => {
+  it("are confined by a NetworkPolicy to clients of the values, the webhook, each other, API server and DNS", () => {
     const clients = [{ namespaceSelector: { matchLabels: { name: "shop" } } }];
     const objects = enabled({}, { networkPolicy: { enabled: true, clients: { dns: clients } } });
     const { ingress, egress } = named(objects, "NetworkPolicy", "switchback-dns").spec;

@@ -116,7 +116,7 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("a right to write is bound to names, apart from Events, the front Services of found targets and probe pods", () => {
+    it("a right to write is bound to names, except for Events, front Services of found targets, probe pods", () => {
       const { enabled: discovery } = configOf(objects).discovery;
       for (const { rules, metadata } of objects.filter(({ kind }) => kind === "Role" || kind === "ClusterRole")) {
         for (const rule of rules as Rendered[]) {

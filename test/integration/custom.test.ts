@@ -150,7 +150,7 @@ describe("a kind by configuration", () => {
 });
 
 describe("a tenant with a kind that checks nothing", () => {
-  it("gets no name with a control character, or of another shape, into the map; each is refused with a reason", async () => {
+  it("gets no name with a control character or of another shape mapped; each is refused with a reason", async () => {
     const hosts = [
       "a.example.com\n192.0.2.66 bank.example.com",
       "zero\u0000.example.com",

@@ -90,7 +90,9 @@ metadata: { name: node-1 }
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: { name: dnsendpoints.externaldns.k8s.io, annotations: { api-approved.kubernetes.io: "unapproved: only its name is needed" } }
+metadata:
+  name: dnsendpoints.externaldns.k8s.io
+  annotations: { api-approved.kubernetes.io: "unapproved: only its name is needed" }
 spec:
   group: externaldns.k8s.io
   scope: Namespaced

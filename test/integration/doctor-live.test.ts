@@ -50,7 +50,7 @@ async function beat(revision: string): Promise<void> {
   await system.apply(JSON.stringify(lease));
 }
 
-it("the pod of a Deployment annotated `live` is in step when its node's agent is, and stale when it is behind", async () => {
+it("the pod of a Deployment with `live` is in step when its node's agent is, and stale when behind", async () => {
   const deployment = JSON.parse(workload("Deployment", "web", NS).replace("---", ""));
   deployment.metadata.annotations = { "switchback.dev/on-change": "live" };
   await system.apply(JSON.stringify(deployment));

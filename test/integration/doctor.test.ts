@@ -29,7 +29,8 @@ function found({ findings }: ReportDocument): string[] {
 }
 
 const balancer = (name: string, port: number): string =>
-  `apiVersion: v1\nkind: Service\nmetadata: { name: ${name} }\nspec: { type: LoadBalancer, ports: [{ port: ${port} }] }\n---\n`;
+  `apiVersion: v1\nkind: Service\nmetadata: { name: ${name} }\nspec: { type: LoadBalancer, ports: [{ port: ${port} ` +
+  "}] }\n---\n";
 
 async function publish(cluster: ControlPlane, service: string, entry: object): Promise<void> {
   const status = JSON.stringify({ status: { loadBalancer: { ingress: [entry] } } });

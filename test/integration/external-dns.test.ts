@@ -110,7 +110,8 @@ describe("external-dns", () => {
     took.sort((a, b) => a - b);
     const [p50 = 0, p99 = 0] = [took[9], took.at(-1)];
     t.diagnostic(
-      `Ingress created to DNSEndpoint, seen by asking every 50 ms: ${p50.toFixed(0)} ms p50, ${p99.toFixed(0)} ms at most of 20`,
+      `Ingress created to DNSEndpoint, seen by asking every 50 ms: ${p50.toFixed(0)} ms p50, ${p99.toFixed(0)} ms ` +
+        "at most of 20",
     );
     assert.ok(p99 < P99_FLOOR_MS, `${p99} ms`);
     await system.kubectl("-n", "shop", "delete", "ingress", "soon-0");

@@ -93,7 +93,7 @@ describe("a watch", () => {
     await clear(seen);
   });
 
-  it("that comes back to an API server which has forgotten that version (410) lists again, and misses nothing", async () => {
+  it("that comes back to an API server without that version (410) lists again, and misses nothing", async () => {
     const seen = await follow({ timings: { idleMs: 120_000 } });
     await create("gone");
     await until(() => seen.names() === "gone", "the first object");
@@ -107,7 +107,7 @@ describe("a watch", () => {
     await clear(seen);
   });
 
-  it("of an etcd that was restored from a backup, whose versions are behind its own, comes to what is there", async () => {
+  it("of an etcd that was restored from a backup, with versions behind its own, reads what is there", async () => {
     await create("kept");
     await cluster.backUp();
     const seen = await follow();

@@ -106,7 +106,7 @@ async function listensFor(target: string, expected = true): Promise<void> {
 }
 
 describe("a target is found", () => {
-  it("by the address of an Ingress; its names lead to a front Service on all its ports, and the proxy listens", async () => {
+  it("by the address of an Ingress; its names lead to a front Service on all ports; the proxy listens", async () => {
     const target = await balancer("one", { ports: [80, 443, 8443], status: [{ ip: "203.0.113.1" }] });
     await admitted("one", "one.example.com", { ip: "203.0.113.1" });
     const front = await leadsToFront("one.example.com", target);
@@ -228,7 +228,7 @@ describe("names are mapped although nothing is short-circuited", () => {
 });
 
 describe("a running proxy", () => {
-  it("takes connections for a target that was found while it ran, and goes on to the Service's ClusterIP, without looking up its name", async () => {
+  it("takes connections for a new target, and goes on to the Service's ClusterIP without a look-up", async () => {
     const target = foundName("edge", "two");
     await listensFor(target);
     const [port] = await portsOf(target);

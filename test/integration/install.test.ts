@@ -409,7 +409,7 @@ describe("the chart", () => {
     await kubectl("delete", "-f", INSTALL, "--wait", "--timeout=60s");
   });
 
-  it("installs as README.md writes it where the namespace to restart in does not exist, and follows it by an upgrade", async () => {
+  it("installs as README.md says without the namespace to restart in, and follows it after an upgrade", async () => {
     const args = readmeArguments();
     assert.ok(args.includes("config.restart.namespaces={cert-manager}"), args.join(" "));
     assert.match(await helm(...args), /WARNING: .* do not exist: cert-manager\.[\s\S]*--reset-then-reuse-values/);

@@ -25,7 +25,7 @@ after(async () => {
   await system?.stop();
 });
 
-it("its workloads are reported as not restartable, and followed after `helm upgrade`, by the same controller", async () => {
+it("its workloads are reported as not restartable, and followed by the same controller after an upgrade", async () => {
   const follow = new Following(system, LATE);
   await system.apply(namespaceYaml(LATE, "enabled"));
   kubelet = new Kubelet(system, LATE);

@@ -30,7 +30,7 @@ async function versions(): Promise<Map<string, string>> {
 const mapAt = (round: number, count: number) =>
   snapshotOf(...Array.from({ length: count }, (_, at) => `198.51.100.9 r${round}-s${at}.example.com\n`));
 
-it("a leader that is suspended before any write and resumed while another leads changes none of its objects", async () => {
+it("a leader that stops before any write and goes on while another leads changes none of its objects", async () => {
   const taken: string[] = [];
   const lease: TestLease = { holder: undefined };
   let refused = 0;

@@ -112,7 +112,7 @@ describe("pod DNS on a real API server", { skip }, () => {
     assert.equal(restored.pod.spec.dnsConfig, undefined);
   });
 
-  it("while one resolver does not answer, new pods get hostAliases with a warning, and later pods the resolvers again", async () => {
+  it("while a resolver does not answer, new pods get hostAliases with a warning, later resolvers again", async () => {
     rig.silent.add(B);
     await usable(system, 0);
     const created = await create("by-dns", "meanwhile");

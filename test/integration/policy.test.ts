@@ -163,7 +163,7 @@ describe("a tenant", () => {
     await leadsTo(name, "other");
   });
 
-  it("fills no map: of 10,000 names of the greatest length its quota is mapped, and others' names come as before", async () => {
+  it("fills no map: of 10,000 names of the greatest length its quota is mapped, others' come as before", async () => {
     const label = "n".repeat(59);
     const long = (index: number) =>
       `${[0, 1, 2].map(() => label).join(".")}.l${String(index).padStart(5, "0")}${"x".repeat(50)}.open.example.com`;

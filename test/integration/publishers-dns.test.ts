@@ -229,7 +229,7 @@ for (const name of ["coredns", "coredns-import"]) {
   });
 }
 
-it("a zone that the Corefile has: its names get blocks of their own, and coredns-import leaves out what it serves", async () => {
+it("a zone that the Corefile has: its names get own blocks, coredns-import leaves out what it serves", async () => {
   const ask = async (name: string, host: string) =>
     (await query(servers.get(name) ?? assert.fail(), host, "A")).addresses;
   for (const name of servers.keys()) {

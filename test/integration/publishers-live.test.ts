@@ -149,7 +149,7 @@ describe("coredns", () => {
     assert.deepEqual(await addresses("unmapped.example.com"), [PUBLIC]);
   });
 
-  it("is not slower than a line that somebody writes into the Corefile when the Ingress is created, and leaves that line", async (t) => {
+  it("is not slower than a line that somebody writes into the Corefile, and leaves that line", async (t) => {
     const line = "    rewrite name theirs.example.com proxy.example.com\n";
     const created = performance.now();
     await create("ours.example.com");
@@ -180,7 +180,7 @@ describe("coredns", () => {
     assert.equal(await corefile(), original);
   });
 
-  it("taken back by somebody is written once more; taken back again it stops, says by whom, and CoreDNS is left alone", async () => {
+  it("taken back by somebody is written again; taken back again it stops, says by whom, leaves CoreDNS", async () => {
     await publisher.stop();
     publisher = await start();
     for (let times = 1; times <= 2; times += 1) {

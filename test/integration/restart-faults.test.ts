@@ -83,7 +83,7 @@ describe("running pods", () => {
     await gone("forged");
   });
 
-  it("of a template with annotations of ours in it are injected all the same, and restarted once for a new name", async () => {
+  it("of a template with annotations of ours are injected too, and restarted once for a new name", async () => {
     const annotations = { "switchback.dev/revision": "000000000000", "switchback.dev/owned": "none" };
     await made("annotated", { annotations });
     await follow.codeIs("annotated", "in-step");
@@ -110,7 +110,7 @@ describe("running pods", () => {
     await gone("baked");
   });
 
-  it("that lose our annotations as soon as they are made are restarted once for a new name, and then left alone", async () => {
+  it("that lose our annotations when they are made are restarted once for a new name, then left alone", async () => {
     kubelet.stripped = /^stripped-/;
     await made("stripped");
     await follow.codeIs("stripped", "same-names");

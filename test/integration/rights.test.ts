@@ -287,7 +287,7 @@ describe("RBAC", () => {
     );
   });
 
-  it("is no more than enough: every verb of every rule was used, for every name but those of further shards and records", async () => {
+  it("is not too much: every verb of every rule was used, for every name but further shards and records", async () => {
     const used = new Set((await system.audit.entries()).flatMap(rightsOf));
     const unused = (await grantedRights()).filter((right) => !used.has(right));
     assert.deepEqual(unused, []);

@@ -10,7 +10,8 @@ const bench: { run?: (argv: string[]) => Promise<void> } =
   /^[a-z]+$/.test(name) && name !== "main" && file !== undefined ? await import(file) : {};
 if (bench.run === undefined) {
   process.stderr.write(
-    "usage: npm run bench -- controller | webhook | proxy | footprint | soak | current | commands | scale | rollout | dns | resolvers | publishers | traffic [--json] [more, see docs/performance.md]\n",
+    "usage: npm run bench -- controller | webhook | proxy | footprint | soak | current | commands | scale | " +
+      "rollout | dns | resolvers | publishers | traffic [--json] [more, see docs/performance.md]\n",
   );
   process.exitCode = 2;
 } else {

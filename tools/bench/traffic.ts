@@ -30,7 +30,8 @@ const PODS = "/api/v1/namespaces/default/pods";
 const FRONT = "/api/v1/namespaces/default/services/front";
 
 /** Says where it is, to each connection. */
-const LISTENER = `require("node:net").createServer((socket) => { socket.on("error", () => {}); socket.end(process.argv[1]); })
+const LISTENER = `require("node:net")
+  .createServer((socket) => { socket.on("error", () => {}); socket.end(process.argv[1]); })
   .listen(${PORT}, process.argv[2])`;
 /** Connects so many times, one after the other, and prints who answered: a name a line, and `failed`. */
 const CALLER = `const { connect } = require("node:net");

@@ -38,7 +38,8 @@ test("of a real run, in the offsets of the TypeScript source", () => {
   const folder = mkdtempSync(join(tmpdir(), "coverage-"));
   try {
     const source =
-      'const f = (a: string): string => (a === "ä" ? "yes" : "no");\nf("ä" as string);\nfunction g(): void { f("x"); }\n';
+      'const f = (a: string): string => (a === "ä" ? "yes" : "no");\nf("ä" as string);\nfunction g(): void { ' +
+      'f("x"); }\n';
     writeFileSync(join(folder, "a.ts"), source);
     const env = { ...process.env, NODE_V8_COVERAGE: join(folder, "coverage") };
     assert.equal(spawnSync(process.execPath, [join(folder, "a.ts")], { env }).status, 0);

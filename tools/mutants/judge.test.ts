@@ -30,7 +30,8 @@ const SURVIVES = mutant("<", "<=");
 const UNCOVERED = mutant("7", "8");
 
 const asTest = (body: string): string =>
-  `import { test } from "node:test"; import fs from "node:fs"; import assert from "node:assert"; import { f } from "./x.ts";\ntest("of f", () => { ${body} });\n`;
+  `import { test } from "node:test"; import fs from "node:fs"; import assert from "node:assert"; import { f } from ` +
+  `"./x.ts";\ntest("of f", () => { ${body} });\n`;
 const GOOD = asTest("assert.equal(f(1), 1);");
 
 async function judge(one: Mutant, tests: Record<string, string>, options: Partial<Options> = {}) {

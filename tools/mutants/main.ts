@@ -7,7 +7,8 @@ import { operatorList, progress, report } from "./report.ts";
 import { judgeAll } from "./run.ts";
 
 const USAGE = `npm run mutants -- [options]
-Changes production code in copies of the working tree, one mutant at a time, and counts which changes the unit tests notice.
+Changes production code in copies of the working tree, one mutant at a time, and counts which changes the unit tests
+notice.
   --sample N    that many mutants; default: all
   --seed S      which ones; default: the commit
   --only PART   files whose path contains PART; may be repeated

@@ -191,7 +191,9 @@ export const OPERATORS: readonly Operator[] = [
   {
     name: "MethodExpression",
     isStrykers: true,
-    does: "a method is swapped for its opposite (some, every; min, max; ...), or the call of one that only selects is dropped",
+    does:
+      "a method is swapped for its opposite (some, every; min, max; ...), or the call of one that only selects is " +
+      "dropped",
     example: ["a.some(f);", "a.every(f);"],
     edits: ({ node, tree }) => {
       if (node.type !== "CallExpression" || node.callee.type !== "MemberExpression") return [];

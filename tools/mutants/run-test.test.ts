@@ -21,7 +21,8 @@ test("green: every test passes, or fails as a todo", async () => {
 
 test("red: the first test that fails ends the run", async () => {
   const run = await runText(
-    'test("a", (t) => t.test("b", () => { throw new Error(); })); test("hangs", () => new Promise((resolve) => setTimeout(resolve, 1e9)));',
+    'test("a", (t) => t.test("b", () => { throw new Error(); })); test("hangs", () => new Promise((resolve) => ' +
+      "setTimeout(resolve, 1e9)));",
   );
   assert.equal(run.outcome, "red");
   assert.equal(run.detail, "b");

@@ -98,7 +98,7 @@ function containers(text: string): readonly { image: string }[] {
   return objects.flatMap(({ spec }) => spec?.template?.spec?.containers ?? []);
 }
 
-test("the bill of materials has Debian's packages, Node with what is in it, and each package of the bundle", async () => {
+test("the bill of materials has Debian's packages, Node with its parts, and each package of the bundle", async () => {
   const one = release();
   const files = await sbom.make(one);
   assert.deepEqual(

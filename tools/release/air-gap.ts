@@ -41,6 +41,9 @@ function contents({ out, version }: Release): string[] {
   return [...found].sort();
 }
 
+/** The setting of an install that may restart the workloads of cert-manager. */
+const RESTARTED = "--set 'config.restart.namespaces={cert-manager}'";
+
 function page(release: Release): string {
   const { version } = release;
   const [image, chart] = [imageFile(release), chartFile(release)];
@@ -60,7 +63,7 @@ they can pull from.
 3. Install the chart. The namespaces are those whose workloads it may restart. On a small cluster, add
    \`--set profile=small\`:
 
-       helm install switchback ./${chart} --namespace switchback-system --create-namespace --set 'config.restart.namespaces={cert-manager}'
+       helm install switchback ./${chart} --namespace switchback-system --create-namespace ${RESTARTED}
 
 4. Opt in who calls the cluster's own names, such as cert-manager. Its pods are restarted:
 

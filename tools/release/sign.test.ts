@@ -36,7 +36,7 @@ const file: ReleasePart = {
   },
 };
 
-test("with a key SHA256SUMS has a signature that OpenSSL verifies, which a release without one takes away", async () => {
+test("with a key SHA256SUMS has a signature that OpenSSL verifies; without one there is no signature", async () => {
   await makeRelease(release, [file], readSigningKey(privateKey.export(pem).toString()));
   writeFileSync(join(folder, "key.pub"), publicKey.export({ type: "spki", format: "pem" }));
   const signature = readFileSync(join(out, "SHA256SUMS.sig"), "utf8");

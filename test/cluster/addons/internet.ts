@@ -83,14 +83,18 @@ async function pebbleArgs(): Promise<string[]> {
 }
 
 async function post(cluster: Cluster, url: string, body: string): Promise<string | undefined> {
-  const source = `fetch(process.argv[1], { method: "POST", body: process.argv[2] }).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))`;
+  const source =
+    `fetch(process.argv[1], { method: "POST", body: process.argv[2] }).then((r) => process.exit(r.ok ? 0 : 1), () ` +
+    "=> process.exit(1))";
   const { code } = await cluster.outside(process.execPath, "-e", source, url, body);
   return code === 0 ? undefined : `${url} does not answer`;
 }
 
 async function listens(cluster: Cluster, address: string): Promise<string | undefined> {
   const [host = "", port = ""] = address.split(":");
-  const source = `require("node:net").connect(process.argv[2], process.argv[1]).on("connect", () => process.exit(0)).on("error", () => process.exit(1))`;
+  const source =
+    `require("node:net").connect(process.argv[2], process.argv[1]).on("connect", () => ` +
+    `process.exit(0)).on("error", () => process.exit(1))`;
   const { code } = await cluster.outside(process.execPath, "-e", source, host, port);
   return code === 0 ? undefined : `nothing listens at ${address}`;
 }

@@ -55,7 +55,10 @@ export function haproxyConfiguration(balancers: readonly LoadBalancer[]): string
   const listeners = balancers.flatMap(({ service, address, nodePorts, protocol }) => {
     return Object.entries({ http: 80, https: 443 }).map(([name, port]) => {
       const nodePort = nodePorts[name as keyof typeof nodePorts];
-      return `listen ${service}-${name}\n  bind ${address}:${port}\n  server node ${ADDRESSES.node}:${nodePort}${SEND[protocol]}\n`;
+      return (
+        `listen ${service}-${name}\n  bind ${address}:${port}\n  server node ` +
+        `${ADDRESSES.node}:${nodePort}${SEND[protocol]}\n`
+      );
     });
   });
   return `global

@@ -123,8 +123,9 @@ function containerdConfiguration(): string {
 root = ${JSON.stringify(statePath("containerd", "root"))}
 state = ${JSON.stringify(statePath("containerd", "state"))}
 # Of the others, some write outside of these folders and some need what the machine may not have.
-disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.blockfile",
-  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs",
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt",
+  "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs",
   "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp"]
 
 [grpc]

@@ -10,7 +10,8 @@ import { NotHere, requireRoot } from "./requirements.ts";
 import { inNamespace } from "./run.ts";
 
 const USAGE =
-  "usage: npm run cluster:up [-- --bare] [-- --network-policies] | npm run cluster:down | npm run cluster:kubectl -- get pods -A";
+  "usage: npm run cluster:up [-- --bare] [-- --network-policies] | npm run cluster:down | npm run cluster:kubectl " +
+  "-- get pods -A";
 
 const [command, ...args] = process.argv.slice(2);
 try {

@@ -78,16 +78,19 @@ describe("a program of the cluster that ends", () => {
   // As etcd, kube-apiserver, Pebble and HAProxy have said it.
   for (const [line, what] of [
     [
-      `{"level":"fatal","msg":"discovery failed","error":"listen tcp 127.0.0.1:2379: bind: address already in use","stacktrace":""}`,
+      `{"level":"fatal","msg":"discovery failed","error":"listen tcp 127.0.0.1:2379: bind: address already in ` +
+        `use","stacktrace":""}`,
       "127.0.0.1:2379: address already in use",
     ],
     [
-      `E1122 00:43:58 run.go:72] "command failed" err="failed to create listener: failed to listen on 192.0.2.10:6443: listen tcp 192.0.2.10:6443: bind: cannot assign requested address"`,
+      `E1122 00:43:58 run.go:72] "command failed" err="failed to create listener: failed to listen on ` +
+        `192.0.2.10:6443: listen tcp 192.0.2.10:6443: bind: cannot assign requested address"`,
       "192.0.2.10:6443: cannot assign requested address",
     ],
     ["listen udp 192.0.2.53:53: bind: address already in use", "192.0.2.53:53: address already in use"],
     [
-      "[ALERT]    (3792) : Binding [haproxy.cfg:7] for proxy nginx-http: cannot bind socket (Address already in use) for [192.0.2.80:80]",
+      "[ALERT]    (3792) : Binding [haproxy.cfg:7] for proxy nginx-http: cannot bind socket (Address already in " +
+        "use) for [192.0.2.80:80]",
       "192.0.2.80:80: address already in use",
     ],
   ] as const) {

@@ -132,7 +132,8 @@ async function startFelix(): Promise<Daemon> {
 }
 
 async function nodeReady(): Promise<string | undefined> {
-  const jsonpath = `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].message}`;
+  const ready = '.status.conditions[?(@.type=="Ready")]';
+  const jsonpath = `jsonpath={${ready}.status} {${ready}.message}`;
   const text = await kubectl(["get", "node", NODE_NAME, "-o", jsonpath]);
   return text.startsWith("True ") ? undefined : text;
 }

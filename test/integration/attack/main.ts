@@ -20,7 +20,8 @@ const OPTIONS = {
 } as const;
 
 const USAGE = `npm run attack -- [FILTER...]
-Attacks Switchback on a real API server as a tenant, as a root container, as a client and with stolen tokens, and prints what came of it.
+Attacks Switchback on a real API server as a tenant, as a root container, as a client and with stolen tokens, and
+prints what came of it.
   FILTER       attacks whose name contains it; several are "or"
   --profile small  attacks an install with the chart's profile small
   --minutes N  then tries mutated input for so long: half of it in this process, half at the open ports

@@ -14,7 +14,9 @@ const ANSWER_MS = 300;
 const SOURCE = "127.0.0.6";
 
 const body = JSON.stringify(reviewOf(podObject(HOSTILE, "fuzzed")));
-const REVIEW = `POST /mutate/pod HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+const REVIEW =
+  `POST /mutate/pod HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n` +
+  `${body}`;
 const PAGES = ["/healthz", "/readyz", "/metrics", "/status", "/loaded", "/targets"].map(
   (path) => `GET ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer a.b.c\r\n\r\n`,
 );

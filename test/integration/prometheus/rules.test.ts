@@ -33,7 +33,7 @@ test("each alert stays silent before its time, fires and resolves", skip, async 
   assert.deepEqual(new Set(seen), new Set(rules.map(({ alert }) => alert)));
 });
 
-test("each alert has a section with its severity, cause, what to look at and what to do, and each section an alert", () => {
+test("each alert has a section with severity, cause, what to look at and to do, and each section an alert", () => {
   const sections = PAGE.split(/^## /m)
     .slice(1)
     .filter((section) => section.startsWith("Switchback"));

@@ -56,7 +56,8 @@ export async function run(argv: string[]): Promise<void> {
     `made up: ${pods} pods, ${size.namespaces} namespaces, their Deployments and ReplicaSets, and the Leases of`,
   );
   progress(
-    `${nodes - agents} agents that copy ${agents} real ones. Real: etcd, kube-apiserver, the controller, Ingresses, the map`,
+    `${nodes - agents} agents that copy ${agents} real ones. Real: etcd, kube-apiserver, the controller, ` +
+      "Ingresses, the map",
   );
   const folder = await mkdtemp(join(tmpdir(), "switchback-scale-"));
   const beds: Bed[] = [];

@@ -210,6 +210,7 @@ function workloads(population: Population, kind: "ReplicaSet" | "Deployment"): M
     metadata(index, version) {
       const { app, namespace } = partsOf(index);
       const owner = ownerJson("Deployment", app, uidOf("Deployment", index));
+      const references = kind === "ReplicaSet" ? `,"ownerReferences":[${owner}]` : "";
       return metadataJson({
         name: nameOf(index),
         namespace: namespaceName(namespace),
@@ -217,7 +218,7 @@ function workloads(population: Population, kind: "ReplicaSet" | "Deployment"): M
         version,
         labels: labels(index),
         annotations: { "deployment.kubernetes.io/revision": "1" },
-        more: `,"generation":1${kind === "ReplicaSet" ? `,"ownerReferences":[${owner}]` : ""},"managedFields":${POD_FIELDS}`,
+        more: `,"generation":1${references},"managedFields":${POD_FIELDS}`,
       });
     },
     rest: () => WORKLOAD_REST,

@@ -226,8 +226,10 @@ class Soak {
     this.#write(outcome, load);
     const growth = bytesPerConnection(this.#checkpoints);
     process.stdout.write(
-      `soak ${outcome}: ${load.connections} connections, ${load.bytes} bytes checked, ${load.restarts} restarts of an upstream, ` +
-        `${Math.round(this.#loadedSeconds)} s of load, ${this.#faultCount} faults, ${growth.toFixed(1)} bytes of memory a connection\n`,
+      `soak ${outcome}: ${load.connections} connections, ${load.bytes} bytes checked, ${load.restarts} restarts of ` +
+        "an upstream, " +
+        `${Math.round(this.#loadedSeconds)} s of load, ${this.#faultCount} faults, ${growth.toFixed(1)} bytes of ` +
+        "memory a connection\n",
     );
     if (outcome === "passed") rmSync(this.#folder, { recursive: true });
     return outcome;

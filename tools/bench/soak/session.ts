@@ -160,7 +160,8 @@ export class Session implements EndEvents {
       end === undefined
         ? "none"
         : `sent ${end.sent} of ${end.script.send}${end.finSent ? " and FIN" : ""}, received ${end.received}` +
-          `${end.finSeen ? " and FIN" : ""}${end.wasReset ? ", reset" : ""}${end.wasBroken ? ", broken" : ""}${end.isClosed ? ", closed" : ""}`;
+          `${end.finSeen ? " and FIN" : ""}${end.wasReset ? ", reset" : ""}` +
+          `${end.wasBroken ? ", broken" : ""}${end.isClosed ? ", closed" : ""}`;
     this.#fault(`nothing moves for ${seconds} s; client: ${tell(this.client)}; upstream: ${tell(this.upstream)}`);
     this.isDisturbed = true;
     this.client.socket.destroy();

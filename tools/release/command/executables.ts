@@ -84,7 +84,8 @@ One file each, with Node ${NODE_VERSION} inside: \`kubectl-switchback\`, which k
 |---|---|---|
 ${rows.join("\n")}
 
-On Linux they need glibc 2.28 or newer, libstdc++ and libatomic. SHA256SUMS has the hash of each. The components (\`controller\`, \`webhook\`, \`proxy\`, \`agent\`) run from
-the image: here the relay has its portable engine only, and the agent cannot confine itself.
+On Linux they need glibc 2.28 or newer, libstdc++ and libatomic. SHA256SUMS has the hash of each. The components
+(\`controller\`, \`webhook\`, \`proxy\`, \`agent\`) run from the image: here the relay has its portable engine only,
+and the agent cannot confine itself.
 `;
 }

@@ -30,7 +30,8 @@ export async function debianPackage({ path, sha256, snapshot }: DebianFile): Pro
     await get(`${SERVER}/${path}`).catch((first: Error) =>
       get(`${SNAPSHOT}/${path.replace("/", `/${snapshot}/`)}`).catch(() => {
         throw new ReleaseError(
-          `${path}: Debian has replaced it, and its archive cannot be reached; \`npm run release -- --refresh-base\` takes the newest (${first.message})`,
+          `${path}: Debian has replaced it, and its archive cannot be reached; \`npm run release -- ` +
+            `--refresh-base\` takes the newest (${first.message})`,
         );
       }),
     );

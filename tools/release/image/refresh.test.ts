@@ -35,7 +35,9 @@ function server(name: string, listings: readonly Listing[]) {
       write(join(name, archive, "dists", suite, path), text);
       sums.push(` ${hash(text)} ${text.length} ${path}`);
     }
-    const release = `Suite: ${suite}\nCodename: ${suite}\nArchitectures: amd64 arm64\nComponents: main\nDate: Mon, 23 Nov 2026 00:00:00 UTC\nSHA256:\n`;
+    const release =
+      `Suite: ${suite}\nCodename: ${suite}\nArchitectures: amd64 arm64\nComponents: main\nDate: Mon, 23 Nov 2026 ` +
+      "00:00:00 UTC\nSHA256:\n";
     write(join(name, archive, "dists", suite, "Release"), `${release}${sums.join("\n")}\n`);
   }
   return { address: `file:${join(folder, name)}`, trust: "trusted=yes" };
@@ -49,7 +51,10 @@ function write(path: string, text: string): void {
 function paragraph({ archive, architecture, name, version }: Listing): string {
   const file = `${POOL[archive]}/z/zlib/${name}_${version}_${architecture}.deb`;
   const sha256 = hash(architecture + version);
-  return `Package: ${name}\nArchitecture: ${architecture}\nVersion: ${version}\nFilename: ${file}\nSize: 1\nSHA256: ${sha256}\nDescription: a library\n`;
+  return (
+    `Package: ${name}\nArchitecture: ${architecture}\nVersion: ${version}\nFilename: ${file}\nSize: 1\nSHA256: ` +
+    `${sha256}\nDescription: a library\n`
+  );
 }
 
 const both = (archive: Listing["archive"], name: string, version: string): Listing[] =>
@@ -64,7 +69,7 @@ function pinned(archive: Listing["archive"], name: string, version: string): Deb
 const debian = (...packages: DebianPackage[]) => ({ release: "trixie", number: 13, snapshot: "then", packages });
 const NOW = new Date("2026-11-24T05:06:07.089Z");
 
-test("a package with an update gets its version, path and hashes, one without stays, and the time is that of the lists", async () => {
+test("a package with an update gets its version, path and hashes, others stay; the time is the lists'", async () => {
   const listed = [...both("debian", "one", "1.9-1"), ...both("debian", "one", "1.10-1"), ...both("debian", "two", "2")];
   const before = debian(pinned("debian", "one", "1.9-1"), pinned("debian", "two", "2"));
   assert.deepEqual(await newestPackages(before, server("update", listed), NOW), {
