@@ -9,14 +9,13 @@ import { verifiedSource } from "./dnscheck/verified-source.ts";
 import { DnsVerifier } from "./dnscheck/verifier.ts";
 import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
-import { InClusterNames, startedAfter } from "./sources/in-cluster-names.ts";
+import { InClusterNames } from "./sources/in-cluster-names.ts";
 import { ingressSource } from "./sources/ingress.ts";
-import { mergeSources } from "./sources/merge.ts";
 import { namespaceDomains } from "./sources/namespace-domains.ts";
-import type { Source, UnresolvedSource } from "./sources/types.ts";
+import type { Source, SourceState, UnresolvedSource } from "./sources/types.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 import { publishedTargetNames } from "./targets/published-targets.ts";
-import { resolveSource } from "./targets/resolve-claims.ts";
+import { resolveSources } from "./targets/resolve-claims.ts";
 import {
   admittedOnly,
   classCatalog,
@@ -62,18 +61,43 @@ export async function claimsOf(
   { sources, policy, discovery }: Pick<Config, "sources" | "policy" | "discovery">,
   { client, log, resolver }: ClaimsDeps,
 ): Promise<Claims> {
-  const unresolved = mergeSources(await configuredSources(sources, client, log));
-  const { source, verifier } = verifying(resolveSource(unresolved, resolver), policy, log);
+  const resolved = resolveSources(await configuredSources(sources, client, log), resolver);
+  const { source, verifier } = verifying(resolved, policy, log);
   const domains = policy.namespaceAnnotation ? namespaceDomains({ client, log }) : undefined;
   const names = new InClusterNames({ client, log, mayListServices: discovery.enabled });
   return {
-    source: startedAfter(names, domains === undefined ? source : mergeSources([source, domains])),
+    source: startedAfter(domains === undefined ? [names] : [names, domains], source),
     verifier,
     domainsOf: domains?.domainsOf,
     inCluster: (name) => names.reasonOf(name),
     follow(plan) {
       domains?.follow((namespace) => plan.reevaluate(namespace));
       names.follow(() => plan.reevaluateServiceNames());
+    },
+  };
+}
+
+/** What has to be known before any claim is evaluated. */
+interface Prerequisite {
+  start(onSynced: () => void): void;
+  state(): SourceState[];
+  stop(): Promise<void>;
+}
+
+/** The source, started once all prerequisites are known. */
+function startedAfter(prerequisites: readonly Prerequisite[], source: Source): Source {
+  return {
+    start(sink, onSynced) {
+      const waiting = new Set(prerequisites);
+      for (const one of prerequisites) {
+        one.start(() => {
+          if (waiting.delete(one) && waiting.size === 0) source.start(sink, onSynced);
+        });
+      }
+    },
+    state: () => [...prerequisites, source].flatMap((one) => one.state()),
+    stop: async () => {
+      await Promise.all([...prerequisites, source].map((one) => one.stop()));
     },
   };
 }

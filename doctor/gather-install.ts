@@ -1,6 +1,6 @@
 import type { Config } from "#lib/config/schema.ts";
 import { CONTROLLER_DEPLOYMENT, readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
-import { readSnapshot } from "#lib/documents/map-reader.ts";
+import { readSnapshot } from "#lib/documents/read-map.ts";
 import { readTargets } from "#lib/documents/read-targets.ts";
 import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";

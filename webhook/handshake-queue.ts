@@ -21,8 +21,9 @@ const MAX_RECORD = 16 * 1024;
  * has waited long may have been given up. `onHello` is called when a ClientHello is complete.
  */
 export function queueHandshakes(server: Server, timeoutMs: number, onHello: (socket: Socket) => void): void {
-  const [startTls] = server.listeners("connection");
-  server.removeAllListeners("connection");
+  // node:https adds its listener first, when the server is created. Others stay.
+  const [startTls] = server.listeners("connection") as ((socket: Socket) => void)[];
+  if (startTls !== undefined) server.removeListener("connection", startTls);
   const waiting = new WaitingSockets();
   let scheduled = false;
   const startNext = (): void => {

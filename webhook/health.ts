@@ -5,11 +5,14 @@ import { renderLoaded } from "#lib/documents/webhook-loaded-page.ts";
 import type { Health, Page } from "#lib/http/listen.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
-/** The current state of the webhook. */
-export interface WebhookState {
+export interface LoadedMap {
   map: InjectionCache | undefined;
   /** Why the newest publication is not in use; undefined if it is. */
   mapProblem: Reason | undefined;
+}
+
+/** The current state of the webhook. */
+export interface WebhookState extends LoadedMap {
   serving: () => ServingStatus;
   draining: boolean;
   /** Only where pod DNS is enabled: the resolvers, or why pods cannot be given them now. */

@@ -8,7 +8,7 @@ import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#
 import { pause } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { createApp } from "./app.ts";
-import { renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
+import { type LoadedMap, renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { classesOf } from "./http-classes.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { NO_POD_DNS } from "./injection-decision.ts";
@@ -50,24 +50,26 @@ const GRACE_MS = 5_000;
  * Runs one webhook replica. It serves as soon as its ports are bound, and is ready once it has a certificate and a
  * map. Throws `listen-failed`.
  */
-export async function runWebhook(config: Config, deps: WebhookDeps): Promise<RunningWebhook> {
+export async function runWebhook(
+  config: Pick<Config, "webhook" | "pods" | "inject">,
+  deps: WebhookDeps,
+): Promise<RunningWebhook> {
   const { log, now } = deps;
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
   const metrics = createWebhookMetrics();
   const { podDns } = deps;
   const via = () => ({ fallback: config.pods.via, setup: podDns?.setup() ?? NO_POD_DNS });
-  const app = createApp({ map: () => state.map, via, metrics, log, maxBodyBytes });
+  const loaded: LoadedMap = { map: undefined, mapProblem: undefined };
+  const app = createApp({ map: () => loaded.map, via, metrics, log, maxBodyBytes });
   const server = createWebhookServer(app, classesOf(app));
   const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
-  const state: WebhookState = {
-    map: undefined,
-    mapProblem: undefined,
+  const state: WebhookState = Object.assign(loaded, {
     serving: certificates.status,
     draining: false,
     ...(podDns && { podDns: () => podDns.setup() }),
-  };
+  });
   addStateGauges(metrics.registry, state);
-  const maps = deps.maps.start((offer) => applyOffer(state, offer, config.inject.maxNames, log));
+  const maps = deps.maps.start((offer) => applyOffer(loaded, offer, config.inject.maxNames, log));
   const probes: Probes = {
     live: () => livenessOf(maps.inactiveMs?.() ?? 0),
     ready: () => webhookReadiness(state),
@@ -102,14 +104,14 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
 }
 
 /** Replaces the map as a whole. An unusable offer is logged once, and the last good map stays in use. */
-function applyOffer(state: WebhookState, offer: PublishedMap | Reason, maxNames: number, log: Logger): void {
+function applyOffer(loaded: LoadedMap, offer: PublishedMap | Reason, maxNames: number, log: Logger): void {
   if (!isMap(offer)) {
-    if (offer.text !== state.mapProblem?.text)
-      log.warn({ ...offer, revision: state.map?.revision }, "map: not replaced");
-    state.mapProblem = offer;
+    if (offer.text !== loaded.mapProblem?.text)
+      log.warn({ ...offer, revision: loaded.map?.revision }, "map: not replaced");
+    loaded.mapProblem = offer;
     return;
   }
-  state.map = createInjectionCache(offer, maxNames);
-  state.mapProblem = undefined;
+  loaded.map = createInjectionCache(offer, maxNames);
+  loaded.mapProblem = undefined;
   log.info({ revision: offer.revision, names: offer.size }, "map: loaded");
 }

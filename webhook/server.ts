@@ -56,8 +56,8 @@ export function createWebhookServer(
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = REQUEST_MS;
-  queueHandshakes(server, HANDSHAKE_MS, (socket) => connections.greeted(socket));
   const connections = reclaimConnections(server, maxConnections);
+  queueHandshakes(server, HANDSHAKE_MS, connections.greeted);
   return {
     async listen(address, port) {
       await listen(server, port, address);

@@ -3,11 +3,10 @@ import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
 import { MapReconciler } from "#controller/map-reconciler.ts";
 import { PublishPacer } from "#controller/publish-pacer.ts";
 import { removalRules } from "#controller/removal-rules.ts";
-import { mergeSources } from "#controller/sources/merge.ts";
 import { type DirectorySource, directorySource } from "#controller/sources/yaml-directory.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
-import { resolveSource } from "#controller/targets/resolve-claims.ts";
+import { resolveSources } from "#controller/targets/resolve-claims.ts";
 import { classCatalog, classResolver } from "#controller/targets/resolver.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
@@ -50,7 +49,7 @@ export async function startSystem(
   const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryMapStore();
   const sources = directories.map((directory) => directorySource({ directory }));
-  const source = resolveSource(mergeSources(sources), classResolver(config.targets));
+  const source = resolveSources(sources, classResolver(config.targets));
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
   const loop = new MapReconciler({

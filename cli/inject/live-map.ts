@@ -1,6 +1,6 @@
 import type { PublishedMap } from "#hostmap/types.ts";
-import { readSnapshot } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
+import { readSnapshot } from "#lib/documents/read-map.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";

@@ -4,7 +4,7 @@ import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
-import { readState } from "#lib/documents/map-reader.ts";
+import { readState } from "#lib/documents/read-map.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";

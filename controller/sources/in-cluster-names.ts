@@ -8,7 +8,7 @@ import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "./ingress.ts";
-import type { SourceOf, SourceState } from "./types.ts";
+import type { SourceState } from "./types.ts";
 
 interface InClusterNamesDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
@@ -99,15 +99,4 @@ export class InClusterNames {
       log: this.#deps.log,
     });
   }
-}
-
-/** The source, started once the namespaces are known. */
-export function startedAfter<C>(names: InClusterNames, source: SourceOf<C>): SourceOf<C> {
-  return {
-    start: (sink, onSynced) => names.start(() => source.start(sink, onSynced)),
-    state: () => [...names.state(), ...source.state()],
-    stop: async () => {
-      await Promise.all([names.stop(), source.stop()]);
-    },
-  };
 }

@@ -1,8 +1,100 @@
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { ObjectRef } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { claimsOfIngress, type IngressView, type RawIngress, viewIngress } from "./ingress-hosts.ts";
-import type { SourceState, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
+import type { RoutingHints, SourceState, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
+
+/** The projection of an Ingress (networking.k8s.io/v1). */
+export interface IngressView {
+  readonly ref: ObjectRef;
+  readonly created: string;
+  readonly className: string | undefined;
+  /** Every host of `spec.rules` and `spec.tls`, without duplicates. */
+  readonly hosts: readonly string[];
+  /** IP addresses and host names of `status.loadBalancer.ingress`. */
+  readonly addresses: readonly string[];
+  readonly ignored: boolean;
+}
+
+/**
+ * The fields of an Ingress that are read. In a file any part may be missing or have another type
+ * (`validate-object.ts` reports it).
+ */
+export interface RawIngress {
+  readonly metadata?: {
+    readonly name?: string;
+    readonly namespace?: string;
+    readonly creationTimestamp?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: {
+    readonly ingressClassName?: string;
+    readonly rules?: ReadonlyArray<{ readonly host?: string } | null> | null;
+    readonly tls?: ReadonlyArray<{ readonly hosts?: readonly string[] | null } | null> | null;
+  };
+  readonly status?: { readonly loadBalancer?: RawLoadBalancer | null } | null;
+}
+
+/** A load balancer status, of an Ingress or of a Service. */
+interface RawLoadBalancer {
+  readonly ingress?: ReadonlyArray<{ readonly ip?: string; readonly hostname?: string } | null> | null;
+}
+
+/** The predecessor of `spec.ingressClassName`; the field wins if both are set (Kubernetes 1.18 release notes). */
+const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
+
+/** Projects an Ingress; `file` is set if it was read from a file. A field of another type counts as missing. */
+export function viewIngress(raw: RawIngress, file?: string): IngressView {
+  const { metadata, spec, status } = raw;
+  const ref = { kind: "Ingress", namespace: metadata?.namespace ?? "default", name: metadata?.name ?? "" };
+  return {
+    ref: file === undefined ? ref : { ...ref, file },
+    created: text(metadata?.creationTimestamp) ?? "",
+    className: text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]),
+    hosts: hostsOf(spec),
+    addresses: addressesOf(status?.loadBalancer),
+    ignored: metadata?.annotations?.[IGNORE_KEY] === "true",
+  };
+}
+
+/** Skips an empty host (a rule for all names). */
+function hostsOf(spec: RawIngress["spec"]): string[] {
+  const ofRules = list(spec?.rules).map((rule) => rule?.host);
+  const ofTls = list(spec?.tls).flatMap((tls) => list(tls?.hosts));
+  const hosts = [...ofRules, ...ofTls].filter((host): host is string => text(host) !== undefined && host !== "");
+  return Array.from(new Set(hosts));
+}
+
+/** The addresses of a load balancer status, in the order written. */
+function addressesOf(loadBalancer: RawLoadBalancer | null | undefined): string[] {
+  const addresses = list(loadBalancer?.ingress).map((entry) => text(entry?.ip) ?? text(entry?.hostname) ?? "");
+  return addresses.filter((address) => address !== "");
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function list<T>(value: readonly T[] | null | undefined): readonly T[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** The claims of an Ingress. `defaultClass` is the cluster's default IngressClass, used when the Ingress names none. */
+export function claimsOfIngress(view: IngressView, defaultClass: string | undefined): UnresolvedClaim[] {
+  const hints: RoutingHints = {
+    className: view.className ?? defaultClass,
+    addresses: view.addresses,
+    admitted: view.addresses.length > 0,
+  };
+  const ignored = { code: "ignored", text: `the Ingress carries ${IGNORE_KEY}: "true"` };
+  return view.hosts.map((hostname) => ({
+    hostname,
+    from: view.ref,
+    created: view.created,
+    hints: view.ignored ? ignored : hints,
+  }));
+}
 
 /** Marks an IngressClass as the cluster's default. */
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";

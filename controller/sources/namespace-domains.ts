@@ -1,27 +1,27 @@
 import { DOMAINS_KEY } from "#hostmap/metadata-keys.ts";
-import type { Claim } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "./ingress.ts";
-import type { SourceOf } from "./types.ts";
+import type { SourceState } from "./types.ts";
 
 interface RawNamespace {
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
 }
 
 /** The domains that the annotations of namespaces allow them to claim. */
-interface NamespaceDomains extends SourceOf<Claim> {
+interface NamespaceDomains {
+  /** `onSynced` is called once, when all namespaces are known: before that, nothing can be evaluated. */
+  start(onSynced: () => void): void;
   domainsOf(namespace: string): string | undefined;
   /** `onChange` receives each namespace whose annotation has changed. */
   follow(onChange: (namespace: string) => void): void;
+  state(): SourceState[];
+  stop(): Promise<void>;
 }
 
-/**
- * Follows the annotation of all namespaces. It claims nothing itself. It is a source, so that nothing is decided
- * before all namespaces were listed.
- */
+/** Follows the annotation of all namespaces. */
 export function namespaceDomains(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
@@ -34,7 +34,7 @@ export function namespaceDomains(deps: {
     follow(onChange) {
       report = onChange;
     },
-    start(_sink, onSynced) {
+    start(onSynced) {
       informer = watchObjects<string | undefined, RawNamespace>({
         client,
         path: corePath("namespaces"),

@@ -61,7 +61,7 @@ export interface SourceState {
 }
 
 /** Converts objects of one kind to claims. */
-export interface SourceOf<C> {
+interface SourceOf<C> {
   /** Starts. `sink` is called for every object, then for every change; `onSynced` once, after the initial list. */
   start(sink: Sink<C>, onSynced: () => void): void;
   state(): SourceState[];

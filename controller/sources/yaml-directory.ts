@@ -3,7 +3,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describeError } from "#lib/errors/errors.ts";
 import { GatewayFiles } from "./gateway/files.ts";
-import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-hosts.ts";
+import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress.ts";
 import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 import { validateObject } from "./validate-object.ts";
 import { type FileObject, parseYamlFile } from "./yaml-file.ts";

@@ -2,14 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Claim, Reason } from "#hostmap/types.ts";
 import type { RoutingHints, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "../sources/types.ts";
-import { resolveSource } from "./resolve-claims.ts";
-import type { TargetResolver } from "./resolver.ts";
+import { resolveSources } from "./resolve-claims.ts";
+import { classResolver, type TargetResolver } from "./resolver.ts";
 
 const NONE: Reason = { code: "no-target", text: "nobody serves it" };
 
 function hints(className: string, addresses: readonly string[] = []): RoutingHints {
   return { className, addresses, admitted: addresses.length > 0 };
 }
+
+/** The key of an object in the only source. */
+const keyOf = (object: string) => object.replace(/^0\//, "");
 
 function open(hostname: string, of: RoutingHints | Reason): UnresolvedClaim {
   return {
@@ -44,8 +47,8 @@ test("hints that cannot be resolved cost their own objects: the others have thei
     state: () => [],
     stop: async () => {},
   };
-  resolveSource(source, resolver).start(
-    (object, some) => claims.set(object, some),
+  resolveSources([source], resolver).start(
+    (object, some) => claims.set(keyOf(object), some),
     () => {},
   );
   const targets = () => ["odd", "web", "api"].map((name) => claims.get(name)?.[0]?.target);
@@ -85,14 +88,14 @@ function rig() {
     state: () => [{ name: "services", synced: true, problems: [] }],
     stop: async () => void stopped.push("resolver"),
   };
-  const resolved = resolveSource(source, resolver);
+  const resolved = resolveSources([source], resolver);
   const reported: string[] = [];
   const claims = new Map<string, readonly Claim[]>();
   const state = { synced: 0 };
   resolved.start(
     (object, objectClaims) => {
-      reported.push(object);
-      claims.set(object, objectClaims);
+      reported.push(keyOf(object));
+      claims.set(keyOf(object), objectClaims);
     },
     () => {
       state.synced += 1;
@@ -277,4 +280,67 @@ test("an object is reported again if its target or the reason's code or text cha
     resolved.state().map(({ name }) => name),
     ["objects", "services"],
   );
+});
+
+/** A source that the test controls. */
+function manual(name: string) {
+  const handle = { sink: (() => {}) as UnresolvedClaimSink, onSynced: () => {}, isStopped: false };
+  const source: UnresolvedSource = {
+    start(sink, onSynced) {
+      handle.sink = sink;
+      handle.onSynced = onSynced;
+    },
+    state: () => [{ name, synced: true, problems: [] }],
+    stop: async () => {
+      handle.isStopped = true;
+    },
+  };
+  return { source, handle };
+}
+
+test("of several sources synced is reported once, after the last; one that reports it twice counts once", () => {
+  const [one, two] = [manual("one"), manual("two")];
+  let synced = 0;
+  resolveSources([one.source, two.source], classResolver([])).start(
+    () => {},
+    () => {
+      synced += 1;
+    },
+  );
+  one.handle.onSynced();
+  one.handle.onSynced();
+  assert.equal(synced, 0);
+  two.handle.onSynced();
+  two.handle.onSynced();
+  assert.equal(synced, 1);
+});
+
+test("without sources it is synced with the resolver", () => {
+  let synced = 0;
+  resolveSources([], classResolver([])).start(
+    () => {},
+    () => {
+      synced += 1;
+    },
+  );
+  assert.equal(synced, 1);
+});
+
+test("two kinds with one object key do not overwrite each other; state and stop include all sources", async () => {
+  const [one, two] = [manual("one"), manual("two")];
+  const resolved = resolveSources([one.source, two.source], classResolver([]));
+  const counts = new Map<string, number>();
+  resolved.start(
+    (object, claims) => counts.set(object, claims.length),
+    () => {},
+  );
+  one.handle.sink("shop/web", [open("a.example.com", hints("nginx"))]);
+  two.handle.sink("shop/web", []);
+  assert.deepEqual([...counts.values()], [1, 0]);
+  assert.deepEqual(
+    resolved.state().map(({ name }) => name),
+    ["one", "two"],
+  );
+  await resolved.stop();
+  assert.ok(one.handle.isStopped && two.handle.isStopped);
 });

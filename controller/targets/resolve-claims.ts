@@ -20,10 +20,12 @@ interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
 }
 
 /**
- * Resolves each unresolved claim to its target. Objects share few distinct hints (a class, an address). So after a
- * change each of them is resolved once, and only the objects with a different answer are reported again.
+ * Several sources as one, with each claim resolved to its target. Objects share few distinct hints (a class, an
+ * address). So after a change each of them is resolved once, and only the objects with a different answer are
+ * reported again. Synced when all sources and the resolver are. Object keys include the source's index, so that two
+ * kinds never share a key.
  */
-export function resolveSource(source: UnresolvedSource, resolver: TargetResolver): Source {
+export function resolveSources(sources: readonly UnresolvedSource[], resolver: TargetResolver): Source {
   // One odd group of hints costs its own objects: the other groups are resolved.
   const resolve = ({ hints, incumbent }: Group): string | Reason => {
     try {
@@ -69,30 +71,33 @@ export function resolveSource(source: UnresolvedSource, resolver: TargetResolver
 
   return {
     start(sink, onSynced) {
-      let sourceSynced = false;
+      const waiting = new Set<object>([...sources, resolver]);
+      const synced = (one: object): void => {
+        if (waiting.delete(one) && waiting.size === 0) onSynced();
+      };
       resolver.start(
         () => resolveAgain(sink),
         () => {
           ready = true;
           for (const object of objects.keys()) sink(object, claimsOf(object));
-          if (sourceSynced) onSynced();
+          synced(resolver);
         },
       );
-      source.start(
-        (object, claims) => {
-          set(object, claims);
-          // Reported once the resolver is synced; until then it is only stored.
-          if (ready) sink(object, claimsOf(object));
-        },
-        () => {
-          sourceSynced = true;
-          if (ready) onSynced();
-        },
-      );
+      for (const [place, source] of sources.entries()) {
+        source.start(
+          (key, claims) => {
+            const object = `${place}/${key}`;
+            set(object, claims);
+            // Reported once the resolver is synced; until then it is only stored.
+            if (ready) sink(object, claimsOf(object));
+          },
+          () => synced(source),
+        );
+      }
     },
-    state: () => [...source.state(), ...resolver.state()],
+    state: () => [...sources, resolver].flatMap((one) => one.state()),
     stop: async () => {
-      await Promise.all([source.stop(), resolver.stop()]);
+      await Promise.all([...sources, resolver].map((one) => one.stop()));
     },
   };
 }

@@ -7,9 +7,8 @@ import type { Query } from "#lib/kube/paths.ts";
 import type { StreamOptions } from "#lib/kube/stream.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { FakeClock } from "#test/fakes/clock.ts";
-import { PATIENCE_MS, SETTLE_MS } from "./map-follower.ts";
 import { renderIndex } from "./map-format.ts";
-import { kubeMapReader } from "./map-reader.ts";
+import { kubeMapReader, PATIENCE_MS, SETTLE_MS } from "./map-reader.ts";
 import { mapRevisionOf, Shards } from "./shards.ts";
 
 interface ConfigMap {

@@ -1,23 +1,13 @@
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
-import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import type { StartTimer } from "#lib/kube/time.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import { type StartTimer, startTimer } from "#lib/kube/time.ts";
 import { watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { PUBLISHED_MAP, SnapshotAssembler, SnapshotBuilder, type SnapshotForm } from "./map-builder.ts";
-import { followMap } from "./map-follower.ts";
-import {
-  MAP_SELECTOR,
-  type MapConfigMap,
-  type MapIndex,
-  type MapState,
-  parseState,
-  STATE_KEY,
-  STATE_NAME,
-  textOf,
-} from "./map-format.ts";
-import type { HashedShard } from "./published-map.ts";
+import { PUBLISHED_MAP, SnapshotAssembler, type SnapshotForm } from "./map-builder.ts";
+import { MAP_SELECTOR, type MapConfigMap, textOf } from "./map-format.ts";
+import { type HashedShard, isMap } from "./published-map.ts";
 
 /** A reader that follows the published map, in the form that it keeps it in. */
 export interface MapReader<M = PublishedMap> {
@@ -85,43 +75,77 @@ export function kubeReaderOf<P extends HashedShard, M extends { readonly revisio
   };
 }
 
+/** A publication writes its shards and then the index; what does not fit for longer than this is not just under way. */
+export const PATIENCE_MS = 10_000;
+/** ConfigMaps that come together are looked at together. */
+export const SETTLE_MS = 5;
+
+const NOT_LISTED: Reason = { code: "map-not-listed", text: "the ConfigMaps of the map have not all been read yet" };
+
+/** Watches over an assembler's parts. */
+interface MapFollower {
+  /** A part arrived or went away. */
+  changed(): void;
+  /**
+   * Everything that there is has arrived once. Before that a missing part means nothing, and an index may not be in
+   * force.
+   */
+  synced(): void;
+  stop(): void;
+}
+
 /**
- * Reads the published map once. The code `index-missing` means that nothing is published. Rejects if the API server
- * refuses.
+ * Passes every map that fits together to `found`. What does not fit for longer than `PATIENCE_MS` is passed as a
+ * Reason: a reader that has a good map keeps it, and one that has none waits, whatever parts there are, and gets
+ * the Reason again and again.
  */
-export async function readSnapshot(
-  client: Pick<KubeClient, "list">,
-  namespace: string,
-): Promise<{
-  readonly index: MapIndex | Reason;
-  readonly map: PublishedMap | Reason;
-  readonly state: MapState | Reason;
-}> {
-  const { items } = await client.list<MapConfigMap>(corePath("configmaps", namespace), { labelSelector: MAP_SELECTOR });
-  const builder = builderOf(items);
-  const state = stateOf(items.find(({ metadata }) => metadata.name === STATE_NAME));
-  return { index: builder.index, map: builder.build(), state };
-}
+export function followMap<M extends { readonly revision: string }>(
+  assembler: { build(): M | Reason },
+  found: (offer: M | Reason) => void,
+  start: StartTimer = startTimer,
+): MapFollower {
+  let known = false;
+  let synced = false;
+  let patience: ReturnType<StartTimer> | undefined;
 
-/** What a reader that follows the map makes of all its ConfigMaps. */
-export function builderOf(objects: readonly MapConfigMap[]): SnapshotBuilder {
-  const builder = new SnapshotBuilder();
-  for (const object of objects) builder.put(object.metadata.name, textOf(object));
-  return builder;
-}
+  const waitLonger = (): void => {
+    patience ??= start(() => {
+      patience = undefined;
+      giveUp();
+    }, PATIENCE_MS);
+  };
+  const build = () => (synced ? assembler.build() : NOT_LISTED);
+  const giveUp = (): void => {
+    if (!known) waitLonger();
+    const whole = build();
+    if (!isMap(whole)) found(whole);
+  };
+  const look = (): undefined => {
+    const whole = build();
+    if (!isMap(whole)) {
+      waitLonger();
+      return undefined;
+    }
+    patience?.();
+    patience = undefined;
+    known = true;
+    found(whole);
+  };
 
-/** Reads what the leader keeps beside the map. Rejects if the API server refuses. */
-export async function readState(client: Pick<KubeClient, "get">, namespace: string): Promise<MapState | Reason> {
-  try {
-    return stateOf(await client.get<MapConfigMap>(corePath("configmaps", namespace, STATE_NAME)));
-  } catch (error) {
-    if (statusOf(error) !== 404) throw error;
-    return stateOf(undefined);
-  }
-}
-
-function stateOf(object: MapConfigMap | undefined): MapState | Reason {
-  const text = object?.data?.[STATE_KEY];
-  if (text !== undefined) return parseState(text);
-  return { code: "index-missing", text: `ConfigMap ${STATE_NAME} with key ${STATE_KEY} not found` };
+  const reconciler = new Reconciler({ reconcile: look, startTimer: start });
+  waitLonger();
+  const changed = (): void => {
+    reconciler.enqueue(SETTLE_MS);
+  };
+  return {
+    changed,
+    synced() {
+      synced = true;
+      changed();
+    },
+    stop() {
+      void reconciler.stop();
+      patience?.();
+    },
+  };
 }

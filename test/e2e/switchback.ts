@@ -3,7 +3,7 @@ import { stringify } from "yaml";
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { MAP_SELECTOR, type MapConfigMap, textOf } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/map-reader.ts";
+import { builderOf } from "#lib/documents/read-map.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { enforcesNetworkPolicies } from "../cluster/node/up.ts";

@@ -2,10 +2,10 @@ import { shortHash } from "#hostmap/hash.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { SnapshotBuilder } from "#lib/documents/map-builder.ts";
 import { MAP_SELECTOR, type MapConfigMap, textOf } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/map-reader.ts";
 import { KubeMapStore } from "#lib/documents/map-store-kube.ts";
 import { MapWriter, type Snapshot } from "#lib/documents/map-writer.ts";
 import { mapOfParts, parseShard } from "#lib/documents/published-map.ts";
+import { builderOf } from "#lib/documents/read-map.ts";
 import type { RenderedShard } from "#lib/documents/shards.ts";
 import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -152,6 +152,8 @@ export class TestLeader {
       try {
         return await work();
       } catch (error) {
+        // Of writes that are sent together one may wait and another fail: the process is stopped all the same.
+        if (this.held.length > 0) await this.#resumed.promise;
         if (this.#isResumed && hasCode(error, "term-over")) return;
         if ((error as { status?: number }).status !== 409 || tries === MAX_TRIES) throw error;
         await new Promise((resolve) => setTimeout(resolve, 2));

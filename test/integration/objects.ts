@@ -2,7 +2,7 @@ import type { RolloutStatus } from "#controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "#controller/status.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { type MapConfigMap, type MapIndex, textOf } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/map-reader.ts";
+import { builderOf } from "#lib/documents/read-map.ts";
 
 // Kubernetes objects as the tests write and read them.
 

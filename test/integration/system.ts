@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { MapConfigMap } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/map-reader.ts";
+import { builderOf } from "#lib/documents/read-map.ts";
 import {
   STATUS_KEY_HEADER,
   STATUS_PATH,

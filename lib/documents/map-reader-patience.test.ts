@@ -4,8 +4,8 @@ import { shortHash } from "#hostmap/hash.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { StartTimer } from "#lib/kube/time.ts";
 import { SnapshotBuilder } from "./map-builder.ts";
-import { followMap, PATIENCE_MS, SETTLE_MS } from "./map-follower.ts";
 import { renderIndex } from "./map-format.ts";
+import { followMap, PATIENCE_MS, SETTLE_MS } from "./map-reader.ts";
 import { mapRevisionOf, Shards } from "./shards.ts";
 
 /** A clock that moves when told to. */
