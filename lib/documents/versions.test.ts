@@ -9,8 +9,7 @@ import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { snapshotOf, TestLeader } from "#test/fakes/map-leaders.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { laterRelease } from "#test/later-release.ts";
-import { PATIENCE_MS, SETTLE_MS } from "./map-follower.ts";
-import { kubeMapReader } from "./map-reader.ts";
+import { kubeMapReader, PATIENCE_MS, SETTLE_MS } from "./map-reader.ts";
 import { kubeTargetsReader } from "./targets-reader.ts";
 import { TargetsWriter } from "./targets-writer.ts";
 
