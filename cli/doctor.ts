@@ -14,7 +14,7 @@ import { reportDocument } from "#doctor/report.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
-import type { CliContext } from "#lib/process/context.ts";
+import type { CliContext, Output } from "#lib/process/context.ts";
 import { doctorText } from "./doctor-text.ts";
 import { type Format, type Report, render } from "./formats.ts";
 
@@ -27,6 +27,8 @@ interface DoctorFlags {
   readonly image?: string;
   /** A log of the ingress controller, or `-` for standard input. */
   readonly ingressLog?: string;
+  /** A dump, or `-` for standard input, instead of a cluster. */
+  readonly from?: string;
   readonly output: Format;
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -36,7 +38,9 @@ interface DoctorFlags {
  * Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if
  * anything is broken, or unknown with `--strict`.
  */
-export async function doctor(flags: DoctorFlags, { env, stdout, stderr, progress }: CliContext): Promise<number> {
+export async function doctor(flags: DoctorFlags, context: CliContext): Promise<number> {
+  const { env, stdout, stderr, progress } = context;
+  if (flags.from !== undefined) return await doctorFrom(flags.from, flags, context);
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-doctor" });
   const log = stderr.line;
   try {
@@ -46,12 +50,25 @@ export async function doctor(flags: DoctorFlags, { env, stdout, stderr, progress
       ? await progress.during("running the probe pod", () => probe(client, facts, flags, log))
       : undefined;
     const callers = flags.ingressLog === undefined ? undefined : await gatherCallersFrom(flags.ingressLog, client);
-    const findings = examine({ ...facts, probe: probed, callers });
-    stdout.write((await render(flags.output, doctorReport(findings, stdout.columns))).text);
-    return isFailure(findings, flags.strict === true) ? 1 : 0;
+    return await print(examine({ ...facts, probe: probed, callers }), flags, stdout);
   } finally {
     client.close();
   }
+}
+
+/** The same without a cluster, as of the time of the dump. */
+async function doctorFrom(file: string, flags: DoctorFlags, context: CliContext): Promise<number> {
+  const { stdout, stderr, progress } = context;
+  const { readDump } = await import("./dump/read-dump.ts");
+  const { head, client, time, leftOut } = await progress.during(`reading ${file}`, () => readDump(file));
+  for (const line of leftOut) stderr.line(line);
+  const facts = await gather({ client, ...head, now: () => time });
+  return await print(examine({ ...facts, probe: undefined }), flags, stdout);
+}
+
+async function print(findings: readonly Finding[], flags: DoctorFlags, stdout: Output): Promise<number> {
+  stdout.write((await render(flags.output, doctorReport(findings, stdout.columns))).text);
+  return isFailure(findings, flags.strict === true) ? 1 : 0;
 }
 
 async function gatherCallersFrom(file: string, client: KubeClient): Promise<Fact<CallerFacts>> {

@@ -28,7 +28,7 @@ export function cureOfRefusal(error: unknown, { command, namespace }: Invocation
   if (status === 401) return "log in to the cluster again, or renew the token or certificate that the kubeconfig has";
   if (status !== 403) return undefined;
   if (command === "uninstall") return "to uninstall takes the rights of a cluster admin, as to install";
-  if (command === "doctor")
+  if (command === "doctor" || command === "dump")
     return "the Roles switchback-doctor have these rights; docs/doctor.md says how to bind them";
   const role = ROLES[command];
   if (role === undefined) return undefined;

@@ -106,6 +106,17 @@ function addClusterCommand(root: Command, name: string): Command {
     .option("--context <name>", "kubeconfig context to use", notEmpty);
 }
 
+/** Options that say which cluster. */
+const OF_CLUSTERS = ["namespace", "kubeconfig", "context"];
+
+function fromDump(): Option {
+  const option = new Option(
+    "--from <file>",
+    "read a file of switchback dump instead of a cluster; - for standard input",
+  );
+  return option.argParser(notEmpty);
+}
+
 function outputFormat(): Option {
   return new Option("-o, --output <format>", "output format").choices(FORMATS).default("text");
 }
@@ -206,10 +217,15 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
       "--ingress-log <file>",
       "log of the ingress controller, to see who calls public names; - for standard input",
     )
+    .addOption(fromDump().conflicts([...OF_CLUSTERS, "probe", "probeNamespace", "image", "ingressLog"]))
     .addOption(outputFormat())
     .action(async (flags) => {
       setExitCode(await (await import("./doctor.ts")).doctor(flags, context));
     });
+  addClusterCommand(root, "dump")
+    .description("print what doctor reads of a cluster, without Secrets, for a report to others")
+    .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
+    .action(async (flags) => (await import("./dump.ts")).dump(ownVersion(), flags, context));
   root
     .command("probe", { hidden: true })
     .argument("<plan>", "JSON plan from `switchback doctor --probe`")

@@ -1,0 +1,47 @@
+import * as v from "valibot";
+import { finite, integer, object, record, text } from "#lib/errors/schemas.ts";
+
+// A dump is a stream of YAML documents: the head, then answers and objects in any order. The program writes each
+// document as JSON on one line, which is YAML too and is read in a fiftieth of the time.
+
+export const DUMP_VERSION = "dump.switchback.dev/v1";
+
+/** The first document. */
+export const headSchema = object({
+  /** When the cluster was read, RFC 3339: certificates and Leases are judged by it. */
+  time: v.optional(v.string()),
+  /** The version of the program that wrote the dump. */
+  program: v.optional(v.string()),
+  /** Switchback's namespace. */
+  namespace: v.optional(text, "switchback-system"),
+  /** The namespace of the doctor's dry run. */
+  probeNamespace: v.optional(text, "default"),
+  /** By `Kind.group`: plurals that do not follow from the kind. */
+  resources: v.optional(record(v.string(), text), {}),
+});
+
+export type DumpHead = v.InferOutput<typeof headSchema>;
+
+/** An answer that is no object; `StoredAnswer` says what each field means. */
+export const answerSchema = object({
+  method: v.picklist(["GET", "POST"]),
+  path: text,
+  status: integer(0, 599),
+  body: v.optional(record(v.string(), v.unknown())),
+  text: v.optional(v.string()),
+  contentType: v.optional(v.string()),
+  message: v.optional(v.string()),
+});
+
+/** What any object has to have, beside its other fields. */
+export const objectSchema = object({
+  apiVersion: text,
+  kind: text,
+  metadata: object({
+    name: text,
+    namespace: v.optional(text),
+    labels: v.optional(record(v.string(), v.string())),
+    annotations: v.optional(record(v.string(), v.string())),
+    generation: v.optional(finite),
+  }),
+});

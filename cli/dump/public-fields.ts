@@ -1,0 +1,111 @@
+import type { ApiObject } from "#lib/kube/types.ts";
+
+// What a dump keeps of an object. Objects have passwords in fields that nothing of Switchback reads: variables of
+// containers, keys of Routes, headers that a route sets, settings of DNS providers.
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Fields that are kept of the `spec` and `status` of a kind; other kinds keep all fields but `HIDDEN`. */
+const KEPT: Readonly<Record<string, { readonly spec: readonly string[]; readonly status: readonly string[] }>> = {
+  Pod: { spec: ["nodeName", "hostNetwork", "hostAliases", "dnsPolicy", "dnsConfig"], status: ["phase", "podIPs"] },
+  Node: { spec: ["providerID", "podCIDRs"], status: ["addresses"] },
+  Namespace: { spec: [], status: ["phase"] },
+};
+const WORKLOADS: ReadonlySet<string> = new Set(["Deployment", "DaemonSet", "StatefulSet"]);
+const ISSUERS: ReadonlySet<string> = new Set(["ClusterIssuer", "Issuer"]);
+/** At any depth of other kinds. */
+const HIDDEN =
+  /^(?:certificate|caCertificate|destinationCACertificate|headers?|filters|\w*HeadersPolicy|cookies|env)$/i;
+/** Server side settings of ingress controllers, which often have tokens and addresses of other systems. */
+const HIDDEN_ANNOTATION = /(?:^kubectl\.kubernetes\.io\/last-applied-configuration|-snippet|snippets)$/;
+
+/** The object without fields that may be secret. */
+export function publicObject(object: ApiObject): ApiObject {
+  const { kind = "", metadata, spec, status, ...rest } = object as ApiObject & { spec?: Fields; status?: Fields };
+  const { managedFields: _, annotations, ...ownMetadata } = (metadata ?? {}) as Fields & { annotations?: Fields };
+  const kept = KEPT[kind];
+  const parts = {
+    ...(annotations !== undefined && { annotations: without(annotations, HIDDEN_ANNOTATION) }),
+  };
+  return {
+    kind,
+    ...(kept === undefined ? (visible(rest) as object) : identity(rest)),
+    metadata: { ...ownMetadata, ...parts },
+    ...(spec !== undefined && { spec: publicSpec(kind, spec) }),
+    ...(status !== undefined && { status: kept === undefined ? visible(status) : pick(status, kept.status) }),
+  } as ApiObject;
+}
+
+function identity({ apiVersion }: Fields): object {
+  return { apiVersion };
+}
+
+function publicSpec(kind: string, spec: Fields): unknown {
+  const kept = KEPT[kind];
+  if (kept !== undefined) return pick(spec, kept.spec);
+  if (WORKLOADS.has(kind)) return publicWorkload(spec as WorkloadSpec);
+  if (ISSUERS.has(kind)) return publicIssuer(spec as IssuerSpec);
+  const { tls } = spec;
+  // Only a Route has a map here, with its private key.
+  if (typeof tls === "object" && tls !== null && "key" in tls)
+    return visible({ ...spec, tls: { ...tls, key: undefined } });
+  return visible(spec);
+}
+
+interface WorkloadSpec {
+  readonly replicas?: number;
+  readonly selector?: object;
+  readonly template?: { readonly metadata?: object; readonly spec?: { readonly containers?: Fields[] } & Fields };
+}
+
+function publicWorkload({ replicas, selector, template }: WorkloadSpec): object {
+  const { containers = [], volumes } = template?.spec ?? {};
+  const ofConfig = (Array.isArray(volumes) ? volumes : []).filter((volume) => volume?.configMap !== undefined);
+  const spec = {
+    containers: containers.map((container) => pick(container, ["name", "image", "imagePullPolicy"])),
+    volumes: ofConfig.map((volume) => pick(volume, ["name", "configMap"])),
+  };
+  return { replicas, selector, template: { spec } };
+}
+
+interface IssuerSpec {
+  readonly acme?: { readonly solvers?: readonly Fields[] | null };
+}
+
+function publicIssuer({ acme }: IssuerSpec): object {
+  if (acme === undefined) return {};
+  const solvers = (acme.solvers ?? []).map(({ http01, waitInsteadOfSelfCheck }) => ({
+    ...(http01 !== undefined && http01 !== null && { http01: {} }),
+    ...(waitInsteadOfSelfCheck !== undefined && { waitInsteadOfSelfCheck }),
+  }));
+  return { acme: { solvers } };
+}
+
+/** A Secret's certificate is public: every client of the webhook gets it. */
+export function publicSecret(secret: object): object {
+  const certificate = (secret as { data?: Fields }).data?.["tls.crt"];
+  return certificate === undefined ? {} : { data: { "tls.crt": certificate } };
+}
+
+/** Of a pod that was created as a dry run, whether it was injected. Other webhooks may have added anything. */
+export function publicPodAnswer(pod: object): object {
+  const annotations = (pod as ApiObject).metadata?.annotations ?? {};
+  const own = Object.entries(annotations).filter(([key]) => key.startsWith("switchback.dev/"));
+  return { metadata: { annotations: Object.fromEntries(own) } };
+}
+
+function pick(fields: Fields, keys: readonly string[]): Fields {
+  return Object.fromEntries(keys.filter((key) => key in fields).map((key) => [key, fields[key]]));
+}
+
+function without(fields: Fields, hidden: RegExp): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([key]) => !hidden.test(key)));
+}
+
+/** Without hidden fields, at any depth. */
+function visible(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(visible);
+  if (typeof value !== "object" || value === null) return value;
+  const fields = Object.entries(value).filter(([key]) => !HIDDEN.test(key));
+  return Object.fromEntries(fields.map(([key, field]) => [key, visible(field)]));
+}

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { splitDocuments } from "./documents.ts";
+import { readDump } from "./read-dump.ts";
+
+const HEAD = "apiVersion: dump.switchback.dev/v1\nkind: Dump\n";
+const SERVICES = "/api/v1/services";
+const service = (name: string) => `apiVersion: v1\nkind: Service\nmetadata: { namespace: shop, name: ${name} }\n`;
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+
+const read = async (...documents: string[]) => readDump(await files.file("d.yaml", documents.join("---\n")));
+const refused = async (message: RegExp, ...documents: string[]) =>
+  await assert.rejects(read(...documents), { code: "input-invalid", message });
+
+async function names(path: string, ...documents: string[]): Promise<string[]> {
+  const { client } = await read(HEAD, ...documents);
+  const { items } = await client.list<{ metadata: { name: string } }>(path);
+  return items.map(({ metadata }) => metadata.name);
+}
+
+describe("a dump is refused, with its file and document", () => {
+  const document = (number: number, line: number) => String.raw`d\.yaml: document ${number} \(line ${line}\): `;
+
+  test("that is missing or empty", async () => {
+    await assert.rejects(readDump("/no/such/file"), {
+      code: "input-invalid",
+      message: /^--from \/no\/such\/file: ENOENT/,
+    });
+    await refused(/d\.yaml: it is empty; a dump begins with/, "# nothing\n");
+  });
+
+  test("that has another format or none", async () => {
+    await refused(
+      new RegExp(`${document(1, 1)}the format "dump.switchback.dev/v2" is not known`),
+      HEAD.replace("v1", "v2"),
+    );
+    await refused(new RegExp(`${document(1, 1)}a dump begins with`), service("a"));
+    await refused(new RegExp(`${document(1, 1)}a dump begins with`), "- a list\n");
+    await refused(new RegExp(`${document(1, 1)}namespace: `), `${HEAD}namespace: 5\n`);
+  });
+
+  test("that is no YAML, or would not fit into memory", async () => {
+    await refused(new RegExp(`${document(3, 8)}Flow sequence`), HEAD, service("a"), "a: [\n");
+    const bomb = `a: &a [1,1]\nb: &b [${"*a,".repeat(90)}*a]\nc: [${"*b,".repeat(90)}*b]\n`;
+    await refused(new RegExp(`${document(2, 4)}.*alias`), HEAD, bomb);
+    await refused(
+      new RegExp(`${document(2, 4)}longer than 2097152 characters and not JSON`),
+      HEAD,
+      `a: ${"x".repeat(3e6)}\n`,
+    );
+  });
+
+  test("by the command with the exit code of bad input", async () => {
+    const { code, stdout, stderr } = await runHere(["doctor", "--from", await files.file("e.yaml", "a: 1\n")], {});
+    assert.deepEqual([code, stdout], [2, ""]);
+    assert.match(stderr, /^switchback: .*e\.yaml: document 1/);
+  });
+});
+
+test("one longer than a document may be is refused before it is read", async () => {
+  async function* endless() {
+    yield `${HEAD}---\n`;
+    for (let at = 0; at < 10_000; at++) yield "x".repeat(64 * 1024);
+  }
+  const all = async () => {
+    for await (const _ of splitDocuments("d.yaml", endless()));
+  };
+  await assert.rejects(all(), { message: /^d\.yaml: document 2 \(line 4\): longer than 67108864 characters$/ });
+});
+
+test("documents that are no objects are left out, and named", async () => {
+  const { leftOut, client } = await read(
+    HEAD,
+    "a: 1\n",
+    service("a"),
+    "apiVersion: v1\nkind: Service\nmetadata: {}\n",
+    "apiVersion: dump.switchback.dev/v1\nkind: Later\n",
+    "apiVersion: dump.switchback.dev/v1\nkind: Answer\nmethod: GET\n",
+  );
+  assert.deepEqual(
+    leftOut.map((line) => line.replace(/^.*d\.yaml/, "")),
+    [
+      ": document 2 (line 4) is left out: apiVersion: Invalid input: expected string, received undefined",
+      ": document 4 (line 10) is left out: metadata.name: Invalid input: expected string, received undefined",
+      ': document 5 (line 14) is left out: the kind "Later" of dump.switchback.dev/v1 is unknown',
+      ": document 6 (line 17) is left out: path: Invalid input: expected string, received undefined",
+    ],
+  );
+  assert.equal((await client.list(SERVICES)).items.length, 1);
+});
+
+test("many of them are counted", async () => {
+  const { leftOut } = await read(HEAD, ...Array.from({ length: 25 }, () => "a: 1\n"));
+  assert.equal(leftOut.length, 11);
+  assert.match(leftOut.at(-1) ?? "", /15 more documents are left out$/);
+});
+
+test("documents may be JSON or YAML, with comments, carriage returns and a text on the marker's line", async () => {
+  const json = JSON.stringify({ apiVersion: "v1", kind: "Service", metadata: { namespace: "shop", name: "json" } });
+  assert.deepEqual(await names(SERVICES, "# nothing\n", service("a").replaceAll("\n", "\r\n"), `${json}\n`), [
+    "a",
+    "json",
+  ]);
+  const { client } = await readDump(await files.file("f.yaml", `--- # a dump\n${HEAD}--- ${json}\n...\n`));
+  assert.equal((await client.list(SERVICES)).items.length, 1);
+});
+
+test("kinds that nothing reads are kept, by the plural that the head names", async () => {
+  const object = "apiVersion: example.com/v1\nkind: Ox\nmetadata: { name: a }\n";
+  assert.deepEqual(await names("/apis/example.com/v1/oxes", object), ["a"]);
+  const { client } = await read(`${HEAD}resources: { Ox.example.com: oxen }\n`, object);
+  assert.equal((await client.list("/apis/example.com/v1/oxen")).items.length, 1);
+});
+
+test("objects of odd shapes cost the doctor no more than what they are about", async () => {
+  const odd = [
+    "spec: 5",
+    "spec: null",
+    "spec: { type: LoadBalancer, ports: 5 }\nstatus: { loadBalancer: { ingress: [5] } }",
+  ];
+  const documents = odd.map((text, index) => `${service(`s${index}`)}${text}\n`);
+  const file = await files.file("odd.yaml", [HEAD, ...documents].join("---\n"));
+  const { code, stdout, stderr } = await runHere(["doctor", "--from", file, "-o", "json"], {});
+  assert.deepEqual([code, stderr], [0, ""]);
+  assert.match(stdout, /"findings"/);
+});

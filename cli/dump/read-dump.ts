@@ -1,0 +1,124 @@
+import { createReadStream } from "node:fs";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
+import { attempt, renderFlaw, type Schema } from "#lib/errors/validation.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type StoredAnswer, storedClient } from "#lib/kube/stored-client.ts";
+import { pluralOf, StoredObjects } from "#lib/kube/stored-objects.ts";
+import { type DumpText, invalid, parseDocument, splitDocuments } from "./documents.ts";
+import { answerSchema, DUMP_VERSION, type DumpHead, headSchema, objectSchema } from "./format.ts";
+
+/** Most characters that are kept of a dump: each is a byte of memory or two. */
+const MAX_KEPT = 512 * 1024 * 1024;
+/** Documents that are named one by one. */
+const MAX_NAMED = 10;
+
+/** A dump that was read. */
+export interface Dump {
+  readonly head: DumpHead;
+  readonly client: KubeClient;
+  /** When the cluster was read, milliseconds since 1970. */
+  readonly time: number;
+  /** Documents that are no objects, each with its place and what is wrong. */
+  readonly leftOut: readonly string[];
+}
+
+/** Reads a dump from a file, or from standard input for `-`. Throws `input-invalid`, which names file and document. */
+export async function readDump(file: string): Promise<Dump> {
+  const source = file === "-" ? process.stdin.setEncoding("utf8") : createReadStream(file, "utf8");
+  const name = file === "-" ? "standard input" : file;
+  const reader = new DumpReader(name);
+  try {
+    for await (const document of splitDocuments(name, source)) await reader.add(document);
+  } catch (cause) {
+    if (cause instanceof SwitchbackError) throw cause;
+    throw new SwitchbackError("input-invalid", `--from ${name}: ${describeError(cause)}`, { cause });
+  }
+  return reader.result();
+}
+
+class DumpReader {
+  readonly #file: string;
+  readonly #objects = new StoredObjects();
+  /** Every API server answers this one. */
+  readonly #answers = new Map<string, StoredAnswer>([["GET /version", { status: 200, body: {} }]]);
+  readonly #leftOut: string[] = [];
+  #leftOutCount = 0;
+  #kept = 0;
+  #head: DumpHead | undefined;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  async add(document: DumpText): Promise<void> {
+    const value = await parseDocument(document);
+    if (value === null) return;
+    const { apiVersion, kind } = (typeof value === "object" ? value : {}) as { apiVersion?: unknown; kind?: unknown };
+    if (this.#head === undefined) this.#head = headOf(value, apiVersion, kind, document.place);
+    else if (apiVersion === DUMP_VERSION) this.#addAnswer(value, kind, document);
+    else this.#addObject(value, document.place);
+    if (this.#objects.length + this.#kept > MAX_KEPT) {
+      throw invalid(document.place, `the dump is longer than ${MAX_KEPT} characters; leave out objects`);
+    }
+  }
+
+  result(): Dump {
+    if (this.#head === undefined) throw invalid(this.#file, `it is empty; ${EXPECTED}`);
+    const more = this.#leftOutCount - this.#leftOut.length;
+    const time = Date.parse(this.#head.time ?? "");
+    return {
+      head: this.#head,
+      client: storedClient({ objects: this.#objects, answers: this.#answers }),
+      time: Number.isNaN(time) ? Date.now() : time,
+      leftOut: more > 0 ? [...this.#leftOut, `${this.#file}: ${more} more documents are left out`] : this.#leftOut,
+    };
+  }
+
+  #addAnswer(value: unknown, kind: unknown, { place, text }: DumpText): void {
+    if (kind !== "Answer") {
+      this.#leaveOut(place, `the kind ${shown(kind)} of ${DUMP_VERSION} is unknown`);
+      return;
+    }
+    const answer = this.#checked(answerSchema, value, place);
+    if (answer === undefined) return;
+    this.#kept += text.length;
+    this.#answers.set(`${answer.method} ${answer.path}`, answer);
+  }
+
+  #addObject(value: unknown, place: string): void {
+    const object = this.#checked(objectSchema, value, place);
+    if (object === undefined) return;
+    const { apiVersion, kind } = object;
+    const [group, version] = apiVersion.split("/");
+    const plural = this.#head?.resources[version === undefined ? kind : `${kind}.${group}`] ?? pluralOf(kind);
+    this.#objects.put(version === undefined ? `/api/${apiVersion}` : `/apis/${apiVersion}`, plural, value as object);
+  }
+
+  #checked<S extends Schema>(schema: S, value: unknown, place: string) {
+    const { value: read, flaw } = attempt(schema, value);
+    if (flaw !== undefined) this.#leaveOut(place, renderFlaw(flaw));
+    return read;
+  }
+
+  #leaveOut(place: string, text: string): void {
+    this.#leftOutCount += 1;
+    if (this.#leftOut.length < MAX_NAMED) this.#leftOut.push(`${place} is left out: ${text}`);
+  }
+}
+
+const EXPECTED = `a dump begins with a document of apiVersion ${DUMP_VERSION} and kind Dump (switchback dump)`;
+
+function headOf(value: unknown, apiVersion: unknown, kind: unknown, place: string): DumpHead {
+  const isOther = typeof apiVersion === "string" && /^dump\.switchback\.dev\//.test(apiVersion);
+  if (isOther && apiVersion !== DUMP_VERSION) {
+    throw invalid(place, `the format ${shown(apiVersion)} is not known; this program reads ${DUMP_VERSION}`);
+  }
+  if (!isOther || kind !== "Dump") throw invalid(place, EXPECTED);
+  const { value: head, flaw } = attempt(headSchema, value);
+  if (flaw !== undefined) throw invalid(place, renderFlaw(flaw));
+  return head;
+}
+
+function shown(value: unknown): string {
+  return JSON.stringify(String(value).slice(0, 100));
+}

@@ -1,0 +1,86 @@
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { METADATA_LIST } from "#lib/kube/accept.ts";
+import { TooLongError } from "#lib/kube/body.ts";
+import type { KubeClient, ReadOptions } from "#lib/kube/client.ts";
+import { itemsOfList, listAll } from "#lib/kube/list.ts";
+import type { Query } from "#lib/kube/paths.ts";
+import type { StoredAnswer } from "#lib/kube/stored-client.ts";
+import { type ObjectPath, parseObjectPath, pluralOf, StoredObjects } from "#lib/kube/stored-objects.ts";
+import type { ApiList, ApiObject } from "#lib/kube/types.ts";
+import { publicObject, publicPodAnswer, publicSecret } from "./public-fields.ts";
+
+/** What was read of a cluster. */
+export class Recording {
+  readonly objects = new StoredObjects();
+  readonly answers = new Map<string, StoredAnswer>();
+  /** As in the head of a dump. */
+  readonly resources: Record<string, string> = {};
+
+  /** Keeps the answer to a request; of a list its objects. */
+  record(path: string, answer: object): void {
+    const parsed = parseObjectPath(path);
+    this.answers.delete(`GET ${path}`);
+    if (parsed === undefined) this.answers.set(`GET ${path}`, { status: 200, body: answer });
+    else if (parsed.resource === "secrets")
+      this.answers.set(`GET ${path}`, { status: 200, body: publicSecret(answer) });
+    else if (parsed.name !== undefined) this.#put(parsed, answer);
+    else this.#recordList(path, parsed, answer);
+  }
+
+  /** Keeps that a request failed. A page that was too long is asked for again in parts, so that is no failure. */
+  recordFailure(method: string, path: string, error: unknown): void {
+    if (!(error instanceof SwitchbackError) || error instanceof TooLongError) return;
+    this.answers.set(`${method} ${path}`, { status: error.status ?? 0, message: error.message });
+  }
+
+  #recordList(path: string, parsed: ObjectPath, list: ApiList<ApiObject> & ApiObject): void {
+    const items = itemsOfList(list) ?? [];
+    const kind = list.kind?.replace(/List$/, "") || parsed.resource;
+    for (const item of items) this.#put(parsed, { kind, ...item });
+    // An empty list is an answer, too: a kind that is not served has none.
+    const empty = { metadata: { resourceVersion: "1" }, items: [] };
+    if (items.length === 0) this.answers.set(`GET ${path}`, { status: 200, body: empty });
+  }
+
+  #put({ root, resource }: ObjectPath, { kind = resource, ...object }: ApiObject): void {
+    const apiVersion = root.replace(/^\/apis?\//, "");
+    const [group = "", version] = apiVersion.split("/");
+    if (pluralOf(kind) !== resource) this.resources[version === undefined ? kind : `${kind}.${group}`] = resource;
+    this.objects.put(root, resource, publicObject({ ...object, apiVersion, kind }));
+  }
+}
+
+/** A client that reads a cluster and records the answers. It writes nothing, except for the dry run of a pod. */
+export function recordingClient(client: KubeClient, recording: Recording): KubeClient {
+  const during = async <T>(method: string, path: string, call: Promise<T>): Promise<T> => {
+    try {
+      return await call;
+    } catch (error) {
+      recording.recordFailure(method, path, error);
+      throw error;
+    }
+  };
+  const get = async <T>(path: string, query?: Query, { accept, ...options }: ReadOptions = {}): Promise<T> => {
+    // Whole objects have their kinds, which a list of metadata has not.
+    const whole = accept === undefined || accept === METADATA_LIST ? options : { ...options, accept };
+    const answer = await during("GET", path, client.get<T & object>(path, query, whole));
+    if (!("accept" in whole)) recording.record(path, answer);
+    return answer;
+  };
+  return {
+    ...client,
+    get,
+    list: (path, query, options) => listAll({ get }, path, query, options),
+    create: async <T>(path: string, object: object, options = {}) => {
+      const dryRun = { ...options, dryRun: true };
+      const answer = await during("POST", path, client.create<T & object>(path, object, dryRun));
+      recording.answers.set(`POST ${path}`, { status: 201, body: publicPodAnswer(answer) });
+      return answer;
+    },
+    raw: async (path, options) => {
+      const answer = await during("GET", path, client.raw(path, options));
+      recording.answers.set(`GET ${path}`, answer);
+      return answer;
+    },
+  };
+}

@@ -1,0 +1,130 @@
+import { once } from "node:events";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "./client.ts";
+import { listAll } from "./list.ts";
+import type { Query } from "./paths.ts";
+import { KubeStatusError } from "./status.ts";
+import { parseObjectPath, type StoredObjects } from "./stored-objects.ts";
+import type { StreamOptions } from "./stream.ts";
+
+/** An answer of the API server that is no object of its own: a page, a refusal, an empty list, what a group serves. */
+export interface StoredAnswer {
+  /** 0: there was no answer. */
+  readonly status: number;
+  /** A JSON answer. */
+  readonly body?: object | undefined;
+  /** What `KubeClient.raw` gave. */
+  readonly text?: string | undefined;
+  readonly contentType?: string | undefined;
+  /** The whole message of a call that failed. */
+  readonly message?: string | undefined;
+}
+
+/** What `storedClient` answers from. */
+export interface StoredCluster {
+  readonly objects: StoredObjects;
+  /** By `<method> <path>`. */
+  readonly answers: ReadonlyMap<string, StoredAnswer>;
+}
+
+/** Groups that every API server has. A group of a definition that has no object is not served. */
+const BUILT_IN: ReadonlySet<string> = new Set([
+  "apps",
+  "batch",
+  "networking.k8s.io",
+  "discovery.k8s.io",
+  "coordination.k8s.io",
+  "admissionregistration.k8s.io",
+]);
+
+/**
+ * A client that answers from stored objects, as an API server that has them would: lists in pages, selectors,
+ * discovery, and watches in which nothing happens. It refuses to write. A request that a stored answer is about
+ * gets it: a call that failed then fails again, with the same message.
+ */
+export function storedClient(cluster: StoredCluster): KubeClient {
+  const get = async <T>(path: string, query?: Query) => answerTo(cluster, path, query) as T;
+  const refuse = async (path: string): Promise<never> => {
+    throw new KubeStatusError(path, 405, { message: "a stored cluster cannot be changed" });
+  };
+  return {
+    get,
+    list: (path, query, options) => listAll({ get }, path, query, options),
+    async create<T>(path: string) {
+      const answer = cluster.answers.get(`POST ${path}`);
+      if (answer === undefined) throw missing(`POST ${path}`);
+      throwIfFailed(answer, `POST ${path}`);
+      return (answer.body ?? {}) as T;
+    },
+    async raw(path) {
+      const answer = cluster.answers.get(`GET ${path}`);
+      if (answer === undefined) throw missing(`GET ${path}`);
+      throwIfFailed(answer, `GET ${path}`);
+      return { status: answer.status, text: answer.text ?? "", contentType: answer.contentType ?? "" };
+    },
+    stream: (_path, _query, options) => silence(options),
+    apply: refuse,
+    mergePatch: refuse,
+    jsonPatch: refuse,
+    replace: refuse,
+    delete: refuse,
+    close() {},
+  };
+}
+
+/** A watch without an event. */
+async function silence({ signal, onOpen }: StreamOptions): Promise<never> {
+  onOpen?.();
+  if (!signal.aborted) await once(signal, "abort");
+  throw signal.reason;
+}
+
+function answerTo({ objects, answers }: StoredCluster, path: string, query?: Query): object {
+  const answer = answers.get(`GET ${path}`);
+  if (answer !== undefined) throwIfFailed(answer, `GET ${path}`);
+  const parsed = parseObjectPath(path);
+  if (parsed?.name === undefined && parsed !== undefined) {
+    const items = objects.select(parsed, query);
+    if (items.length > 0 || isBuiltIn(parsed.root)) return pageOf(items, query);
+  }
+  const object = parsed?.name === undefined ? undefined : objects.get(parsed);
+  const found = object ?? answer?.body ?? served(objects, path);
+  if (found === undefined) throw missing(`GET ${path}`);
+  return found;
+}
+
+function pageOf<T>(items: readonly T[], { limit, continue: token }: Query = {}): object {
+  const start = Number(token ?? 0);
+  const end = start + (limit === undefined ? items.length : Number(limit));
+  const rest = end < items.length ? { continue: String(end) } : {};
+  return { metadata: { resourceVersion: "1", ...rest }, items: items.slice(start, end) };
+}
+
+function isBuiltIn(root: string): boolean {
+  const [, , group = ""] = root.split("/");
+  return root === "/api/v1" || BUILT_IN.has(group);
+}
+
+/** What discovery says of a group whose answer is not stored: the kinds of the objects. */
+function served(objects: StoredObjects, path: string): object | undefined {
+  const [, group, version] = /^\/apis\/([^/]+)(?:\/([^/]+))?$/.exec(path) ?? [];
+  if (group === undefined) return undefined;
+  const roots = objects.served(group);
+  if (roots.size === 0) return undefined;
+  if (version === undefined)
+    return { versions: [...roots.keys()].map((root) => ({ version: root.split("/").at(-1) })) };
+  const resources = roots.get(path);
+  if (resources === undefined) return undefined;
+  const verbs = ["list", "watch", "create"];
+  return { resources: [...resources].map(([name, kind]) => ({ name, kind, verbs })) };
+}
+
+function throwIfFailed({ status, message }: StoredAnswer, what: string): void {
+  if (status === 0) throw new SwitchbackError("kube-unreachable", message ?? `${what}: no response`);
+  // A message that is stored says everything already; a page that `raw` got has none, whatever its status.
+  if (message !== undefined) throw new SwitchbackError("kube-status", message, { status });
+}
+
+function missing(what: string): KubeStatusError {
+  return new KubeStatusError(what, 404, { message: "not stored" });
+}
