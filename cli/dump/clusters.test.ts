@@ -131,7 +131,7 @@ describe("the table of clusters", () => {
     }
   });
 
-  it("covers every provider and every implementation that the doctor knows, and each finding about need that it can give", () => {
+  it("covers every provider and implementation that the doctor knows, and each finding about need", () => {
     const all = (key: "provider" | "software") => new Set(CLUSTERS.flatMap(({ expected }) => expected[key] ?? []));
     assert.deepEqual([...all("provider")].sort(), providers().sort());
     assert.deepEqual([...all("software")].sort(), KNOWN_SOFTWARE.map(({ title }) => title).sort());
