@@ -1,73 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FakeClock } from "#test/fakes/clock.ts";
+import { reconcilerRig, retries } from "#test/fakes/reconciler-rig.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
-import { createBackoff } from "./backoff.ts";
-import { type ReconcileResult, Reconciler, type ReconcilerOptions } from "./reconciler.ts";
-import { KubeStatusError } from "./status.ts";
-
-type Gate = PromiseWithResolvers<ReconcileResult | undefined>;
-
-/** A reconciler whose runs last until the test ends them; `begun` are the times at which they began. */
-function rig(options: Partial<ReconcilerOptions> = {}) {
-  const clock = new FakeClock();
-  const start = clock.now();
-  const begun: number[] = [];
-  const gates: Gate[] = [];
-  const reconciler = new Reconciler({
-    reconcile: () => {
-      begun.push(clock.now() - start);
-      const gate: Gate = Promise.withResolvers();
-      gates.push(gate);
-      return gate.promise;
-    },
-    startTimer: (callback, ms) => clock.after(ms, callback),
-    ...options,
-  });
-  const end = async (result?: ReconcileResult) => {
-    gates.shift()?.resolve(result);
-    await clock.pass(0);
-  };
-  const fail = async () => {
-    gates.shift()?.reject(new Error("refused"));
-    await clock.pass(0);
-  };
-  return { clock, begun, reconciler, end, fail, pass: (ms: number) => clock.pass(ms) };
-}
-
-/** Failures and the retries that were reported for them. */
-function retries(hold = false) {
-  const reported: number[] = [];
-  const onError = (_: unknown, retryMs: number) => void reported.push(retryMs);
-  return { reported, retry: { backoff: createBackoff(1_000, 4_000), onError, hold } };
-}
-
-test("a retry is not sooner than the API server's Retry-After", async () => {
-  const { reported, retry } = retries();
-  const { reconciler, begun, pass } = rig({
-    reconcile: () => {
-      begun.push(begun.length);
-      const busy = new KubeStatusError("PATCH", 429, { message: "", retryAfterMs: 30_000 });
-      throw begun.length === 1 ? busy : new Error("refused");
-    },
-    retry,
-  });
-  reconciler.enqueue();
-  await pass(29_999);
-  assert.deepEqual([begun.length, reported], [1, [30_000]]);
-  await pass(1);
-  assert.deepEqual([begun.length, reported], [2, [30_000, 2_000]]);
-  await reconciler.stop();
-});
+import { Reconciler } from "./reconciler.ts";
 
 test("nothing runs that is not enqueued", async () => {
-  const { begun, clock, pass } = rig();
+  const { begun, clock, pass } = reconcilerRig();
   await pass(10_000);
   assert.deepEqual([begun, clock.pending], [[], 0]);
 });
 
 test("a run begins when the earliest enqueue is due, and satisfies the later ones", async () => {
-  const { reconciler, begun, clock, pass, end } = rig();
+  const { reconciler, begun, clock, pass, end } = reconcilerRig();
   for (const ms of [500, 300, 400, 300]) reconciler.enqueue(ms);
   await pass(100);
   reconciler.enqueue(250);
@@ -81,7 +26,7 @@ test("a run begins when the earliest enqueue is due, and satisfies the later one
 });
 
 test("an enqueue that is due earlier than its predecessor is not put off by it", async () => {
-  const { reconciler, begun, pass } = rig();
+  const { reconciler, begun, pass } = reconcilerRig();
   reconciler.enqueue(1_000);
   await pass(100);
   reconciler.enqueue(10);
@@ -90,7 +35,7 @@ test("an enqueue that is due earlier than its predecessor is not put off by it",
 });
 
 test("steady enqueues neither put a run off nor start a timer each", async () => {
-  const { reconciler, begun, clock, pass } = rig();
+  const { reconciler, begun, clock, pass } = reconcilerRig();
   for (let passed = 0; passed < 50; passed += 10) {
     reconciler.enqueue(50);
     assert.equal(clock.pending, 1);
@@ -100,7 +45,7 @@ test("steady enqueues neither put a run off nor start a timer each", async () =>
 });
 
 test("an enqueue during a run leads to one more run, right after it or when it is due", async () => {
-  const { reconciler, begun, pass, end } = rig();
+  const { reconciler, begun, pass, end } = reconcilerRig();
   reconciler.enqueue();
   await pass(100);
   reconciler.enqueue();
@@ -119,7 +64,7 @@ test("an enqueue during a run leads to one more run, right after it or when it i
 });
 
 test("requeueAfter counts from the end of the run, and an earlier enqueue comes first", async () => {
-  const { reconciler, begun, pass, end } = rig();
+  const { reconciler, begun, pass, end } = reconcilerRig();
   reconciler.enqueue();
   await pass(100);
   await end({ requeueAfter: 1_000 });
@@ -156,111 +101,9 @@ test("a run that is over when it returns runs in the timer's callback", (t) => {
   assert.equal(runs, 3);
 });
 
-test("retries wait for the backoff, which a success resets", async () => {
-  const { reported, retry } = retries();
-  const { reconciler, begun, pass, end, fail } = rig({ retry });
-  reconciler.enqueue();
-  await pass(0);
-  for (const ms of [1_000, 2_000, 4_000, 4_000]) {
-    const runs = begun.length;
-    await fail();
-    await pass(ms - 1);
-    assert.equal(begun.length, runs);
-    await pass(1);
-    assert.equal(begun.length, runs + 1);
-  }
-  await end({ requeueAfter: 0 });
-  await pass(0);
-  await fail();
-  assert.deepEqual(reported, [1_000, 2_000, 4_000, 4_000, 1_000]);
-});
-
-test("a run that throws before it returns a promise is a failure too", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const { reported, retry } = retries();
-  let runs = 0;
-  const reconcile = () => {
-    runs += 1;
-    throw new Error("refused");
-  };
-  const reconciler = new Reconciler({ reconcile, retry });
-  reconciler.enqueue();
-  t.mock.timers.tick(1);
-  assert.deepEqual([runs, reported], [1, [1_000]]);
-  t.mock.timers.tick(1_000);
-  assert.deepEqual([runs, reported], [2, [1_000, 2_000]]);
-});
-
-test("without retry an error is not swallowed, and later enqueues still run", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  let runs = 0;
-  const reconcile = () => {
-    runs += 1;
-    throw new Error("a defect");
-  };
-  const reconciler = new Reconciler({ reconcile });
-  reconciler.enqueue(1);
-  assert.throws(() => t.mock.timers.tick(1), /a defect/);
-  reconciler.enqueue(1);
-  assert.throws(() => t.mock.timers.tick(1), /a defect/);
-  assert.equal(runs, 2);
-});
-
-test("an enqueue cuts a backoff short, unless it is held", async () => {
-  for (const hold of [false, true]) {
-    const { reconciler, begun, pass, fail } = rig({ retry: retries(hold).retry });
-    reconciler.enqueue();
-    await pass(0);
-    await fail();
-    reconciler.enqueue(10);
-    await pass(999);
-    assert.deepEqual(begun, hold ? [0] : [0, 10]);
-    await pass(1);
-    assert.deepEqual(begun, hold ? [0, 1_000] : [0, 10]);
-  }
-});
-
-test("an enqueue during a run that fails waits for a held backoff", async () => {
-  const { reconciler, begun, pass, fail } = rig({ retry: retries(true).retry });
-  reconciler.enqueue();
-  await pass(0);
-  reconciler.enqueue();
-  await pass(100);
-  await fail();
-  await pass(999);
-  assert.deepEqual(begun, [0]);
-  await pass(1);
-  assert.deepEqual(begun, [0, 1_100]);
-});
-
-test("forget ends a held backoff and starts it over; it asks for no run that nobody asked for", async () => {
-  const { reported, retry } = retries(true);
-  const { reconciler, begun, clock, pass, end, fail } = rig({ retry });
-  reconciler.enqueue();
-  await pass(0);
-  await fail();
-  await pass(500);
-  reconciler.enqueue();
-  await pass(1);
-  reconciler.forget();
-  assert.deepEqual(begun, [0], "not in the middle of the caller");
-  await pass(0);
-  assert.deepEqual(begun, [0, 501]);
-  await fail();
-  assert.deepEqual(reported, [1_000, 1_000]);
-  reconciler.forget();
-  await pass(0);
-  assert.equal(begun.length, 2);
-  await pass(1_000);
-  await end();
-  reconciler.forget();
-  await pass(10_000);
-  assert.deepEqual([begun.length, clock.pending], [3, 0]);
-});
-
 test("no run begins in the pause after a run, however it ended and whatever is enqueued", async () => {
   let pauseMs = 100;
-  const { reconciler, begun, pass, end, fail } = rig({ pauseMs: () => pauseMs, retry: retries().retry });
+  const { reconciler, begun, pass, end, fail } = reconcilerRig({ pauseMs: () => pauseMs, retry: retries().retry });
   reconciler.enqueue();
   await pass(0);
   reconciler.enqueue();
@@ -289,7 +132,7 @@ test("no run begins in the pause after a run, however it ended and whatever is e
 });
 
 test("idle waits for the runs in progress and those that are waited for, however long they are held back", async () => {
-  const { reconciler, pass, end, fail } = rig({ pauseMs: () => 50, retry: retries(true).retry });
+  const { reconciler, pass, end, fail } = reconcilerRig({ pauseMs: () => 50, retry: retries(true).retry });
   assert.equal(await isSettled(reconciler.idle()), true);
   reconciler.enqueue(10);
   const idle = reconciler.idle();
@@ -314,7 +157,7 @@ test("idle waits for the runs in progress and those that are waited for, however
 
 test("stop settles idle: at once, or when the run in progress is over", async () => {
   for (const state of ["wait", "held", "run"] as const) {
-    const { reconciler, pass, end, fail } = rig({ retry: retries(true).retry });
+    const { reconciler, pass, end, fail } = reconcilerRig({ retry: retries(true).retry });
     reconciler.enqueue(10);
     if (state !== "wait") {
       await pass(10);
@@ -334,7 +177,7 @@ test("stop settles idle: at once, or when the run in progress is over", async ()
 test("stop waits for the run in progress, and nothing begins afterwards", async () => {
   for (const ends of ["end", "fail"] as const) {
     const { reported, retry } = retries();
-    const { reconciler, begun, clock, pass, ...rest } = rig({ retry, pauseMs: () => 50 });
+    const { reconciler, begun, clock, pass, ...rest } = reconcilerRig({ retry, pauseMs: () => 50 });
     reconciler.enqueue();
     await pass(0);
     reconciler.enqueue();
@@ -357,7 +200,10 @@ test("stop waits for the run in progress, and nothing begins afterwards", async 
 test("stop leaves no timer: of a wait, of a pause, of a held backoff", async () => {
   for (const state of ["wait", "pause", "held"] as const) {
     const { retry } = retries(true);
-    const { reconciler, begun, clock, pass, end, fail } = rig({ retry, pauseMs: () => (state === "pause" ? 50 : 0) });
+    const { reconciler, begun, clock, pass, end, fail } = reconcilerRig({
+      retry,
+      pauseMs: () => (state === "pause" ? 50 : 0),
+    });
     reconciler.enqueue(10);
     if (state !== "wait") {
       await pass(10);

@@ -10,7 +10,8 @@ const PAGE = readFileSync(join(ROOT, "docs", "codes.md"), "utf8");
  * Tests, measurements and tools for releases print no codes for those who run Switchback; only they parse PROXY
  * headers.
  */
-const NOT_RUN = /^(?:test|bench|release|demo)\/|\.test\.ts$|\/conformance\/|^proxy\/proxy-header-parse\.ts$/;
+const NOT_RUN =
+  /^(?:test|bench|release|demo)\/|\.test\.ts$|\/(?:conformance|integration|e2e)\/|^proxy\/proxy-header-parse\.ts$/;
 const SOURCES = new Map(
   execFileSync("git", ["ls-files", "*.ts"], { cwd: ROOT, encoding: "utf8" })
     .trim()

@@ -15,7 +15,8 @@ import { type Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, podObject, workload } from "./objects.ts";
 import { DASHBOARD, hastyAlerts, Prometheus, promtool, type ScrapeTarget } from "./prometheus/prometheus.ts";
-import { NAMESPACE, type Replica, type System, until } from "./system.ts";
+import { NAMESPACE, type System, until } from "./system.ts";
+import type { Replica } from "./system-options.ts";
 
 // A real Prometheus with the chart's alerts, and every component on a real API server: each alert fires when its
 // fault is planted, and resolves when it is mended. What lasts minutes in the alerts lasts seconds here.

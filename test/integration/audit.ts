@@ -55,3 +55,9 @@ export class AuditLog {
     return (await this.entries()).filter(({ user }) => user.extra?.[CREDENTIAL]?.includes(credential));
   }
 }
+
+/** The id of a ServiceAccount's token: the claim `jti` (RFC 7519), as the API server writes it. */
+export function credentialOf(token: string): string {
+  const [, claims = ""] = token.split(".");
+  return `JTI=${(JSON.parse(Buffer.from(claims, "base64url").toString()) as { jti: string }).jti}`;
+}

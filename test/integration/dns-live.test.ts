@@ -6,7 +6,8 @@ import { after, before, describe, it } from "node:test";
 import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
 import { query } from "./dns-message.ts";
 import { ingress } from "./objects.ts";
-import { NAMESPACE, type Replica, type System, startSystem, until } from "./system.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+import type { Replica } from "./system-options.ts";
 
 // `switchback dns` as the chart's account beside a real CoreDNS: what is written in the cluster is answered.
 

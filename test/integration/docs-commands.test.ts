@@ -34,7 +34,7 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [/^(?:ibmcloud|contour) /, "a program of somebody else, which no registry of packages has"],
   [/^(?:cosign|sha256sum) /, "tools/release/sign.test.ts, test/e2e/97-release.test.ts"],
   [/^source |^switchback completion/, "cli/completion.test.ts"],
-  [/^helm install /, "test/integration/install.test.ts, by the README's own words"],
+  [/^helm install /, "test/integration/install-chart.test.ts, by the README's own words"],
   [/^helm test /, "test/integration/helm-test.test.ts"],
   [/^helm upgrade .*prometheusRule/, "test/integration/chart-monitoring.test.ts, with the operator's definitions"],
   [/^helm (?:rollback|uninstall) |^switchback uninstall(?! --check)/, "test/e2e/60 and 90; test/integration/uninstall"],

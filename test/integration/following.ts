@@ -3,7 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import { Kubelet, type RunningPod } from "./kubelet.ts";
 import { ingress, mapped, namespaceYaml } from "./objects.ts";
-import { type System, type SystemOptions, startSystem, until } from "./system.ts";
+import { type System, startSystem, until } from "./system.ts";
+import type { SystemOptions } from "./system-options.ts";
 
 /** Workloads of one namespace, and how they follow the map. */
 export class Following {

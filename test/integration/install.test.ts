@@ -1,91 +1,28 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
+import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
-import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import {
+  applyAs,
+  bundles,
+  CONFIG_NAME,
+  CONFIGURATION,
+  cluster,
+  frontService,
+  IN_NAMESPACE,
+  INSTALL,
+  kubectl,
+  NAMESPACE,
+  tokenOf,
+  useControlPlane,
+  writeBundle,
+} from "./install-rig.ts";
 import type { Rendered } from "./rendered.ts";
-import { until } from "./system.ts";
 
-// The chart and install.yaml on a real API server: applied as a user would, and what each ServiceAccount may do then.
+// install.yaml on a real API server: applied as a user would, and what each ServiceAccount may do then.
 
-const TOP = fileURLToPath(new URL("../..", import.meta.url));
-const INSTALL = `${TOP}manifests/install.yaml`;
-const NAMESPACE = "switchback-system";
-const IN_NAMESPACE = `/api/v1/namespaces/${NAMESPACE}`;
-const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
-
-/** The ConfigMap of the configuration. */
-const CONFIG_NAME = /switchback-config-[0-9a-f]{10}/.exec(readFileSync(INSTALL, "utf8"))?.[0] ?? "";
-
-let cluster: ControlPlane;
-before(async () => {
-  cluster = await startControlPlane();
-});
-after(() => cluster.stop());
-
-async function kubectl(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await cluster.kubectl(...args);
-  assert.equal(code, 0, stderr);
-  return stdout + stderr;
-}
-
-async function helm(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await cluster.helm(...args);
-  assert.equal(code, 0, stderr);
-  return stdout + stderr;
-}
-
-const tokens = new Map<string, string>();
-async function tokenOf(component: string): Promise<string> {
-  const token = tokens.get(component) ?? (await cluster.tokenFor(`${NAMESPACE}/switchback-${component}`));
-  tokens.set(component, token);
-  return token;
-}
-
-/** Server-side apply with the rights of a component's ServiceAccount; gives the status. */
-async function applyAs(component: string, path: string, body: object): Promise<number> {
-  return (await applyWith(await tokenOf(component), path, body)).status;
-}
-
-async function applyWith(token: string, path: string, body: object, dryRun = false) {
-  return await cluster.call({
-    method: "PATCH",
-    path: `${path}?fieldManager=switchback-test&force=true${dryRun ? "&dryRun=All" : ""}`,
-    contentType: "application/apply-patch+yaml",
-    body: JSON.stringify(body),
-    token,
-  });
-}
-
-/** As the controller applies it for the target of that name. */
-function frontService(name: string) {
-  const labels = { "switchback.dev/target": name.replace("switchback-", "") };
-  const selector = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "proxy" };
-  const metadata = { namespace: NAMESPACE, name, labels };
-  return { apiVersion: "v1", kind: "Service", metadata, spec: { selector, ports: [{ port: 80 }] } };
-}
-
-async function bundles(): Promise<(string | undefined)[]> {
-  const { body } = await cluster.call({ path: CONFIGURATION });
-  return (body as Rendered).webhooks.map(({ clientConfig }: Rendered) => clientConfig.caBundle);
-}
-
-/** As the controller does it: `caBundle` of both entries, nothing else of them. */
-async function writeBundle(): Promise<string> {
-  const caBundle = Buffer.from(cluster.ca.cert).toString("base64");
-  const webhooks = ["namespace", "pod"].map((name) => ({ name: `${name}.switchback.dev`, clientConfig: { caBundle } }));
-  const metadata = { name: "switchback-webhook" };
-  const object = {
-    apiVersion: "admissionregistration.k8s.io/v1",
-    kind: "MutatingWebhookConfiguration",
-    metadata,
-    webhooks,
-  };
-  assert.equal(await applyAs("controller", CONFIGURATION, object), 200);
-  return caBundle;
-}
+useControlPlane();
 
 describe("install.yaml", () => {
   it("is taken by server-side apply without a warning, and a second time changes nothing", async () => {
@@ -386,96 +323,5 @@ describe("rights", () => {
       assert.doesNotMatch((await status(name)).stderr, /forbidden/i, "nothing answers here, but it is allowed");
     }
     assert.match((await status("switchback-webhook:metrics")).stderr, /forbidden/i);
-  });
-});
-
-/** The arguments of `helm install` as README.md writes it, with the path of this chart. */
-function readmeArguments(): string[] {
-  const readme = readFileSync(`${TOP}README.md`, "utf8");
-  const [, command] = /^ {4}helm (install (?:.*\\\n)*.*)$/m.exec(readme) ?? [];
-  assert.ok(command, "README.md installs the chart");
-  const words = command.replace(/ #.*$/, "").replaceAll("\\\n", " ").split(/\s+/);
-  return words.filter(Boolean).map((word) => word.replaceAll("'", "").replace(/^manifests/, `${TOP}manifests`));
-}
-
-describe("the chart", () => {
-  const release = ["switchback", `${TOP}manifests/chart`, "--namespace", NAMESPACE];
-  const rolesOf = async (namespace: string) =>
-    await kubectl("get", "roles,rolebindings", "--namespace", namespace, "-o", "name");
-  const generations = async () =>
-    await kubectl("get", "deployments", "-n", NAMESPACE, "-o", "jsonpath={.items[*].metadata.generation}");
-
-  before(async () => {
-    await kubectl("delete", "-f", INSTALL, "--wait", "--timeout=60s");
-  });
-
-  it("installs as README.md says without the namespace to restart in, and follows it after an upgrade", async () => {
-    const args = readmeArguments();
-    assert.ok(args.includes("config.restart.namespaces={cert-manager}"), args.join(" "));
-    assert.match(await helm(...args), /WARNING: .* do not exist: cert-manager\.[\s\S]*--reset-then-reuse-values/);
-    const upgrade = ["upgrade", ...release, "--reset-then-reuse-values"];
-    await kubectl("create", "namespace", "cert-manager");
-    assert.doesNotMatch(await rolesOf("cert-manager"), /switchback/);
-    const before = await generations();
-    assert.doesNotMatch(await helm(...upgrade), /WARNING/);
-    const roles = ["role", "rolebinding"].map((kind) => `${kind}.rbac.authorization.k8s.io/switchback-restart`);
-    const uninstalls = "rolebinding.rbac.authorization.k8s.io/switchback-uninstall";
-    assert.deepEqual((await rolesOf("cert-manager")).trim().split("\n"), [...roles, uninstalls]);
-    assert.equal(await generations(), before, "no pod is replaced for it");
-    await kubectl("delete", "namespace", "cert-manager", "--wait", "--timeout=60s");
-    assert.match(await helm(...upgrade), /do not exist: cert-manager/);
-    await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait", "--no-hooks");
-  });
-
-  it("installs into a new namespace and has nothing but defaults to ask for", async () => {
-    const notes = await helm("install", ...release, "--create-namespace");
-    assert.match(notes, /switchback\.dev\/inject=enabled/);
-    assert.deepEqual(await bundles(), [undefined, undefined]);
-  });
-
-  it("upgrades with changed values and leaves the caBundle in place", async () => {
-    tokens.clear();
-    const caBundle = await writeBundle();
-    await helm("upgrade", ...release, "--set", "proxy.replicas=3", "--set", "config.log.level=debug");
-    assert.deepEqual(await bundles(), [caBundle, caBundle]);
-    await helm("rollback", "switchback", "1", "--namespace", NAMESPACE);
-    assert.deepEqual(await bundles(), [caBundle, caBundle]);
-  });
-
-  it("takes everything optional that needs no further kinds", async () => {
-    const values = ["networkPolicy.enabled=true", "config.certs.mode=files", "certFiles.secretName=mine"];
-    await helm("upgrade", ...release, ...values.flatMap((value) => ["--set", value]));
-    const policies = await kubectl("get", "networkpolicies", "--namespace", NAMESPACE, "-o", "name");
-    assert.equal(policies.trim().split("\n").length, 3);
-  });
-
-  it("gives rights and bounds to the account of the values, and leaves the usual one without any", async () => {
-    await helm("upgrade", ...release, "--set", "controller.serviceAccount.name=lead");
-    const lead = await cluster.tokenFor(`${NAMESPACE}/lead`);
-    const mislabelled = { ...frontService("switchback-odd"), metadata: frontService("switchback-other").metadata };
-    mislabelled.metadata.name = "switchback-odd";
-    // A try that came before the policy is in force must not write: the same again would change nothing, and may pass.
-    await until("the policy to be in force for the account", async () => {
-      const { status, body } = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, mislabelled, true);
-      return status === 403 && /a front Service has the name of its target/.test(JSON.stringify(body));
-    });
-    const front = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, frontService("switchback-odd"));
-    assert.ok(front.status < 300, JSON.stringify(front.body));
-    await kubectl("delete", "service", "switchback-odd", "--namespace", NAMESPACE);
-    const usual = `--as=system:serviceaccount:${NAMESPACE}:switchback-controller`;
-    const { stdout } = await cluster.kubectl("auth", "can-i", "patch", "services", "-n", NAMESPACE, usual);
-    assert.equal(stdout.trim(), "no");
-  });
-
-  it("leaves nothing of its own when it goes", async () => {
-    // The hooks are Jobs, and no node runs them here; uninstall.test.ts runs what they run.
-    await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait", "--no-hooks");
-    const namespaced = "deployments,services,serviceaccounts,configmaps,roles,rolebindings,networkpolicies,pdb";
-    const wide = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations";
-    const left = [
-      await kubectl("get", namespaced, "--namespace", NAMESPACE, "-o", "name"),
-      await kubectl("get", wide, "-o", "name"),
-    ].join("\n");
-    assert.doesNotMatch(left, /\/switchback-/);
   });
 });

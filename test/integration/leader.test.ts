@@ -3,7 +3,8 @@ import { after, before, describe, it } from "node:test";
 import type { AuditEntry } from "./audit.ts";
 import { type LeaseSpec, recordLease, recordMap } from "./history.ts";
 import { ingress } from "./objects.ts";
-import { NAMESPACE, type Replica, type System, startSystem, until } from "./system.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+import type { Replica } from "./system-options.ts";
 
 const LEASE_MS = 5_000;
 const VANISH_MS = 6_000;

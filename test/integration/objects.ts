@@ -113,3 +113,15 @@ export function hostsOf(configMaps: readonly MapConfigMap[]): ReadonlyMap<string
   const { index } = builderOf(configMaps);
   return parseHosts("code" in index ? "" : index.shards.map(({ name }) => texts.get(name) ?? "").join(""));
 }
+
+/** The Service of the default target: names lead to that target only where there is one. */
+export const INGRESS_CONTROLLER = `
+apiVersion: v1
+kind: Namespace
+metadata: { name: ingress-nginx }
+---
+apiVersion: v1
+kind: Service
+metadata: { namespace: ingress-nginx, name: ingress-nginx-controller }
+spec: { ports: [{ name: http, port: 80 }, { name: https, port: 443 }] }
+`;

@@ -4,26 +4,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { MapConfigMap } from "#lib/documents/map-format.ts";
-import { builderOf } from "#lib/documents/read-map.ts";
-import {
-  STATUS_KEY_HEADER,
-  STATUS_PATH,
-  STATUS_SECRET,
-  type StatusSecret,
-  statusKeyIn,
-} from "#lib/documents/status-page.ts";
-import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "../cluster/controlplane.ts";
+import { STATUS_KEY_HEADER, STATUS_PATH } from "#lib/documents/status-page.ts";
+import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { NODE } from "../cluster/kubelet.ts";
 import { type MemoryGroup, memoryGroup } from "../cluster/memory-group.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
-import { runSwitchback, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
 import type { TcpProxy } from "../fakes/tcp-proxy.ts";
-import { AuditLog, type PEOPLE } from "./audit.ts";
-import { hostsOf, type IndexMap, type Status } from "./objects.ts";
+import { AuditLog, credentialOf } from "./audit.ts";
+import { Installation } from "./installation.ts";
+import { INGRESS_CONTROLLER, type Status } from "./objects.ts";
 import { containerOf } from "./pod-container.ts";
 import { PodNetwork } from "./pod-network.ts";
+import type { ChartValues, ComponentName, Profile, Replica, SystemOptions } from "./system-options.ts";
 
 // Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as
 // processes that have the rights of their ServiceAccounts and the configuration that the chart rendered. Only the
@@ -36,66 +29,11 @@ export const AGENTS = "switchback-agent";
 /** The chart's `config.webhook.healthPort`. */
 const HEALTH_PORT = 8081;
 
-/** The Service of the default target: names lead to that target only where there is one. */
-const INGRESS_CONTROLLER = `
-apiVersion: v1
-kind: Namespace
-metadata: { name: ingress-nginx }
----
-apiVersion: v1
-kind: Service
-metadata: { namespace: ingress-nginx, name: ingress-nginx-controller }
-spec: { ports: [{ name: http, port: 80 }, { name: https, port: 443 }] }
-`;
-
-/** One running replica. */
-export interface Replica {
-  readonly process: Component;
-  /** Where it listens. */
-  readonly address: string;
-  /** The ports it said it listens on. */
-  readonly port: number;
-  readonly healthPort: number;
-  /** As the API server's audit log names the replica's token. */
-  readonly credential: string;
-  /** A page of its health server. */
-  page(path: string, headers?: Readonly<Record<string, string>>): Promise<{ status: number; text: string }>;
-  log(): Promise<string>;
-  /** A controller's `/status`, read with its key. */
-  status(): Promise<Status>;
-}
-
-export interface SystemOptions {
-  readonly controllers?: number;
-  readonly webhooks?: number;
-  /** The chart's values, such as `{ config: { map: { vanishSeconds: 2 } } }`. */
-  readonly values?: ChartValues;
-  readonly controlPlane?: ControlPlaneOptions;
-  /** Namespaces that are there before the chart is installed, as YAML. */
-  readonly before?: string;
-  /** Keep a log of what our accounts, and people bound to the operator's Role, ask the API server. */
-  readonly audit?: boolean;
-  /** The source tree whose chart is installed and whose programs run; default: this checkout. */
-  readonly tree?: string;
-  /** Each component gets the chart's Node flags and, where this process may make cgroups, its memory limit. */
-  readonly confined?: boolean;
-}
-
 /** Listen ports follow from the target's name, so that proxies of several test processes would meet on 127.0.0.1. */
 const OWN_LOOPBACK = `127.${64 + ((process.pid >> 16) & 63)}.${(process.pid >> 8) & 255}.${process.pid & 255}`;
 
-type ComponentName = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
-/** The chart's `profile`. */
-export type Profile = "default" | "small";
-
-interface ChartValues {
-  readonly profile?: Profile;
-  readonly [section: string]: unknown;
-}
-
 /** A cluster with Switchback in it. */
-export class System {
-  readonly cluster: ControlPlane;
+export class System extends Installation {
   readonly controllers: Replica[] = [];
   readonly webhooks: Replica[] = [];
   readonly proxies: Replica[] = [];
@@ -103,7 +41,6 @@ export class System {
   readonly resolvers: Replica[] = [];
   readonly audit: AuditLog;
   readonly #processes: Processes;
-  readonly #folder: string;
   readonly #network = new PodNetwork();
   #started = 0;
   /** The last one that was read: tests read the status while the API server is away. */
@@ -120,10 +57,9 @@ export class System {
   readonly #groups: MemoryGroup[] = [];
 
   constructor(cluster: ControlPlane, folder: string, { confined: isConfined = false, tree = TOP }: SystemOptions = {}) {
+    super(cluster, folder, NAMESPACE);
     this.tree = tree;
-    this.cluster = cluster;
     this.audit = new AuditLog(folder);
-    this.#folder = folder;
     this.#isConfined = isConfined;
     this.#processes = new Processes(folder, folder);
   }
@@ -149,7 +85,7 @@ export class System {
   async start(component: "controller" | "webhook", proxy?: TcpProxy): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
     const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`], proxy);
-    const said = await listening(child, join(this.#folder, `${name}.log`), component);
+    const said = await listening(child, join(this.folder, `${name}.log`), component);
     const replica = this.#replica(name, child, said, token);
     (component === "controller" ? this.controllers : this.webhooks).push(replica);
     this.routeWebhooks();
@@ -164,7 +100,7 @@ export class System {
       ...["webhook.address=127.0.0.1", "webhook.port=0", `webhook.healthPort=${admissions}`],
       ...[`proxy.address=${address}`, `proxy.healthPort=${relay}`],
     ]);
-    const said = await listening(child, join(this.#folder, `${name}.log`), "webhook");
+    const said = await listening(child, join(this.folder, `${name}.log`), "webhook");
     const controller = this.#replica(name, child, { port: status, healthPort: status }, token);
     const webhook = this.#replica(name, child, said, token);
     const proxy = this.#replica(name, child, { port: relay, healthPort: relay }, token, address);
@@ -230,14 +166,8 @@ export class System {
       });
       return JSON.parse(text) as Status;
     };
-    const log = () => readFile(join(this.#folder, `${name}.log`), "utf8");
+    const log = () => readFile(join(this.folder, `${name}.log`), "utf8");
     return { process: child, address, ...ports, credential: credentialOf(token), page, log, status };
-  }
-
-  /** The key of `/status` as the cluster's admin reads it; empty while there is none. */
-  async readStatusKey(): Promise<string> {
-    const { body } = await this.cluster.call({ path: `/api/v1/namespaces/${NAMESPACE}/secrets/${STATUS_SECRET}` });
-    return statusKeyIn(body as StatusSecret) ?? "";
   }
 
   /** A component's program, as its pod would run it. */
@@ -245,7 +175,7 @@ export class System {
     this.#started += 1;
     const name = `switchback-${component}-${this.#started}`;
     const namespace = component === "agent" ? AGENTS : NAMESPACE;
-    const config = join(this.#folder, `${name}.yaml`);
+    const config = join(this.folder, `${name}.yaml`);
     await writeFile(config, await this.configuration(component));
     // An agent may write only the Lease of the node that its token names.
     const node = component === "agent" ? NODE : undefined;
@@ -313,18 +243,6 @@ export class System {
     return leaders[0];
   }
 
-  /** Runs `switchback` as a person with a kubeconfig does. */
-  async cli(args: readonly string[], { kubeconfig, input }: ToolOptions = {}): Promise<ToolResult> {
-    const env = { HOME: this.#folder, KUBECONFIG: kubeconfig ?? this.cluster.adminKubeconfig };
-    return await runSwitchback(args, env, input);
-  }
-
-  /** The kubeconfig of somebody who is bound to this Role of the chart, and to nothing else. */
-  async person(role: (typeof PEOPLE)[number]): Promise<string> {
-    await this.kubectl("-n", NAMESPACE, "create", "rolebinding", role, "--role", role, "--group", role);
-    return await this.cluster.kubeconfigFor({ clientCert: this.cluster.ca.client(`someone-${role}`, [role]) });
-  }
-
   /** kube-proxy's part for the webhook's Service. */
   routeWebhooks(): void {
     this.cluster.routeService(
@@ -367,22 +285,6 @@ export class System {
     await this.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.250", { 8080: healthPort });
   }
 
-  async kubectl(...args: string[]): Promise<string> {
-    const { code, stdout, stderr } = await this.cluster.kubectl(...args);
-    assert.equal(code, 0, `kubectl ${args.join(" ")}: ${stderr}`);
-    return stdout;
-  }
-
-  /** Applies YAML, as a user pipes it. */
-  async apply(yaml: string): Promise<void> {
-    const { code, stderr } = await this.cluster.tool("kubectl", ["apply", "-f", "-"], { input: yaml });
-    assert.equal(code, 0, stderr);
-  }
-
-  async json<T>(...args: string[]): Promise<T> {
-    return JSON.parse(await this.kubectl(...args, "-o", "json")) as T;
-  }
-
   /** Waits until whatever is made next is younger than this Ingress: ages are known to the second. */
   async aged(namespace: string, ingress: string): Promise<void> {
     const args = ["-n", namespace, "get", "ingress", ingress];
@@ -409,36 +311,6 @@ export class System {
         (await this.bundles()).every((bundle) => bundle !== "")
       );
     });
-  }
-
-  async bundles(): Promise<string[]> {
-    const { webhooks } = await this.json<{ webhooks: Array<{ clientConfig: { caBundle?: string } }> }>(
-      "get",
-      "mutatingwebhookconfiguration",
-      "switchback-webhook",
-    );
-    return webhooks.map(({ clientConfig }) => clientConfig.caBundle ?? "");
-  }
-
-  /** The index, with the annotations of the state. */
-  async index(): Promise<IndexMap> {
-    const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
-    const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
-    const { index } = builderOf(items);
-    const state = items.find(({ metadata }) => metadata.name === "switchback-hosts");
-    if ("code" in index || state === undefined) throw new Error("there is no index");
-    return { ...index, annotations: state.metadata.annotations ?? {} };
-  }
-
-  /** The published lines: addresses by name. */
-  async published(): Promise<ReadonlyMap<string, readonly string[]>> {
-    const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
-    const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
-    return hostsOf(items);
-  }
-
-  async publishedNames(): Promise<Set<string>> {
-    return new Set((await this.published()).keys());
   }
 
   async stop(): Promise<void> {
@@ -511,12 +383,6 @@ export async function until(
     await delay(50);
   }
   throw new Error(`waited ${timeoutMs / 1000} s for ${what}`, { cause: last });
-}
-
-/** The id of a ServiceAccount's token: the claim `jti` (RFC 7519), as the API server writes it. */
-function credentialOf(token: string): string {
-  const [, claims = ""] = token.split(".");
-  return `JTI=${(JSON.parse(Buffer.from(claims, "base64url").toString()) as { jti: string }).jti}`;
 }
 
 interface Ports {

@@ -1,4 +1,4 @@
-import type { Profile } from "../system.ts";
+import type { Profile } from "../system-options.ts";
 import type { LoadReport } from "./neighbours.ts";
 import type { Stage } from "./stage.ts";
 

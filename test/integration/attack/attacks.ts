@@ -1,4 +1,4 @@
-import type { Profile } from "../system.ts";
+import type { Profile } from "../system-options.ts";
 import type { Attack } from "./attack.ts";
 import { CLIENT_ATTACKS } from "./attacks/client.ts";
 import { CLUSTER_DNS_ATTACKS } from "./attacks/cluster-dns.ts";

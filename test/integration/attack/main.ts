@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { fuzz, type SurfaceReport } from "../../fuzz/fuzz.ts";
 import { SURFACES } from "../../fuzz/surfaces.ts";
-import type { Profile } from "../system.ts";
+import type { Profile } from "../system-options.ts";
 import { type Attack, attempt, type Report } from "./attack.ts";
 import { attacksOn } from "./attacks.ts";
 import { fuzzPorts } from "./ports.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { STATUS_KEY_HEADER, STATUS_PATH } from "#lib/documents/status-page.ts";
-import type { Replica } from "../../system.ts";
+import type { Replica } from "../../system-options.ts";
 import type { Attack } from "../attack.ts";
 import { flood, type Place } from "../flood.ts";
 import type { Stage } from "../stage.ts";

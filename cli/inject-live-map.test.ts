@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { parse } from "yaml";
+import { shortHash } from "#hostmap/hash.ts";
+import { renderIndex } from "#lib/documents/map-format.ts";
+import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { type FakeApi, fakeApi, inTurn, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { type InjectFlags, inject } from "./inject.ts";
+
+const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let pod: string;
+before(async () => {
+  files = await filesFolder();
+  pod = await files.file("pod.yaml", POD);
+});
+after(() => files.remove());
+
+async function run(flags: Partial<InjectFlags>) {
+  const { context, written } = captured();
+  await inject({ filename: [pod], namespace: "ours", ...flags }, context);
+  return written;
+}
+
+const aliasesOf = (stdout: string) => parse(stdout).spec.hostAliases;
+
+describe("inject with the live map", () => {
+  let api: FakeApi;
+  afterEach(() => api.close());
+
+  const shard = (hosts: string) => ({ metadata: { name: "switchback-hosts-0" }, data: { hosts } });
+  const index = (revision: string) => {
+    const text = renderIndex({ revision: "r", shards: [{ name: "switchback-hosts-0", revision }] });
+    return { metadata: { name: "switchback-hosts-index" }, data: { "index.json": text } };
+  };
+  const list = (...items: object[]) => json({ metadata: { resourceVersion: "1" }, items });
+  const HOSTS = "203.0.113.5 a.example.com\n";
+  const whole = list(index(shortHash(HOSTS)), shard(HOSTS));
+  const midway = list(index(shortHash("of the next one")), shard(HOSTS));
+
+  async function live(respond: Responder) {
+    api = await fakeApi(respond);
+    return await run({ kubeconfig: await files.kubeconfig(api.url) });
+  }
+
+  it("reads the ConfigMaps of our namespace by their label, in one call", async () => {
+    const { stdout } = await live(whole);
+    await noConnections(api);
+    assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
+    const [call, ...more] = api.calls;
+    assert.ok(call && more.length === 0);
+    assert.equal(call.path, "/api/v1/namespaces/ours/configmaps");
+    assert.equal(call.query.get("labelSelector"), "switchback.dev/map=hosts");
+  });
+
+  it("looks again every 300 ms while a publication is under way", async (t) => {
+    const { waits } = skipWaits(t);
+    const { stdout } = await live(inTurn(midway, midway, whole));
+    assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
+    assert.equal(api.calls.length, 3);
+    assert.deepEqual(
+      waits.filter((ms) => ms === 300),
+      [300, 300],
+    );
+  });
+
+  for (const [what, respond, error] of [
+    [
+      "there is none",
+      list(),
+      { code: "data-corrupt", message: /namespace ours .* ConfigMap switchback-hosts-index .*not found/ },
+    ],
+    [
+      "its parts do not fit",
+      midway,
+      { code: "data-corrupt", message: /shard switchback-hosts-0 has another revision/ },
+    ],
+    ["it is not to be read", refuse(403, "Forbidden"), { code: "kube-status", status: 403 }],
+  ] as const) {
+    it(`prints nothing when ${what}`, async (t) => {
+      skipWaits(t);
+      await assert.rejects(live(respond), error);
+      // Refused at once, and else after five looks.
+      assert.equal(api.calls.length, what.endsWith("to be read") ? 1 : 5);
+    });
+  }
+});

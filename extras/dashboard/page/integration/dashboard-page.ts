@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, afterEach, before, beforeEach } from "node:test";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import * as ownFiles from "#cli/own-files.ts";
+import type { FullStatus } from "#controller/status.ts";
+import { type Fact, known } from "#doctor/known.ts";
+import { dashboardFiles } from "#extras/dashboard/server/dashboard-files.ts";
+import type { Components } from "#extras/dashboard/server/messages.ts";
+import { type RunningDashboard, startDashboard } from "#extras/dashboard/server/server.ts";
+import type { PodMetrics } from "#extras/dashboard/server/traffic.ts";
+import { userCache } from "#test/cluster/product-image.ts";
+import { startChromium } from "#test/integration/browser/chromium.ts";
+import { BROKEN, BROKEN_COMPONENTS, measuredAfter, REPORT } from "./states.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+export const SCREENSHOTS = userCache("screenshots");
+export const SIZES = { wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } } as const;
+const WAIT_MS = 60_000;
+
+/** What is used of axe-core within the page. */
+interface Axe {
+  run(): Promise<{
+    readonly violations: readonly { readonly id: string; readonly nodes: readonly { html: string }[] }[];
+  }>;
+}
+
+/** What the dashboard shows; a test may change it. */
+interface Shown {
+  status: () => Promise<FullStatus>;
+  components: Components;
+  metrics: () => Fact<readonly PodMetrics[]>;
+  /** What the browser complained of, and what it asked for elsewhere. */
+  complaints: string[];
+  elsewhere: string[];
+}
+
+export let dashboard: RunningDashboard;
+export let context: BrowserContext;
+export let page: Page;
+export let shown: Shown;
+let browser: Browser;
+
+/** For each test of a suite: a dashboard of the broken installation, and a page of it in Chromium. */
+export function useDashboard(): void {
+  let files: Awaited<ReturnType<typeof dashboardFiles>>;
+  before(async () => {
+    mkdirSync(SCREENSHOTS, { recursive: true });
+    [browser, files] = await Promise.all([startChromium(), dashboardFiles(ownFiles)]);
+  });
+  after(() => browser?.close());
+
+  beforeEach(async () => {
+    let scrapes = 0;
+    shown = {
+      status: async () => BROKEN,
+      components: BROKEN_COMPONENTS,
+      metrics: () => known([measuredAfter(++scrapes, shown.components === BROKEN_COMPONENTS)]),
+      complaints: [],
+      elsewhere: [],
+    };
+    const source = {
+      place: "https://192.0.2.1:6443/",
+      status: () => shown.status(),
+      components: async () => shown.components,
+      metrics: async () => shown.metrics(),
+      doctor: async () => REPORT,
+    };
+    dashboard = await startDashboard({ source, files, port: 0, everyMs: 20, trafficMs: 100 });
+    await open(SIZES.wide);
+  });
+  afterEach(async () => {
+    await context.close();
+    await dashboard.stop();
+    const { complaints, elsewhere } = shown;
+    assert.deepEqual({ complaints, elsewhere }, { complaints: [], elsewhere: [] });
+  });
+}
+
+export async function open(viewport: { width: number; height: number }, dark = false): Promise<void> {
+  await context?.close();
+  context = await browser.newContext({ viewport, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
+  context.setDefaultTimeout(WAIT_MS);
+  page = await context.newPage();
+  page.on(
+    "console",
+    (message) => ["error", "warning"].includes(message.type()) && shown.complaints.push(message.text()),
+  );
+  page.on("pageerror", (error) => shown.complaints.push(String(error)));
+  page.on("dialog", async (dialog) => {
+    shown.complaints.push(`dialog ${dialog.message()}`);
+    await dialog.dismiss();
+  });
+  page.on(
+    "request",
+    (request) =>
+      request.url().startsWith(dashboard.address) || request.url() === "data:," || shown.elsewhere.push(request.url()),
+  );
+}
+
+export async function go(view: string): Promise<void> {
+  await page.goto(`${dashboard.address}#/${view}`);
+  await page.getByText(/^live, /).waitFor();
+}
+
+/** Rules that are broken, with the elements. */
+export async function axe(): Promise<string[]> {
+  // Evaluated by the debugger, which the page's policy does not bind.
+  await page.evaluate(AXE);
+  return await page.evaluate(async () => {
+    const { violations } = await (window as unknown as { axe: Axe }).axe.run();
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(" ")}`);
+  });
+}

@@ -1,0 +1,73 @@
+import { afterEach, beforeEach, mock } from "node:test";
+import { type Election, type ElectionOptions, runElection } from "#lib/kube/lease.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import type { FakeLeases } from "./leases.ts";
+
+// Contenders for a Lease on a clock that stands still. It advances in steps of 100 ms; between two steps all pending
+// work runs.
+
+let origin: number;
+let contenders: Contender[] = [];
+
+/** Since the test began. */
+export const seconds = () => (Date.now() - origin) / 1000;
+
+/** For each test of the file: time stands still, and at the end all contenders have stopped. */
+export function useContenders(): void {
+  beforeEach(() => {
+    mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_700_000_000_000 });
+    origin = Date.now();
+  });
+  afterEach(async () => {
+    for (const { heal } of contenders) heal();
+    const stopping = Promise.all(contenders.map(({ election }) => election.stop()));
+    await pass(30);
+    await stopping;
+    contenders = [];
+    mock.timers.reset();
+  });
+}
+
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await new Promise((next) => setImmediate(next));
+}
+
+export async function pass(duration: number): Promise<void> {
+  await settle();
+  for (let step = 0; step < duration * 10; step++) {
+    mock.timers.tick(100);
+    await settle();
+  }
+}
+
+export interface Contender {
+  election: Election;
+  cut(): void;
+  heal(): void;
+  delayAnswers(ms: number): void;
+  /** `started@0`, `aborted@12.1`, `renew-deadline@12.1`. */
+  log: string[];
+}
+
+export function contend(leases: FakeLeases, identity: string, options: Partial<ElectionOptions> = {}): Contender {
+  const { client, cut, heal, delayAnswers } = leases.client(identity);
+  const log: string[] = [];
+  const election = runElection({
+    client,
+    namespace: "own",
+    name: "leader",
+    identity,
+    onStartedLeading: (signal) => {
+      log.push(`started@${seconds()}`);
+      signal.addEventListener("abort", () => log.push(`aborted@${seconds()}`));
+    },
+    onStoppedLeading: ({ code }) => log.push(`${code}@${seconds()}`),
+    log: silentLogger,
+    now: () => Date.now(),
+    random: () => 0,
+    ...options,
+  });
+  const contender = { election, cut, heal, delayAnswers, log };
+  contenders.push(contender);
+  return contender;
+}

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import {
+  applyWith,
+  bundles,
+  cluster,
+  frontService,
+  helm,
+  IN_NAMESPACE,
+  kubectl,
+  NAMESPACE,
+  TOP,
+  tokens,
+  useControlPlane,
+  writeBundle,
+} from "./install-rig.ts";
+import { until } from "./system.ts";
+
+// The chart on a real API server: installed, upgraded and removed as a user would.
+
+useControlPlane();
+
+/** The arguments of `helm install` as README.md writes it, with the path of this chart. */
+function readmeArguments(): string[] {
+  const readme = readFileSync(`${TOP}README.md`, "utf8");
+  const [, command] = /^ {4}helm (install (?:.*\\\n)*.*)$/m.exec(readme) ?? [];
+  assert.ok(command, "README.md installs the chart");
+  const words = command.replace(/ #.*$/, "").replaceAll("\\\n", " ").split(/\s+/);
+  return words.filter(Boolean).map((word) => word.replaceAll("'", "").replace(/^manifests/, `${TOP}manifests`));
+}
+
+describe("the chart", () => {
+  const release = ["switchback", `${TOP}manifests/chart`, "--namespace", NAMESPACE];
+  const rolesOf = async (namespace: string) =>
+    await kubectl("get", "roles,rolebindings", "--namespace", namespace, "-o", "name");
+  const generations = async () =>
+    await kubectl("get", "deployments", "-n", NAMESPACE, "-o", "jsonpath={.items[*].metadata.generation}");
+
+  it("installs as README.md says without the namespace to restart in, and follows it after an upgrade", async () => {
+    const args = readmeArguments();
+    assert.ok(args.includes("config.restart.namespaces={cert-manager}"), args.join(" "));
+    assert.match(await helm(...args), /WARNING: .* do not exist: cert-manager\.[\s\S]*--reset-then-reuse-values/);
+    const upgrade = ["upgrade", ...release, "--reset-then-reuse-values"];
+    await kubectl("create", "namespace", "cert-manager");
+    assert.doesNotMatch(await rolesOf("cert-manager"), /switchback/);
+    const before = await generations();
+    assert.doesNotMatch(await helm(...upgrade), /WARNING/);
+    const roles = ["role", "rolebinding"].map((kind) => `${kind}.rbac.authorization.k8s.io/switchback-restart`);
+    const uninstalls = "rolebinding.rbac.authorization.k8s.io/switchback-uninstall";
+    assert.deepEqual((await rolesOf("cert-manager")).trim().split("\n"), [...roles, uninstalls]);
+    assert.equal(await generations(), before, "no pod is replaced for it");
+    await kubectl("delete", "namespace", "cert-manager", "--wait", "--timeout=60s");
+    assert.match(await helm(...upgrade), /do not exist: cert-manager/);
+    await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait", "--no-hooks");
+  });
+
+  it("installs into a new namespace and has nothing but defaults to ask for", async () => {
+    const notes = await helm("install", ...release, "--create-namespace");
+    assert.match(notes, /switchback\.dev\/inject=enabled/);
+    assert.deepEqual(await bundles(), [undefined, undefined]);
+  });
+
+  it("upgrades with changed values and leaves the caBundle in place", async () => {
+    tokens.clear();
+    const caBundle = await writeBundle();
+    await helm("upgrade", ...release, "--set", "proxy.replicas=3", "--set", "config.log.level=debug");
+    assert.deepEqual(await bundles(), [caBundle, caBundle]);
+    await helm("rollback", "switchback", "1", "--namespace", NAMESPACE);
+    assert.deepEqual(await bundles(), [caBundle, caBundle]);
+  });
+
+  it("takes everything optional that needs no further kinds", async () => {
+    const values = ["networkPolicy.enabled=true", "config.certs.mode=files", "certFiles.secretName=mine"];
+    await helm("upgrade", ...release, ...values.flatMap((value) => ["--set", value]));
+    const policies = await kubectl("get", "networkpolicies", "--namespace", NAMESPACE, "-o", "name");
+    assert.equal(policies.trim().split("\n").length, 3);
+  });
+
+  it("gives rights and bounds to the account of the values, and leaves the usual one without any", async () => {
+    await helm("upgrade", ...release, "--set", "controller.serviceAccount.name=lead");
+    const lead = await cluster.tokenFor(`${NAMESPACE}/lead`);
+    const mislabelled = { ...frontService("switchback-odd"), metadata: frontService("switchback-other").metadata };
+    mislabelled.metadata.name = "switchback-odd";
+    // A try that came before the policy is in force must not write: the same again would change nothing, and may pass.
+    await until("the policy to be in force for the account", async () => {
+      const { status, body } = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, mislabelled, true);
+      return status === 403 && /a front Service has the name of its target/.test(JSON.stringify(body));
+    });
+    const front = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, frontService("switchback-odd"));
+    assert.ok(front.status < 300, JSON.stringify(front.body));
+    await kubectl("delete", "service", "switchback-odd", "--namespace", NAMESPACE);
+    const usual = `--as=system:serviceaccount:${NAMESPACE}:switchback-controller`;
+    const { stdout } = await cluster.kubectl("auth", "can-i", "patch", "services", "-n", NAMESPACE, usual);
+    assert.equal(stdout.trim(), "no");
+  });
+
+  it("leaves nothing of its own when it goes", async () => {
+    // The hooks are Jobs, and no node runs them here; uninstall.test.ts runs what they run.
+    await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait", "--no-hooks");
+    const namespaced = "deployments,services,serviceaccounts,configmaps,roles,rolebindings,networkpolicies,pdb";
+    const wide = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations";
+    const left = [
+      await kubectl("get", namespaced, "--namespace", NAMESPACE, "-o", "name"),
+      await kubectl("get", wide, "-o", "name"),
+    ].join("\n");
+    assert.doesNotMatch(left, /\/switchback-/);
+  });
+});

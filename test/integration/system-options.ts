@@ -1,0 +1,45 @@
+import type { ControlPlaneOptions } from "../cluster/controlplane.ts";
+import type { Component } from "../cluster/processes.ts";
+import type { Status } from "./objects.ts";
+
+/** One running replica. */
+export interface Replica {
+  readonly process: Component;
+  /** Where it listens. */
+  readonly address: string;
+  /** The ports it said it listens on. */
+  readonly port: number;
+  readonly healthPort: number;
+  /** As the API server's audit log names the replica's token. */
+  readonly credential: string;
+  /** A page of its health server. */
+  page(path: string, headers?: Readonly<Record<string, string>>): Promise<{ status: number; text: string }>;
+  log(): Promise<string>;
+  /** A controller's `/status`, read with its key. */
+  status(): Promise<Status>;
+}
+
+export interface SystemOptions {
+  readonly controllers?: number;
+  readonly webhooks?: number;
+  /** The chart's values, such as `{ config: { map: { vanishSeconds: 2 } } }`. */
+  readonly values?: ChartValues;
+  readonly controlPlane?: ControlPlaneOptions;
+  /** Namespaces that are there before the chart is installed, as YAML. */
+  readonly before?: string;
+  /** Keep a log of what our accounts, and people bound to the operator's Role, ask the API server. */
+  readonly audit?: boolean;
+  /** The source tree whose chart is installed and whose programs run; default: this checkout. */
+  readonly tree?: string;
+  /** Each component gets the chart's Node flags and, where this process may make cgroups, its memory limit. */
+  readonly confined?: boolean;
+}
+
+export type ComponentName = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
+/** The chart's `profile`. */
+export type Profile = "default" | "small";
+
+export interface ChartValues {
+  readonly profile?: Profile;
+  readonly [section: string]: unknown;
+}
