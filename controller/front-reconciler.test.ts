@@ -18,7 +18,7 @@ import {
 } from "#test/fakes/fronts-rig.ts";
 import { refusal } from "#test/fakes/memory-kube.ts";
 
-test("the proxies' document is written first, then the fronts; an address counts once every proxy listens", async (t) => {
+test("the proxies' document is written before the fronts; an address counts once every proxy listens", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("found")] });
   proxyAt(rig, "10.0.0.1");
   await rig.pass(20);
@@ -100,7 +100,7 @@ test("a follower writes nothing, and has the addresses without asking the proxie
   assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: [] }], "the leader asks");
 });
 
-test("found targets are made reachable only while names lead to them, and the catalog hears of each change once", async (t) => {
+test("found targets are reachable only while names lead to them; the catalog hears of each change once", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("b"), target("a"), target("edge")] });
   await lead(rig, "b");
   assert.deepEqual(
@@ -167,7 +167,7 @@ test("a discovered target without names keeps its front for a day, then it is re
 });
 
 for (const jumpMs of [HOUR_MS, -HOUR_MS]) {
-  test(`a wall clock that jumps by ${jumpMs / HOUR_MS} hours removes no front early, and holds none for longer`, async (t) => {
+  test(`a wall clock that jumps by ${jumpMs / HOUR_MS} hours removes no front early or late`, async (t) => {
     const rig = await frontsRig(t, { found: [target("a")], discovery: { keepSeconds: 60 } });
     await lead(rig, "a");
     rig.fronts.use(new Set());
@@ -261,7 +261,7 @@ test("what is edited or deleted is put right, a front with the address that pods
   assert.deepEqual(spec.clusterIPs, ["198.51.100.1"]);
 });
 
-test("a new leader takes over the addresses that pods may hold, and trusts that those targets are listened on", async (t) => {
+test("a new leader takes over the addresses that pods may hold, and trusts that proxies listen there", async (t) => {
   const rig = await frontsRig(t, {
     configured: [target("edge"), direct("plain"), target("fresh")],
     found: [target("found")],

@@ -213,7 +213,7 @@ test("a front that somebody changes or deletes is written again, with the addres
   assert.deepEqual(await ensure(), again);
 });
 
-test("the order of a selector's labels makes no difference, and a port without a target port leads to itself", async (t) => {
+test("the order of a selector's labels does not matter; a port without a target port leads to itself", async (t) => {
   const selector = { "a/part": "proxy", "b/name": "switchback" };
   const spec = { clusterIP: "198.51.100.7", clusterIPs: ["198.51.100.7"], selector, ports: [{ port: 80 }] };
   const { ensure } = await followed(t, (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }));
@@ -246,7 +246,7 @@ test("the first addresses of a target that are remembered stay, until it is obse
   assert.deepEqual(await ensure(), [{ ...FRONT.spec, clusterIP: "198.51.100.50", clusterIPs: ["198.51.100.50"] }]);
 });
 
-test("an error other than a refused address is thrown at once; so is that one where no address was asked for", async (t) => {
+test("errors other than a refused address are thrown at once, and that one if no address was asked for", async (t) => {
   const { kube, services, ensure } = await followed(t);
   for (const status of [403, 422]) {
     kube.onWrite = ({ path }) => {
@@ -279,7 +279,7 @@ test("a front is deleted and forgotten, also if it is gone already; not if that 
   assert.deepEqual(services.addressesOf("edge"), before);
 });
 
-test("a stop ends the watch, whose silence is seen until then; one that was never started can be stopped", async (t) => {
+test("a stop ends the watch, whose silence is seen until then; it can be stopped without a start", async (t) => {
   const { kube, services } = await followed(t);
   const { now } = performance;
   const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
@@ -296,7 +296,8 @@ describe("trafficDistribution", () => {
   const refused = (value: string) =>
     new SwitchbackError(
       "kube-status",
-      `Service "switchback-edge" is invalid: spec.trafficDistribution: Unsupported value: "${value}": supported values: "PreferClose"`,
+      `Service "switchback-edge" is invalid: spec.trafficDistribution: Unsupported value: "${value}": supported ` +
+        `values: "PreferClose"`,
       { status: 422 },
     );
 

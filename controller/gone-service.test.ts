@@ -5,7 +5,7 @@ import { discovered, frontPath, frontsRig, proxyAt, target, told } from "#test/f
 // A tenant deletes a discovered Service, or makes it an ExternalName: the proxies must not follow its name for as
 // long as pods hold the address of its front Service.
 
-test("as soon as a discovered Service is gone its target has no upstream; its front Service and its port stay, and it can come back", async (t) => {
+test("a target whose Service is gone has no upstream; its front and port stay, and it can come back", async (t) => {
   const rig = await frontsRig(t, { found: [target("lb")] });
   proxyAt(rig, "10.0.0.1");
   rig.bound.set("10.0.0.1", ["lb"]);

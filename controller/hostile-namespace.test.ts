@@ -105,7 +105,7 @@ test("one namespace that comes first takes half of a pod's names at most", async
   );
 });
 
-test("an older object that gets further names takes none from the others of its namespace, and a lower quota none at all", async () => {
+test("an older object with more names takes none from others of its namespace; a lower quota takes none", async () => {
   const store = new MemoryMapStore();
   const here = controllers(store);
   const first = hosts("b-", 200);

@@ -179,7 +179,7 @@ function gapsOf(tries: readonly number[]): number[] {
   return tries.slice(1).map((time, index) => Math.round((time - (tries[index] ?? 0)) / 100) * 100);
 }
 
-test("the pause after a failure doubles from half a second up to fifteen, and begins anew after a success", async (t) => {
+test("the pause after a failure doubles from half a second to fifteen, and restarts after a success", async (t) => {
   const { source, store, tries, failures, logged, pass } = await failing(t);
   await pass(62_000);
   assert.deepEqual(gapsOf(tries), [500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);

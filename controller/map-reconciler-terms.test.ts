@@ -44,7 +44,7 @@ test("stopped, it does nothing more", async (t) => {
   assert.deepEqual(store.writes, []);
 });
 
-test("stopped in the middle of a turn, it does not wait for what is due later: a timer would keep the process", async (t) => {
+test("stopped in the middle of a turn, it waits for nothing that is due later, by no timer", async (t) => {
   const store = new TestStore();
   const earlier = loopRig(store);
   earlier.loop.start();

@@ -74,7 +74,7 @@ test("the lag of a publication counts from the first change in it, not from the 
   assert.ok(Math.abs((publications[2]?.lagMs ?? 0) - (Date.now() - changed)) <= 10);
 });
 
-test("a write that fails keeps the last good map and is tried again, more and more rarely, whatever wakes the loop", async (t) => {
+test("a failed write keeps the last good map and is retried, ever more rarely, whatever wakes the loop", async (t) => {
   const { source, store, failures, publications, pass } = await leader(t, names(3));
   const tries: number[] = [];
   const began = Date.now();
@@ -143,7 +143,7 @@ test("a new leader takes over what is published: names it does not know leave as
   assert.deepEqual(published(store), mapped(names(7)));
 });
 
-test("a new leader that misses more than half of the map holds it, as a fault of its source would look like that", async (t) => {
+test("a new leader that misses more than half of the map holds it: its source may be at fault", async (t) => {
   const { store, pass, leadership } = await leader(t, names(12));
   leadership.abort();
   const next = loopRig(store);
@@ -187,7 +187,7 @@ test("while it leads, what is edited, deleted or added is put right at once", as
   }
 });
 
-test("the loss of more than half is held and said once, additions go through, and a confirmation by its id lets it happen", async (t) => {
+test("the loss of more than half is held and logged once, additions go through, its id confirms it", async (t) => {
   const { source, store, holds, logged, pass } = await leader(t, names(12));
   for (const name of names(8)) source.set(`shop/${name}`);
   await pass(100);
@@ -217,7 +217,7 @@ test("a hold that nobody confirms ends after five minutes", async (t) => {
   assert.equal(store.state()?.hold, undefined);
 });
 
-test("a target that moves takes its names along at once; one whose address is not known keeps them where they were", async (t) => {
+test("a target that moves takes its names along; one with an unknown address keeps them where they were", async (t) => {
   const { addresses, store, pass } = await leader(t, names(3));
   addresses.move("198.51.100.1", "2001:db8::1");
   await pass(20);
@@ -340,7 +340,7 @@ test("property: whatever happened, once it is quiet the map is what is wanted", 
   );
 });
 
-test("what names lead to is told at each turn, on followers too, but not before the sources have been read", async (t) => {
+test("what names lead to is reported at each turn, on followers too, once the sources have been read", async (t) => {
   const pass = stopClock(t);
   const { loop, source, addresses, leadership } = loopRig();
   loop.start();

@@ -230,7 +230,7 @@ test("without it they do not", async (t) => {
   await untilPublished(rig);
 });
 
-test("without discovery targets are resolved by class alone, their fronts are written, and no Service of others is read", async (t) => {
+test("without discovery targets are resolved by class only, fronts are written, no Service is read", async (t) => {
   const upstream = { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } };
   const targets = [
     { name: "nginx", upstream, classes: ["nginx"] },

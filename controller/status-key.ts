@@ -32,7 +32,9 @@ const LAST_RETRY_MS = 60_000;
 const GAP_MS = 1_000;
 
 const UNKNOWN = `the key in the Secret ${STATUS_SECRET} is not known to this controller yet`;
-const WRONG = `send the key in the Secret ${STATUS_SECRET} as the header ${STATUS_KEY_HEADER}; the Role switchback-operator grants reading it`;
+const WRONG =
+  `send the key in the Secret ${STATUS_SECRET} as the header ${STATUS_KEY_HEADER}; the Role switchback-operator ` +
+  "grants reading it";
 
 /**
  * Follows the key of `/status`, and creates it when it is missing. Every replica serves the page, so every replica

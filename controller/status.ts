@@ -157,7 +157,9 @@ const LISTED = 5;
 function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
   const names = [...(verifier?.mismatches() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
   if (names.length === 0) return [];
-  const text = `${names.length} mapped names do not resolve to their load balancer in the cluster's DNS: ${listed(names)} (policy.verifyDns)`;
+  const text =
+    `${names.length} mapped names do not resolve to their load balancer in the cluster's DNS: ${listed(names)} ` +
+    "(policy.verifyDns)";
   return [{ code: "dns-not-here", text }];
 }
 
@@ -180,7 +182,9 @@ function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
 function wildcardWarnings(all: readonly NameStatus[]): Reason[] {
   const names = [...new Set(namesWith(WILDCARD_COVERS, all))];
   if (names.length === 0) return [];
-  const text = `${names.length} names are not mapped, but pods with pod DNS get the addresses of a wildcard for them: ${listed(names)}`;
+  const text =
+    `${names.length} names are not mapped, but pods with pod DNS get the addresses of a wildcard for them: ` +
+    `${listed(names)}`;
   return [{ code: WILDCARD_COVERS, text }];
 }
 

@@ -83,7 +83,7 @@ test("the warnings of a selection are answered, counted by code and logged witho
   assert.deepEqual(log.lines, [{ level: "warn", fields, message: "pod admitted with warnings" }, debug("injected")]);
 });
 
-test("a warning of one namespace is logged once a minute, and counted each time; another namespace's is its own", () => {
+test("a warning of a namespace is logged once a minute, and counted each time, another namespace's apart", () => {
   const { answer, log, recorded, state } = rig();
   state.map = undefined;
   const warned = () =>

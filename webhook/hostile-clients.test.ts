@@ -132,7 +132,7 @@ test("a ClientHello that comes byte by byte is answered", async (t) => {
   assert.equal(answer[0], 22, "a handshake record");
 });
 
-test("a ClientHello in several records, or with more behind it than a record holds, is refused before TLS sees it", async (t) => {
+test("a ClientHello in several records, or with more than a record behind it, is refused before TLS", async (t) => {
   const { silent } = await start(t);
   const whole = await hello();
   const first = Buffer.from(whole.subarray(0, 100));
@@ -151,7 +151,7 @@ test("a ClientHello in several records, or with more behind it than a record hol
   }
 });
 
-test("many handshakes at once are spread over turns of the event loop: an established connection is served in between", async (t) => {
+test("many handshakes are spread over turns of the event loop: connections are served in between", async (t) => {
   const { port, silent } = await start(t);
   const known = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => known.destroy());

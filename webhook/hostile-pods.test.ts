@@ -28,7 +28,8 @@ const options = {
 const aliases = (count: number, hostname: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => ({ ip: IP, hostnames: [hostname(index)] }));
 const ownedBy = (managed: ReturnType<typeof aliases>, digest?: string): string =>
-  `${IP} x${managed.length} (${digest ?? shortHash(JSON.stringify(managed.map(({ ip, hostnames }) => [ip, hostnames])))})`;
+  `${IP} x${managed.length} ` +
+  `(${digest ?? shortHash(JSON.stringify(managed.map(({ ip, hostnames }) => [ip, hostnames])))})`;
 const keys = (count: number, bytes: number) =>
   Object.fromEntries(
     Array.from({ length: count }, (_, index) => [index.toString(36).padStart(bytes / count, "x"), "y"]),

@@ -61,7 +61,7 @@ const pods: fc.Arbitrary<PodObject> = fc.record({
   ),
 });
 
-test("the patch gives any pod the planned aliases and annotations and the label, and a second patch is not needed", () => {
+test("the patch gives any pod the planned aliases, annotations and label, and no second patch is needed", () => {
   fc.assert(
     fc.property(pods, (object) => {
       const pod = read(object);

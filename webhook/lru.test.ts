@@ -39,7 +39,7 @@ test("the kept entries never exceed the budget, and include the newest one that 
   );
 });
 
-test("entries that fill the budget exactly are kept, and a key that is set again weighs only what it weighs now", () => {
+test("entries that fill the budget exactly are kept, and a key that is set again has its new weight only", () => {
   const lru = createLru<number>(3);
   const kept = () => ["a", "b"].map((key) => lru.get(key));
   lru.set("a", 1, 3);

@@ -55,7 +55,7 @@ test("the resolvers are used from their first answers on", async () => {
 });
 
 for (const address of BOTH) {
-  test(`one failed check of ${address} ends their use at once, and three good ones in a row begin it again`, async () => {
+  test(`a failed check of ${address} ends their use, and three good ones in a row begin it again`, async () => {
     const { state, after } = rig();
     await after(1);
     state.down.add(address);

@@ -106,7 +106,7 @@ test("clients without TLS, or that disconnect during the handshake, affect no ot
   assert.equal((await get(port)).text, "ok");
 });
 
-test("idle connections are kept longer than the API server keeps them, so that the API server closes first", async () => {
+test("idle connections are kept longer than the API server does, so that the API server closes first", async () => {
   const { server, port } = await start();
   server.usePair(first);
   const agent = new Agent({ keepAlive: true });

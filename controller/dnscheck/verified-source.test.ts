@@ -83,7 +83,7 @@ test("warn: claims pass unchanged, and names are verified", () => {
   assert.deepEqual(reported, ["o"]);
 });
 
-test("enforce: a claim waits until its name resolves to the load balancer, and loses its target when it no longer does", () => {
+test("enforce: a claim has its target only while its name resolves to the load balancer", () => {
   const { set, decisions, onDecision, reported, targets } = rig(true);
   set("o", [claim("a.example.com"), claim("b.example.com"), claim("*.example.com")]);
   set("other", [claim("c.example.com")]);

@@ -42,7 +42,7 @@ function rig(t: TestContext) {
   return { verifier, records, asked, reported, state, log, pass, code };
 }
 
-test("verified, elsewhere, absent; unknown before the first answer, and without addresses to compare with", async (t) => {
+test("verified, elsewhere, absent; unknown before the first answer, and without addresses to compare", async (t) => {
   const { verifier, records, pass, code, asked } = rig(t);
   records.set("here.example.com", ["198.51.100.1", LB]);
   records.set("cdn.example.com", ["198.51.100.1"]);
@@ -166,7 +166,9 @@ test("what each decision says: at most four addresses, and what was expected", a
         "cdn.example.com",
         {
           code: "dns-elsewhere",
-          text: `the cluster's DNS resolves "cdn.example.com" to ${found}, not to its load balancer (${LB}, 2001:db8::9)`,
+          text:
+            `the cluster's DNS resolves "cdn.example.com" to ${found}, not to its load balancer (${LB}, ` +
+            "2001:db8::9)",
         },
       ],
       [
@@ -196,7 +198,7 @@ test("a decision is reported when it may have changed, and only then", async (t)
   assert.deepEqual(reported, ["a.example.com"]);
 });
 
-test("twenty failures in a row pause all look-ups for half a minute; an answer in between starts the count over", async (t) => {
+test("twenty failures in a row pause all look-ups for half a minute; an answer restarts the count", async (t) => {
   const { verifier, records, pass, asked, log, state } = rig(t);
   const paused = () =>
     log.lines.filter(({ level }) => level === "warn").map(({ fields, message }) => [fields, message]);
@@ -227,7 +229,7 @@ test("twenty failures in a row pause all look-ups for half a minute; an answer i
   assert.ok(asked.includes("late/4"));
 });
 
-test("a name whose look-up is under way is not asked for twice, and its answer does not count once it is forgotten", async (t) => {
+test("a name is looked up once at a time, and the answer does not count once the name is forgotten", async (t) => {
   const { verifier, records, pass, asked, state, code, reported } = rig(t);
   records.set("a.example.com", [LB]);
   state.slow = true;

@@ -50,7 +50,7 @@ test("where nothing may be restarted any more, nothing is written; nor when the 
   assert.deepEqual(kube.touched, []);
 });
 
-test("a workload that is gone or another one is no matter; one that cannot be written is reported, and the rest goes on", async () => {
+test("a missing or replaced workload does not matter; one that cannot be written is reported", async () => {
   const { kube, log, outdate } = await rig({ gone: {}, other: { uid: "another" }, denied: {}, web: {} });
   kube.remove(`${SHOP}/deployments/gone`);
   const { apply } = kube.client;

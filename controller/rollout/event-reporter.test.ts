@@ -213,7 +213,7 @@ test("a restart is counted and is a Normal Event about the workload; its outcome
   );
 });
 
-test("an Event is about the workload only if that was read, else about a stale pod, else about any; without one there is none", () => {
+test("an Event is about the workload if that was read, else about a stale pod, else about any pod", () => {
   const { reported, reporter } = reporterRig();
   const restart = { at: 0, from: ["old"], to: "new", uid: WEB, generation: 1 };
   const about = (group: WorkloadGroup | undefined) => {

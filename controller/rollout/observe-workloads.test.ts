@@ -38,7 +38,7 @@ const ALL = "new";
 const REPLICA_SET = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-1", uid: "u", controller: true };
 const REVISION = "switchback.dev/revision";
 
-test("a pod that cannot be evaluated costs itself, a workload that cannot be costs itself, and both are reported", () => {
+test("a pod or a workload that cannot be evaluated costs itself, and both are reported", () => {
   const failed: string[] = [];
   const odd = podFacts({ metadata: { namespace: "shop", name: "odd", uid: "odd", ownerReferences: [REPLICA_SET] } });
   const broken = podFacts({ metadata: { namespace: "shop", name: "bare", uid: "bare" } });

@@ -96,7 +96,7 @@ const ASKED = ["askWebhooks"];
 const WRITTEN = ["writeHistory", KEY, [begun]];
 const PATCHED = ["patch", KEY, stamp(NOW)];
 
-test("a restart: read the pods, ask the webhooks, write the record, patch, report; then nothing while it is in progress", async () => {
+test("a restart: read pods, ask webhooks, write the record, patch, report; nothing during its progress", async () => {
   const { client, run, codeOf } = rig();
   const step = await run();
   assert.equal(step?.decisions.get(KEY)?.code, "restarting");
@@ -107,7 +107,7 @@ test("a restart: read the pods, ask the webhooks, write the record, patch, repor
   assert.deepEqual(client.calls, [seen]);
 });
 
-test("the record names each revision of the stale pods once, in order; and no restart of before yesterday but the last", async () => {
+test("the record names each revision of the stale pods once, sorted; of older restarts only the last", async () => {
   const { client, run } = rig();
   const stale = ["b", "a", undefined, "b"].map((revision) => ({ revision, restartedAt: undefined }));
   client.workloads = [observed({ stale })];
@@ -201,7 +201,7 @@ test("a term that ends before a run, during a question or during the write patch
   }
 });
 
-test("an outcome is written and reported; a restart that never arrived leaves the record, and is no outcome", async () => {
+test("an outcome is written and reported; a restart that never arrived leaves the record without one", async () => {
   const { client, run } = rig();
   const [first, earlier] = [restart(NOW - 300_000), restart(NOW - 200_000)];
   const last = restart(NOW - 100_000, { outcome: undefined });
@@ -265,7 +265,7 @@ test("the debounce begins at each change of names; its upper bound when they wer
   assert.equal(await until(8_499, "f"), 10_499, "it was stable in between");
 });
 
-test("of two stale workloads the one that became stale first is restarted first, until it was in step again", async () => {
+test("of two stale workloads the one that became stale first is restarted first", async () => {
   const { client, run } = rig();
   client.webhooks = { ok: false, text: "" };
   const [a, b] = ["a", "b"].map((name) => observed({ key: `shop/Deployment/${name}` }));

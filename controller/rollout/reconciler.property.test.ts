@@ -146,7 +146,7 @@ test("property: no restart breaks a rule", async () => {
   );
 });
 
-test("an owner that reverts restarts is restarted once, and one that strips our annotations at most twice, unless it is edited", async () => {
+test("an owner that reverts restarts is restarted once, one that strips our annotations at most twice", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(steps, { minLength: 5, maxLength: 60 }), async (life) => {
       const world = worldOf();

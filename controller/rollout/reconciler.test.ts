@@ -129,7 +129,7 @@ test("the shortest intervals between restarts are 30, 60, 120, 240 and 480 s", a
 });
 
 for (const jumpMs of [60 * MINUTE_MS, -60 * MINUTE_MS]) {
-  test(`a wall clock that jumps by ${jumpMs / MINUTE_MS} minutes changes no interval, no budget and no debounce`, async () => {
+  test(`a wall clock that jumps by ${jumpMs / MINUTE_MS} minutes changes no interval, budget or debounce`, async () => {
     const restartsOf = async (jump: number) => {
       const world = new RunningWorld();
       const restarts: number[] = [];
@@ -172,7 +172,7 @@ test("the webhook is down while the map changes: no restart until it is back, th
   assert.equal(await world.codeOf(KEY), "in-step");
 });
 
-test("an owner that reverts the restart is not restarted again, nor by the next leader, nor for other names", async () => {
+test("an owner that reverts the restart is not restarted again, not by another leader or for other names", async () => {
   const world = stale(KEY, "owned");
   world.webhook = undefined;
   world.askWebhooks = async () => ({ ok: true, text: "" });
@@ -185,7 +185,7 @@ test("an owner that reverts the restart is not restarted again, nor by the next 
   assert.equal(world.patches.length, 1);
 });
 
-test("a rollout that does not end fails after ten minutes: its workload is not restarted again, others are", async () => {
+test("a rollout that does not end fails after ten minutes: its workload is not restarted, others are", async () => {
   const world = stale(KEY, "stuck");
   world.add("shop/Deployment/zz");
   world.publish("abc");
@@ -264,7 +264,7 @@ test("three restarts in vain in a row hold all restarts for an hour", async () =
   assert.equal(world.patches.length, 4);
 });
 
-test("three failed rollouts in a row hold all restarts for an hour after the last; one more is tried, then they are held again", async () => {
+test("three failed rollouts in a row hold all restarts for an hour; one more is tried, and held again", async () => {
   const world = queue(Array<Temper>(20).fill("stuck"));
   await world.pass(31 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 3);
@@ -277,7 +277,7 @@ test("three failed rollouts in a row hold all restarts for an hour after the las
   assert.equal(await world.codeOf(nth(19)), "restarts-held");
 });
 
-test("failed rollouts and restarts in vain count together; a successful restart in between ends the count", async () => {
+test("failed rollouts and restarts in vain count together; a successful restart ends the count", async () => {
   const mixed = queue(["stuck", "stripped", "stuck", "good"]);
   await mixed.pass(40 * MINUTE_MS, 1_000);
   assert.deepEqual([mixed.patches.length, await mixed.codeOf(nth(3))], [3, "restarts-held"]);

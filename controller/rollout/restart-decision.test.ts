@@ -118,7 +118,7 @@ test("with dryRun no webhook is asked and nothing is restarted", () => {
   assert.deepEqual(decisionsOf([web("a")], OK, rules), { a: decision });
 });
 
-test("the queue: who lacks names, then who has waited longest, then by key; pods that were not read count as lacking", () => {
+test("the queue: lacking names, then the longest wait, then by key; unread pods count as lacking", () => {
   const extra = { missing: 0, extra: 1 };
   const all = [
     web("extra-old", { diff: extra, staleSince: 1 }),

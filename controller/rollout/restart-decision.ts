@@ -80,7 +80,9 @@ function schedule(input: RolloutInput, queue: readonly WorkloadFacts[], held: nu
   const place = (index: number) => waiting("its-turn", `one workload at a time; ${index} before it`);
   const busy = input.workloads.find((workload) => isUnderWay(workload, rules, now));
   if (held !== undefined) {
-    const text = `the last ${rules.holdAfter} restarts failed or did not bring the names into the pods: no restart until ${stamp(held)}`;
+    const text =
+      `the last ${rules.holdAfter} restarts failed or did not bring the names into the pods: no restart until ` +
+      `${stamp(held)}`;
     return { ...NOT_NOW, decisionOf: () => waiting("restarts-held", text, held) };
   }
   if (busy !== undefined) return { ...NOT_NOW, decisionOf: (index) => place(index + 1) };

@@ -109,7 +109,9 @@ const DECISIONS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, Rollout
     {
       standing: "stuck",
       code: "restart-rights-missing",
-      text: "shop is in restart.namespaces, but the controller has no Role there: run helm upgrade now that the namespace exists",
+      text:
+        "shop is in restart.namespaces, but the controller has no Role there: run helm upgrade now that the " +
+        "namespace exists",
     },
   ],
   [
@@ -284,7 +286,7 @@ test("a restart by hand, another object of the name, or one that is gone clears 
   assert.equal(codeOf({ history: last("done"), state: { ...now, uid: "another" }, stale }), undefined);
 });
 
-test("new pods did not converge if the names or their revision are those of the restart, or of the pods before it", () => {
+test("new pods did not converge with the names or revision of the restart, or of the pods before it", () => {
   const at = NOW - DAY_MS;
   const of = (last: Partial<Restart>, ...revisions: (string | undefined)[]) => {
     const stale = revisions.map((revision) => ({ revision, restartedAt: stamp(at) }));

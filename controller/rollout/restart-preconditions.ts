@@ -46,7 +46,8 @@ const KNOWLEDGE: readonly Check[] = [
     state === "forbidden"
       ? stuck(
           "restart-rights-missing",
-          `${namespace} is in restart.namespaces, but the controller has no Role there: run helm upgrade now that the namespace exists`,
+          `${namespace} is in restart.namespaces, but the controller has no Role there: run helm upgrade now that ` +
+            "the namespace exists",
         )
       : undefined,
   ({ workload }) =>

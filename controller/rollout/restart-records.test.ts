@@ -71,7 +71,7 @@ test("the next leader reads what was written; a broken record gives a reason, an
   }
 });
 
-test("a write is a compare-and-swap: that of a leader before the one that has read the records last is refused", async () => {
+test("a write is a compare-and-swap: that of a former leader is refused once the next has read them", async () => {
   const { kube, records: first } = await opened({});
   const second = await open(kube);
   assert.deepEqual(kube.touched, [PATH, PATH].slice(1), "each term makes the versions of those before it outdated");
@@ -111,7 +111,7 @@ test("an empty history removes the record", async () => {
   assert.deepEqual([dataIn(kube), records.of(WEB)], [{}, []]);
 });
 
-test("the next write removes empty records, and those whose last restart is more than a week old; broken ones stay", async () => {
+test("the next write removes empty records, and those without a restart for a week; broken ones stay", async () => {
   const week = NOW - 7 * DAY_MS;
   const { kube, records } = await opened({
     old: encodeRecord("old", [restart(week - 1)]),
@@ -189,7 +189,7 @@ function fill(kube: MemoryKube, name: string, last: number, outcome?: Restart["o
   kube.put(`/api/v1/namespaces/ours/configmaps/${name}`, { data });
 }
 
-test("records of more workloads than one ConfigMap can have go on in the next, and the next leader finds all", async () => {
+test("records that do not fit into one ConfigMap go on in the next, and the next leader finds all", async () => {
   const { kube, records } = await opened({});
   fill(kube, RECORDS_NAME, NOW, "done");
   await assert.rejects(records.put(WEB, [restart()], never), { status: 409 }, "somebody has changed it");
@@ -228,7 +228,7 @@ test("a record that outgrows its ConfigMap moves; where a crash leaves both, the
   assert.ok(bytesIn(kube).every((bytes) => bytes <= MAX_MAP_BYTES));
 });
 
-test("where no ConfigMap has room, the oldest go that limit nothing; if all limit, a workload without one is left alone", async () => {
+test("without room, the oldest records without a limit go; if all limit, other workloads are left alone", async () => {
   const kube = new MemoryKube();
   const old = NOW - 2 * DAY_MS;
   for (const name of RECORD_MAPS) fill(kube, name, name === RECORD_MAPS[3] ? old : NOW, "done");
@@ -274,7 +274,7 @@ test("a record of a later format is a reason and stays; the other workloads go o
   assert.deepEqual(records.of("shop/Deployment/other"), [restart()]);
 });
 
-test("a clock that jumps moves no restart of this process, and one that is recorded in the future has just begun", async () => {
+test("a clock that jumps moves no restart of this process; one recorded in the future has just begun", async () => {
   for (const jump of [HOUR_MS, -HOUR_MS]) {
     const { kube, clock, records } = await opened({});
     const begunOf = (each: RestartRecords) => {

@@ -69,7 +69,7 @@ test("the status says what is still unknown: namespaces, pods, map, records, one
   assert.equal(running.counts()?.pods, 0, "none is known now");
 });
 
-test("where nothing follows, no pod, namespace or workload is watched until somebody asks, and for five minutes then", async (t) => {
+test("where nothing follows, no pod, namespace or workload is watched, but 5 minutes after a request", async (t) => {
   const { api, start, pass, publish, deployment, pod } = runningRig(t, { namespaces: [] });
   publish("a.example.com");
   deployment();
@@ -109,7 +109,7 @@ test("unreadable records are read again every five seconds, each with a log line
   assert.equal(log.lines.length, before);
 });
 
-test("a stale workload is restarted after the debounce: the record first, then a patch of the observed version", async (t) => {
+test("a stale workload is restarted after the debounce: a record, then a patch of the observed version", async (t) => {
   const { api, events, counted, config, start, pass, revision, replica } = stale(t);
   const loaded = await replica();
   loaded.revision = revision;
@@ -220,7 +220,7 @@ test("a map with the same revision triggers no run, one with another revision do
   assert.equal(codes(running.status()).web, "debouncing");
 });
 
-test("pods that have all names are in step even with another revision, and stale again after the next map", async (t) => {
+test("pods with all names are in step even with another revision, and stale again after the next map", async (t) => {
   const { start, pass, pod, deployment, publish } = runningRig(t);
   publish("a.example.com");
   deployment();
@@ -336,7 +336,7 @@ test("a term that ends before it begins opens no watch", async (t) => {
   assert.deepEqual([api.watched, api.reads], [[], []]);
 });
 
-test("a restart that an earlier leader began is reported and its outcome recorded, although no pod is left", async (t) => {
+test("a restart that an earlier leader began is reported, its outcome recorded, although no pod is left", async (t) => {
   const { api, counted, start, pass, publish } = runningRig(t);
   publish("a.example.com");
   const restart = { at: RIG_START - 60_000, from: ["old"], to: "new", uid: "uid-web", generation: 1 };

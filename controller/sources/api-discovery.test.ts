@@ -52,7 +52,7 @@ function rig(t: TestContext, everyMs = EVERY_MS) {
   };
 }
 
-test("a group is looked at once for all that follow it, then at an interval from the beginning of each look", async (t) => {
+test("a group is looked at once for all followers, then at an interval from the beginning of each look", async (t) => {
   const { begun, heard, pass, follow, end } = rig(t);
   await pass(100);
   await follow();
@@ -66,7 +66,7 @@ test("a group is looked at once for all that follow it, then at an interval from
   assert.deepEqual(begun, [101, 101 + EVERY_MS]);
 });
 
-test("a look that failed is repeated after 2 s, or at a shorter interval; until then the problem stands and nobody hears", async (t) => {
+test("a failed look is repeated after 2 s, or a shorter interval; the problem stands, and nobody hears", async (t) => {
   for (const [everyMs, retryMs] of [
     [EVERY_MS, 2_000],
     [1_000, 1_000],

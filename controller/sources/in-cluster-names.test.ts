@@ -99,7 +99,7 @@ test("while the Services cannot be listed, a name that may be one waits", async 
   assert.deepEqual(mapped(), ["blog.dev", "www.example.com"]);
 });
 
-test("a namespace or Service that comes later takes no name away, also when the object changes; it is reported", async (t) => {
+test("a later namespace or Service takes no name away, also when the object changes; it is reported", async (t) => {
   const { add, addService, claim, mapped, reasons } = await cluster(t, { namespaces: ["dev"] });
   await claim("tenant/web", "api.payments", "blog.dev");
   add("payments");

@@ -61,7 +61,9 @@ export class InClusterNames {
     const service = serviceNameOf(hostname);
     if (service === undefined || !this.#namespaces?.objects().has(service.namespace)) return undefined;
     if (isPublicTld(service.namespace)) return this.#reasonOfService(hostname, service);
-    const text = `${show(hostname)} would be a Service of the namespace ${service.namespace}, which is no public top-level domain`;
+    const text =
+      `${show(hostname)} would be a Service of the namespace ${service.namespace}, which is no public top-level ` +
+      "domain";
     return { code: IN_CLUSTER_NAME, text };
   }
 

@@ -43,7 +43,7 @@ function rig(t: TestContext) {
 }
 
 for (const last of [CLASSES, INGRESSES]) {
-  test(`nothing is reported before the classes are known, and synced is reported once: ${last.split("/").pop()} last`, async (t) => {
+  test(`nothing is reported before the classes are known; synced once: ${last.split("/").pop()} last`, async (t) => {
     const { api, start, take, calls, source } = rig(t);
     api.set(INGRESSES, ingress("a"));
     api.set(CLASSES, ingressClass("nginx", "true"));
@@ -184,7 +184,7 @@ for (const [what, spec, annotations, defaultClass, expected] of CLASS_CASES) {
   });
 }
 
-test("the hints include its load balancer status, IP addresses and host names as written; with a status it is admitted", () => {
+test("the hints include IP addresses and host names of its status as written; a status admits it", () => {
   const ingress = [{ ip: "203.0.113.9" }, { hostname: "lb.example.net" }, {}, null, { ip: "2001:db8::9" }];
   const [claim] = claimsOfIngress(viewIngress({ ...INGRESS, status: { loadBalancer: { ingress } } }), undefined);
   const addresses = ["203.0.113.9", "lb.example.net", "2001:db8::9"];

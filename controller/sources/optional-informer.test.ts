@@ -98,7 +98,7 @@ test("a kind that is not installed has no objects and is known; it is followed o
   assert.equal(known(), 1);
 });
 
-test("a group without a supported version is a problem, and so is a configured resource that it does not have", async (t) => {
+test("a group without a supported version is a problem, and a configured resource that it does not have", async (t) => {
   const world = cluster(t, { v3: VERBS, v4: VERBS });
   const other = follow(t, world);
   await settled();
@@ -187,7 +187,7 @@ for (const [what, ending] of [
   });
 }
 
-test("the objects of a removed kind are removed after the configured time; if installed again it is followed again", async (t) => {
+test("the objects of a removed kind go after the configured time; once installed it is followed again", async (t) => {
   const world = cluster(t, { v1: VERBS }, ["a"]);
   const { reported, problem } = follow(t, world, { removedMs: 300 });
   await world.watching();
@@ -216,7 +216,7 @@ test("the preferred version is read, and no object is lost if it changes", async
   assert.deepEqual([...new Set(read)], ["v1", "v2"]);
 });
 
-test("a response that is not a discovery document is a failure, and does not mean that nothing is served", async (t) => {
+test("a response that is no discovery document is a failure, and does not mean that nothing is served", async (t) => {
   const { api } = cluster(t, {});
   api.documents.set(`/apis/${GROUP}`, { kind: "Status" });
   const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });

@@ -100,7 +100,9 @@ export class OptionalInformer<P> implements OptionalKind {
       return this.#deps.discovery.problem ?? this.#informer?.state.problem ?? this.#mismatch;
     }
     const minutes = Math.ceil((this.#removedAt + this.#deps.removedMs - performance.now()) / 60_000);
-    const text = `no longer served; its ${this.#reported.size} last known objects are kept for another ${Math.max(0, minutes)} min`;
+    const text =
+      `no longer served; its ${this.#reported.size} last known objects are kept for another ` +
+      `${Math.max(0, minutes)} min`;
     return { code: "kind-removed", text };
   }
 

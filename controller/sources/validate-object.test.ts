@@ -11,7 +11,8 @@ function problems(text: string): string[] {
 
 const LABELS = "switchback.dev/inject, switchback.dev/via";
 const ANNOTATIONS =
-  "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/domains, switchback.dev/proxy-protocol, switchback.dev/map";
+  "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/domains, " +
+  "switchback.dev/proxy-protocol, switchback.dev/map";
 const GATEWAY_API = "apiVersion: gateway.networking.k8s.io/v1\n";
 const HOSTNAME = "labels have 1 to 63 letters, digits and inner hyphens; write IDNA names as xn--";
 
@@ -20,49 +21,58 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
     "a label with a typing error",
     "kind: Namespace\nmetadata:\n  name: shop\n  labels:\n    switchback.dev/injekt: enabled\n",
     [
-      `a.yaml:5: Namespace shop: metadata.labels["switchback.dev/injekt"]: unknown-key: there is no label "switchback.dev/injekt"; accepted are ${LABELS}`,
+      `a.yaml:5: Namespace shop: metadata.labels["switchback.dev/injekt"]: unknown-key: there is no label ` +
+        `"switchback.dev/injekt"; accepted are ${LABELS}`,
     ],
   ],
   [
     "a label's key as an annotation",
     "kind: Namespace\nmetadata:\n  name: shop\n  annotations: {switchback.dev/inject: enabled}\n",
     [
-      `a.yaml:4: Namespace shop: metadata.annotations["switchback.dev/inject"]: unknown-key: there is no annotation "switchback.dev/inject"; accepted are ${ANNOTATIONS}`,
+      `a.yaml:4: Namespace shop: metadata.annotations["switchback.dev/inject"]: unknown-key: there is no ` +
+        `annotation "switchback.dev/inject"; accepted are ${ANNOTATIONS}`,
     ],
   ],
   [
     "a value that is not accepted",
     "kind: Pod\nmetadata:\n  name: p\n  namespace: shop\n  labels: {switchback.dev/inject: 'true'}\n",
     [
-      `a.yaml:5: Pod shop/p: metadata.labels["switchback.dev/inject"]: unknown-value: "true" is not accepted; accepted are enabled, disabled`,
+      `a.yaml:5: Pod shop/p: metadata.labels["switchback.dev/inject"]: unknown-value: "true" is not accepted; ` +
+        "accepted are enabled, disabled",
     ],
   ],
   [
     "a value without quotes, which Kubernetes would refuse",
     "kind: Ingress\nmetadata:\n  name: web\n  annotations:\n    switchback.dev/ignore: true\n",
     [
-      'a.yaml:5: Ingress web: metadata.annotations["switchback.dev/ignore"]: wrong-type: Invalid input: expected string, received boolean',
+      'a.yaml:5: Ingress web: metadata.annotations["switchback.dev/ignore"]: wrong-type: Invalid input: expected ' +
+        "string, received boolean",
     ],
   ],
   [
     "a selection with a bad item",
     "kind: Pod\nmetadata:\n  name: p\n  annotations: {switchback.dev/hosts: 'a.example.com, b_c'}\n",
     [
-      'a.yaml:4: Pod p: metadata.annotations["switchback.dev/hosts"]: item-invalid: switchback.dev/hosts: accepts names, *.example.com or *; ignored: "b_c"',
+      'a.yaml:4: Pod p: metadata.annotations["switchback.dev/hosts"]: item-invalid: switchback.dev/hosts: accepts ' +
+        'names, *.example.com or *; ignored: "b_c"',
     ],
   ],
   [
     "a workload's pod template",
-    "kind: Deployment\nmetadata: {name: web}\nspec:\n  template:\n    metadata:\n      labels: {switchback.dev/inject: on}\n",
+    "kind: Deployment\nmetadata: {name: web}\nspec:\n  template:\n    metadata:\n      labels: " +
+      "{switchback.dev/inject: on}\n",
     [
-      `a.yaml:6: Deployment web: spec.template.metadata.labels["switchback.dev/inject"]: unknown-value: "on" is not accepted; accepted are enabled, disabled`,
+      `a.yaml:6: Deployment web: spec.template.metadata.labels["switchback.dev/inject"]: unknown-value: "on" is ` +
+        "not accepted; accepted are enabled, disabled",
     ],
   ],
   [
     "a CronJob's pod template",
-    "kind: CronJob\nmetadata: {name: web}\nspec: {jobTemplate: {spec: {template: {metadata: {labels: {switchback.dev/x: y}}}}}}\n",
+    "kind: CronJob\nmetadata: {name: web}\nspec: {jobTemplate: {spec: {template: {metadata: {labels: " +
+      "{switchback.dev/x: y}}}}}}\n",
     [
-      `a.yaml:3: CronJob web: spec.jobTemplate.spec.template.metadata.labels["switchback.dev/x"]: unknown-key: there is no label "switchback.dev/x"; accepted are ${LABELS}`,
+      `a.yaml:3: CronJob web: spec.jobTemplate.spec.template.metadata.labels["switchback.dev/x"]: unknown-key: ` +
+        `there is no label "switchback.dev/x"; accepted are ${LABELS}`,
     ],
   ],
   [
@@ -72,9 +82,11 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
   ],
   [
     "hostnames in rules and in tls",
-    'kind: Ingress\nmetadata: {name: web}\nspec:\n  rules:\n    - host: good.example.com\n    - host: bad_name.example.com\n  tls:\n    - hosts:\n        - "127.1"\n',
+    "kind: Ingress\nmetadata: {name: web}\nspec:\n  rules:\n    - host: good.example.com\n    - host: " +
+      'bad_name.example.com\n  tls:\n    - hosts:\n        - "127.1"\n',
     [
-      `a.yaml:6: Ingress web: spec.rules[1].host: name-not-rfc1123: "bad_name.example.com" has the label "bad_name"; ${HOSTNAME}`,
+      `a.yaml:6: Ingress web: spec.rules[1].host: name-not-rfc1123: "bad_name.example.com" has the label ` +
+        `"bad_name"; ${HOSTNAME}`,
       'a.yaml:9: Ingress web: spec.tls[0].hosts[0]: name-is-ip: "127.1" is, or would be read as, an IP address',
     ],
   ],
@@ -90,15 +102,19 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
   ],
   [
     "hostnames of a Gateway's listeners and of a route",
-    `${GATEWAY_API}kind: Gateway\nmetadata: {name: gw}\nspec:\n  listeners:\n    - {name: web, port: 80, protocol: HTTP, hostname: bad_name.example.com}\n---\n${GATEWAY_API}kind: HTTPRoute\nmetadata: {name: web}\nspec:\n  hostnames: ["*.example.com", "127.1"]\n`,
+    `${GATEWAY_API}kind: Gateway\nmetadata: {name: gw}\nspec:\n  listeners:\n    - {name: web, port: 80, protocol: ` +
+      `HTTP, hostname: bad_name.example.com}\n---\n${GATEWAY_API}kind: HTTPRoute\nmetadata: {name: web}\nspec:\n  ` +
+      `hostnames: ["*.example.com", "127.1"]\n`,
     [
-      `a.yaml:6: Gateway gw: spec.listeners[0].hostname: name-not-rfc1123: "bad_name.example.com" has the label "bad_name"; ${HOSTNAME}`,
+      `a.yaml:6: Gateway gw: spec.listeners[0].hostname: name-not-rfc1123: "bad_name.example.com" has the label ` +
+        `"bad_name"; ${HOSTNAME}`,
       'a.yaml:12: HTTPRoute web: spec.hostnames[1]: name-is-ip: "127.1" is, or would be read as, an IP address',
     ],
   ],
   [
     "a listener without a name, a parent that is text",
-    `${GATEWAY_API}kind: Gateway\nmetadata: {name: gw}\nspec: {listeners: [{port: 80, protocol: HTTP}]}\n---\n${GATEWAY_API}kind: GRPCRoute\nmetadata: {name: web}\nspec: {parentRefs: [gw]}\n`,
+    `${GATEWAY_API}kind: Gateway\nmetadata: {name: gw}\nspec: {listeners: [{port: 80, protocol: HTTP}]}\n---\n` +
+      `${GATEWAY_API}kind: GRPCRoute\nmetadata: {name: web}\nspec: {parentRefs: [gw]}\n`,
     [
       "a.yaml:4: Gateway gw: spec.listeners[0].name: wrong-type: Invalid input: expected string, received undefined",
       "a.yaml:9: GRPCRoute web: spec.parentRefs[0]: wrong-type: Invalid input: expected object, received string",
@@ -112,11 +128,13 @@ for (const [what, text, expected] of FAULTS) {
 const FINE: ReadonlyArray<readonly [what: string, text: string]> = [
   [
     "what people may write",
-    "kind: Pod\nmetadata:\n  name: p\n  labels: {switchback.dev/inject: enabled, app: web}\n  annotations: {switchback.dev/hosts: '*.example.com', switchback.dev/on-change: none}\n",
+    "kind: Pod\nmetadata:\n  name: p\n  labels: {switchback.dev/inject: enabled, app: web}\n  annotations: " +
+      "{switchback.dev/hosts: '*.example.com', switchback.dev/on-change: none}\n",
   ],
   [
     "an old output of `switchback inject`",
-    "kind: Pod\nmetadata:\n  name: p\n  annotations: {switchback.dev/injected: x, switchback.dev/revision: x, switchback.dev/owned: x}\n",
+    "kind: Pod\nmetadata:\n  name: p\n  annotations: {switchback.dev/injected: x, switchback.dev/revision: x, " +
+      "switchback.dev/owned: x}\n",
   ],
   [
     "an Ingress without hosts, with empty parts",

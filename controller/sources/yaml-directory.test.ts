@@ -58,7 +58,7 @@ async function eventually<T>(look: () => T, expected: T): Promise<void> {
   assert.deepEqual(look(), expected);
 }
 
-test("files are converted to claims; other objects than Ingresses can be queried; synced is reported once", async (t) => {
+test("files become claims; other objects than Ingresses can be queried; synced is reported once", async (t) => {
   const { source, claims, synced, hosts } = await follow(t, {
     "a.yaml": `${ingress("web", "a.example.com")}---\nkind: Namespace\nmetadata: {name: shop}\n`,
     "b.yml": ingress("api", "b.example.com"),
@@ -143,7 +143,7 @@ test("a file that is replaced by another of the same size is read again", async 
   await eventually(hosts, ["b.example.com"]);
 });
 
-test("a file that becomes invalid keeps its last valid objects and reports the place, and the other files still work", async (t) => {
+test("a file that becomes invalid keeps its valid objects and reports the place; other files still work", async (t) => {
   const { synced, hosts, problems, path } = await follow(t, {
     "a.yaml": ingress("web", "a.example.com"),
     "b.yaml": ingress("api", "b.example.com"),
@@ -159,7 +159,7 @@ test("a file that becomes invalid keeps its last valid objects and reports the p
   assert.deepEqual(problems(), []);
 });
 
-test("if one document of a file becomes invalid, changes of the other documents are used, and nothing is removed", async (t) => {
+test("if a document of a file becomes invalid, changes of the others are used, and nothing is removed", async (t) => {
   const { synced, hosts, problems, path } = await follow(t, {
     "a.yaml": [
       ingress("one", "a.example.com"),
@@ -194,7 +194,7 @@ test("a file that is invalid from the start is reported, and the rest is read", 
   ]);
 });
 
-test("what cannot be read is reported and removes nothing: a directory, a dangling link, a file replaced by a directory", async (t) => {
+test("what cannot be read is reported and removes nothing: a directory, a dead link, a replaced file", async (t) => {
   const { synced, hosts, problems, path, directory } = await follow(t, { "a.yaml": ingress("web", "a.example.com") });
   await eventually(() => synced.times, 1);
   await mkdir(path("folder.yaml"));

@@ -5,7 +5,8 @@ import { clusterDomainFrom } from "./cluster-domain.ts";
 const CASES: ReadonlyArray<readonly [what: string, text: string, domain: string | undefined]> = [
   [
     "a pod's",
-    "search shop.svc.cluster.local svc.cluster.local cluster.local corp.example\nnameserver 10.96.0.10\noptions ndots:5\n",
+    "search shop.svc.cluster.local svc.cluster.local cluster.local corp.example\nnameserver 10.96.0.10\noptions " +
+      "ndots:5\n",
     "cluster.local",
   ],
   [

@@ -152,7 +152,7 @@ test("it is no longer the default once a discovered target is in use: then it wo
   await becomes(hints("nginx"), "ingress-nginx");
 });
 
-test("an object with a host name or ipMode Proxy does not use the target without classes: it needs no mapping", async (t) => {
+test("an object with a host name or ipMode Proxy uses no target without classes: it needs no mapping", async (t) => {
   const { set, synced, resolve, becomes } = cluster(t, parseConfig({}));
   set(NGINX);
   await synced();
@@ -195,7 +195,7 @@ test("annotations that contradict each other keep the last valid ports and are r
   assert.deepEqual(codes(), [["Service edge/lb", "annotations-contradict"]]);
 });
 
-test("a Service whose names are always mapped is found by its host name, by annotation or configuration; a typing error changes nothing", async (t) => {
+test("a Service with always mapped names is found by host name, by annotation or by configuration", async (t) => {
   const annotated = cluster(t, parseConfig({ targets: [] }));
   const [hostname, of] = ["lb.example.net", hints("any", "lb.example.net")];
   const map = (value: string) => ({ hostname, annotations: { "switchback.dev/map": value } });

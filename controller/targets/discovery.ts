@@ -272,7 +272,9 @@ class Fallback {
     const where = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
     return {
       code: "target-missing",
-      text: `no load balancer address identifies its target, and the Service ${where} of the target ${name} does not exist`,
+      text:
+        `no load balancer address identifies its target, and the Service ${where} of the target ${name} does not ` +
+        "exist",
     };
   }
 

@@ -59,7 +59,7 @@ test("a Service with 201 ports is no target, with a reason; one with 200 is", ()
   assert.equal(serviceOf("tenant", "lb", 200)?.ports.length, 200);
 });
 
-test("Services with 10,000 ports in all: a tenant gets half of the ports, others their own, and the search ends", () => {
+test("Services with 10,000 ports in all: a tenant gets half of them, others their own; the search ends", () => {
   const { targets, refused } = plan([...services("attack", 50, 200), ...services("edge", 1, 2)]);
   assert.equal(targets.filter(({ upstream }) => upstream.includes(".attack.")).length, 5);
   assert.ok(targets.some(({ name }) => name === edge));

@@ -97,7 +97,8 @@ export function matchService(hints: RoutingHints, index: AddressIndex, precedenc
   const isShared = canonical.some((address) => [first, ...others].every((view) => addressesOf(view).includes(address)));
   if (isShared) return whetherShortCircuited(first);
   const names = [first, ...others].map(({ namespace, name }) => `${namespace}/${name}`).sort();
-  const text = `${addresses.join(", ")} are those of several Services (${names.join(", ")}); configure the target by its class`;
+  const several = `several Services (${names.join(", ")})`;
+  const text = `${addresses.join(", ")} are those of ${several}; configure the target by its class`;
   return { code: "several-services", text };
 }
 
@@ -136,7 +137,8 @@ function whetherShortCircuited(view: ServiceView): ServiceView | Reason {
   const { namespace, name, addresses, hostnames, proxied, map } = view;
   if (map === "always") return view;
   if (proxied) {
-    const text = `the Service ${namespace}/${name} has ipMode Proxy: pods reach its load balancer, no mapping is needed`;
+    const proxy = `the Service ${namespace}/${name} has ipMode Proxy`;
+    const text = `${proxy}: pods reach its load balancer, no mapping is needed`;
     return { code: "ip-mode-proxy", text };
   }
   if (addresses.length > 0) return view;
@@ -151,6 +153,7 @@ function withoutAddress({ addresses }: RoutingHints): Reason {
 }
 
 function hostnameInstead(hostnames: readonly string[]): Reason {
-  const text = `its load balancer has the host name ${hostnames.join(", ")}, which is not short-circuited: pods reach it`;
+  const hosts = hostnames.join(", ");
+  const text = `its load balancer has the host name ${hosts}, which is not short-circuited: pods reach it`;
   return { code: "load-balancer-hostname", text };
 }

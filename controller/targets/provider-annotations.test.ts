@@ -168,13 +168,15 @@ test("ours comes before every provider's, and is read exactly", () => {
   });
 });
 
-test("annotations of providers that contradict each other are a reason; those that say the same, or nothing, are not", () => {
+test("providers' annotations that contradict each other are a reason; others are not", () => {
   const hetzner = "load-balancer.hetzner.cloud/uses-proxyprotocol";
   const ovh = `${BETA}ovh-loadbalancer-proxy-protocol`;
   const of = (annotations: Record<string, string>, port = 443) => protocolOf(annotations, port, FALLBACK);
   assert.deepEqual(of({ [ovh]: "v2", [hetzner]: "true" }), {
     code: "annotations-contradict",
-    text: `for port 443, ${hetzner} says v1, and ${ovh} says v2; remove one, or decide by switchback.dev/proxy-protocol`,
+    text:
+      `for port 443, ${hetzner} says v1, and ${ovh} says v2; ` +
+      "remove one, or decide by switchback.dev/proxy-protocol",
   });
   assert.equal(of({ [ovh]: "v2", [hetzner]: "maybe" }), "v2");
   assert.equal(of({ [ovh]: "v1", [hetzner]: "true" }), "v1");

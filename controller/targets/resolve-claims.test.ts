@@ -256,7 +256,7 @@ test("each part of the hints tells them apart, and equal ones are resolved once"
   assert.deepEqual(asked, all);
 });
 
-test("an object is reported again if its target or the reason's code or text changes, and is forgotten once it is gone", () => {
+test("an object is reported again if its target, code or text changes, and is forgotten once it is gone", () => {
   const { object, changed, reported, resolved, sourceSynced, resolverSynced, answers } = rig();
   sourceSynced();
   resolverSynced();

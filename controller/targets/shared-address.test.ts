@@ -88,7 +88,7 @@ const nameOf = (key: string) => {
   return foundName(namespace, name);
 };
 
-test("a tenant's Service on another port of the nodes takes no name from the ingress controller, even if it is older", async (t) => {
+test("a tenant's older Service on another port of the nodes takes no name from the ingress controller", async (t) => {
   const { resolve, add } = await cluster(t, {}, TRAEFIK_LB);
   assert.equal(resolve(), nameOf(TRAEFIK));
   await add(serviceLb("tenant/db", { created: "2026-02-01T08:00:00Z", ports: [5_432] }));
@@ -103,7 +103,7 @@ test("a tenant's Service on another port of the nodes takes no name from the ing
   );
 });
 
-test("of two with the port the one that serves the objects stays, else one that serves any, else the oldest", async (t) => {
+test("of two with the port the one that serves the objects stays, else any that serves, or the oldest", async (t) => {
   const older = serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] });
   const { discovery, resolve } = await cluster(t, {}, TRAEFIK_LB, older);
   assert.equal(resolve(INGRESS, nameOf(TRAEFIK)), nameOf(TRAEFIK));
@@ -112,7 +112,7 @@ test("of two with the port the one that serves the objects stays, else one that 
   assert.equal(resolve(), nameOf(TRAEFIK));
 });
 
-test("a restarted controller reads which targets had names, and waits for it: a Service that is older does not take their names", async (t) => {
+test("a restarted controller waits for targets that had names: an older Service does not take these", async (t) => {
   const pass = stopTime(t);
   const api = new MemoryApi();
   api.set(BALANCERS, TRAEFIK_LB);

@@ -146,7 +146,9 @@ class Usage {
     }
     const [targets, ports] = [half(maxTargets), half(maxPorts)];
     if ((more.targets > 0 && own.targets > targets) || (more.ports > 0 && own.ports > ports)) {
-      const text = `the namespace ${namespace} has more than ${targets} targets or ${ports} ports: half of discovery.maxTargets or discovery.maxPorts`;
+      const text =
+        `the namespace ${namespace} has more than ${targets} targets or ${ports} ports: half of ` +
+        "discovery.maxTargets or discovery.maxPorts";
       return { code: "namespace-targets", text };
     }
     return undefined;

@@ -60,7 +60,7 @@ for (const [what, metadata, isLeaving] of [
   });
 }
 
-test("a DaemonSet that was never there means nothing and is not asked about at the end, nor is another one", async (t) => {
+test("a DaemonSet that was never there means nothing and is not read at the end, nor is another one", async (t) => {
   const { kube, uninstall, state, timeouts, pass } = await start(t);
   kube.put(`${DAEMON_SETS}/other`, LEAVING);
   await pass(INTERVAL_MS);
@@ -129,7 +129,7 @@ test("the first of ten reads asks for the status, the others for metadata, which
   );
 });
 
-test("one that cannot be read changes nothing, is logged once, and delays nobody who waits for the first answer", async (t) => {
+test("one that cannot be read changes nothing, is logged once, and delays nobody", async (t) => {
   const { kube, uninstall, state, log, pass } = await start(t, { metadata: { uid: "u1" } });
   kube.onRead = (path) => {
     throw refusal(path, 500);
@@ -190,7 +190,7 @@ for (const [what, answer, isLeaving] of [
 }
 
 for (const status of [401, 403]) {
-  test(`asked at its end, ${status} for four seconds means uninstall: the Role or the account is gone with the DaemonSet`, async (t) => {
+  test(`at its end ${status} for four seconds means uninstall: Role or account are gone, too`, async (t) => {
     const { kube, uninstall, pass } = await start(t, { metadata: { uid: "u1" } });
     kube.onRead = (path) => {
       throw refusal(path, status);

@@ -109,7 +109,7 @@ test("symbolic links are never followed", (t) => {
   assert.throws(() => openHostsFiles(kubelet.pods, OWNER), { code: "ENOTDIR" });
 });
 
-test("a file that is not a plain file of the kubelet is not changed: hard links, other owners, no regular file", (t) => {
+test("a file that is no plain file of the kubelet is not changed: hard links, other owners, other types", (t) => {
   const setup = start(t);
   const { kubelet, path } = setup;
   const content = kubelet.write(UID);
@@ -187,7 +187,8 @@ test("on a full disk the file keeps its content, and the error is reported", (t)
   const script = `
     const { openHostsFiles } = await import(${JSON.stringify(join(import.meta.dirname, "hosts-files.ts"))});
     const files = openHostsFiles(${JSON.stringify(kubelet.pods)}, ${OWNER});
-    process.stdout.write(JSON.stringify(files.update("${UID}", (content) => Buffer.concat([content, Buffer.from("198.51.100.9\\ta.example.com\\n".repeat(100))]))));
+    const more = Buffer.from("198.51.100.9\\ta.example.com\\n".repeat(100));
+      process.stdout.write(JSON.stringify(files.update("${UID}", (content) => Buffer.concat([content, more]))));
   `;
   const limited = [
     "-c",

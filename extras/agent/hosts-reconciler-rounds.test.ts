@@ -257,7 +257,7 @@ describe("a refused file", () => {
 });
 
 describe("the sweep", () => {
-  it("looks at files that have changed and at no others, and decides again which of the other pods follow", async (t) => {
+  it("looks only at files that have changed, and decides again which of the other pods follow", async (t) => {
     const { reconciler, begin, done, modes, stamps, rounds } = start(t);
     modes.u2 = "no";
     modes.u3 = "unknown";
@@ -432,7 +432,7 @@ describe("the pod revisions that are reported", () => {
     assert.equal(listOf(rounds), undefined);
   });
 
-  it("are not known without a map; once it is dropped nothing is written, and with the next one all are right again", async (t) => {
+  it("are not known without a map; once it is dropped nothing is written; the next one sets all right", async (t) => {
     const { reconciler, map, done, rounds, begin } = start(t);
     await begin("u1");
     reconciler.setMap(undefined);

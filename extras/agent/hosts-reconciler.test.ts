@@ -87,7 +87,7 @@ test("a pod of which it is not known whether it follows is left as it is, and ho
   assert.deepEqual([hosts(1), follower.state.applied], [kubeletText(), "r2"]);
 });
 
-test("a file that cannot be written holds the revision back and is told; without it the revision goes on", async (t) => {
+test("a file that cannot be written holds the revision back and is reported, until it goes", async (t) => {
   const { kubelet, follower } = start(t);
   for (const index of [1, 2]) kubelet.write(uidOf(index));
   writeFileSync(kubelet.path(uidOf(2)), "127.0.0.1 localhost\n");
@@ -116,7 +116,7 @@ test("a pod without a file yet holds nothing back, and follows as soon as the ku
   await until("the name", () => /a\.example\.com/.test(hosts(1)));
 });
 
-test("what the kubelet writes anew has its block back, and our own writing is no reason for another look", async (t) => {
+test("what the kubelet writes anew has its block back; our own writing causes no other look", async (t) => {
   const { kubelet, follower, rounds, hosts } = start(t, { watch: true });
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
@@ -161,7 +161,7 @@ test("the sweep finds what no event told of", async (t) => {
   assert.match(hosts(1), /a\.example\.com/);
 });
 
-test("a pod that follows no longer has its file as the kubelet made it, and stays so; one that is gone is forgotten", async (t) => {
+test("a pod that follows no longer has the kubelet's file, and keeps it; one that is gone is forgotten", async (t) => {
   const { kubelet, follower, judged, hosts } = start(t);
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));

@@ -87,7 +87,7 @@ async function rig(t: TestContext, nodeHosts: object, annotations: object = ON) 
   };
 }
 
-test("without any pod the node gets its names, its Lease says so, and an uninstall waits until they are gone", async (t) => {
+test("without any pod the node gets its names, its Lease says so, and an uninstall waits for their end", async (t) => {
   const { node, lease, annotate, pass } = await rig(t, { names: ["a.example.com"] });
   assert.deepEqual([hasName(node.text(), "a.example.com"), hasName(node.text(), "b.example.com")], [true, false]);
   assert.match(lease()?.annotations?.["switchback.dev/node-hosts"] ?? "", /"names":1,"taken":\[\]/);
@@ -150,7 +150,7 @@ for (const [what, nodeHosts, text] of [
   });
 }
 
-test("a pod on the host's network keeps its copy current, one without a copy gets none, and it goes with the names", async (t) => {
+test("a pod on the host's network keeps a copy current until the names go; one without a copy gets none", async (t) => {
   const { kube, hosts, hostPod, node, kubelet, annotate, pass } = await rig(t, { names: ["a.example.com"] });
   hostPod(1);
   kubelet.write(uidOf(2));
@@ -174,7 +174,7 @@ test("a pod on the host's network keeps its copy current, one without a copy get
   assert.deepEqual([hosts(1), hosts(2), hosts(3)], [kubeletText(), kubeletText(), kubeletText()]);
 });
 
-test("a replaced file ends the container: once the kubelet's back-off is over, or at once when the block has to go", (t) => {
+test("a replaced file ends the container: after the kubelet's back-off, or at once if the block has to go", (t) => {
   const node = nodeFile(t);
   const state = { now: 0, mounted: "/etc/hosts" };
   const daemonSet = { uninstalling: false, nodeHosts: true };

@@ -50,7 +50,7 @@ function start(t: TestContext, names: readonly string[] = ["*.example.com"], max
   return { folder, path, mounts, hosts, log, text, before: text() };
 }
 
-test("the chosen names stand in a block, everything else byte for byte, and the block goes again without a trace", (t) => {
+test("the chosen names are in a block, everything else byte for byte, and the block goes without a trace", (t) => {
   const { hosts, path, text, before } = start(t, ["registry.example.com", "*.internal.example.com"]);
   const inode = statSync(path).ino;
   const map = mapOf("registry.example.com", "a.internal.example.com", "shop.example.com");
@@ -147,7 +147,7 @@ function refused({ hosts }: ReturnType<typeof start>): string | undefined {
   return hosts.report.problem?.code;
 }
 
-test("a link, a pipe, a directory, a second name and another owner are refused, and nothing is written through them", (t) => {
+test("a link, a pipe, a directory, a second name, another owner are refused; nothing is written there", (t) => {
   const rig = start(t);
   const { folder, path } = rig;
   const target = join(folder, "target");

@@ -119,7 +119,7 @@ test("owners that no pod has any more are forgotten", async () => {
   assert.equal(rig.asked.length, 2);
 });
 
-test("an owner that cannot be read is asked for again after fifteen seconds, not before, with a line each", async () => {
+test("an owner that cannot be read is read again after fifteen seconds, not before, with a line each", async () => {
   const { rig, owners, log } = start({});
   rig.now = 1_000;
   rig.status = 500;
@@ -188,7 +188,7 @@ test("each owner has a word of its own: by namespace, kind and name", async () =
   assert.match(rig.asked.at(-1) ?? "", /namespaces.bank/);
 });
 
-test("a ReplicaSet's controller alone is asked for, and none above it; what is no controller says nothing", async () => {
+test("only a ReplicaSet's controller is read, and none above it; what is no controller says nothing", async () => {
   const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "above", controller: true };
   const { owners, rig } = start({
     "replicasets/app-1": { ownerReferences: [{ ...owner, kind: "Deployment", name: "no", controller: false }, owner] },

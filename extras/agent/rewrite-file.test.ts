@@ -84,7 +84,8 @@ const changes = fc
     const select = (map: typeof first) =>
       createSelector(publishedMapOf("r", new Map(Object.entries(map))), 500)(undefined);
     const lines = managedAliases.map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`);
-    const kubelet = `# Kubernetes-managed hosts file.\n10.32.0.7\tapi-0\n\n# Entries added by HostAliases.\n${lines.join("")}`;
+    const head = "# Kubernetes-managed hosts file.\n10.32.0.7\tapi-0\n\n# Entries added by HostAliases.\n";
+    const kubelet = `${head}${lines.join("")}`;
     const before = applyLive(kubelet, managedAliases, select(first)) + added;
     return { managedAliases, before, apply: (text: string) => applyLive(text, managedAliases, select(second)) };
   });
@@ -116,7 +117,7 @@ test("property: the file gets the new content", () => {
   );
 });
 
-test("property: between two steps a reader sees complete lines of the old or new content, and always the common ones", () => {
+test("property: between two steps a reader sees whole lines of old or new content, and all common ones", () => {
   fc.assert(
     fc.property(changes, ({ before, apply }) => {
       const after = apply(before);

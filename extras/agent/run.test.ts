@@ -329,7 +329,7 @@ test("a change of the map that concerns no pod of the node writes no file and no
   assert.equal(kube.writes.length, writes + 2);
 });
 
-test("a node where no pod follows reads no map, and is ready without; the first pod that does gets its names", async (t) => {
+test("a node where no pod follows reads no map, and is ready; the first pod that does gets its names", async (t) => {
   const { pod, map, maps, hosts, lease, agent, ask, pass } = await rig(t);
   map("r1", "a.example.com");
   await pass(60_000, 1_000);
@@ -373,7 +373,7 @@ test("an agent that starts again reports nothing of its pods before it has a map
   assert.equal(lease()?.annotations?.[LIST], podRevision);
 });
 
-test("where many agents start, each begins to read after a while of its own, and one that is stopped before does not", async (t) => {
+test("where many agents start, each begins to read at another time, and not if it is stopped before", async (t) => {
   t.mock.method(Math, "random", () => 0.5);
   const { kube, pass, stop } = await rig(t, { desiredNumberScheduled: 5_000, numberReady: 1_000 });
   const read = () => kube.reads.filter((path) => path !== DAEMON_SET);
@@ -396,7 +396,7 @@ test("an agent that is stopped before its turn reads nothing any more", async (t
   );
 });
 
-test("once the DaemonSet says that it leaves, the blocks go and then the Lease, and both come back if it is taken back", async (t) => {
+test("once the DaemonSet says that it leaves, the blocks go, then the Lease; taken back, both come back", async (t) => {
   const { kube, pod, map, hosts, lease, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -427,7 +427,7 @@ test("a Lease that cannot be deleted is said so, and ends nothing", async (t) =>
   await stop();
 });
 
-test("an agent that is stopped for an upgrade leaves the files and the Lease, and closes all that it opened", async (t) => {
+test("an agent that stops for an upgrade leaves the files and the Lease, and closes all that it opened", async (t) => {
   const { kube, maps, pod, map, hosts, lease, stop, ask, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -444,7 +444,7 @@ test("an agent that is stopped for an upgrade leaves the files and the Lease, an
   await assert.rejects(ask("/healthz"));
 });
 
-test("an agent that is stopped because its DaemonSet is gone takes the blocks out and deletes the Lease first", async (t) => {
+test("an agent that stops because its DaemonSet is gone first removes the blocks and the Lease", async (t) => {
   const { kube, pod, map, hosts, lease, stop, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");

@@ -202,7 +202,8 @@ function open(podsDirectory: string, maxNames: number): HostsFiles {
   } catch (error) {
     throw new SwitchbackError(
       "config-invalid",
-      `agent.kubeletRoot: ${podsDirectory} cannot be opened as a directory, without links on the way: ${describeError(error)}`,
+      `agent.kubeletRoot: ${podsDirectory} cannot be opened as a directory, without links on the way: ` +
+        `${describeError(error)}`,
     );
   }
 }

@@ -103,7 +103,7 @@ test("the serial grows with the wildcards, and only then; not below that of the 
   assert.ok((await write(mapOf("r3", "**.c.test"))) > first);
 });
 
-test("a wildcard that lies too far below another one is reported once, and the names above it are answered", async (t) => {
+test("a wildcard too far below another one is reported once, and the names above it are answered", async (t) => {
   const warnings: object[] = [];
   const { dns, read, offer } = await start(t, { ...silentLogger, warn: (fields) => warnings.push(fields) });
   const deep = `${"a.".repeat(100)}test`;

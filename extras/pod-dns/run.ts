@@ -129,7 +129,8 @@ function mapFilesOf({ directory, ttlSeconds: ttl, revision }: Config["podDns"], 
 function warnOfDeep(tooDeep: readonly string[], log: Logger): void {
   if (tooDeep.length === 0) return;
   const shown = tooDeep.slice(0, MAX_SHOWN).map((apex) => `*.${apex}`);
-  const text = `${tooDeep.length} wildcards lie so far below another one that its addresses are answered: ${shown.join(", ")}`;
+  const count = tooDeep.length;
+  const text = `${count} wildcards lie so far below another one that its addresses are answered: ${shown.join(", ")}`;
   log.warn({ code: "dns-wildcard-deep", text }, "map: wildcards");
 }
 

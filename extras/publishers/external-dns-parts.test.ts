@@ -28,7 +28,7 @@ test("both kinds of wildcards are one record, and the one that came first counts
   ]);
 });
 
-test("property: every record is in one part, or left out for its part's bytes; no more parts than there are objects", () => {
+test("property: every record is in one part, or left out for its part's bytes; parts do not exceed objects", () => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.nat(5_000), { maxLength: 300 }), fc.boolean(), (indexes, byAddresses) => {
       const all = indexes.map((index) => record(index, `198.51.100.${index % 5}`));

@@ -70,7 +70,7 @@ test("names become headless Services, one for equal addresses, with the annotati
   }
 });
 
-test("the same map again writes nothing, one name more writes one object, and what somebody removes comes back", async () => {
+test("the same map again writes nothing, one more name writes one object, and what is removed comes back", async () => {
   const { kube, publisher } = rig();
   await publisher.publish(mapOf(A, B));
   const before = kube.writes.length;
@@ -95,7 +95,7 @@ test("what somebody edits is written again", async () => {
   assert.deepEqual([hosts.length, hosts[0]?.["external-dns.kubernetes.io/hostname"]], [1, A[0]]);
 });
 
-test("more names: new objects come before names leave the old ones; fewer: objects go last; a new process moves nothing", async () => {
+test("more names: new objects come before names leave old ones; fewer: objects go last", async () => {
   const { kube, publisher, start } = rig();
   const many = (count: number) =>
     mapOf(...Array.from({ length: count }, (_, index) => [`n${index}.example.com`, "198.51.100.1"] as const));

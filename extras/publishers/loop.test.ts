@@ -300,7 +300,7 @@ test("a step that fails is tried again, sooner than the next check", async (t) =
 });
 
 for (const fate of ["refused", "lost"] as const) {
-  test(`an API server by which half of the writes are ${fate}: the newest map is published, the original kept, nobody blamed`, async (t) => {
+  test(`with half of the writes ${fate}: the newest map is published, the original kept, nobody blamed`, async (t) => {
     const { startLoop, step, there, done, state, advance } = rig(t);
     let writes = 0;
     there.fate = () => (writes++ % 2 === 0 ? fate : "taken");

@@ -180,7 +180,9 @@ export class PublisherLoop {
     const { publisher } = this.#deps;
     const { place, since } = this.#state;
     if (since === undefined || place === publisher.place) return false;
-    const text = `what was written to the ${place} is still there: set it again, and switch the publisher off, before it writes elsewhere`;
+    const text =
+      `what was written to the ${place} is still there: set it again, and switch the publisher off, before it ` +
+      "writes elsewhere";
     await this.#save({ ...this.#state, problem: { code: "publisher-moved", text } });
     return true;
   }
@@ -234,7 +236,9 @@ export class PublisherLoop {
     const { since: _since, revision: _revision, publishedAt: _at, ...rest } = this.#state;
     const known = answered !== undefined;
     const what = known ? "it is tried again in an hour" : "nothing more is written";
-    const text = `the cluster's DNS did not answer with what was written to the ${publisher.place}, so it was taken out; ${what}`;
+    const text =
+      `the cluster's DNS did not answer with what was written to the ${publisher.place}, so it was taken out; ` +
+      `${what}`;
     const problem: Reason = { code: "publisher-not-answered", text };
     log.warn({ ...problem }, "publisher: taken out");
     await this.#save({

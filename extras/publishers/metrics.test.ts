@@ -41,7 +41,7 @@ test("a publisher that has published: what, since when, how far it is behind, wh
   ]);
 });
 
-test("one that has published nothing says no time, and a failure comes before a problem of the map or of the place", () => {
+test("one that has published nothing has no time; a failure comes before a problem of map or place", () => {
   const problem = (code: string) => ({ code, text: "why" });
   const state: PublisherState = { ...empty, stopped: 1, problem: problem("of-the-place") };
   const rest = [

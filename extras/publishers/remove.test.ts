@@ -87,7 +87,7 @@ test("readers that go on answering, or do not answer at all, are an error after 
   }
 });
 
-test("a DNS that gives no answer, as in a closed network, is waited for as where nobody can ask; ours in between begin that anew", async () => {
+test("a DNS without answers is waited for as if nobody could ask; answers with ours restart that", async () => {
   const { run, done, said } = rig([[NO_ANSWER], [NOT_OURS, NO_ANSWER], ["r1", NO_ANSWER], [NO_ANSWER]]);
   await run({ blindMs: 10_000 });
   assert.equal(done.filter((each) => each === "ask").length, 3 + 10);

@@ -57,7 +57,8 @@ async function untilForgotten(options: RemoveOptions, readers: Readers): Promise
     const how = listener.hear(canAsk ? await readers.ask() : undefined, now());
     if (how !== undefined) return how;
     if (canAsk && now() - began > timeoutMs) {
-      const message = `${publisher.name}: the cluster's DNS still answers with what was taken out, or not at all. Try again`;
+      const problem = "the cluster's DNS still answers with what was taken out, or not at all";
+      const message = `${publisher.name}: ${problem}. Try again`;
       throw new SwitchbackError("still-held", message);
     }
     if (now() - said < SAY_MS) continue;

@@ -19,7 +19,8 @@ for (const [what, state, expected] of [
   [
     "late, with names left out",
     { ...good, leftOut: 3, behindSince: NOW - 40_000, problem: { code: "why", text: "no room" } },
-    `12 names ${PLACE} since 2026-11-24T09:00:00.000Z, 3 left out, the newest map not yet answered for 40 s; no room (why)`,
+    `12 names ${PLACE} since 2026-11-24T09:00:00.000Z, 3 left out, the newest map not yet answered for 40 s; no ` +
+      "room (why)",
   ],
   [
     "stopped",
@@ -29,7 +30,8 @@ for (const [what, state, expected] of [
       takenBack: [{ at: NOW, by: "flux\u001b[31m" }],
       problem: { code: "publisher-taken-back", text: "twice" },
     },
-    `nothing is published ${PLACE}; twice (publisher-taken-back); taken back 1 time(s), last by flux\\u001b[31m at 2026-11-24T10:00:00.000Z`,
+    `nothing is published ${PLACE}; twice (publisher-taken-back); taken back 1 time(s), last by flux\\u001b[31m at ` +
+      "2026-11-24T10:00:00.000Z",
   ],
   ["leaving", { ...good, leaving: NOW }, "is being taken out of the key Corefile of the ConfigMap kube-system/coredns"],
   ["unreadable", { code: "publisher-state-unreadable", text: "not JSON" }, "not JSON (publisher-state-unreadable)"],

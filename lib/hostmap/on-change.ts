@@ -44,6 +44,7 @@ export function effectiveOnChange(values: OnChangeValues): EffectiveOnChange {
 }
 
 function problem(level: string, value: string): Reason {
-  const text = `the ${level}'s ${ON_CHANGE_KEY} is ${show(value)}; accepted are ${ON_CHANGE_VALUES.join(", ")}; it is ignored`;
+  const accepted = ON_CHANGE_VALUES.join(", ");
+  const text = `the ${level}'s ${ON_CHANGE_KEY} is ${show(value)}; accepted are ${accepted}; it is ignored`;
   return { code: "on-change-invalid", text };
 }

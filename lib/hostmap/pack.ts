@@ -49,7 +49,8 @@ export function longLineReason(aliases: readonly HostAlias[]): Reason | undefine
   return {
     code: "line-too-long",
     text:
-      `the ${long.hostnames.length} names of ${long.ip} need a hosts line of ${lineBytes(long)} bytes, over ${MAX_LINE_BYTES}: ` +
+      `the ${long.hostnames.length} names of ${long.ip} need a hosts line of ${lineBytes(long)} bytes, over ` +
+      `${MAX_LINE_BYTES}: ` +
       `musl (Alpine) would lose the last of them. Choose fewer names with the annotation ${HOSTS_KEY}`,
   };
 }

@@ -47,7 +47,7 @@ test("no hostile name reaches the text, but a valid name next to it does", () =>
   );
 });
 
-test("property: for any input of tenants, the text has only well-formed lines, and every name that may be mapped", () => {
+test("property: for any input of tenants, the text has well-formed lines only, and every name to be mapped", () => {
   fc.assert(
     fc.property(
       fc.array(anyNames, { maxLength: 20 }),

@@ -277,7 +277,9 @@ export class Plan {
   #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {
     const { from, target } = indexed.claim;
     if (!this.#isWithinQuota(indexed)) {
-      const text = `the namespace ${from.namespace} claims more than ${this.#quota} names; those that were mapped first, then those of its oldest objects, are mapped`;
+      const text =
+        `the namespace ${from.namespace} claims more than ${this.#quota} names; those that were mapped first, then ` +
+        "those of its oldest objects, are mapped";
       return { code: "namespace-quota", text };
     }
     const winner = this.#winner(indexed.name);

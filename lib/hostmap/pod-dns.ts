@@ -82,7 +82,9 @@ export function nodeSearchesNotice(
   configured: readonly string[] | undefined,
 ): Reason | undefined {
   if (nodeSearches.length === 0 || configured !== undefined) return undefined;
-  const text = `pods with pod DNS get the search domains of the webhook's node, whichever node they run on; this node has ${nodeSearches.join(" ")} (podDns.searches)`;
+  const text =
+    "pods with pod DNS get the search domains of the webhook's node, whichever node they run on; this node has " +
+    `${nodeSearches.join(" ")} (podDns.searches)`;
   return { code: "dns-node-searches", text };
 }
 
@@ -128,5 +130,7 @@ function isDomain(text: string): boolean {
 
 const NOT_CLUSTER_FIRST: Reason = {
   code: "dns-not-cluster-first",
-  text: "the webhook's own pod has no search domain of the cluster, so those of other pods cannot be rebuilt: its dnsPolicy must be ClusterFirst",
+  text:
+    "the webhook's own pod has no search domain of the cluster, so those of other pods cannot be rebuilt: its " +
+    "dnsPolicy must be ClusterFirst",
 };

@@ -10,7 +10,7 @@ import { createSuffixIndex } from "./suffix-index.ts";
 const label = fc.constantFrom("a", "b", "aa", "com");
 const anyName = fc.array(label, { minLength: 1, maxLength: 5 }).map((labels) => labels.join("."));
 
-test("property: below a suffix are the names that end with a dot and it, in their order, whatever was asked before", () => {
+test("property: below a suffix are the names that end with a dot and it, in order, whatever was asked before", () => {
   fc.assert(
     fc.property(fc.array(anyName), fc.array(anyName), (names, suffixes) => {
       const index = createSuffixIndex(names);
@@ -52,7 +52,7 @@ function held(): number {
 }
 
 for (const first of [true, false]) {
-  test(`the index of names with 118 labels takes less than twice their bytes (${first ? "shared" : "own"} suffixes)`, () => {
+  test(`names with 118 labels take less than twice their bytes (${first ? "shared" : "own"} suffixes)`, () => {
     const names = deepNames(3_000, first);
     const deepest = Array.from(
       { length: 116 },

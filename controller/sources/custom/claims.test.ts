@@ -312,7 +312,7 @@ describe("a Service with external-dns's annotation", () => {
     });
   });
 
-  it("claims nothing without it, and is refused if no address is short-circuited, or with the switchback.dev annotation", () => {
+  it("claims nothing without it; is refused without a short-circuited address, or with switchback.dev's", () => {
     assert.deepEqual(serviceClaims(service("LoadBalancer", {})), []);
     assert.deepEqual(shown(serviceClaims(service("ClusterIP", { [HOSTNAME]: "a.com" }))), [
       "a.com: not-a-load-balancer",

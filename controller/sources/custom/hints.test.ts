@@ -20,7 +20,7 @@ function hintsOf(raw: object, kind: ClaimPaths = KIND) {
   return claims[0]?.hints;
 }
 
-test("the class is the first that any path selects, in the order of the paths, and not an empty or another value", () => {
+test("the class is the first that any path selects, in the paths' order, and no empty or other value", () => {
   const classOf = (raw: object) => {
     const hints = hintsOf(raw);
     return hints && "className" in hints ? hints.className : hints;

@@ -39,7 +39,7 @@ function isAdmitted({ conditions }: Raw): boolean {
     .some(({ type, status }) => type === "Admitted" && status === "True");
 }
 
-/** With the policy `Subdomain` the first label of the host is a placeholder (openshift/api, WildcardPolicySubdomain). */
+/** With policy `Subdomain` the first label of the host is a placeholder (openshift/api, WildcardPolicySubdomain). */
 function wildcardOf(host: string): string {
   return `*.${host.slice(host.indexOf(".") + 1)}`;
 }

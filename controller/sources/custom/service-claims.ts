@@ -5,7 +5,7 @@ import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
-/** The annotations of external-dns, comma-separated hostnames: with the prefix of today, and with that of before 0.22. */
+/** The annotations of external-dns, comma-separated hostnames: with its prefix since 0.22, and with the older one. */
 const HOSTNAME_ANNOTATIONS = [
   "external-dns.kubernetes.io/hostname",
   "external-dns.alpha.kubernetes.io/hostname",

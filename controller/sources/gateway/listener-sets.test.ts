@@ -340,7 +340,7 @@ describe("changes", () => {
     assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["a.com: listener-set-not-found"]);
   });
 
-  it("of a namespace's labels concern its sets, and the routes of these anywhere; until they are known, nothing changes", () => {
+  it("of a namespace's labels concern its sets and their routes; until they are known, nothing changes", () => {
     const { registry, gateway, set, route, reported, outcome } = world();
     assert.equal(registry.selects, false);
     gateway("gw", SELECTED);

@@ -69,7 +69,7 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
   });
 });
 
-test("which ListenerSets a Gateway allows: none by default; and a ListenerSet as a whole, and one of which nothing is known", () => {
+test("which ListenerSets a Gateway allows: none by default; a whole ListenerSet, and an unknown one", () => {
   const allowed = (namespaces: unknown) => gateway({ allowedListeners: { namespaces } }, {}).allowedSets;
   assert.deepEqual(
     [{ from: "Same" }, { from: "All", selector: {} }, { from: "Selector", selector: { a: 1 } }, {}, 5].map(allowed),
@@ -127,7 +127,7 @@ test("which kinds of routes a listener allows: those of its protocol, of those t
   assert.equal(kinds("TCP", { kind: "HTTPRoute" }), undefined);
 });
 
-test("from where routes may attach: Same by default, None for anything unknown; the selector counts with Selector alone", () => {
+test("from where routes may attach: Same by default, None if unknown; the selector only with Selector", () => {
   const from = (value: unknown) => {
     const { from: of, selector } =
       listener({ allowedRoutes: { namespaces: { from: value, selector: { a: 1 } } } }) ?? {};
@@ -225,7 +225,7 @@ test("a route as a whole, and one of which nothing is known", () => {
   });
 });
 
-test("a parent is a Gateway or a ListenerSet, unless its group or kind says otherwise; its namespace is the route's by default", () => {
+test("a parent is a Gateway or a ListenerSet by group and kind; its namespace is the route's by default", () => {
   const parentRefs = [
     { name: "a" },
     { name: "b", group: "gateway.networking.k8s.io", kind: "Gateway", namespace: "x" },

@@ -205,7 +205,7 @@ describe("listeners", () => {
     ["example.com/quic", [{ kind: "HTTPRoute" }], ["HTTPRoute"]],
     ["constructor", undefined, []],
   ] as const) {
-    it(`of protocol ${protocol} with the kinds ${JSON.stringify(listed)} allow ${expected.join(", ") || "none"}`, () => {
+    it(`of ${protocol} with the kinds ${JSON.stringify(listed)} allow ${expected.join(", ") || "none"}`, () => {
       assert.deepEqual(kinds(protocol, listed), expected);
     });
   }

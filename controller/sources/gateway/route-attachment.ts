@@ -99,7 +99,9 @@ function attach(route: RouteView, parent: ParentView, around: AttachmentContext)
   }
   const named = owner.listeners.filter((listener) => isNamed(listener, parent));
   if (named.length === 0) {
-    const text = `its parent, the ${describe(parent)}, has no listener for hostnames with the name and port that the route specifies`;
+    const text =
+      `its parent, the ${describe(parent)}, has no listener for hostnames with the name and port that the route ` +
+      "specifies";
     return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
   }
   const decisions = named.map((listener) => allows(listener, route, owner.ref.namespace, around));

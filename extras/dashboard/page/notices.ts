@@ -51,7 +51,8 @@ function ofController({ leader, revision, hold }: Summary): Notice[] {
       ? []
       : [
           urgent(
-            `The removal of ${hold.names} of ${hold.of} names is held until ${new Date(hold.until).toLocaleString()}: look why they vanish; switchback confirm removes them now.`,
+            `The removal of ${hold.names} of ${hold.of} names is held until ` +
+              `${new Date(hold.until).toLocaleString()}: look why they vanish; switchback confirm removes them now.`,
           ),
         ]),
     ...(leader
@@ -96,7 +97,9 @@ function ofMeasured({ upstreams, certificates, rotation, rotationFails }: Measur
     ...failing.map(({ target, port, good, failing: failed }) =>
       urgent({
         code: "dial-failing",
-        text: `target ${target}, port ${port}: the last dial failed for ${failed} of ${failed + good} replicas of the proxy`,
+        text:
+          `target ${target}, port ${port}: the last dial failed for ${failed} of ${failed + good} replicas of the ` +
+          "proxy",
       }),
     ),
     ...(rotationFails

@@ -22,7 +22,7 @@ test("components that cannot be read are unknown, each of them, and known again 
   assert.deepEqual(channel.whole(), [{ type: "components", components: parts }]);
 });
 
-test("traffic: each read sends its point; who comes later gets the last ten minutes; a failure costs one point", async () => {
+test("traffic: each read sends its point; later clients get ten minutes; a failure costs one point", async () => {
   let at = 0;
   let fails = false;
   const pods = [{ pod: "a", series: [] }];

@@ -42,7 +42,7 @@ const text =
   ({ response }: FakeCall) =>
     void response.end(body);
 
-test("reads each replica by itself, ready or not, through the API server; one that does not answer is left out", async () => {
+test("reads each replica, ready or not, through the API server; one that does not answer is left out", async () => {
   const { client, calls } = await replicas((call) => {
     if (call.path.includes("proxy-b")) return refuse(503, "ServiceUnavailable")(call);
     return text('switchback_proxy_connections_total{target="edge"} 7\nother 1\n')(call);
@@ -66,7 +66,7 @@ test("without the right to ask a replica nothing is known, and which right it is
   });
 });
 
-test("components: each part that may not be read is unknown by itself; upstreams are those of the targets that are Services", async () => {
+test("components: each part that may not be read is unknown by itself; upstreams are Services of targets", async () => {
   api = await fakeApi((call) => {
     if (call.path.includes("/deployments")) return refuse(403, "Forbidden")(call);
     if (call.path.includes("/leases")) return list()(call);

@@ -49,7 +49,7 @@ function listener() {
   };
 }
 
-test("one read serves all who listen; who comes later gets everything at once; nobody listens, nobody reads", async () => {
+test("one read serves all clients; a later one gets everything at once; without clients nobody reads", async () => {
   const cluster = source();
   const feed = new Feed({ source: cluster, now: () => 7, everyMs: 1 });
   const [first, second] = [listener(), listener()];
@@ -73,7 +73,7 @@ test("one read serves all who listen; who comes later gets everything at once; n
   );
 });
 
-test("a read that fails is told, also to who comes later, and leaves what is known; the next one heals it", async () => {
+test("a read that fails is reported, to later clients too, and leaves what is known; the next one heals", async () => {
   const cluster = source();
   const feed = new Feed({ source: cluster, now: () => 7, everyMs: 1 });
   const page = listener();

@@ -95,7 +95,7 @@ describe("every answer", () => {
     ["of the page", "", 200],
     ["of a refusal", "nothing", 404],
   ] as const) {
-    test(`${what} forbids scripts and markup that are not the page's, and other pages to read or frame it`, async () => {
+    test(`${what} forbids scripts and markup of others, and other pages to read or frame it`, async () => {
       const { headers } = await get(own(path)).expect(status);
       const policy = new Map(
         headers["content-security-policy"]?.split("; ").map((rule) => rule.split(" ", 2) as [string, string]),
