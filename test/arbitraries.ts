@@ -1,7 +1,7 @@
 import { spreadHash } from "#hostmap/hash.ts";
 import type { Claim } from "#hostmap/types.ts";
 import { MAX_SHARDS } from "#lib/documents/shards.ts";
-import { fc } from "./property.ts";
+import { anyText, fc } from "./property.ts";
 
 /** Names that are mapped as they are. */
 export const goodNames = fc
@@ -82,7 +82,7 @@ export const HOSTILE_NAMES: readonly string[] = [
 /** Any text, with the characters that matter drawn often. */
 export const anyNames = fc.oneof(
   fc.constantFrom(...HOSTILE_NAMES),
-  fc.string({ unit: "binary", maxLength: 300 }),
+  anyText(300),
   fc.string({
     unit: fc.constantFrom("a", "B", "1", ".", "-", "*", " ", "\n", "#", ":", "x", "0", "é", "\u212a"),
     maxLength: 40,

@@ -4,6 +4,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { binaries, INTEGRATION_BINARIES, Unavailable } from "./cluster/binaries.ts";
 import { type TestKind, testFiles } from "./files.ts";
+import { groupFiles } from "./group-files.ts";
 import { type Outcome, runFiles } from "./run-files.ts";
 
 // `npm test [-- FILTER...]`: the unit tests, which need Node alone. `npm run test:integration`: the tests that need
@@ -53,7 +54,9 @@ async function main([command = "", ...filters]: string[]): Promise<number> {
   const builder = unit.length > 0 && integration.length > 0 ? spawn(process.execPath, [BUILD_AHEAD]) : undefined;
   if (unit.length > 0) {
     heading(`unit tests (${unit.length} files)`);
-    outcomes.push(await runFiles(unit, { concurrency: availableParallelism() }));
+    const { entries, remove } = groupFiles(unit);
+    outcomes.push(await runFiles(entries, { concurrency: availableParallelism() }));
+    remove();
   }
   let reason: string | undefined;
   if (integration.length > 0) {

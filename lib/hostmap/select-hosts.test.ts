@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { assembleMap, isMap, mapOfParts, parseShard, publishedMapOf } from "#lib/documents/published-map.ts";
-import { fc } from "#test/property.ts";
+import { anyText, fc } from "#test/property.ts";
 import { isGlob, parseGlob } from "./hostnames.ts";
 import { createSelector, parseHostsAnnotation } from "./select-hosts.ts";
 
@@ -99,7 +99,7 @@ test("over the cap, the names that were published first are selected, in name or
 
 test("warnings are few, short and free of control characters, whatever the annotation holds", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "binary", maxLength: 2_000 }), (annotation) => {
+    fc.property(anyText(2_000), (annotation) => {
       const { warnings } = createSelector(mapOf(NAMES), 1)(annotation);
       assert.ok(warnings.length <= 10);
       // biome-ignore lint/suspicious/noControlCharactersInRegex: the warnings must not contain them

@@ -1,0 +1,55 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const ROOT = join(import.meta.dirname, "..");
+
+/** Files of one process. Each start of a process costs a fifth of a second, and each group is a wait at the end. */
+const MAX_GROUP = 20;
+
+/** What a file may change for the others in its process: it gets one of its own. */
+const NEEDS_OWN_PROCESS =
+  /node:child_process|node:worker_threads|globalThis|syncBuiltin|process\.(?!pid|platform|version|execPath|hrtime|nextTick)/;
+
+/**
+ * Puts test files of one folder into groups that share a process. Returns what to run in their place: an entry file
+ * for each group, which runs each of its files as a suite of the file's name, and files that need a process of their
+ * own. `remove` deletes the entry files.
+ */
+export function groupFiles(files: readonly string[]): { readonly entries: string[]; readonly remove: () => void } {
+  const folder = mkdtempSync(join(tmpdir(), "switchback-tests-"));
+  const alone: string[] = [];
+  const groups = new Map<string, string[][]>();
+  for (const file of files) {
+    if (NEEDS_OWN_PROCESS.test(readFileSync(join(ROOT, file), "utf8"))) alone.push(file);
+    else addTo(groups, file);
+  }
+  const entries = [...groups.values()].flat().map((group) => {
+    const [first = ""] = group;
+    const entry = join(
+      folder,
+      `${dirname(first).replaceAll("/", "-")}-${group.length}-files-${first.replaceAll("/", "-")}.mjs`,
+    );
+    writeFileSync(entry, entryText(group));
+    return entry;
+  });
+  return { entries: [...alone, ...entries], remove: () => rmSync(folder, { recursive: true }) };
+}
+
+function addTo(groups: Map<string, string[][]>, file: string): void {
+  const room = dirname(file);
+  const ofRoom = groups.get(room) ?? [[]];
+  const last = ofRoom.at(-1);
+  if (last === undefined || last.length === MAX_GROUP) ofRoom.push([file]);
+  else last.push(file);
+  groups.set(room, ofRoom);
+}
+
+/** Hooks at the top of a file belong to its suite. */
+function entryText(files: readonly string[]): string {
+  const urls = files.map((file) => [file, pathToFileURL(join(ROOT, file)).href]);
+  return `import { describe } from "node:test";
+for (const [file, url] of ${JSON.stringify(urls, null, 2)}) describe(file, async () => void (await import(url)));
+`;
+}
