@@ -29,6 +29,11 @@ beforeEach(async () => {
     spec: { ingressClassName: "nginx", rules: [{ host: "shop.example.com" }] },
     status: BALANCER,
   });
+  // A watch refuses objects without a version.
+  for (const [path, object] of server.objects)
+    server.objects.set(path, { ...object, metadata: Object.assign({ resourceVersion: "1" }, object.metadata) });
+  // It has no kind but the built-in ones.
+  server.onCall = ({ path }) => (/^\/apis\/[^/]+(?:\/[^/]+)?$/.test(path) ? refusal(404, "NotFound") : undefined);
   api = await fakeApi(server.respond);
   kubeconfig = await files.kubeconfig(api.url);
 });
@@ -97,4 +102,54 @@ test("a dump has no Secret, and no field that may have one", async () => {
     server.writes.filter((each) => !each.endsWith("/pods")),
     [],
   );
+});
+
+describe("status --from", () => {
+  const statusOf = async (text: string, ...args: string[]) => {
+    const file = await files.file("status.yaml", text);
+    const { code, stdout, stderr } = await runHere(["status", "--from", file, "-o", "json", ...args], {});
+    assert.deepEqual([code, stderr], [0, ""]);
+    return JSON.parse(stdout);
+  };
+  const HEAD = "---\napiVersion: dump.switchback.dev/v1\nkind: Dump\n";
+
+  test("is what a controller would map in the dumped cluster", async () => {
+    const { names, warnings, sources } = await statusOf(await dumped());
+    assert.deepEqual(
+      names.map(({ name, target, reason }: Record<string, unknown>) => [name, target, reason]),
+      [["shop.example.com", "edge-nginx-16b7fc20a6aa", undefined]],
+    );
+    assert.deepEqual(
+      warnings.map(({ code }: { code: string }) => code),
+      ["front-not-in-dump"],
+    );
+    assert.ok(sources.every(({ synced }: { synced: boolean }) => synced));
+  });
+
+  test("says what is missing where the dump's author could not read everything", async () => {
+    const refused = { apiVersion: "dump.switchback.dev/v1", kind: "Answer", method: "GET", status: 403 };
+    const answer = { ...refused, path: "/apis/networking.k8s.io/v1/ingresses", message: "GET ingresses: 403" };
+    const { names, warnings } = await statusOf(`${HEAD}---\n${JSON.stringify(answer)}\n`);
+    assert.deepEqual(names, []);
+    assert.match(warnings[0].text, /ingresses is not known: .*403/);
+  });
+
+  test("refuses a configuration that this version cannot read", async () => {
+    const metadata = {
+      namespace: "switchback-system",
+      name: "c",
+      labels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "config" },
+    };
+    const config = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { "config.yaml": "targets: 5" } };
+    const file = await files.file("config.yaml", `${HEAD}---\n${JSON.stringify(config)}\n`);
+    const { code, stdout, stderr } = await runHere(["status", "--from", file], {});
+    assert.deepEqual([code, stdout], [2, ""]);
+    assert.match(stderr, /ConfigMap c is not valid for this version: targets/);
+  });
+
+  test("goes with no option that says which cluster", async () => {
+    const { code, stderr } = await runHere(["status", "--from", "x", "-n", "ours"], {});
+    assert.equal(code, 2);
+    assert.match(stderr, /--from.*cannot be used with.*--namespace|--namespace/);
+  });
 });

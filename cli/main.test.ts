@@ -56,6 +56,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "--stuck",
     "--all",
     "--watch",
+    "--from <file>",
     HELP,
   ],
   ["restart [options] <namespace[/[kind/]workload]>", ...CLUSTER, "--timeout <time> (300)", "--yes", HELP],

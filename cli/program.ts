@@ -189,6 +189,7 @@ function addWorkloadCommands(
     .option("--stuck", "only workloads that stay stale until somebody acts")
     .option("--all", "print every row; else each table ends after 100")
     .option("--watch", "print the status again whenever it changes, until Ctrl-C")
+    .addOption(fromDump().conflicts([...OF_CLUSTERS, "watch"]))
     .action(async (flags) => {
       setExitCode(await (await import("./status.ts")).status(flags, context, extras));
     });
@@ -223,7 +224,7 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
       setExitCode(await (await import("./doctor.ts")).doctor(flags, context));
     });
   addClusterCommand(root, "dump")
-    .description("print what doctor reads of a cluster, without Secrets, for a report to others")
+    .description("print what doctor and controller read of a cluster, without Secrets, for a report to others")
     .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
     .action(async (flags) => (await import("./dump.ts")).dump(ownVersion(), flags, context));
   root

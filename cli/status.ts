@@ -19,6 +19,8 @@ interface StatusFlags extends StatusFilter {
   readonly watch?: boolean;
   /** Every row, however many there are. */
   readonly all?: boolean;
+  /** A dump, or `-` for standard input, instead of a cluster. */
+  readonly from?: string;
 }
 
 const WATCH_MS = 2_000;
@@ -29,11 +31,9 @@ const MAX_ROWS = 100;
  * Prints names and workloads. @returns the exit code: 1 if a workload among those that the filters select is stale
  * and stays so until somebody acts.
  */
-export async function status(
-  flags: StatusFlags,
-  { env, stdout, stderr, progress }: CliContext,
-  extras: readonly Extra[] = [],
-): Promise<number> {
+export async function status(flags: StatusFlags, context: CliContext, extras: readonly Extra[] = []): Promise<number> {
+  const { env, stdout, stderr, progress } = context;
+  if (flags.from !== undefined) return await statusFrom(flags.from, flags, context);
   const client = await connect(connectOptionsFrom(env, flags));
   // Who reads a document or a list of names reads all of it.
   const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
@@ -69,6 +69,21 @@ export async function status(
   } finally {
     client.close();
   }
+}
+
+/** The status that a controller would have in the cluster of a dump. */
+async function statusFrom(file: string, flags: StatusFlags, { stdout, stderr, progress }: CliContext): Promise<number> {
+  const [{ readDump }, { statusOfDump }] = await Promise.all([
+    import("./dump/read-dump.ts"),
+    import("./dump/status-of-dump.ts"),
+  ]);
+  const dump = await progress.during(`reading ${file}`, () => readDump(file));
+  for (const line of dump.leftOut) stderr.line(line);
+  const report = statusReport(await statusOfDump(dump), flags, stdout.columns ?? DEFAULT_COLUMNS);
+  const { text, notes = [] } = await render(flags.output, report);
+  stdout.write(text);
+  for (const note of notes) stderr.line(note);
+  return report.isStuck ? 1 : 0;
 }
 
 /**

@@ -1,28 +1,20 @@
 import { registerCertMetrics } from "#certs/metrics.ts";
-import { createClaimPolicy } from "#hostmap/claim-policy.ts";
-import { Plan } from "#hostmap/plan.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { STATE_NAME } from "#lib/documents/map-format.ts";
-import { KubeMapStore } from "#lib/documents/map-store-kube.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { createEventRecorder, type EventRecorder, eventReason } from "#lib/kube/events.ts";
 import { Fence } from "#lib/kube/fence.ts";
 import { runElection } from "#lib/kube/lease.ts";
-import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import { claimsOf, targetsOf } from "./claims.ts";
-import { FrontReconciler } from "./front-reconciler.ts";
 import { serveHealth } from "./health.ts";
 import { LeaderTasks } from "./leader-tasks.ts";
-import { MapReconciler } from "./map-reconciler.ts";
+import type { MapReconciler } from "./map-reconciler.ts";
 import { addStatusGauges, type PublicationMetrics, publicationMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
-import { PublishPacer } from "./publish-pacer.ts";
-import { removalRules } from "./removal-rules.ts";
+import { createReplica } from "./replica.ts";
 import { addRolloutGauges, restartCounters } from "./rollout/metrics.ts";
-import { statusDocument } from "./status.ts";
 import { StatusKey } from "./status-key.ts";
 
 /** The dependencies of a controller. */
@@ -55,7 +47,7 @@ const LEASE_NAME = "switchback-controller";
  */
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
   const { client, identity, log, now } = deps;
-  const { namespace, policy } = config;
+  const { namespace } = config;
   const clusterDomain = config.clusterDomain ?? deps.clusterDomain;
   const registry = new MetricsRegistry();
   const metrics = publicationMetrics(registry);
@@ -63,37 +55,17 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const events = createEventRecorder({ client, component, instance: identity, namespace, now, log });
   const counters = restartCounters(registry);
   const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, now });
-  const { resolver, catalog } = targetsOf(config, client, log);
-  const addresses = new FrontReconciler({
+  const { source, addresses, store, map, status } = await createReplica(config, {
     client,
-    config,
+    identity,
     clusterDomain,
-    catalog,
     log,
-    notify: (code, note, service) => reportFront(events, { code, note, service, namespace }),
     now,
     askProxy: askByHttp(config.proxy.healthPort),
+    onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
+    reporters: reporters(metrics, events, { namespace, log }),
+    mapReaders: () => tasks.rollouts?.mapReaders ?? 0,
   });
-  const claims = await claimsOf(config, { client, log, resolver });
-  const { source, inCluster } = claims;
-  const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
-  const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
-  const store = new KubeMapStore({ client, namespace, log });
-  const map = new MapReconciler({
-    source,
-    plan,
-    addresses,
-    store,
-    removal: removalRules(config),
-    pacer: new PublishPacer(config.map, () => tasks.rollouts?.mapReaders ?? 0),
-    // A jump of the wall clock removes no name early, and holds none for longer.
-    now: steadyNow,
-    log,
-    ...reporters(metrics, events, { namespace, log }),
-  });
-  claims.follow(map);
-  const facts = { identity, source, plan, addresses, catalog, verifier: claims.verifier, config, map };
-  const status = (options?: { readonly withNames: boolean }) => statusDocument({ ...facts, ...options });
   addStatusGauges(registry, status);
   registerCertMetrics(registry, () => tasks.certificates?.status());
   addRolloutGauges(registry, () => tasks.rollouts?.counts());

@@ -16,6 +16,8 @@ export const headSchema = object({
   namespace: v.optional(text, "switchback-system"),
   /** The namespace of the doctor's dry run. */
   probeNamespace: v.optional(text, "default"),
+  /** The cluster's DNS domain, if it is known. */
+  clusterDomain: v.optional(text),
   /** By `Kind.group`: plurals that do not follow from the kind. */
   resources: v.optional(record(v.string(), text), {}),
 });

@@ -18,7 +18,7 @@ const gatewaySchema = strictObject({
 });
 
 /** Kinds of well-known ingress controllers; controller/sources/custom/presets.ts defines how they are read. */
-const PRESET_NAMES = [
+export const PRESET_NAMES = [
   "traefik-ingressroute",
   "traefik-ingressroutetcp",
   "istio-gateway",

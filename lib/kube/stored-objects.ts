@@ -45,7 +45,8 @@ export class StoredObjects {
     const objects = this.#collections.get(collection) ?? new Map<string, string>();
     this.#collections.set(collection, objects);
     const key = `${namespace}/${name}`;
-    const json = JSON.stringify(object);
+    // An object that somebody wrote by hand has no version, and a watch refuses one without.
+    const json = JSON.stringify({ ...object, metadata: { resourceVersion: "1", ...object.metadata } });
     this.#length += json.length - (objects.get(key)?.length ?? 0);
     objects.set(key, json);
   }

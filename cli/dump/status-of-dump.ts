@@ -1,0 +1,73 @@
+import { observe } from "#controller/observe.ts";
+import type { FullStatus, StatusDocument } from "#controller/status.ts";
+import { gatherConfig } from "#doctor/gather-install.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { readLeaderStatus } from "#lib/documents/status-page.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { printable } from "#lib/errors/printable.ts";
+import { statusFrom } from "../status-shape.ts";
+import type { Dump } from "./read-dump.ts";
+
+/** Far more than 50,000 names take. */
+const WITHIN_MS = 60_000;
+/** A file answers at once. */
+const STUCK_MS = 500;
+
+/**
+ * The status that a controller would have in the cluster of a dump: with the configuration of the install, or with
+ * the default one. What the controller said of workloads is taken from its page.
+ */
+export async function statusOfDump({ head, client }: Dump): Promise<FullStatus> {
+  const { namespace, clusterDomain } = head;
+  const config = await configOf({ head, client });
+  const observed = await observe(withoutDns(config), {
+    client,
+    clusterDomain: config.clusterDomain ?? clusterDomain,
+    identity: "the dump",
+    withinMs: WITHIN_MS,
+    stuckMs: STUCK_MS,
+  });
+  const page = await readLeaderStatus(client, namespace, { key: undefined, parse: statusFrom }).catch(() => undefined);
+  const { revision, running } = page ?? {};
+  const fronts = withFronts(observed.names);
+  const warnings = [...missing(observed), ...fronts.warnings, ...observed.warnings];
+  return { ...observed, ...fronts, revision, warnings, ...(running && { running }) };
+}
+
+async function configOf({ head, client }: Pick<Dump, "head" | "client">): Promise<Config> {
+  const config = await gatherConfig(client, head.namespace);
+  if (!config.known) throw new SwitchbackError("input-invalid", printable(config.reason.text));
+  return config.value ?? parseConfig({ namespace: head.namespace });
+}
+
+/** A dump has no answers of DNS, and the machine that reads it may have others than the cluster. */
+function withoutDns(config: Config): Config {
+  return { ...config, policy: { ...config.policy, verifyDns: "off" } };
+}
+
+/** Kinds that the controller reads and that the dump lacks. */
+function missing({ sources }: StatusDocument): Reason[] {
+  return sources.flatMap(({ name, synced, problems }) => {
+    if (synced) return [];
+    const why = problems.map(({ text }) => text).join("; ") || "not read";
+    return [{ code: "dump-incomplete", text: `what depends on ${name} is not known: ${why}` }];
+  });
+}
+
+/**
+ * A target whose front Service is not in the dump, as in any cluster without an install: a running controller would
+ * make it, so that is said once, and is no refusal of the target's names.
+ */
+function withFronts(names: FullStatus["names"]): Pick<FullStatus, "warnings" | "names"> {
+  const targets = new Set<string>();
+  const all = names.map((name) => {
+    if (name.reason?.code !== "target-without-address") return name;
+    targets.add(name.target ?? "");
+    return { ...name, reason: undefined };
+  });
+  if (targets.size === 0) return { warnings: [], names };
+  const text = `no front Service of ${[...targets].join(", ")} is in the dump: a running controller would make them`;
+  return { warnings: [{ code: "front-not-in-dump", text }], names: all };
+}

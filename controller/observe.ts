@@ -1,0 +1,68 @@
+import type { Config } from "#lib/config/schema.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { pause, steadyNow } from "#lib/kube/time.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { createReplica, type Replica } from "./replica.ts";
+import type { StatusDocument } from "./status.ts";
+
+interface ObserveOptions {
+  readonly client: KubeClient;
+  readonly clusterDomain: string | undefined;
+  /** What stands for the pod in the status. */
+  readonly identity: string;
+  /** How long to wait until everything is known, milliseconds. */
+  readonly withinMs: number;
+  /** How long to wait while nothing is being read and something cannot be, milliseconds. */
+  readonly stuckMs: number;
+}
+
+const POLL_MS = 10;
+
+/**
+ * What a controller would say of a cluster now, with its own code: a replica that never leads, and so writes
+ * nothing. If something cannot be read, the status says `synced: false`, and its sources say why.
+ */
+export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
+  const { client, clusterDomain, identity } = options;
+  const replica = await createReplica(config, {
+    client,
+    identity,
+    clusterDomain,
+    log: silentLogger,
+    now: Date.now,
+    // Only a leader asks the proxies.
+    askProxy: () => Promise.reject(new Error("not asked")),
+    onFrontLost() {},
+    reporters: {},
+    mapReaders: () => 0,
+  });
+  const { map, plan, addresses, status } = replica;
+  map.start();
+  try {
+    await untilKnown(replica, options);
+    settle(plan, addresses);
+    return status();
+  } finally {
+    await map.stop();
+  }
+}
+
+async function untilKnown({ map, source }: Replica, { withinMs, stuckMs }: ObserveOptions): Promise<void> {
+  const end = steadyNow() + withinMs;
+  let stuckSince: number | undefined;
+  while (!map.synced && steadyNow() < end) {
+    // A source that has not begun waits for another one.
+    const isStuck = source
+      .state()
+      .every(({ synced, problems, inactiveMs }) => synced || problems.length > 0 || inactiveMs === undefined);
+    stuckSince = isStuck ? (stuckSince ?? steadyNow()) : undefined;
+    if (stuckSince !== undefined && steadyNow() - stuckSince >= stuckMs) return;
+    await pause(POLL_MS);
+  }
+}
+
+/** The plan of everything that was read, and the targets that it uses. */
+function settle(plan: Replica["plan"], addresses: Replica["addresses"]): void {
+  plan.takeChanges();
+  addresses.use(plan.targets);
+}

@@ -1,0 +1,68 @@
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { KubeMapStore } from "#lib/documents/map-store-kube.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { steadyNow } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { claimsOf, targetsOf } from "./claims.ts";
+import { FrontReconciler } from "./front-reconciler.ts";
+import { MapReconciler } from "./map-reconciler.ts";
+import type { AskProxy } from "./proxy-readiness.ts";
+import { PublishPacer } from "./publish-pacer.ts";
+import { removalRules } from "./removal-rules.ts";
+import { type StatusDocument, statusDocument } from "./status.ts";
+
+interface ReplicaDeps {
+  readonly client: KubeClient;
+  readonly identity: string;
+  readonly clusterDomain: string | undefined;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly askProxy: AskProxy;
+  /** Reports an address that pods hold and that is lost. */
+  readonly onFrontLost: (code: string, note: string, service: string) => void;
+  /** Reports what the map's reconciler does. */
+  readonly reporters: Pick<ConstructorParameters<typeof MapReconciler>[0], "onPublished" | "onFailed" | "onHeld">;
+  /** How many processes read each version of the map. */
+  readonly mapReaders: () => number;
+}
+
+/** What every replica does, whether it leads or not: it observes and plans. */
+export interface Replica {
+  readonly source: Awaited<ReturnType<typeof claimsOf>>["source"];
+  readonly plan: Plan;
+  readonly addresses: FrontReconciler;
+  readonly store: KubeMapStore;
+  readonly map: MapReconciler;
+  readonly status: (options?: { readonly withNames: boolean }) => StatusDocument;
+}
+
+/** Starts nothing: `map.start()` does. */
+export async function createReplica(config: Config, deps: ReplicaDeps): Promise<Replica> {
+  const { client, identity, clusterDomain, log, now, askProxy, onFrontLost: notify } = deps;
+  const { namespace, policy } = config;
+  const { resolver, catalog } = targetsOf(config, client, log);
+  const addresses = new FrontReconciler({ client, config, clusterDomain, catalog, log, notify, now, askProxy });
+  const claims = await claimsOf(config, { client, log, resolver });
+  const { source, inCluster, verifier } = claims;
+  const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
+  const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
+  const store = new KubeMapStore({ client, namespace, log });
+  const map = new MapReconciler({
+    source,
+    plan,
+    addresses,
+    store,
+    removal: removalRules(config),
+    pacer: new PublishPacer(config.map, deps.mapReaders),
+    // A jump of the wall clock removes no name early, and holds none for longer.
+    now: steadyNow,
+    log,
+    ...deps.reporters,
+  });
+  claims.follow(map);
+  const facts = { identity, source, plan, addresses, catalog, verifier, config, map };
+  return { source, plan, addresses, store, map, status: (options) => statusDocument({ ...facts, ...options }) };
+}
