@@ -72,7 +72,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "-o, --output <format> (text)",
     HELP,
   ],
-  ["dump [options]", ...CLUSTER, "--probe-namespace <name> (default)", HELP],
+  ["dump [options]", ...CLUSTER, "--probe-namespace <name> (default)", "--redact", HELP],
   ["probe [options] <plan>", HELP],
   ["version [options]", ...CLUSTER, "--client", "-o, --output <format> (text)", HELP],
   ["completion [options] <shell>", HELP],

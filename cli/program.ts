@@ -226,6 +226,7 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
   addClusterCommand(root, "dump")
     .description("print what doctor and controller read of a cluster, without Secrets, for a report to others")
     .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
+    .option("--redact", "replace names, hosts and addresses, each always by the same one")
     .action(async (flags) => (await import("./dump.ts")).dump(ownVersion(), flags, context));
   root
     .command("probe", { hidden: true })

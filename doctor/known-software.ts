@@ -22,7 +22,7 @@ interface KnownSoftware extends IngressSoftware {
 
 const MANAGED_BY = "app.kubernetes.io/managed-by";
 const CLASS = "gateway.networking.k8s.io/gateway-class-name";
-const ANY = /^/;
+export const ANY = /^/;
 
 /** Ingress controllers and Gateway API implementations. The first match wins. */
 export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [

@@ -1,5 +1,5 @@
 import type { ServiceFacts } from "./facts.ts";
-import { type IngressSoftware, KNOWN_SOFTWARE } from "./known-software.ts";
+import { ANY, type IngressSoftware, KNOWN_SOFTWARE } from "./known-software.ts";
 
 /** Labels that charts and operators set to the name of the software behind a Service. */
 const LABELS: readonly string[] = ["app.kubernetes.io/name", "app", "k8s-app", "istio"];
@@ -13,6 +13,13 @@ export function softwareOf({ name, labels, selector }: ServiceFacts): IngressSof
     (known) =>
       (known.names !== undefined && matches(names, known.names)) ||
       Object.entries(known.labels ?? {}).some(([label, pattern]) => matches(valuesOf(label), pattern)),
+  );
+}
+
+/** Whether an ingress controller is known by this name, or by this value of a label. */
+export function isSoftwareName(word: string): boolean {
+  return KNOWN_SOFTWARE.some(({ names, labels = {} }) =>
+    [names, ...Object.values(labels)].some((pattern) => pattern !== undefined && pattern !== ANY && pattern.test(word)),
   );
 }
 

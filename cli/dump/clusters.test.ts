@@ -13,7 +13,8 @@ import { planProbe } from "#doctor/probe/plan.ts";
 import type { ProbeOutcome } from "#doctor/probe/result.ts";
 import { filesFolder } from "#test/fakes/cli.ts";
 import { DUMP_VERSION } from "./format.ts";
-import { readDump } from "./read-dump.ts";
+import { type Dump, readDump } from "./read-dump.ts";
+import { dumpLines, recordCluster } from "./write-dump.ts";
 
 // The doctor's findings on clusters of every provider and implementation that it knows, healthy and broken: the
 // objects of test/clusters as a dump, and what a probe pod would see there.
@@ -80,11 +81,23 @@ describe("the doctor's findings", () => {
   });
   after(() => files.remove());
 
-  async function factsOf(expected: Expected, objects: readonly unknown[]): Promise<ClusterFacts> {
+  async function read(text: string): Promise<Dump> {
+    const dump = await readDump(await files.file("cluster.yaml", text));
+    assert.deepEqual(dump.leftOut, []);
+    return dump;
+  }
+
+  async function dumpOf(objects: readonly unknown[]): Promise<Dump> {
     const documents = [{ apiVersion: DUMP_VERSION, kind: "Dump" }, ...NO_ISSUERS, ...objects.map(allocated)];
-    const text = documents.map((document) => stringify(document)).join("---\n");
-    const { head, client, time, leftOut } = await readDump(await files.file("cluster.yaml", text));
-    assert.deepEqual(leftOut, []);
+    return await read(documents.map((document) => stringify(document)).join("---\n"));
+  }
+
+  /** A redacted dump of the cluster of a dump. */
+  async function redactedText({ head, client, time }: Dump): Promise<string> {
+    return [...dumpLines(await recordCluster(client, head, time), true)].join("\n---\n");
+  }
+
+  async function factsOf({ head, client, time }: Dump, expected: Expected): Promise<ClusterFacts> {
     const facts = await gather({ client, ...head, now: () => time });
     if (expected.probe === undefined) return facts;
     const { probe } = expected;
@@ -96,23 +109,39 @@ describe("the doctor's findings", () => {
     return { ...facts, probe: known({ dials, lookups: [] }) };
   }
 
+  function check(facts: ClusterFacts, expected: Expected): void {
+    const findings = examine(facts).filter(({ check, code }) => CHECKS.includes(check) && code !== NO_ISSUER);
+    const found = [...new Set(findings.map(({ status, code }) => `${status} ${code}`))];
+    assert.deepEqual(found.sort(), [...expected.expect].sort());
+    assert.equal(findings[0]?.check, "need", "it is said first");
+    assert.deepEqual(
+      findLoadBalancers(facts)
+        .map(({ software }) => software?.title)
+        .join(),
+      expected.software ?? "",
+    );
+    const titles = findings.flatMap(({ cures }) =>
+      cures.flatMap((cure) => providers().filter((title) => cure.startsWith(`${title}: `))),
+    );
+    assert.deepEqual([...new Set(titles)].join(), expected.provider ?? "");
+  }
+
   for (const { file, expected, objects } of CLUSTERS) {
-    it(`${file}: ${expected.title}`, async () => {
-      const facts = await factsOf(expected, objects);
-      const findings = examine(facts).filter(({ check, code }) => CHECKS.includes(check) && code !== NO_ISSUER);
-      const found = [...new Set(findings.map(({ status, code }) => `${status} ${code}`))];
-      assert.deepEqual(found.sort(), [...expected.expect].sort());
-      assert.equal(findings[0]?.check, "need", "it is said first");
-      assert.deepEqual(
-        findLoadBalancers(facts)
-          .map(({ software }) => software?.title)
-          .join(),
-        expected.software ?? "",
-      );
-      const titles = findings.flatMap(({ cures }) =>
-        cures.flatMap((cure) => providers().filter((title) => cure.startsWith(`${title}: `))),
-      );
-      assert.deepEqual([...new Set(titles)].join(), expected.provider ?? "");
+    it(`${file}: ${expected.title}`, async () => check(await factsOf(await dumpOf(objects), expected), expected));
+
+    it(`${file}, redacted: the same findings`, async () => {
+      const dump = await dumpOf(objects);
+      const text = await redactedText(dump);
+      const redacted = await read(text);
+      check(await factsOf(redacted, expected), expected);
+      const codes = (facts: ClusterFacts) =>
+        examine(facts).map(({ check, status, code }) => [check, status, code].join());
+      const [before, after] = [await factsOf(dump, expected), await factsOf(redacted, expected)];
+      assert.deepEqual(codes(after).sort(), codes(before).sort());
+      for (const address of JSON.stringify(objects).match(/\b(?:\d+\.){3}\d+\b/g) ?? [])
+        assert.ok(!text.includes(`"${address}"`), address);
+      for (const host of JSON.stringify(objects).match(/[a-z0-9-]+(?=\.example\.(?:com|net|org))/g) ?? [])
+        assert.ok(!text.includes(`${host}.`), host);
     });
   }
 });

@@ -74,6 +74,9 @@ const ACME = [
  */
 const CLUSTER = ["svc", "cluster.local", "default", "kube-system", "kube-public", "kube-node-lease"];
 
+/** Names at or below these are never mapped, whatever the rules say; the cluster's own domain is not among them. */
+export const BUILT_IN_SUFFIXES: readonly string[] = [...CLUSTER, ...LOOPBACK, ...METADATA, ...ACME];
+
 /**
  * Creates the policy of an install. `clusterDomain` is the detected DNS domain of the cluster (`cozy.local`). No
  * rule overrides the built-in refusals. `lib/config/schema.ts` validates globsOf; one that does not parse matches
