@@ -11,8 +11,8 @@ const KEPT_FIELDS = new Set(
     "apiVersion kind type protocol appProtocol ipMode controller controllerName ingressClassName gatewayClassName " +
     "className creationTimestamp time phase status reason code method version externalTrafficPolicy pathType " +
     "internalTrafficPolicy sessionAffinity ipFamilyPolicy ipFamilies standing mode modeFrom imagePullPolicy operator " +
-    "failurePolicy verbs effect group resourceVersion uid caBundle tls.crt dnsPolicy matchPolicy sideEffects scope " +
-    "admissionReviewVersions operations apiGroups apiVersions resources reinvocationPolicy contentType revision since " +
+    "failurePolicy verbs effect group resourceVersion uid caBundle tls.crt dnsPolicy matchPolicy sideEffects " +
+    "scope admissionReviewVersions operations apiGroups apiVersions resources reinvocationPolicy contentType revision since " +
     "lastTransitionTime renewTime acquireTime program"
   ).split(" "),
 );
