@@ -8,12 +8,13 @@ import { RedactedWords } from "./redacted-words.ts";
 /** Fields whose values are of Kubernetes, of ingress controllers or of Switchback, not of the cluster's users. */
 const KEPT_FIELDS = new Set(
   (
-    "apiVersion kind type protocol appProtocol ipMode controller controllerName ingressClassName gatewayClassName " +
-    "className creationTimestamp time phase status reason code method version externalTrafficPolicy pathType " +
-    "internalTrafficPolicy sessionAffinity ipFamilyPolicy ipFamilies standing mode modeFrom imagePullPolicy operator " +
-    "failurePolicy verbs effect group resourceVersion uid caBundle tls.crt dnsPolicy matchPolicy sideEffects " +
-    "scope admissionReviewVersions operations apiGroups apiVersions resources reinvocationPolicy contentType revision since " +
-    "lastTransitionTime renewTime acquireTime program"
+    "apiVersion kind type protocol appProtocol ipMode controller controllerName ingressClassName " +
+    "gatewayClassName className creationTimestamp time phase status reason code method version " +
+    "externalTrafficPolicy pathType internalTrafficPolicy sessionAffinity ipFamilyPolicy ipFamilies " +
+    "standing mode modeFrom imagePullPolicy operator failurePolicy verbs effect group resourceVersion uid " +
+    "caBundle tls.crt dnsPolicy matchPolicy sideEffects scope admissionReviewVersions operations " +
+    "apiGroups apiVersions resources reinvocationPolicy contentType revision since lastTransitionTime " +
+    "renewTime acquireTime program"
   ).split(" "),
 );
 const TEXTS = new Set(["message", "text", "note", "lastError"]);
