@@ -76,7 +76,7 @@ async function unpackImage(folder: string): Promise<void> {
   const archive = `${folder}.tar`;
   await writeFile(
     archive,
-    tarOf(
+    await tarOf(
       layers.flatMap(({ entries }) => entries),
       0,
     ),

@@ -22,15 +22,14 @@ const { version } = JSON.parse(readFileSync(join(TOP, "package.json"), "utf8")) 
 const folder = mkdtempSync(join(tmpdir(), "switchback-air-gap-"));
 after(() => rmSync(folder, { recursive: true }));
 
+const INDEX = Buffer.from(JSON.stringify({ manifests: [{ digest: DIGEST }] }));
+const IMAGE = await tarOf([{ path: "index.json", content: INDEX, mode: 0o644 }], 1);
+
 let made = 0;
 function release(registry?: string, more: Partial<Release> = {}): Release {
   const out = join(folder, String(made++));
   mkdirSync(out);
-  const index = Buffer.from(JSON.stringify({ manifests: [{ digest: DIGEST }] }));
-  writeFileSync(
-    join(out, `switchback-image-${version}.tar`),
-    tarOf([{ path: "index.json", content: index, mode: 0o644 }], 1),
-  );
+  writeFileSync(join(out, `switchback-image-${version}.tar`), IMAGE);
   const progress = { say: () => {}, status: () => {} };
   const settings = { registry, downloads: undefined, home: undefined, maintainers: [], debian: pins.debian, ...more };
   return { out, source: TOP, version, epochSeconds: 1_700_000_000, ...settings, progress };

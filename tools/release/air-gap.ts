@@ -22,7 +22,7 @@ async function make(release: Release): Promise<readonly string[]> {
   const folder = `switchback-${version}`;
   const entries = [...files].map(([path, content]) => ({ path: `${folder}/${path}`, content, mode: 0o644 }));
   const file = `switchback-air-gap-${version}.tar`;
-  await writeFile(join(out, file), tarOf(entries, epochSeconds));
+  await writeFile(join(out, file), await tarOf(entries, epochSeconds));
   return [file];
 }
 

@@ -23,7 +23,7 @@ interface ChartMetadata {
 
 async function make(release: Release): Promise<readonly string[]> {
   const { out, version, epochSeconds } = release;
-  const archive = await gzip(tarOf(await chartFiles(release), epochSeconds));
+  const archive = await gzip(await tarOf(await chartFiles(release), epochSeconds));
   await writeFile(join(out, chartFile(release)), archive);
 
   const metadata = parse(chartYaml(release)) as ChartMetadata;
@@ -40,7 +40,7 @@ async function make(release: Release): Promise<readonly string[]> {
   };
   const manifest = { schemaVersion: 2, mediaType: MANIFEST, config, layers: [content], annotations };
   const named = { "org.opencontainers.image.ref.name": version };
-  const artifact = layout.archive({ ...layout.addJson(manifest, MANIFEST), annotations: named }, epochSeconds);
+  const artifact = await layout.archive({ ...layout.addJson(manifest, MANIFEST), annotations: named }, epochSeconds);
   const file = `switchback-chart-${version}.tar`;
   await writeFile(join(out, file), artifact);
   return [chartFile(release), file];

@@ -55,7 +55,10 @@ async function makeArchive(
   ]);
   const name = archiveName(version, platform);
   const isZip = platform.os === "windows";
-  await writeFile(join(out, name), isZip ? zip(contents, epochSeconds) : await gzip(tarOf(contents, epochSeconds)));
+  await writeFile(
+    join(out, name),
+    isZip ? zip(contents, epochSeconds) : await gzip(await tarOf(contents, epochSeconds)),
+  );
   await rm(files, { recursive: true });
   await rm(output);
   return name;

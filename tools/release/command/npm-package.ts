@@ -31,7 +31,7 @@ async function makePackage({ out, source, version, epochSeconds }: Release): Pro
       mode: path === BIN ? 0o755 : 0o644,
     }));
     const name = npmPackageFile({ version });
-    await writeFile(join(out, name), await gzip(tarOf(await Promise.all(files), epochSeconds)));
+    await writeFile(join(out, name), await gzip(await tarOf(await Promise.all(files), epochSeconds)));
     return [name];
   } finally {
     await rm(folder, { recursive: true });

@@ -26,7 +26,7 @@ async function make(release: Release): Promise<readonly string[]> {
   const reference = `${imageRepository(release)}:${version}`;
   // containerd and Docker take the name from the one, skopeo and podman from the other.
   const named = { "io.containerd.image.name": reference, "org.opencontainers.image.ref.name": version };
-  await writeFile(join(out, imageFile(release)), layout.archive({ ...index, annotations: named }, epochSeconds));
+  await writeFile(join(out, imageFile(release)), await layout.archive({ ...index, annotations: named }, epochSeconds));
   return [imageFile(release)];
 }
 
@@ -36,7 +36,7 @@ async function addManifest(
   architecture: Architecture,
   layers: readonly Layer[],
 ): Promise<Descriptor> {
-  const tars = layers.map(({ entries }) => tarOf(entries, release.epochSeconds));
+  const tars = await Promise.all(layers.map(({ entries }) => tarOf(entries, release.epochSeconds)));
   const compressed = await Promise.all(tars.map(gzip));
   const descriptors = compressed.map((blob) => layout.add(blob, `${OCI}.layer.v1.tar+gzip`));
   const bytes = descriptors.reduce((sum, { size }) => sum + size, 0);

@@ -36,12 +36,12 @@ export class OciLayout {
   }
 
   /** The layout as a tar archive whose index.json leads to `top` alone. */
-  archive(top: Descriptor, epochSeconds: number): Buffer {
+  async archive(top: Descriptor, epochSeconds: number): Promise<Buffer> {
     const file = (path: string, content: Buffer): TarEntry => ({ path, content, mode: 0o644 });
     const json = (path: string, value: object) => file(path, Buffer.from(JSON.stringify(value)));
     const blobs = [...this.#blobs].map(([digest, content]) => file(`blobs/sha256/${digest}`, content));
     const index = { schemaVersion: 2, mediaType: INDEX, manifests: [top] };
-    return tarOf(
+    return await tarOf(
       [json("oci-layout", { imageLayoutVersion: "1.0.0" }), json("index.json", index), ...blobs],
       epochSeconds,
     );
