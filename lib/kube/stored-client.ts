@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "./client.ts";
@@ -6,6 +7,7 @@ import type { Query } from "./paths.ts";
 import { KubeStatusError } from "./status.ts";
 import { parseObjectPath, type StoredObjects } from "./stored-objects.ts";
 import type { StreamOptions } from "./stream.ts";
+import type { ApiList, ApiObject } from "./types.ts";
 
 /** An answer of the API server that is no object of its own: a page, a refusal, an empty list, what a group serves. */
 export interface StoredAnswer {
@@ -43,7 +45,8 @@ const BUILT_IN: ReadonlySet<string> = new Set([
  * gets it: a call that failed then fails again, with the same message.
  */
 export function storedClient(cluster: StoredCluster): KubeClient {
-  const get = async <T>(path: string, query?: Query) => answerTo(cluster, path, query) as T;
+  const lists: OpenLists = new Map();
+  const get = async <T>(path: string, query?: Query) => answerTo(cluster, lists, path, query) as T;
   const refuse = async (path: string): Promise<never> => {
     throw new KubeStatusError(path, 405, { message: "a stored cluster cannot be changed" });
   };
@@ -79,13 +82,22 @@ async function silence({ signal, onOpen }: StreamOptions): Promise<never> {
   throw signal.reason;
 }
 
-function answerTo({ objects, answers }: StoredCluster, path: string, query?: Query): object {
+/** Lists of which pages were read, by the token of the next one: each object is parsed once for a list. */
+type OpenLists = Map<string, Iterator<ApiObject, void>>;
+
+function answerTo({ objects, answers }: StoredCluster, lists: OpenLists, path: string, query: Query = {}): object {
   const answer = answers.get(`GET ${path}`);
   if (answer !== undefined) throwIfFailed(answer, `GET ${path}`);
   const parsed = parseObjectPath(path);
   if (parsed?.name === undefined && parsed !== undefined) {
-    const items = objects.select(parsed, query);
-    if (items.length > 0 || isBuiltIn(parsed.root)) return pageOf(items, query);
+    const token = String(query.continue ?? "");
+    const page = pageOf(
+      lists.get(token) ?? objects.select(parsed, query),
+      lists,
+      Number(query.limit ?? Number.POSITIVE_INFINITY),
+    );
+    lists.delete(token);
+    if (page.items.length > 0 || token !== "" || isBuiltIn(parsed.root)) return page;
   }
   const object = parsed?.name === undefined ? undefined : objects.get(parsed);
   const found = object ?? answer?.body ?? served(objects, path);
@@ -93,11 +105,21 @@ function answerTo({ objects, answers }: StoredCluster, path: string, query?: Que
   return found;
 }
 
-function pageOf<T>(items: readonly T[], { limit, continue: token }: Query = {}): object {
-  const start = Number(token ?? 0);
-  const end = start + (limit === undefined ? items.length : Number(limit));
-  const rest = end < items.length ? { continue: String(end) } : {};
-  return { metadata: { resourceVersion: "1", ...rest }, items: items.slice(start, end) };
+function pageOf(
+  list: Iterator<ApiObject, void>,
+  lists: OpenLists,
+  limit: number,
+): ApiList<ApiObject> & { items: ApiObject[] } {
+  const items: ApiObject[] = [];
+  while (items.length < limit) {
+    const { done, value } = list.next();
+    if (done || value === undefined) return { metadata: { resourceVersion: "1" }, items };
+    items.push(value);
+  }
+  const token = randomUUID();
+  lists.set(token, list);
+  const metadata = { resourceVersion: "1", continue: token };
+  return { metadata, items };
 }
 
 function isBuiltIn(root: string): boolean {

@@ -57,15 +57,13 @@ export class StoredObjects {
   }
 
   /** Objects of a collection that the query selects, in their order. */
-  select({ root, resource, namespace }: ObjectPath, query: Query = {}): ApiObject[] {
-    const found: ApiObject[] = [];
+  *select({ root, resource, namespace }: ObjectPath, query: Query = {}): Generator<ApiObject, void> {
     const fits = selecting(query);
     for (const [key, json] of this.#collections.get(`${root}/${resource}`) ?? []) {
       if (namespace !== undefined && !key.startsWith(`${namespace}/`)) continue;
       const object = JSON.parse(json) as ApiObject;
-      if (fits(object)) found.push(object);
+      if (fits(object)) yield object;
     }
-    return found;
   }
 
   /** Each object as JSON. */
