@@ -11,6 +11,7 @@ import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
 import { InClusterNames } from "./sources/in-cluster-names.ts";
 import { ingressSource } from "./sources/ingress.ts";
+import { istioSource } from "./sources/istio.ts";
 import { namespaceDomains } from "./sources/namespace-domains.ts";
 import type { Source, SourceState, UnresolvedSource } from "./sources/types.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
@@ -26,7 +27,7 @@ import {
 
 /** How targets are resolved: by class alone, or also by the cluster's Services. */
 export function targetsOf(
-  config: Pick<Config, "namespace" | "policy" | "targets" | "discovery">,
+  config: Pick<Config, "namespace" | "policy" | "sources" | "targets" | "discovery">,
   client: KubeClient,
   log: Logger,
 ): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog } {
@@ -113,6 +114,8 @@ async function configuredSources(
   if (gateway.enabled) sources.push(gatewaySource({ client, config, log }));
   const custom = customSource({ client, config, log });
   if (custom !== undefined) sources.push(custom);
+  const istio = istioSource({ client, config, log });
+  if (istio !== undefined) sources.push(istio);
   if (directory !== undefined) {
     // The parser of files, and what validates their objects, are loaded only where there are files.
     const { directorySource } = await import("./sources/yaml-directory.ts");

@@ -15,10 +15,8 @@ const FOLDER = join(import.meta.dirname, "..", "test", "field-cases");
 const NOT_YET: ReadonlySet<string> = new Set([
   "01-gce-ingress-beside-ingress-nginx.yaml",
   "02-status-hostname-is-not-the-services.yaml",
-  "04-istio-egress-gateway.yaml",
   "06-two-services-one-address.yaml",
   "07-external-ips.yaml",
-  "08-istio-more.yaml",
   "16-more-ingress.yaml",
 ]);
 

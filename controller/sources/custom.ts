@@ -4,12 +4,13 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 import { type ClaimingKind, customKind, PRESETS } from "./custom/presets.ts";
 import { serviceClaims } from "./custom/service-claims.ts";
+import { isIstio } from "./istio.ts";
 import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
 import type { UnresolvedClaim, UnresolvedSource } from "./types.ts";
 
 /**
- * The configured kinds: presets, custom kinds, Services with the external-dns annotation. Undefined if none is
- * configured.
+ * The configured kinds: presets except Istio's, custom kinds, Services with the external-dns annotation. Undefined if
+ * none is configured.
  */
 export function customSource(deps: {
   readonly client: KubeClient;
@@ -53,7 +54,7 @@ export function customSource(deps: {
 }
 
 function kindsOf({ presets, custom, services }: Config["sources"]): ClaimingKind[] {
-  const kinds = [...presets.map((name) => PRESETS[name]), ...custom.map(customKind)];
+  const kinds = presets.flatMap((name) => (isIstio(name) ? [] : PRESETS[name])).concat(custom.map(customKind));
   if (!services.enabled) return kinds;
   return [...kinds, { group: "", versions: ["v1"], resource: "services", read: serviceClaims }];
 }

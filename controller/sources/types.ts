@@ -17,6 +17,8 @@ export interface RoutingHints {
   readonly admitted: boolean;
   /** The Service that serves it, if the object is or names one. */
   readonly service?: { readonly namespace: string; readonly name: string };
+  /** The labels of the pods that serve it, if the object says so: a Service that serves it must select them all. */
+  readonly selector?: Readonly<Record<string, string>>;
 }
 
 /**

@@ -11,6 +11,7 @@ import { targetOfClass } from "./ingress-class.ts";
 import { AddressIndex, matchService } from "./match-service.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetResolver } from "./resolver.ts";
+import { ConfiguredSelectors, type Labels, noneSelects, selects, severalSelect } from "./selectors.ts";
 import {
   type FoundTarget,
   foundName,
@@ -22,7 +23,7 @@ import {
 
 interface DiscoveryDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
-  readonly config: Pick<Config, "targets" | "discovery">;
+  readonly config: Pick<Config, "targets" | "discovery" | "sources">;
   readonly log: Logger;
   /** The targets that had names before; absent: none. */
   readonly published?: PublishedTargetNames;
@@ -39,11 +40,14 @@ const NONE: ReadonlySet<string> = new Set();
  *   1. a configured target that lists the class
  *   2. the Service that has the address: the configured target whose upstream it is, else a discovered target
  *   3. the configured target without classes, while it is the only target and its Service exists
+ *
+ * An object that names the pods that serve it has a configured target whose Service selects them (`#bySelector`).
  */
 export class TargetDiscovery implements TargetResolver {
   readonly discovers = true;
   readonly #deps: DiscoveryDeps;
   readonly #index = new AddressIndex();
+  readonly #selectors: ConfiguredSelectors;
   readonly #problems = new Map<string, SourceProblem>();
   /** Discovered targets by name, each with the key of its Service. */
   readonly #found = new Map<string, { readonly key: string; readonly target: FoundTarget }>();
@@ -66,6 +70,7 @@ export class TargetDiscovery implements TargetResolver {
 
   constructor(deps: DiscoveryDeps) {
     this.#deps = deps;
+    this.#selectors = new ConfiguredSelectors(deps);
     const [only] = deps.config.targets;
     if (only !== undefined && deps.config.targets.length === 1 && only.classes.length === 0) {
       this.#fallback = new Fallback(only, deps, () => this.#reporter.enqueue(SETTLE_MS));
@@ -82,6 +87,7 @@ export class TargetDiscovery implements TargetResolver {
       onSynced();
     };
     this.#fallback?.start(syncedToo);
+    this.#selectors.start(() => this.#reporter.enqueue(SETTLE_MS), syncedToo);
     const { published } = this.#deps;
     if (published === undefined) this.#wereInUse = NONE;
     else {
@@ -103,11 +109,12 @@ export class TargetDiscovery implements TargetResolver {
   }
 
   get #synced(): boolean {
-    const isRead = this.#wereInUse !== undefined;
+    const isRead = this.#wereInUse !== undefined && this.#selectors.synced;
     return isRead && this.#services?.state.synced === true && (this.#fallback?.synced ?? true);
   }
 
   resolve(hints: RoutingHints, incumbent?: string): string | Reason {
+    if (hints.selector !== undefined) return this.#bySelector(hints, hints.selector);
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return byClass.name;
@@ -150,7 +157,8 @@ export class TargetDiscovery implements TargetResolver {
   state(): SourceState[] {
     const services = informerState("services", this.#services);
     const problems = [...services.problems, ...this.#problems.values()];
-    return [{ ...services, problems }, ...(this.#fallback?.state() ?? [])];
+    const configured = this.#selectors.state();
+    return [{ ...services, problems }, ...(this.#fallback?.state() ?? []), ...configured];
   }
 
   async stop(): Promise<void> {
@@ -159,7 +167,25 @@ export class TargetDiscovery implements TargetResolver {
       this.#reporter.stop(),
       this.#services?.stop(),
       this.#fallback?.stop(),
+      this.#selectors.stop(),
     ]);
+  }
+
+  /**
+   * The configured target whose Service selects the pods that serve an object; of several the one that lists its
+   * class. No discovered one is taken: an egress gateway may have a LoadBalancer Service, and tenants can copy labels.
+   * A host outside the cluster selects nothing: there the class decides, as for other objects.
+   */
+  #bySelector({ className }: RoutingHints, selector: Labels): string | Reason {
+    const { targets } = this.#deps.config;
+    const lists = ({ classes }: TargetConfig) => className !== undefined && classes.includes(className);
+    const selecting = targets.filter(({ name }) => selects(this.#selectors.of(name), selector));
+    const [one, ...others] = selecting.some(lists) ? selecting.filter(lists) : selecting;
+    if (one !== undefined) return others.length === 0 ? one.name : severalSelect([one, ...others], selector);
+    const outside = targets.find((target) => "host" in target.upstream && lists(target));
+    if (outside !== undefined) return outside.name;
+    const isOutside = this.#fallback !== undefined && "host" in this.#fallback.target.upstream;
+    return (isOutside ? this.#fallback?.answer(this.#inUse) : undefined) ?? noneSelects(selector);
   }
 
   /** If targets are configured, the reason starts with the class that none of them lists. */

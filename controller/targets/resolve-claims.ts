@@ -132,9 +132,10 @@ function isGroup(group: Group | Reason): group is Group {
   return "objects" in group;
 }
 
-function hintsKey({ className, addresses, ports, admitted, service }: RoutingHints): string {
+function hintsKey({ className, addresses, ports, admitted, service, selector }: RoutingHints): string {
   const { namespace = null, name = null } = service ?? {};
-  return JSON.stringify([className ?? null, addresses, ports ?? null, admitted, namespace, name]);
+  const labels = selector === undefined ? null : Object.entries(selector).sort();
+  return JSON.stringify([className ?? null, addresses, ports ?? null, admitted, namespace, name, labels]);
 }
 
 function sameTarget(a: string | Reason, b: string | Reason): boolean {

@@ -3,6 +3,15 @@ import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "#controller/sources/gateway/route-attachment.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "#controller/sources/gateway/view.ts";
 import { claimsOfIngress, viewIngress } from "#controller/sources/ingress.ts";
+import {
+  claimsOfGateway as claimsOfIstioGateway,
+  claimsOfVirtualService,
+  hintsOf,
+} from "#controller/sources/istio/claims.ts";
+import { ServerHosts } from "#controller/sources/istio/hosts.ts";
+import { viewGateway as viewIstioGateway, viewVirtualService } from "#controller/sources/istio/view.ts";
+import { isIstio } from "#controller/sources/istio.ts";
+import type { Raw } from "#controller/sources/raw-object.ts";
 import type { UnresolvedClaim } from "#controller/sources/types.ts";
 import { targetOfService, viewService } from "#controller/targets/service-view.ts";
 import { RefusedChange } from "#extras/agent/file-bytes.ts";
@@ -10,6 +19,7 @@ import { createLivePlans } from "#extras/agent/live-plans.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
+import type { PresetName } from "#lib/config/sources.ts";
 import { parseAgentLease } from "#lib/documents/agent-lease-format.ts";
 import { parseIndex, parseState } from "#lib/documents/map-format.ts";
 import { parseShard, publishedMapOf } from "#lib/documents/published-map.ts";
@@ -186,9 +196,20 @@ const around = {
   requireAccepted: false,
 };
 
+/** The claims of Istio's Gateway, or of a VirtualService of a usual one. */
+function istioClaims(raw: object, kind: string): readonly UnresolvedClaim[] {
+  const known = (object: object) => {
+    const view = viewIstioGateway(object as Raw);
+    return { view, hosts: new ServerHosts(view.hosts), hints: hintsOf(view) };
+  };
+  if (kind === "Gateway") return claimsOfIstioGateway(known(raw));
+  const usual = { metadata: METADATA, spec: PRESET_OBJECTS["istio-gateway"].spec };
+  return claimsOfVirtualService(viewVirtualService(raw as Raw), () => known(usual));
+}
+
 const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(
   ([preset, { kind, spec, status, annotations }]) => {
-    const { read } = PRESETS[preset as keyof typeof PRESETS];
+    const read = isIstio(preset as PresetName) ? istioClaims : PRESETS[preset as keyof typeof PRESETS].read;
     return {
       name: `${kind} objects`,
       seeds: [{ metadata: { ...METADATA, annotations: { ...annotations } }, spec, ...(status && { status }) }],

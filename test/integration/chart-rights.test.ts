@@ -4,6 +4,7 @@ import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
 import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
 import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
+import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { INDEX_NAME, SHARD_NAMES, STATE_NAME } from "#lib/documents/map-format.ts";
@@ -170,10 +171,12 @@ describe("RBAC names the objects that the program writes", () => {
       .filter(({ verbs }: Rendered) => verbs.join() === "list,watch")
       .flatMap(({ apiGroups, resources }: Rendered) => resources.map((name: string) => `${apiGroups.join()}/${name}`));
 
-  for (const [name, { group, resource }] of Object.entries(PRESETS)) {
+  for (const [name, { group, resource }] of Object.entries({ ...PRESETS, ...ISTIO_KINDS })) {
     it(`the preset ${name} lets its kind be read`, () => {
       const more = read({ config: { sources: { presets: [name] } } }).filter((right) => !read({}).includes(right));
-      assert.deepEqual(more, [`${group}/${resource}`]);
+      // A VirtualService has its names with its Gateways.
+      const gateways = name === "istio-virtualservice" ? [`${group}/gateways`] : [];
+      assert.deepEqual(more, [`${group}/${resource}`, ...gateways]);
     });
   }
 

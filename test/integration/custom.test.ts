@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
+import { ISTIO_KINDS } from "#controller/sources/istio.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import type { PresetName } from "#lib/config/sources.ts";
 import { namespaceYaml } from "./objects.ts";
@@ -18,7 +19,8 @@ const WIDGETS = {
   class: "$.class",
   className: "edge",
 };
-const PRESET_NAMES = Object.keys(PRESETS) as PresetName[];
+const KINDS = { ...PRESETS, ...ISTIO_KINDS };
+const PRESET_NAMES = Object.keys(KINDS) as PresetName[];
 /** Each has a target of its name. */
 const CLASSES = ["edge", ...new Set(Object.values(PRESET_OBJECTS).map(({ className }) => className))];
 const QUOTA = 20;
@@ -37,15 +39,21 @@ before(async () => {
   };
   system = await startSystem({ values: { config } });
   await system.apply(["shop", "hostile"].map((name) => namespaceYaml(name)).join(""));
+  // Istio's Gateways name the pods that serve them by their labels.
+  const spec = { selector: { app: "gateway", istio: "ingressgateway" }, ports: [{ port: 443 }] };
+  await system.apply(namespaceYaml("edge"));
+  await system.apply(
+    JSON.stringify({ apiVersion: "v1", kind: "Service", metadata: { namespace: "edge", name: "istio" }, spec }),
+  );
   await install("Widget", WIDGETS, { type: "object", "x-kubernetes-preserve-unknown-fields": true });
   for (const name of PRESET_NAMES) {
     const { kind, schema } = PRESET_OBJECTS[name];
-    await install(kind, { ...PRESETS[name], version: versionOf(name) }, schema);
+    await install(kind, { ...KINDS[name], version: versionOf(name) }, schema);
   }
 });
 after(() => system?.stop());
 
-const versionOf = (name: PresetName) => PRESETS[name].versions[0] ?? "";
+const versionOf = (name: PresetName) => KINDS[name].versions[0] ?? "";
 
 async function install(
   kind: string,
@@ -109,15 +117,15 @@ describe("a kind by configuration", () => {
   for (const preset of PRESET_NAMES) {
     it(`of the preset ${preset} gives its names`, async () => {
       const { kind, spec, status, annotations = {}, names, className } = PRESET_OBJECTS[preset];
-      const apiVersion = `${PRESETS[preset].group}/${versionOf(preset)}`;
-      const path = `/apis/${apiVersion}/namespaces/shop/${PRESETS[preset].resource}`;
+      const apiVersion = `${KINDS[preset].group}/${versionOf(preset)}`;
+      const path = `/apis/${apiVersion}/namespaces/shop/${KINDS[preset].resource}`;
       await put(path, { apiVersion, kind, metadata: { name: preset, annotations }, spec });
       if (status !== undefined) {
         await until("a claim that waits for its controller", async () => {
           const codes = (await reasons(preset)).map(([, code]) => code);
           return codes.length === names.length && !codes.includes(undefined);
         });
-        const args = ["-n", "shop", "patch", `${PRESETS[preset].resource}.${PRESETS[preset].group}`, preset];
+        const args = ["-n", "shop", "patch", `${KINDS[preset].resource}.${KINDS[preset].group}`, preset];
         await system.kubectl(...args, "--subresource=status", "--type=merge", "-p", JSON.stringify({ status }));
       }
       for (const name of names) await leadsTo(name, className);

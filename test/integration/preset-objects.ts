@@ -42,15 +42,27 @@ export const PRESET_OBJECTS: Readonly<Record<PresetName, PresetObject>> = {
   },
   "istio-gateway": {
     kind: "Gateway",
-    schema: map({ spec: map({ servers: list(map({ hosts: list(text) })) }) }),
-    spec: { servers: [{ hosts: ["gw.example.com", "shop/gw2.example.com"] }, { hosts: ["*"] }] },
+    schema: map({
+      spec: map({
+        selector: { type: "object", additionalProperties: text },
+        servers: list(map({ hosts: list(text), port: map({ number: { type: "integer" } }) })),
+      }),
+    }),
+    // The integration test's Service for the class has this selector.
+    spec: {
+      selector: { istio: "ingressgateway" },
+      servers: [
+        { port: { number: 443 }, hosts: ["gw.example.com", "shop/gw2.example.com"] },
+        { port: { number: 80 }, hosts: ["*"] },
+      ],
+    },
     names: ["gw.example.com", "gw2.example.com"],
     className: "istio",
   },
   "istio-virtualservice": {
     kind: "VirtualService",
     schema: map({ spec: map({ hosts: list(text), gateways: list(text) }) }),
-    spec: { hosts: ["vs.example.com"], gateways: ["mesh", "istio-system/public"] },
+    spec: { hosts: ["vs.example.com"], gateways: ["mesh", "istio-gateway"] },
     names: ["vs.example.com"],
     className: "istio",
   },

@@ -72,25 +72,6 @@ describe("presets", () => {
       ["a.com traefik - true"],
     ],
     [
-      "Istio's Gateway",
-      PRESETS["istio-gateway"],
-      object({ spec: { servers: [{ hosts: ["a.com", "shop/b.com", "./c.com", "*/*.d.com", "*", "ns/*"] }, {}] } }),
-      ["a.com istio - true", "b.com istio - true", "c.com istio - true", "*.d.com istio - true"],
-    ],
-    [
-      "Istio's VirtualService behind a gateway",
-      PRESETS["istio-virtualservice"],
-      object({ spec: { hosts: ["a.com"], gateways: ["mesh", "infra/public"] } }),
-      ["a.com istio - true"],
-    ],
-    [
-      "one for the mesh",
-      PRESETS["istio-virtualservice"],
-      object({ spec: { hosts: ["a.com"], gateways: ["mesh"] } }),
-      [],
-    ],
-    ["one that names no gateway", PRESETS["istio-virtualservice"], object({ spec: { hosts: ["reviews"] } }), []],
-    [
       "Contour's HTTPProxy",
       PRESETS["contour-httpproxy"],
       object({
@@ -181,12 +162,13 @@ describe("presets", () => {
   for (const [what, kind, raw, expected] of CASES) it(what, () => assert.deepEqual(read(kind, raw), expected));
 
   it("include the object, with the API's name of the kind", () => {
-    const [claim] = PRESETS["istio-gateway"].read(object({ spec: { servers: [{ hosts: ["a.com"] }] } }), "Gateway");
+    const raw = object({ spec: { routes: [{ match: "Host(`a.com`)" }] } });
+    const [claim] = PRESETS["traefik-ingressroute"].read(raw, "IngressRoute");
     assert.deepEqual(claim, {
       hostname: "a.com",
-      from: { kind: "Gateway", namespace: "shop", name: "web" },
+      from: { kind: "IngressRoute", namespace: "shop", name: "web" },
       created: CREATED,
-      hints: { className: "istio", addresses: [], admitted: true },
+      hints: { className: "traefik", addresses: [], admitted: true },
     });
   });
 });

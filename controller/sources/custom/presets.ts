@@ -1,5 +1,6 @@
 import type { CustomSource } from "#lib/config/schema.ts";
 import type { PresetName } from "#lib/config/sources.ts";
+import type { IstioPreset } from "../istio.ts";
 import { type ClaimPaths, type CustomReader, customReader } from "./claims.ts";
 import { routeClaims } from "./openshift-route.ts";
 
@@ -13,12 +14,6 @@ export interface ClaimingKind {
 }
 
 const OLD_CLASS = "$.metadata.annotations['kubernetes.io/ingress.class']";
-const ISTIO = {
-  group: "networking.istio.io",
-  versions: ["v1", "v1beta1", "v1alpha3"],
-  classes: [],
-  className: "istio",
-};
 const TRAEFIK = {
   group: "traefik.io",
   versions: ["v1alpha1"],
@@ -29,23 +24,10 @@ const TRAEFIK = {
   className: "traefik",
 } as const;
 
-/** Kinds of well-known ingress controllers, for use in the configuration. */
-export const PRESETS: Readonly<Record<PresetName, ClaimingKind>> = {
+/** Kinds of well-known ingress controllers, for use in the configuration. Istio's are a source of their own. */
+export const PRESETS: Readonly<Record<Exclude<PresetName, IstioPreset>, ClaimingKind>> = {
   "traefik-ingressroute": byPaths({ ...TRAEFIK, resource: "ingressroutes" }),
   "traefik-ingressroutetcp": byPaths({ ...TRAEFIK, resource: "ingressroutetcps" }),
-  "istio-gateway": byPaths({
-    ...ISTIO,
-    resource: "gateways",
-    hostnames: "$.spec.servers[*].hosts[*]",
-    syntax: "istio-host",
-  }),
-  // A VirtualService without a gateway, or with only `mesh`, is for requests from sidecars, whose names are not public.
-  "istio-virtualservice": byPaths({
-    ...ISTIO,
-    resource: "virtualservices",
-    hostnames: "$[?@.gateways[?@ != 'mesh']].hosts[*]",
-    syntax: "name",
-  }),
   "contour-httpproxy": byPaths({
     group: "projectcontour.io",
     versions: ["v1"],

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { KeyIndex } from "../key-index.ts";
 import type { UnresolvedClaim, UnresolvedClaimSink } from "../types.ts";
 import { type AttachmentContext, claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
@@ -25,9 +26,9 @@ export class GatewayRegistry {
   readonly #sets = new Map<string, ListenerSetView>();
   readonly #routes = new Map<string, RouteView>();
   /** Keys of the routes by their parents (`idOf`), whether these exist or not. */
-  readonly #routesOf = new Index();
+  readonly #routesOf = new KeyIndex();
   /** Keys of the ListenerSets by their Gateway. */
-  readonly #setsOf = new Index();
+  readonly #setsOf = new KeyIndex();
   /** Ids of the Gateways and ListenerSets with a listener that selects namespaces by their labels. */
   readonly #selecting = new Set<string>();
   /** Keys of the Gateways that select the namespaces of their ListenerSets. */
@@ -177,25 +178,4 @@ function idOf(kind: ParentView["kind"], key: string): string {
 function setMember(set: Set<string>, key: string, isMember: boolean): void {
   if (isMember) set.add(key);
   else set.delete(key);
-}
-
-/** Keys by another key. */
-class Index {
-  readonly #keys = new Map<string, Set<string>>();
-
-  at(by: string): Iterable<string> {
-    return this.#keys.get(by) ?? [];
-  }
-
-  add(by: string, key: string): void {
-    const keys = this.#keys.get(by);
-    if (keys === undefined) this.#keys.set(by, new Set([key]));
-    else keys.add(key);
-  }
-
-  remove(by: string, key: string): void {
-    const keys = this.#keys.get(by);
-    keys?.delete(key);
-    if (keys?.size === 0) this.#keys.delete(by);
-  }
 }

@@ -35,12 +35,12 @@
 {{- end }}
 {{- end }}
 
-{{/* The kinds of `sources.presets` (controller/sources/custom/presets.ts). YAML. */}}
+{{/* The kinds of `sources.presets` (controller/sources/custom/presets.ts, istio.ts). YAML. */}}
 {{- define "switchback.presetKinds" -}}
 traefik-ingressroute: { group: traefik.io, resource: ingressroutes }
 traefik-ingressroutetcp: { group: traefik.io, resource: ingressroutetcps }
 istio-gateway: { group: networking.istio.io, resource: gateways }
-istio-virtualservice: { group: networking.istio.io, resource: virtualservices }
+istio-virtualservice: { group: networking.istio.io, resource: "virtualservices, gateways" }
 contour-httpproxy: { group: projectcontour.io, resource: httpproxies }
 openshift-route: { group: route.openshift.io, resource: routes }
 {{- end }}

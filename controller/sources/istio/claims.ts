@@ -1,0 +1,83 @@
+import { show } from "#hostmap/hostnames.ts";
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { ClaimList } from "../claim-list.ts";
+import type { RoutingHints, UnresolvedClaim } from "../types.ts";
+import { type ServerHosts, virtualHosts } from "./hosts.ts";
+import type { GatewayView, VirtualServiceView } from "./view.ts";
+
+/** A Gateway, with what its VirtualServices need. */
+export interface KnownGateway {
+  readonly view: GatewayView;
+  readonly hosts: ServerHosts;
+  readonly hints: RoutingHints | Reason;
+}
+
+/** The class that a configured target lists. */
+const CLASS = "istio";
+const WILDCARDS = { anyDepth: true };
+
+/** What a Gateway says about the Service that serves it. Its status says nothing. */
+export function hintsOf({ ref, ignored, selector }: GatewayView): RoutingHints | Reason {
+  if (ignored) return ignoredBy(ref.kind);
+  const text = "the selector of its Gateway is no map of labels, or has too many";
+  if (selector === undefined) return { code: "no-gateway-service", text };
+  return { className: CLASS, addresses: [], admitted: true, selector };
+}
+
+/** A Gateway claims the hosts of its servers. `*` alone claims nothing. */
+export function claimsOfGateway({ view, hints }: KnownGateway): UnresolvedClaim[] {
+  const claims = new ClaimList(view, WILDCARDS);
+  for (const { name } of view.hosts) if (isName(name)) claims.add(name, hints);
+  return claims.all;
+}
+
+/** A VirtualService claims the names that it has in common with its Gateways. */
+export function claimsOfVirtualService(
+  view: VirtualServiceView,
+  gateway: (key: string) => KnownGateway | undefined,
+): UnresolvedClaim[] {
+  const claims = new ClaimList(view, WILDCARDS);
+  if (view.gateways.length === 0) return [];
+  if (view.ignored) return claims.refuseAll(view.hosts.filter(isName), ignoredBy(view.ref.kind));
+  const gateways = view.gateways.flatMap((key) => gateway(key) ?? []);
+  const hosts = virtualHosts(view.hosts);
+  const matched = new Set<string>();
+  const equal = new Map<string, RoutingHints | Reason>();
+  for (const one of gateways) {
+    const hints = shared(equal, one.hints);
+    for (const [host, name] of one.hosts.common(hosts, view.ref.namespace)) {
+      matched.add(host);
+      if (isName(name)) claims.add(name, hints);
+    }
+  }
+  const reason = gateways.length > 0 ? noMatch(view) : noGateway(view);
+  for (const host of view.hosts) if (isName(host) && !matched.has(host)) claims.add(host, reason);
+  return claims.all;
+}
+
+/** The hints of an earlier Gateway if they are equal: the list of claims compares them by identity. */
+function shared(known: Map<string, RoutingHints | Reason>, hints: RoutingHints | Reason): RoutingHints | Reason {
+  const key = JSON.stringify("code" in hints ? hints : Object.entries(hints.selector ?? {}).sort());
+  const before = known.get(key);
+  if (before === undefined) known.set(key, hints);
+  return before ?? hints;
+}
+
+function isName(host: string): boolean {
+  return host !== "" && host !== "*";
+}
+
+function noGateway({ gateways: [first = ""] }: VirtualServiceView): Reason {
+  return { code: "gateway-not-found", text: `there is no Gateway ${show(first)} of Istio` };
+}
+
+function noMatch({ gateways, hasMore, ref }: VirtualServiceView): Reason {
+  const ignored = hasMore ? `; of its Gateways only the first ${gateways.length} are read` : "";
+  const text = `no server of its Gateways has this host for VirtualServices of the namespace ${ref.namespace}${ignored}`;
+  return { code: "no-matching-hostname", text };
+}
+
+function ignoredBy(kind: string): Reason {
+  return { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
+}

@@ -1,0 +1,96 @@
+/** A name or wildcard of a Gateway's server, and the namespace whose VirtualServices may have it: undefined, all. */
+export interface ServerHost {
+  readonly name: string;
+  readonly namespace: string | undefined;
+}
+
+/**
+ * Longer or deeper names are refused by the policy (`lib/hostmap/hostnames.ts`), so they need no match. A wildcard
+ * has two bytes more than the name below it.
+ */
+const MAX_BYTES = 255;
+const MAX_LABELS = 33;
+/** The wildcards of a VirtualService for which narrower hosts are looked for: each is compared with every host. */
+const MAX_WIDE = 8;
+
+/**
+ * Reads `[namespace/]dnsName` of a server: `.` is the namespace of the Gateway, `*` any (istio/istio,
+ * pilot/pkg/model/gateway.go, sanitizeServerHostNamespace).
+ */
+export function serverHost(text: string, own: string): ServerHost {
+  const [namespace, name] = text.split("/", 2);
+  if (name === undefined) return { name: text, namespace: undefined };
+  if (namespace === "*") return { name, namespace: undefined };
+  return { name, namespace: namespace === "." ? own : namespace };
+}
+
+/**
+ * The wildcards that cover a host, apart from itself. They cover any number of labels, and `*` everything; letters
+ * are compared as written (istio/istio, pkg/config/host/name.go, SubsetOf). Istio also reads `*-x.example.com`, which
+ * is no name that could be mapped: it covers nothing here.
+ */
+export function wildcardsAbove(host: string): readonly string[] {
+  if (host === "*" || host.length > MAX_BYTES) return [];
+  const above: string[] = [];
+  for (let dot = host.indexOf("."); dot !== -1; dot = host.indexOf(".", dot + 1)) {
+    if (above.length === MAX_LABELS) return [];
+    const wildcard = `*${host.slice(dot)}`;
+    if (wildcard !== host) above.push(wildcard);
+  }
+  above.push("*");
+  return above;
+}
+
+/** The hosts of a Gateway's servers, indexed by name. */
+export class ServerHosts {
+  /** By name: the namespaces whose VirtualServices may have it, or undefined for all. */
+  readonly #namespaces = new Map<string, Set<string | undefined>>();
+
+  constructor(hosts: readonly ServerHost[]) {
+    for (const { name, namespace } of hosts) {
+      const namespaces = this.#namespaces.get(name);
+      if (namespaces === undefined) this.#namespaces.set(name, new Set([namespace]));
+      else namespaces.add(namespace);
+    }
+  }
+
+  /**
+   * The names that a VirtualService's hosts and these have in common, each with the host of the VirtualService that
+   * it comes from: of two that match, the narrower (istio/istio, pilot/pkg/networking/core/gateway.go,
+   * pickMatchingGatewayHosts; pkg/config/host/names.go, Intersection).
+   */
+  *common(hosts: VirtualHosts, namespace: string): Generator<readonly [host: string, name: string]> {
+    for (const [host, above] of hosts.above) {
+      if (this.#has(host, namespace) || above.some((wildcard) => this.#has(wildcard, namespace))) yield [host, host];
+    }
+    if (hosts.wildcards.length === 0) return;
+    for (const [name, namespaces] of this.#namespaces) {
+      const wide = hosts.wildcards.filter((wildcard) => wildcard !== name && name.endsWith(wildcard.slice(1)));
+      if (wide.length > 0 && isAllowed(namespaces, namespace)) for (const wildcard of wide) yield [wildcard, name];
+    }
+  }
+
+  #has(name: string, namespace: string): boolean {
+    const namespaces = this.#namespaces.get(name);
+    return namespaces !== undefined && isAllowed(namespaces, namespace);
+  }
+}
+
+/** The hosts of a VirtualService, prepared to be compared with those of several Gateways. */
+export interface VirtualHosts {
+  /** Each with the wildcards that cover it. */
+  readonly above: ReadonlyMap<string, readonly string[]>;
+  /** Those that are compared with narrower hosts. */
+  readonly wildcards: readonly string[];
+}
+
+export function virtualHosts(hosts: readonly string[]): VirtualHosts {
+  return {
+    above: new Map(hosts.map((host) => [host, wildcardsAbove(host)])),
+    wildcards: hosts.filter((host) => host === "*" || host.startsWith("*.")).slice(0, MAX_WIDE),
+  };
+}
+
+function isAllowed(namespaces: ReadonlySet<string | undefined>, namespace: string): boolean {
+  return namespaces.has(undefined) || namespaces.has(namespace);
+}

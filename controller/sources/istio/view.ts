@@ -1,0 +1,94 @@
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { ObjectRef } from "#hostmap/types.ts";
+import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
+import { listOf, mapOf, type Raw, textMapOf, textOf, textsOf } from "../raw-object.ts";
+import { type ServerHost, serverHost } from "./hosts.ts";
+
+/** The Gateways of a VirtualService that are read: a tenant may name a thousand, each with a thousand hosts. */
+const MAX_GATEWAYS = 8;
+/** The labels of a selector that are read. An object has few labels. */
+const MAX_LABELS = 32;
+
+interface Common {
+  readonly ref: ObjectRef;
+  readonly created: string;
+  readonly ignored: boolean;
+}
+
+/** The projection of a Gateway (networking.istio.io). */
+export interface GatewayView extends Common {
+  /** The labels of the pods that serve it; undefined if these are no labels, or too many. */
+  readonly selector: Readonly<Record<string, string>> | undefined;
+  /** One more than an object may claim, so that this is reported. */
+  readonly hosts: readonly ServerHost[];
+}
+
+/** The projection of a VirtualService (networking.istio.io). */
+export interface VirtualServiceView extends Common {
+  readonly hosts: readonly string[];
+  /** `namespace/name` of its Gateways. The mesh is none. */
+  readonly gateways: readonly string[];
+  /** Whether it names further Gateways, which are ignored. */
+  readonly hasMore: boolean;
+}
+
+export function viewGateway(raw: Raw): GatewayView {
+  const own = common("Gateway", raw);
+  const spec = mapOf(raw.spec);
+  const hosts: ServerHost[] = [];
+  for (const server of listOf(spec.servers).map(mapOf)) {
+    if (!hasPublicNames(server)) continue;
+    for (const text of textsOf(server.hosts)) {
+      if (hosts.length > MAX_NAMES_PER_OBJECT) break;
+      hosts.push(serverHost(text, own.ref.namespace));
+    }
+  }
+  return { ...own, selector: selectorOf(spec.selector), hosts };
+}
+
+/**
+ * Istio ignores a server without a port (istio/istio, pilot/pkg/model/gateway.go, mergeGateways). One with
+ * AUTO_PASSTHROUGH routes by names of the mesh (pilot/pkg/networking/core/gateway.go, builtAutoPassthroughFilterChains).
+ */
+function hasPublicNames({ port, tls }: Raw): boolean {
+  return mapOf(port).number !== undefined && mapOf(tls).mode !== "AUTO_PASSTHROUGH";
+}
+
+function selectorOf(value: unknown): GatewayView["selector"] {
+  const labels = textMapOf(value);
+  const count = Object.keys(labels).length;
+  return count > MAX_LABELS || count < Object.keys(mapOf(value)).length ? undefined : labels;
+}
+
+export function viewVirtualService(raw: Raw): VirtualServiceView {
+  const own = common("VirtualService", raw);
+  const spec = mapOf(raw.spec);
+  const named = textsOf(spec.gateways).filter((name) => name !== "mesh");
+  const gateways = new Set(named.map((name) => gatewayKey(name, own.ref.namespace)));
+  return {
+    ...own,
+    hosts: [...new Set(textsOf(spec.hosts))].slice(0, MAX_NAMES_PER_OBJECT + 1),
+    gateways: [...gateways].slice(0, MAX_GATEWAYS),
+    hasMore: gateways.size > MAX_GATEWAYS,
+  };
+}
+
+/**
+ * `namespace/name`, `name` in the namespace of the VirtualService, or the former `name.namespace[.svc.cluster.local]`
+ * (istio/istio, pilot/pkg/model/config.go, resolveGatewayName).
+ */
+export function gatewayKey(text: string, own: string): string {
+  if (text.startsWith("./")) return `${own}${text.slice(1)}`;
+  if (text.includes("/")) return text;
+  const [name = "", namespace] = text.split(".", 2);
+  return `${namespace ?? own}/${name}`;
+}
+
+function common(kind: string, raw: Raw): Common {
+  const metadata = mapOf(raw.metadata);
+  return {
+    ref: { kind, namespace: textOf(metadata.namespace) ?? "default", name: textOf(metadata.name) ?? "" },
+    created: textOf(metadata.creationTimestamp) ?? "",
+    ignored: mapOf(metadata.annotations)[IGNORE_KEY] === "true",
+  };
+}

@@ -1,0 +1,139 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { TargetDiscovery } from "./discovery.ts";
+import { selects } from "./selectors.ts";
+
+const INGRESS = { istio: "ingressgateway" };
+const PRESETS = { sources: { presets: ["istio-gateway"] } };
+const service = (name: string) => ({ service: { namespace: "edge", name } });
+const collectionOf = (name: string) => `/api/v1/namespaces/edge/services?metadata.name=${name}`;
+
+/** Targets of a cluster with Istio's preset, whose Services have selectors. */
+async function cluster(t: TestContext, targets: readonly object[], more: object = PRESETS) {
+  const pass = stopTime(t);
+  const api = new MemoryApi();
+  const config = parseConfig({ targets, ...more });
+  const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
+  t.after(() => discovery.stop());
+  const calls = { changes: 0, synced: 0 };
+  const put = (name: string, selector?: object, collection = collectionOf(name)) =>
+    api.set(collection, {
+      metadata: { namespace: "edge", name },
+      spec: { clusterIPs: ["10.96.0.7"], ports: [{ port: 443 }], ...(selector && { selector }) },
+      status: { loadBalancer: { ingress: [{ ip: "203.0.113.9" }] } },
+    } as ApiObject);
+  const start = async () => {
+    discovery.start(
+      () => {
+        calls.changes += 1;
+      },
+      () => {
+        calls.synced += 1;
+      },
+    );
+    await settled();
+    await pass(20);
+  };
+  const target = (selector: Readonly<Record<string, string>>, className = "istio") => {
+    const found = discovery.resolve({ className, addresses: [], admitted: true, selector });
+    return typeof found === "string" ? found : `${found.code}: ${found.text}`;
+  };
+  return { api, pass, discovery, calls, put, start, target };
+}
+
+test("a Service selects the pods of a selector whose labels it has all", () => {
+  assert.ok(selects({ ...INGRESS, app: "gateway" }, INGRESS));
+  assert.ok(!selects(INGRESS, { ...INGRESS, app: "gateway" }));
+  assert.ok(!selects({ istio: "egressgateway" }, INGRESS));
+  assert.ok(!selects(INGRESS, {}));
+  assert.ok(!selects(undefined, INGRESS));
+  assert.ok(!selects({}, { constructor: "x" }));
+});
+
+test("the selector is asked before the class, of a Service of any type", async (t) => {
+  const targets = [
+    { name: "edge", upstream: service("edge"), classes: ["istio"] },
+    { name: "inner", upstream: service("inner"), classes: ["nginx"] },
+  ];
+  const { put, start, target, calls, pass } = await cluster(t, targets);
+  put("edge", { ...INGRESS, app: "gateway" });
+  put("inner", { istio: "inner" });
+  await start();
+  assert.deepEqual([target(INGRESS), target({ istio: "inner" })], ["edge", "inner"]);
+  const none = /^no-gateway-service: no configured target's Service has .*"istio=egressgateway"/;
+  assert.match(target({ istio: "egressgateway" }), none);
+  assert.match(target({}), /^no-gateway-service: its Gateway has no selector/);
+  assert.match(target({ a: "1", b: "2", c: "3", d: "4" }), /"a=1,b=2,c=3" and 1 more/);
+  const before = calls.changes;
+  put("inner", { istio: "egressgateway" });
+  await settled();
+  await pass(20);
+  assert.deepEqual([target({ istio: "egressgateway" }), calls.changes], ["inner", before + 1]);
+});
+
+test("of several the one that lists the class; if none or two do, no target", async (t) => {
+  const targets = ["one", "two"].map((name) => ({ name, upstream: service(name), classes: [`${name}-class`] }));
+  const { put, start, target } = await cluster(t, targets);
+  for (const name of ["one", "two"]) put(name, INGRESS);
+  await start();
+  assert.equal(target(INGRESS, "two-class"), "two");
+  assert.match(target(INGRESS), /^several-services: .*\(one, two\)/);
+});
+
+test("no discovered Service is taken: tenants copy labels, and an egress gateway may have a load balancer", async (t) => {
+  const { put, start, target } = await cluster(t, []);
+  put("copy", INGRESS, "/api/v1/services?spec.type=LoadBalancer");
+  await start();
+  assert.match(target(INGRESS), /^no-gateway-service/);
+});
+
+test("the target without classes serves it only if its Service selects it", async (t) => {
+  const { put, start, target } = await cluster(t, [{ name: "only", upstream: service("only") }]);
+  put("only", INGRESS);
+  await start();
+  assert.equal(target(INGRESS), "only");
+  assert.match(target({ istio: "egressgateway" }), /^no-gateway-service/);
+});
+
+test("a host outside the cluster selects nothing: its class decides", async (t) => {
+  const upstream = { host: "gateway.example.net" };
+  const listing = await cluster(t, [{ name: "outside", upstream, classes: ["istio"] }]);
+  await listing.start();
+  assert.equal(listing.target(INGRESS), "outside");
+  assert.match(listing.target(INGRESS, "other"), /^no-gateway-service/);
+});
+
+test("a host outside the cluster as the only target, without classes", async (t) => {
+  const { start, target } = await cluster(t, [{ name: "outside", upstream: { host: "gateway.example.net" } }]);
+  await start();
+  assert.equal(target(INGRESS), "outside");
+});
+
+test("not synced before the Services of targets are known; without Istio's presets they are not read", async (t) => {
+  const targets = [{ name: "edge", upstream: service("edge"), classes: ["istio"] }];
+  const { api, start, calls, discovery, pass } = await cluster(t, targets);
+  api.refuse(collectionOf("edge"), 403);
+  await start();
+  assert.equal(calls.synced, 0);
+  assert.deepEqual(
+    discovery.state().map(({ name, synced }) => [name, synced]),
+    [
+      ["services", true],
+      ["selector of edge", false],
+    ],
+  );
+  api.refuse(collectionOf("edge"), undefined);
+  await pass(30_000, 100);
+  assert.equal(calls.synced, 1);
+});
+
+test("without Istio's presets the Services of targets are not read", async (t) => {
+  const { api, start } = await cluster(t, [{ name: "edge", upstream: service("edge"), classes: ["istio"] }], {});
+  await start();
+  assert.deepEqual(api.watched, ["/api/v1/services?spec.type=LoadBalancer"]);
+});
