@@ -85,7 +85,7 @@ test("of several the one that lists the class; if none or two do, no target", as
   assert.match(target(INGRESS), /^several-services: .*\(one, two\)/);
 });
 
-test("no discovered Service is taken: tenants copy labels, and an egress gateway may have a load balancer", async (t) => {
+test("no discovered Service is taken: tenants copy labels, an egress gateway may have a load balancer", async (t) => {
   const { put, start, target } = await cluster(t, []);
   put("copy", INGRESS, "/api/v1/services?spec.type=LoadBalancer");
   await start();

@@ -29,7 +29,7 @@ export function serverHost(text: string, own: string): ServerHost {
  * are compared as written (istio/istio, pkg/config/host/name.go, SubsetOf). Istio also reads `*-x.example.com`, which
  * is no name that could be mapped: it covers nothing here.
  */
-export function wildcardsAbove(host: string): readonly string[] {
+function wildcardsAbove(host: string): readonly string[] {
   if (host === "*" || host.length > MAX_BYTES) return [];
   const above: string[] = [];
   for (let dot = host.indexOf("."); dot !== -1; dot = host.indexOf(".", dot + 1)) {
@@ -45,12 +45,15 @@ export function wildcardsAbove(host: string): readonly string[] {
 export class ServerHosts {
   /** By name: the namespaces whose VirtualServices may have it, or undefined for all. */
   readonly #namespaces = new Map<string, Set<string | undefined>>();
+  /** The lengths of the wildcards: most suffixes of a name need no look. */
+  readonly #lengths = new Set<number>();
 
   constructor(hosts: readonly ServerHost[]) {
     for (const { name, namespace } of hosts) {
       const namespaces = this.#namespaces.get(name);
       if (namespaces === undefined) this.#namespaces.set(name, new Set([namespace]));
       else namespaces.add(namespace);
+      if (name.startsWith("*")) this.#lengths.add(name.length);
     }
   }
 
@@ -61,7 +64,8 @@ export class ServerHosts {
    */
   *common(hosts: VirtualHosts, namespace: string): Generator<readonly [host: string, name: string]> {
     for (const [host, above] of hosts.above) {
-      if (this.#has(host, namespace) || above.some((wildcard) => this.#has(wildcard, namespace))) yield [host, host];
+      const isBelow = (wildcard: string) => this.#lengths.has(wildcard.length) && this.#has(wildcard, namespace);
+      if (this.#has(host, namespace) || above.some(isBelow)) yield [host, host];
     }
     if (hosts.wildcards.length === 0) return;
     for (const [name, namespaces] of this.#namespaces) {

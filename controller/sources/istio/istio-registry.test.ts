@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { fc } from "#test/property.ts";
 import type { UnresolvedClaim } from "../types.ts";
 import { IstioRegistry } from "./istio-registry.ts";
 import { gatewayKey, viewGateway, viewVirtualService } from "./view.ts";
@@ -159,6 +160,20 @@ test("fields of other types count as missing", () => {
   }
 });
 
+test("property: any object gives claims", () => {
+  const field = fc.jsonValue();
+  const spec = fc.record({ selector: field, servers: fc.array(field), hosts: field, gateways: field });
+  const property = fc.property(field, spec, (metadata, any) => {
+    const { registry } = rig();
+    registry.open();
+    const raw = { metadata, spec: any };
+    registry.setGateway("a/b", viewGateway(raw));
+    registry.setVirtualService("a/b", viewVirtualService({ metadata, spec: { ...any, gateways: ["a/b"] } }));
+    registry.setVirtualService("a/b", viewVirtualService(raw));
+  });
+  fc.assert(property);
+});
+
 test("hostile objects: ten thousand hosts, a thousand Gateways, deep wildcards take bounded time", () => {
   const { registry, gateway, service, of, whole } = rig();
   registry.open();
@@ -171,7 +186,7 @@ test("hostile objects: ten thousand hosts, a thousand Gateways, deep wildcards t
   const begun = process.cpuUsage();
   service("shop/web", { hosts: ["*.x.com", ...hosts], gateways });
   const { user, system } = process.cpuUsage(begun);
-  assert.ok((user + system) / 1_000 < 1_000, `${(user + system) / 1_000} ms`);
+  assert.ok((user + system) / 1_000 < 500, `${(user + system) / 1_000} ms`);
   assert.equal(of("VirtualService", "shop/web")?.length, 1_001);
   service("shop/web", { hosts: ["*.none.com"], gateways });
   const [claim] = whole.get("VirtualService shop/web") ?? [];

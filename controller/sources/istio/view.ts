@@ -36,7 +36,8 @@ export function viewGateway(raw: Raw): GatewayView {
   const own = common("Gateway", raw);
   const spec = mapOf(raw.spec);
   const hosts: ServerHost[] = [];
-  for (const server of listOf(spec.servers).map(mapOf)) {
+  for (const entry of listOf(spec.servers)) {
+    const server = mapOf(entry);
     if (!hasPublicNames(server)) continue;
     for (const text of textsOf(server.hosts)) {
       if (hosts.length > MAX_NAMES_PER_OBJECT) break;
@@ -48,7 +49,8 @@ export function viewGateway(raw: Raw): GatewayView {
 
 /**
  * Istio ignores a server without a port (istio/istio, pilot/pkg/model/gateway.go, mergeGateways). One with
- * AUTO_PASSTHROUGH routes by names of the mesh (pilot/pkg/networking/core/gateway.go, builtAutoPassthroughFilterChains).
+ * AUTO_PASSTHROUGH routes by names of the mesh (pilot/pkg/networking/core/gateway.go,
+ * builtAutoPassthroughFilterChains).
  */
 function hasPublicNames({ port, tls }: Raw): boolean {
   return mapOf(port).number !== undefined && mapOf(tls).mode !== "AUTO_PASSTHROUGH";
