@@ -9,7 +9,7 @@ import { startWebhook } from "./webhook.ts";
 
 /**
  * How long the pod's readiness waits for controller and webhook after the start, milliseconds. Usually they take a
- * second. Whatever keeps one of them longer must not keep the relay from its Services.
+ * second. A longer start of one of them must not keep the relay from its Services.
  */
 const WAIT_MS = 30_000;
 /** The webhook's 640 connections, the health servers' 192, watches. */

@@ -16,7 +16,7 @@ const ROLES: Readonly<Record<string, string>> = {
   version: "switchback-doctor",
   inject: "switchback-map-reader",
 };
-/** How the API server says who asked. */
+/** How the API server names the user. */
 const USER = /\bUser "([^"]+)" cannot\b/;
 
 /**

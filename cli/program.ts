@@ -161,7 +161,7 @@ function addTools(root: Command, context: CliContext, extras: readonly Extra[]):
       new Option(
         "--remains",
         "delete the objects created at run time, after the rest is uninstalled",
-        // Who asks for a check expects that nothing is deleted.
+        // A check must not delete anything.
       ).conflicts("check"),
     )
     .option("--force", "continue even if pods hold addresses of Switchback")

@@ -24,8 +24,8 @@ export interface Selected {
 }
 
 /**
- * Selects names and workloads. Who filters one of the two does not get the other, unless that is filtered too. What
- * needs somebody comes first: what no pod gets, or is stuck.
+ * Selects names and workloads. A filter of one of the two leaves the other out, unless that has a filter too.
+ * Problems come first: names that no pod gets, and workloads that are stuck.
  */
 export function selectStatus({ names, running }: FullStatus, filter: StatusFilter): Selected {
   const ofNames = filter.name !== undefined || filter.refused === true;

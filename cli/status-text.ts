@@ -60,7 +60,7 @@ function totalOf(running: RolloutStatus | undefined): number {
   return running?.counts?.workloads ?? running?.workloads.length ?? 0;
 }
 
-/** Who answers with which map, and what is worth knowing about the whole. */
+/** Which controller answers with which map, and the warnings about the whole. */
 function head({ revision, identity, leader, warnings, running }: FullStatus): string[] {
   const follower = leader ? "" : " (not the leader: no workloads)";
   const notices = running?.notice === undefined ? [] : [running.notice];

@@ -35,7 +35,7 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
   const { env, stdout, stderr, progress } = context;
   if (flags.from !== undefined) return await statusFrom(flags.from, flags, context);
   const client = await connect(connectOptionsFrom(env, flags));
-  // Who reads a document or a list of names reads all of it.
+  // Programs that read a document or a list of names need all of it.
   const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
   const wanted = { in: flags.in, stuck: flags.stuck, all };
   const withExtras = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
@@ -60,7 +60,7 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
         withExtras(leaderStatus(client, flags.namespace, wanted)),
       ),
     );
-    // Before anything is printed: whoever reads it may answer with Ctrl-C at once.
+    // Before anything is printed: a user may press Ctrl-C at once.
     const ended = flags.watch ? AbortSignal.any([untilInterrupted().signal, stdout.closed]) : undefined;
     print(first);
     const options = { read, show, print, failed: stderr.line };

@@ -87,7 +87,7 @@ async function read(flags: VersionFlags, env: CliContext["env"]): Promise<Compon
   }
 }
 
-/** The DaemonSet of the agents, which has a namespace of its own; undefined: there is none. */
+/** The DaemonSet of the agents, in its own namespace; undefined: it does not exist. */
 async function readAgent(client: KubeClient, installed: string): Promise<RawWorkload | undefined> {
   try {
     const name = await readConfigName(client, installed);

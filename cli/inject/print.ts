@@ -22,8 +22,8 @@ export function printManifest(documents: Documents, source: SourceEdits, changed
 }
 
 /**
- * Several files as one: JSON documents one after the other, as kubectl and jq read them; else YAML documents with a
- * separator where none is.
+ * Several files as one: JSON documents one after the other, as kubectl and jq read them; else YAML documents, with
+ * the separators that are missing.
  */
 export function joinManifests(texts: readonly string[]): string {
   if (texts.length < 2) return texts.join("");

@@ -19,7 +19,7 @@ import {
 /** The maximum of TCP_KEEPIDLE on Linux. With a larger value it silently uses its default of two hours. */
 const MAX_KEEPALIVE_SECONDS = 32_767;
 
-/** The text of so many names of 253 characters is still read in full (lib/hostmap/select-hosts.ts). */
+/** With this many names of 253 characters the whole text is still read (lib/hostmap/select-hosts.ts). */
 const MAX_NODE_HOSTS_ITEMS = 64;
 
 const absolutePath = v.pipe(

@@ -11,8 +11,8 @@ export interface ConfigInput {
   /** `path=value`, as in `--set`. */
   readonly set?: readonly string[] | undefined;
   /**
-   * What becomes of settings of the file that this release does not know: a component warns and goes on, unless the
-   * file has `strict: true`, so that it starts with the file of a later release. Default: refuse.
+   * What happens to settings of the file that this release does not know. A component warns and goes on, so that it
+   * starts with the file of a later release, unless the file has `strict: true`. Default: refuse.
    */
   readonly unknown?: "refuse" | "warn" | undefined;
 }

@@ -14,8 +14,8 @@ export async function parseText(text: string): Promise<unknown> {
 }
 
 /**
- * Reads JSON that is written as `JSON.stringify` writes it, whatever its spaces. Other JSON is undefined: it may have a
- * key twice, which only the parser of YAML reports.
+ * Reads JSON in the form of `JSON.stringify`, with any spaces. Undefined for other JSON: it may have a key twice, and
+ * only the YAML parser reports that.
  */
 function readJson(text: string): unknown {
   try {

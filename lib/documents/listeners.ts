@@ -43,10 +43,9 @@ export function upstreamHost(target: TargetConfig, clusterDomain: string | undef
 
 /**
  * The listeners of all relayed targets, in their order.
- * A port that the config does not give is the one it had (`remembered`, by `portKey`), else derived from the
- * target's name and port, not from its place in the list: a reordered, extended or shortened list moves no port
- * that is in use. A port for which none is left is left out: the limits of the config and of discovered targets are
- * far below that.
+ * If the config gives no listen port, a target's port keeps the one that it had (`remembered`, by `portKey`). Else it
+ * is derived from the target's name and port. Its place in the list does not count, so a changed list moves no port
+ * in use. If no listen port is free, the port is left out. The limits of config and discovery are far below that.
  */
 export function listenersOf(
   targets: readonly TargetConfig[],

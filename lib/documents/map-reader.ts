@@ -95,9 +95,8 @@ interface MapFollower {
 }
 
 /**
- * Passes every map that fits together to `found`. What does not fit for longer than `PATIENCE_MS` is passed as a
- * Reason: a reader that has a good map keeps it, and one that has none waits, whatever parts there are, and gets
- * the Reason again and again.
+ * Passes every map that fits together to `found`. If the parts do not fit for longer than `PATIENCE_MS`, it passes a
+ * Reason. A reader with a good map keeps that map. A reader without one waits, and gets the Reason again and again.
  */
 export function followMap<M extends { readonly revision: string }>(
   assembler: { build(): M | Reason },

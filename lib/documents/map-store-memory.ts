@@ -57,7 +57,7 @@ export class MemoryMapStore implements MapStore {
     this.#notify();
   }
 
-  /** The map, or why there is none, as a reader that follows the published map sees it. */
+  /** The map, or the Reason, that a reader of the published map gets. */
   read(): PublishedMap | Reason {
     const builder = new SnapshotBuilder();
     builder.put(INDEX_NAME, this.index());

@@ -79,8 +79,8 @@ export class MapWriter {
 
   /**
    * Begins a term; nothing else may be written in it before. Gives the index and the state new versions, and
-   * removes the shards that the index does not name, so that a write of a former leader that is still under way is
-   * refused. Throws `data-corrupt` for a map of an unknown version: it is left as it is.
+   * removes the shards that the index does not name. So the API server refuses a former leader's write that is still
+   * under way. Throws `data-corrupt` for a map of an unknown version: it is left as it is.
    */
   async begin(signal: AbortSignal): Promise<void> {
     for (const part of [this.#index(), this.#state()]) {
@@ -144,7 +144,7 @@ export class MapWriter {
     return lines;
   }
 
-  /** The published index; undefined when there is none that can be read. */
+  /** The published index; undefined: it is missing, or cannot be read. */
   loadIndex(): MapIndex | undefined {
     return readable(this.#index());
   }

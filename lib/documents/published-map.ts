@@ -5,7 +5,7 @@ import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
 import { isNamedHash, type MapIndex } from "./map-format.ts";
 
-/** Whether a result is a map, and not the Reason why there is none. */
+/** Whether a result is a map, and not a Reason. */
 export function isMap<M extends { readonly revision: string }>(result: M | Reason): result is M {
   return "revision" in result;
 }
@@ -33,9 +33,9 @@ export function parseShard(text: string): ParsedShard {
 }
 
 /**
- * Assembles the map from its index and shards. A Reason means that the shards do not fit together (a publication is
- * under way, or something was deleted); a reader that has a good map keeps it, and one that has none waits: part of
- * a map is never used. The cost is linear in the number of shards.
+ * Assembles the map from its index and shards. A Reason means that the shards do not fit together: a publication is
+ * under way, or something was deleted. Part of a map is never used: a reader with a good map keeps that map, and a
+ * reader without one waits. The cost is linear in the number of shards.
  */
 export function assembleMap<P extends HashedShard, M>(
   index: MapIndex,
@@ -68,8 +68,8 @@ function partOf(
   orders: ReadonlyMap<string, number> = new Map(),
 ): ParsedShard {
   const names = [...entries.keys()].filter((name) => !isWildcard(name)).sort(compareNames);
-  // Here, where each part is a step of its own, and not when the map is first used. Stable: names of one order stay
-  // in name order.
+  // Sorted here, part by part, so that the first use of the map is not one long step. The sort is stable: names with
+  // the same order stay in name order.
   const byOrder = orders.size === 0 ? names : names.toSorted((a, b) => (orders.get(a) ?? 0) - (orders.get(b) ?? 0));
   return { shardHash, entries, names, orders, byOrder };
 }
@@ -113,7 +113,7 @@ function ordersOf(parts: readonly ParsedShard[]): ReadonlyMap<string, number> {
   return orders;
 }
 
-/** The next name of a part that is not taken yet; undefined: there is none. */
+/** The next name of a part that is not taken yet; undefined: all are taken. */
 class Head {
   readonly #part: ParsedShard;
   #at = 0;

@@ -42,7 +42,7 @@ export class PublisherStateStore {
     this.#publisher = publisher;
   }
 
-  /** Undefined: there is none. Rejects as the client does, and with `data-corrupt`. */
+  /** Undefined: nothing is stored. Rejects as the client does, and with `data-corrupt`. */
   async read(signal?: AbortSignal): Promise<StoredPublisherState | undefined> {
     try {
       const options = signal === undefined ? {} : { signal };

@@ -44,7 +44,7 @@ const stateSchema = object({
   /** Since when the newest map has not reached its readers. */
   behindSince: v.optional(time),
   problem: v.optional(reasonSchema),
-  /** When what was written was found to be gone, and who did it, oldest first. */
+  /** When somebody had removed what was written, and who did, oldest first. */
   takenBack: v.pipe(v.array(takenBackSchema), v.maxLength(20)),
   /** Somebody took it back too often: nothing is written until the publisher is switched on again. */
   stopped: v.optional(v.literal(1)),

@@ -8,7 +8,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type MapConfigMap, STATE_NAME } from "./map-format.ts";
 
-/** Anybody who may write the state may have edited the annotation. */
+/** Anybody with the right to write the state may have edited the annotation. */
 const holdSchema = object({
   id: text,
   // The range of Date (ECMA-262, 21.4.1.1).

@@ -130,9 +130,8 @@ export class Shards {
   }
 
   /**
-   * A full shard sheds its longest lines, and of those the last ones, which are reported rather than lost in
-   * silence. A tenant who picks names to fill a shard needs long ones (their number has a quota), and so loses
-   * those before anybody else's.
+   * A full shard sheds its longest lines, the last ones first, and reports them. A quota limits the number of a
+   * tenant's names, so a tenant needs long names to fill a shard, and loses these before the names of others.
    */
   #evict(shard: Shard): void {
     if (shard.bytes <= MAX_SHARD_BYTES) return;

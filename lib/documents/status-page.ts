@@ -11,7 +11,7 @@ import { pause } from "#lib/kube/time.ts";
 export const STATUS_PATH = "/status";
 /** What `after` of the first page of workloads is: each key is greater. */
 export const FIRST_PAGE = "/";
-/** The Secret of the key, in Switchback's own namespace: whoever may read it may read the page. */
+/** The Secret of the key, in Switchback's own namespace. The right to read it is the right to read the page. */
 export const STATUS_SECRET = "switchback-status";
 /** The header of the key. Not `Authorization`: the API server removes that from what it proxies. */
 export const STATUS_KEY_HEADER = "switchback-status-key";
@@ -30,15 +30,15 @@ export function statusSecretData(key: string): Record<string, string> {
   return { [FIELD]: Buffer.from(key, "latin1").toString("base64") };
 }
 
-/** The key in a Secret; undefined if there is none that can be used. */
+/** The key in a Secret; undefined: it is missing, or cannot be used. */
 export function statusKeyIn({ data }: StatusSecret): string | undefined {
   const key = Buffer.from(data?.[FIELD] ?? "", "base64").toString("latin1");
   return USABLE.test(key) ? key : undefined;
 }
 
 /**
- * The key, read with the caller's rights; undefined if there is none (yet). Throws as `KubeClient.get` does, 403
- * included.
+ * The key, read with the caller's rights; undefined: it is missing, or not written yet. Throws as `KubeClient.get`
+ * does, 403 included.
  */
 export async function readStatusKey(
   client: Pick<KubeClient, "get">,
@@ -72,9 +72,9 @@ const TRIES = 20;
 const RETRY_MS = 100;
 
 /**
- * Reads the leading controller's page through the API server. If no leader answers (for a moment after the last one
- * stopped there is none), returns a follower's. Throws `status-refused` if the key is missing or another one, and
- * what the API server answers.
+ * Reads the leading controller's page through the API server. Returns a follower's page if no leader answers, as in
+ * the moment after the last one stopped. Throws `status-refused` if the key is missing or wrong, and what the API
+ * server answers.
  */
 export async function readLeaderStatus<T extends { readonly leader: boolean }>(
   client: Pick<KubeClient, "raw">,

@@ -54,7 +54,7 @@ export function kubeTargetsReader(deps: {
 
 /**
  * Reads the copy that the kubelet mounts into the pod, for a start while the API server is away. It is as old as
- * the pod or newer. Undefined: there is none, or it does not parse.
+ * the pod or newer. Undefined: it is missing, or does not parse.
  */
 export function mountedTargets(path: string, log: Logger): PublishedTargets | undefined {
   let text: string;

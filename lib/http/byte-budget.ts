@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-/** Whoever holds bytes of a budget. */
+/** A request that holds bytes of a budget. */
 interface ByteHolder {
   /** Gives the bytes up; called when others need them. */
   readonly evict: () => void;
@@ -15,9 +15,8 @@ export interface ByteBudget {
 }
 
 /**
- * Creates a budget of `limit` bytes. The oldest holder gives way: an API server sends a body at once and reads the
- * answer at once, so who takes long is somebody else, and a limit that refused newcomers would refuse the API
- * server after them.
+ * Creates a budget of `limit` bytes. The oldest holder gives way. An API server sends a body and reads the answer at
+ * once, so a slow client is not the API server. A limit that refused new clients would refuse the API server.
  */
 export function createByteBudget(limit: number): ByteBudget {
   /** In the order in which they began. */

@@ -19,9 +19,9 @@ interface Connection {
 }
 
 /**
- * Bounds the connections of an HTTP or HTTPS server without refusing new ones: at `max`, a connection that is
- * already there is closed. A limit that refuses newcomers would let whoever comes first lock the others out, and a
- * fixed limit per source would lock out whoever shares an address with an attacker (source NAT).
+ * Bounds the connections of an HTTP or HTTPS server without refusing new ones: at `max`, an existing connection is
+ * closed. If new connections were refused, the first clients could lock the others out. A fixed limit per source
+ * would lock out clients that share an address with an attacker (source NAT).
  *
  * The connection that is closed is found in three steps: the stage that most connections are at, in it the source
  * with the most of them, and of that source the one that has gone the longest without progress. So silent

@@ -8,7 +8,7 @@ import { type ByteBudget, chargeAnswer, createByteBudget } from "./byte-budget.t
 import { reclaimConnections, withoutPipelining } from "./connection-reclaimer.ts";
 import { http } from "./http.ts";
 
-/** The result of a probe. The text is for users who read the probe's failure. */
+/** The result of a probe. Users read the text when the probe fails. */
 export interface Health {
   readonly ok: boolean;
   readonly text: string;
@@ -32,7 +32,7 @@ export interface Page {
   readonly body: string;
 }
 
-/** How a page is made, and who gets it. */
+/** How a page is made, and which requests get it. */
 interface PageSource {
   readonly render: (query: URLSearchParams) => Page;
   /** Whether it depends on the query, which is otherwise ignored: a page for everybody should not. */

@@ -69,9 +69,9 @@ interface RawResponse {
  *
  * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status`),
  * `kube-expired` (410), `kube-unreachable` (no response, or none in time), `data-corrupt` (a response that is not
- * JSON). A 429 with Retry-After is retried, and a 503 with Retry-After if the call is idempotent: up to half as
- * much later than it says, at most twice and within the deadline, else it is thrown with `retryAfterMs`. Nothing
- * else is retried here: callers have their own retry loops.
+ * JSON). A 429 with Retry-After is retried, and so is a 503 with Retry-After if the call is idempotent. A retry waits
+ * for up to half as long again as the answer says. After two retries, or at the deadline, the answer is thrown with
+ * `retryAfterMs`. Nothing else is retried here: callers have their own retry loops.
  */
 export interface KubeClient {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;

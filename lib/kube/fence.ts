@@ -16,8 +16,8 @@ export interface FencedObject {
 }
 
 /**
- * Metadata of a write that makes the API server refuse it, unless the object is exactly this one. `uid` is missing
- * where there is none.
+ * Metadata of a write: the API server refuses the write unless the object is exactly this one. Without `uid` the
+ * object must not exist.
  */
 export interface Precondition {
   readonly uid?: string;
@@ -57,15 +57,15 @@ const MAX_READS = 3;
 export const TOUCH_MANAGER = "switchback-term";
 
 /**
- * Binds the writes of a leader to its term, so that the API server refuses those of a leader that was suspended and
- * resumed, also one whose request was about to be sent:
+ * Binds the writes of a leader to its term. A leader may be suspended and resumed after its term. The API server then
+ * refuses its writes, even one that was about to be sent:
  *
  * 1. A write names the version that it replaces. This is a version that was seen before the Lease was confirmed to
  *    be this term's, or that this term has written.
  * 2. Before its first write, and before it relies on an object, a term touches the object: the versions that
  *    earlier terms know are outdated from then on.
  *
- * A term of its own per instance.
+ * Each instance is for one term.
  */
 export class Fence {
   readonly #deps: FenceDeps;
@@ -76,17 +76,17 @@ export class Fence {
   }
 
   /**
-   * The precondition of the next write of an object, which was last seen with this identity (undefined: there is
-   * none). Touches the object at the term's first call, unless there is none. Throws `term-over`, and status 409 if
-   * the object is not any more what was seen.
+   * The precondition of the next write of an object. `seen` is its identity when it was last seen; undefined: it does
+   * not exist. The term's first call touches an object that exists. Throws `term-over`, and status 409 if the object
+   * has changed since.
    */
   async take(object: FencedObject, seen: Identity | undefined): Promise<Precondition> {
     return this.#known(object, seen) ?? (await this.#reporting(object, () => this.#take(object, seen)));
   }
 
   /**
-   * Reads an object that is not watched; undefined: there is none. What is returned may be written with its own
-   * version as the precondition. Throws what `get` throws, and as `take` does.
+   * Reads an object that is not watched; undefined: it does not exist. The caller may write the object with the
+   * version that it has here as the precondition. Throws what `get` and `take` throw.
    */
   async read<T extends { readonly metadata: Identity }>(
     object: FencedObject,

@@ -3,9 +3,9 @@ import type { Query } from "./paths.ts";
 import type { ApiList } from "./types.ts";
 
 /**
- * Whether a resourceVersion is newer than the API server's current one. After a restore from a backup, versions
- * restart below earlier ones and the server does not report it: a watch from a future version gets no events until
- * the server reaches that version.
+ * Whether a resourceVersion is newer than the API server's current one. After a restore from a backup, versions are
+ * lower than before, and the server does not report it. A watch from a future version gets no events until the server
+ * reaches that version.
  */
 export async function isFutureVersion(
   client: Pick<KubeClient, "get">,

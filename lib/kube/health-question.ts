@@ -8,7 +8,7 @@ const HEALTHY = "127.0.0.1";
 
 /**
  * Whether the resolver of pod DNS at this address answers with the map; `name` asks for more, such as its rollout.
- * Each question has a socket of its own, so that it reaches whichever pod is behind a Service now.
+ * Each question has its own socket, so that it reaches a pod that is behind the Service now.
  */
 export async function answersHealth(address: string, name = DNS_HEALTH_NAME): Promise<boolean> {
   const resolver = new Resolver(TRIES);

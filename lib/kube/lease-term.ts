@@ -81,7 +81,7 @@ async function confirm({ store, callMs }: ElectionContext, term: Term): Promise<
   }
 }
 
-/** Whether nobody has acquired the Lease in between: each acquisition by another counts in `leaseTransitions`. */
+/** Whether both are of one term. `leaseTransitions` counts each acquisition by another process. */
 function isSameTerm(one: Lease, other: Lease): boolean {
   return (
     one.metadata.uid === other.metadata.uid &&

@@ -42,9 +42,8 @@ export interface ElectionOptions {
 /** A term of leadership, as the leader's work sees it. */
 export interface LeaderTerm {
   /**
-   * Resolves if the Lease is this term's still, by an answer of the API server that was asked after the call.
-   * Whatever was read before the call was then read before any later term began. Throws `term-over`, or what the
-   * read throws.
+   * Asks the API server, and resolves if the Lease is still this term's. Then all that was read before the call was
+   * read before any later term began. Throws `term-over`, or what the read throws.
    */
   confirm(): Promise<void>;
 }

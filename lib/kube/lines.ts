@@ -1,7 +1,7 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /**
- * A longer line cannot come from the API server: etcd takes 1.5 MiB of an object, and its JSON may have six times
+ * A longer line cannot come from the API server. etcd takes objects of up to 1.5 MiB. Their JSON has at most six times
  * as many bytes (`<` is written as `\u003c`).
  */
 const MAX_LINE_LENGTH = 16 * 1024 * 1024;

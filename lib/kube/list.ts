@@ -8,8 +8,8 @@ import type { ApiList } from "./types.ts";
 /** Objects per page. By measurement, larger pages cost memory and smaller ones time (250 to 500 is the flat part). */
 export const PAGE_SIZE = 500;
 /**
- * Most bytes of a page with more than one object: tenants choose how large their objects are, and a page is in
- * memory several times while it is parsed, for 20 ms in one step. Ordinary pages have a third of it.
+ * The most bytes of a page with more than one object. Tenants choose how large their objects are. A page is in memory
+ * several times while it is parsed, and this much is parsed in 20 ms. Ordinary pages have a third of it.
  */
 const PAGE_BYTES = 3 * 1024 * 1024;
 /** A list that is too long as a whole is read in pages that begin with this part of the usual number of objects. */
@@ -74,7 +74,7 @@ async function onePass<T>({
         if (limit === 1 || !(error instanceof TooLongError)) throw error;
       });
     if (page === undefined) {
-      // From its memory the API server sends the whole list, whatever the limit.
+      // The API server ignores the limit when it answers from memory.
       limit = Math.max(1, Math.floor(limit / (isCached ? FIRST_PART : 2)));
       isCached = false;
       continue;

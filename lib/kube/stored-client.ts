@@ -143,7 +143,7 @@ function served(objects: StoredObjects, path: string): object | undefined {
 
 function throwIfFailed({ status, message }: StoredAnswer, what: string): void {
   if (status === 0) throw new SwitchbackError("kube-unreachable", message ?? `${what}: no response`);
-  // A message that is stored says everything already; a page that `raw` got has none, whatever its status.
+  // A stored message is complete. A page that `raw` read has no message.
   if (message !== undefined) throw new SwitchbackError("kube-status", message, { status });
 }
 

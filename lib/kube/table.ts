@@ -10,7 +10,7 @@ export interface ObjectFormat {
   readonly query: Query;
   /** The objects of a page of a list. Undefined: it is not a list. */
   itemsOf(page: ApiList<ApiObject>): readonly ApiObject[] | undefined;
-  /** The object of a watch event. Undefined: there is none. */
+  /** The object of a watch event. Undefined: the event has no object. */
   objectOf(sent: ApiObject): ApiObject | undefined;
 }
 
@@ -39,8 +39,8 @@ export function objectFormat(metadataOnly: boolean): ObjectFormat {
 }
 
 /**
- * Metadata and the named columns. The API server sends the columns' names with each page, and of a watch with the
- * first event only; another replica of it may have other columns, so their positions are taken from what came last.
+ * Metadata and the named columns. The API server sends the columns' names with each page, and with the first event of
+ * a watch. Another API server may have other columns, so the last names that came give the positions.
  */
 export function tableFormat(columns: readonly string[]): ObjectFormat {
   let positions: ReadonlyArray<readonly [name: string, position: number]> = [];

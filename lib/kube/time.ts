@@ -26,8 +26,8 @@ export function yieldToLoop(): Promise<void> {
 const SLICE_MS = 10;
 
 /**
- * Divides a long loop into slices. The function that is returned is called after each step: it returns undefined,
- * or at the end of a slice a promise that resolves when pending I/O and timers have run.
+ * Divides a long loop into slices. The loop calls the returned function after each step. It gives undefined, or, at
+ * the end of a slice, a promise that resolves when pending I/O and timers have run.
  */
 export function timeSlices(now: () => number = steadyNow): () => Promise<void> | undefined {
   let until = now() + SLICE_MS;
@@ -71,9 +71,9 @@ export const startPromptTimer: StartTimer = (callback, ms) => {
 };
 
 /**
- * Times that are stored by the wall clock, by the monotonic clock of this process: the age of a time is known when
- * it is first asked for, and no later jump of the wall clock changes it. A time in the future is as old as the
- * moment at which it was first asked for.
+ * Ages of times that are stored by the wall clock. The first question about a time fixes its age; from then on the
+ * monotonic clock of this process counts, and no jump of the wall clock changes the age. A time in the future has the
+ * age 0 at the first question.
  */
 export class StoredTimes {
   readonly #now: () => number;

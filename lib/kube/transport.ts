@@ -20,7 +20,7 @@ export interface Exchange {
 }
 
 export interface Transport {
-  /** Returns the response of any status, with its body unread. Rejects if there is none, and when `signal` fires. */
+  /** Returns the response, of any status, with its body unread. Rejects without one, and when `signal` fires. */
   send(exchange: Exchange): Promise<IncomingMessage>;
   /** Closes idle connections: after a timeout none of them can be trusted. */
   dropIdle(): void;

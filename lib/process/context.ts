@@ -21,7 +21,7 @@ export interface Output {
    * of others, and are `printable` already if there is anything painted in the text.
    */
   write(text: string): void;
-  /** Aborted once nobody reads this any more (`switchback status | head -1`). Later writes have no effect. */
+  /** Aborted once the reader is gone (`switchback status | head -1`). Later writes have no effect. */
   readonly closed: AbortSignal;
   /** Width of the terminal at this moment; undefined if it is none. */
   readonly columns: number | undefined;

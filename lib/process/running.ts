@@ -18,7 +18,7 @@ export interface ProcessContext {
   readonly env: CliContext["env"];
   readonly identity: string;
   readonly clusterDomain: string | undefined;
-  /** Text of this process's own /etc/resolv.conf; "" if there is none. */
+  /** Text of this process's own /etc/resolv.conf; "" if it is missing. */
   readonly resolvConf: string;
   readonly log: Logger;
   /** Whether it runs in a pod with a token, or KUBECONFIG is set. A user's default kubeconfig is not used. */
@@ -34,7 +34,7 @@ export interface ProcessContext {
 export type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
 
 /**
- * Starts a component with a connection of its own, which is closed once the component has stopped, or has not started.
+ * Starts a component with its own connection. Closes that once the component has stopped, or has failed to start.
  */
 export async function withOwnClient(
   connect: () => Promise<KubeClient>,

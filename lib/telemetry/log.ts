@@ -51,7 +51,7 @@ function jsonLine(head: LineHead, fields: object, msg: string): string {
 const LEVEL_WIDTH = 5;
 
 /**
- * `2026-11-24T08:06:45.123Z WARN  agent: not written pod=shop/a code=file-busy`, on one line whatever the fields hold.
+ * `2026-11-24T08:06:45.123Z WARN  agent: not written pod=shop/a code=file-busy`, always on one line.
  */
 function textLine({ level, time, component }: LineHead, fields: object, msg: string): string {
   const pairs = Object.entries(fields).flatMap(([name, value]) =>
@@ -60,12 +60,12 @@ function textLine({ level, time, component }: LineHead, fields: object, msg: str
   return printable(`${time} ${level.toUpperCase().padEnd(LEVEL_WIDTH)} ${component}: ${msg}${pairs.join("")}`);
 }
 
-/** A word as it is; everything else as JSON, so that it is seen where a value ends. */
+/** A word as it is; everything else as JSON, which shows where a value ends. */
 function textValue(value: unknown): string {
   return typeof value === "string" && /^[^\s"=]+$/.test(value) ? value : String(JSON.stringify(value));
 }
 
-/** A reader of standard error that has fallen behind is waited for so many times so long, in milliseconds. */
+/** Retries, and the delay between them in milliseconds, while standard error is full. */
 const WAITS = 5;
 const WAIT_MS = 10;
 

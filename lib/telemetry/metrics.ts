@@ -136,8 +136,8 @@ export function countBy<T>(label: string, values: Iterable<T>, keyOf: (value: T)
 }
 
 /**
- * A revision as the value of a gauge: equal for equal revisions, in one series for all of them. As a label each
- * would be a series of its own, and a tenant who changes names makes a revision each time.
+ * A revision as the value of a gauge: one series for all revisions, with equal values for equal ones. As a label each
+ * revision would be a series, and each change of a tenant's names makes a revision.
  */
 export function hashValue(revision: string): number {
   return Number.parseInt(hash("sha256", revision, "hex").slice(0, HASH_DIGITS), 16);

@@ -5,7 +5,7 @@ import { type WorkloadName, workloadKey } from "./workload-keys.ts";
 import { isWorkloadKind } from "./workload-kinds.ts";
 
 /**
- * RFC 1123 subdomain. Of an owner's name the API server checks only that it is not empty, so any user who may
+ * RFC 1123 subdomain. The API server only checks that an owner's name is not empty. So any user with the right to
  * create pods can set any text.
  */
 export const WORKLOAD_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;

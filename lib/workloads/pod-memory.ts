@@ -5,7 +5,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { OwnerRef } from "./owners.ts";
 import type { PodFacts } from "./pods.ts";
 
-/** What a pod costs apart from its texts: its facts, and its places in the maps of who watches and who evaluates. */
+/** What a pod costs apart from its texts: its facts, and its entries in the maps of watches and of the rollout. */
 const POD_BYTES = 400;
 /** Share of the heap that pods may take: the map, the sources and the API server's answers need the rest. */
 const HEAP_SHARE = 0.4;
@@ -33,7 +33,7 @@ interface Selection {
 
 /**
  * Bounds what is kept of pods, whatever their owners write into them. Equal texts are kept once. A pod that does
- * not fit is left out, with a reason; who came first stays.
+ * not fit is left out, with a reason. Pods that came earlier stay.
  */
 export class PodMemory {
   readonly #limit: number;
@@ -70,7 +70,7 @@ export class PodMemory {
     return this.#shed.size;
   }
 
-  /** Why pods are left out; undefined: none is. */
+  /** Why pods are left out; undefined: no pod is. */
   get shed(): Reason | undefined {
     const { shedPods } = this;
     if (shedPods === 0) return undefined;

@@ -20,7 +20,7 @@ interface ObserverDeps {
   readonly excludedNamespaces: ReadonlySet<string>;
 }
 
-/** What is told of the pods and Namespaces. */
+/** What the observer reports of pods and Namespaces. */
 interface ObserverEvents {
   /**
    * Called for each change of a pod's or Namespace's facts, also during the first list; `before` and `after` differ.
@@ -141,7 +141,7 @@ export class PodObserver {
     return facts?.inject === "enabled" && !this.#deps.excludedNamespaces.has(name);
   }
 
-  /** Ends the observation; everything that was reported is reported as gone, so that nobody keeps it. */
+  /** Ends the observation. All that was reported is reported as gone, so that no receiver keeps it. */
   async #close(): Promise<void> {
     const current = this.#current;
     this.#idle = undefined;
@@ -164,7 +164,7 @@ export class PodObserver {
   }
 }
 
-/** Why pods are not known that nobody asked for. */
+/** Why pods are not known while nothing follows them. */
 export const NOT_OBSERVED: Reason = {
   code: "not-observed",
   text:

@@ -47,10 +47,9 @@ interface WideWatch {
 }
 
 /**
- * The pods that may have opted in: those with the webhook's label, those with a label `switchback.dev/inject` of
- * their own, and the rest of each opted-in namespace (created while the webhook was away, or by a release without
- * the label, or somebody removed it). Labels make this cheap and decide nothing: pods that did not opt in may be
- * among them.
+ * The pods that may have opted in: those with the webhook's label, those with their own label `switchback.dev/inject`,
+ * and the rest of each opted-in namespace. The rest was created while the webhook was away, or somebody removed the
+ * label. Labels make this cheap and decide nothing: pods that did not opt in may be among them.
  */
 export class PodWatches {
   readonly #deps: PodWatchesDeps;

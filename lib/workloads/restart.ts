@@ -22,7 +22,7 @@ type RestartResult =
 interface RestartOptions {
   /** Value of the annotation `switchback.dev/restartedAt`: RFC 3339. */
   readonly stamp: string;
-  /** Who restarts, in the workload's managedFields. */
+  /** The writer's name in the workload's managedFields. */
   readonly fieldManager: string;
   readonly signal?: AbortSignal;
 }
@@ -47,8 +47,8 @@ const RESULTS: Readonly<Record<number, "conflict" | "gone" | "forbidden">> = {
 const MAX_READS = 10;
 
 /**
- * Restarts a workload as `kubectl rollout restart` does, but only in the state in which it was seen: a newer
- * version, or another object of the same name, is a conflict. Throws when the outcome is uncertain.
+ * Restarts a workload as `kubectl rollout restart` does, but only in the state in which it was seen. A newer version,
+ * or another object of the same name, is a conflict. Throws when the outcome is uncertain.
  */
 export async function restartWorkload(
   client: Pick<KubeClient, "mergePatch">,

@@ -31,7 +31,7 @@ interface Watched<P> {
   readonly informer: Informer<P>;
   /** Observed pods that such an object may own. */
   pods: number;
-  /** Ends a watch that nobody needs. */
+  /** Ends a watch that is no longer needed. */
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -162,7 +162,7 @@ export class WorkloadInformers {
     this.#release(watched, () => this.#dropKind(namespace, kind));
   }
 
-  /** From now on nobody needs a watch without pods. */
+  /** From now on a watch without pods is not needed. */
   #release(watched: Watched<unknown>, drop: () => void): void {
     clearTimeout(watched.timer);
     watched.timer = watched.pods > 0 || this.#stopped ? undefined : setTimeout(drop, KEEP_MS);
@@ -223,7 +223,7 @@ export class WorkloadInformers {
   }
 }
 
-/** The watch with this key, which is opened if there is none. */
+/** The watch with this key. It is opened if it is missing. */
 function upsert<P>(watches: Map<string, Watched<P>>, key: string, open: () => Informer<P>): Watched<P> {
   const known = watches.get(key);
   if (known !== undefined) return known;

@@ -4,7 +4,8 @@ import { binaries, INTEGRATION_BINARIES, Unavailable } from "./binaries.ts";
 import { NODE_BINARIES } from "./node/up.ts";
 
 // Builds what later tests need while something else runs, at the lowest priority. `e2e`: what a whole node needs, too.
-// A build that fails is not this program's failure: who needs the binary builds it again, and says why it fails.
+// A build that fails is not this program's failure: a test that needs the binary builds it again, and says why it
+// fails.
 
 setPriority(constants.priority.PRIORITY_LOW);
 try {

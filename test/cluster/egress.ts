@@ -13,7 +13,7 @@ export type ServiceByIp = (ip: string) => Promise<string | undefined>;
 
 /**
  * The way from the API server into the cluster, as Konnectivity is in production: an HTTP CONNECT proxy on a Unix
- * socket, which the API server is told to use for webhooks and for the `proxy` subresources
+ * socket, which the API server uses for webhooks and for the `proxy` subresources
  * (EgressSelectorConfiguration).
  * Where kube-proxy would rewrite a ClusterIP to a pod's address, this dials a port on 127.0.0.1.
  * The bytes pass untouched, so the API server's own TLS checks (name `<service>.<namespace>.svc`, caBundle) are in

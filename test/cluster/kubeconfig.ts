@@ -1,7 +1,7 @@
 import { stringify } from "yaml";
 import type { KeyPair } from "./pki.ts";
 
-/** Who a kubeconfig speaks as. */
+/** The user of a kubeconfig. */
 export type Identity = { token: string } | { clientCert: KeyPair };
 
 /** A kubeconfig that holds everything inline, so that the file can be handed around alone. */

@@ -52,7 +52,7 @@ export function peakMemory(pid: number): number {
   return Number(kib) * 1024;
 }
 
-/** A file's text, empty where there is none. */
+/** A file's text; empty if the file is missing. */
 function read(path: string): string {
   return existsSync(path) ? readFileSync(path, "utf8") : "";
 }

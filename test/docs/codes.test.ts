@@ -7,8 +7,7 @@ import { test } from "node:test";
 const ROOT = join(import.meta.dirname, "..", "..");
 const PAGE = readFileSync(join(ROOT, "docs", "codes.md"), "utf8");
 /**
- * Tests, measurements and tools for releases print no codes for those who run Switchback; only they parse PROXY
- * headers.
+ * Tests, measurements and tools for releases print no codes for users of Switchback. Only they parse PROXY headers.
  */
 const NOT_RUN =
   /^(?:test|bench|release|demo)\/|\.test\.ts$|\/(?:conformance|integration|e2e)\/|^proxy\/proxy-header-parse\.ts$/;

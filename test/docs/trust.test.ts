@@ -23,7 +23,7 @@ for (const { title, file } of ROWS) {
     const page = readFileSync(join(FOLDER, file), "utf8");
     assert.ok(page.startsWith(`# ${title}\n`));
     assert.deepEqual(page.match(/^## .*$/gm), ["## Set", "## See that it works", "## Undo", "## Source"]);
-    // Who has a list of addresses needs to know which.
+    // A list of addresses has to say which ones.
     assert.equal(page.includes("<addresses of the proxy pods>"), page.includes("(README.md#the-proxies-addresses)"));
     const { source = "", versions = "versions 1 and 2" } = KNOWN_SOFTWARE.find((each) => each.title === title) ?? {};
     const stated = page.replaceAll("\n", " ").toLowerCase();

@@ -10,7 +10,7 @@ import { prepared } from "./stand-in.ts";
 import { installSwitchback, SYSTEM } from "./switchback.ts";
 import type { Load } from "./unnoticed.ts";
 
-// An upgrade that changes a setting and replaces every process: nobody who makes pods or calls public names may see it.
+// An upgrade changes a setting and replaces every process. Users that create pods or call public names must not notice.
 
 const COMPONENTS = ["controller", "webhook", "proxy"];
 /** Far more than the upgrade takes. */
@@ -18,8 +18,8 @@ const LOAD_SECONDS = 200;
 const SETTLE_MS = 5_000;
 
 /**
- * Answers of 20 s: less than a proxy that is told to stop gives its connections, and several, so that each proxy
- * has some at any time.
+ * Answers of 20 s: less than the time that a stopping proxy gives its connections. There are several, so that each
+ * proxy has some at any time.
  */
 const STREAMS = Array.from({ length: 4 }, () => `http://${NAME}/stream`);
 // The first is asked on kept connections too. A stand-in has no certificate.

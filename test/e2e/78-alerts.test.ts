@@ -70,8 +70,8 @@ after(async () => {
 const IF_THERE = ["--ignore-not-found", "--timeout=120s"];
 
 /**
- * The API server counts the calls of webhooks that failed. Who may read its figures is the administrator, whose
- * token is in a file.
+ * The API server counts the failed calls of webhooks. Only the administrator may read its figures; the token is in a
+ * file.
  */
 async function apiServerJob(): Promise<object> {
   const { clusters, users } = parse(await readFile(ADMIN_KUBECONFIG, "utf8"));

@@ -51,7 +51,7 @@ async function bundles(): Promise<(string | undefined)[]> {
 }
 
 /**
- * Until the certificate is cert-manager's and the API server is told its CA. Its injector (from 1.19) leaves the
+ * Until the certificate is cert-manager's and the API server has its CA. Its injector (from 1.19) leaves the
  * CAs that were there.
  */
 async function inForce(): Promise<void> {

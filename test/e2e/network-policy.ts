@@ -8,7 +8,7 @@ const OWN_CONTROLLER = "switchback-e2e";
 
 /**
  * The chart's `networkPolicy` for this machine's cluster, each part as narrow as it can be: for each of the
- * components, who may connect to it and what it may connect to. `client` of the internet stands for an API server
+ * components, which clients may connect to it, and what it may connect to. `client` of the internet stands for an API server
  * on another machine.
  */
 export function narrowNetworkPolicy(): object {

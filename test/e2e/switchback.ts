@@ -130,7 +130,7 @@ export async function restartCertManager(cluster: Cluster): Promise<void> {
   await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
 }
 
-/** Whatever of it was injected. */
+/** The part that was injected. */
 export async function restartAllOfCertManager(cluster: Cluster): Promise<void> {
   await cluster.kubectl("-n", CERT_MANAGER, "rollout", "restart", "deployment");
   const deployments = ["cert-manager", "cert-manager-cainjector", "cert-manager-webhook"];

@@ -34,7 +34,7 @@ export function addConfig(api: MemoryServer, data?: object): void {
   api.add(ours("configmaps"), CONFIG_NAME, { metadata: { labels }, ...(data === undefined ? {} : { data }) });
 }
 
-/** Who owns a pod: `["ReplicaSet", "web-5d4f6"]`. */
+/** The owner of a pod: `["ReplicaSet", "web-5d4f6"]`. */
 export type Owner = readonly [kind: string, name: string];
 
 /**

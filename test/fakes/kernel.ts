@@ -213,7 +213,7 @@ export class FakeKernel implements Libc {
   close(fd: number): number {
     const entry = this.#entry(fd);
     this.#table[fd] = undefined;
-    // Whoever is still in the queue of a listener is reset.
+    // Clients that are still in the queue of a listener are reset.
     if (entry.kind === "listener") for (const client of entry.queue) client.goneBy = "reset";
     if (entry.kind !== "socket") return 0;
     const { socket } = entry;

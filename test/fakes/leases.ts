@@ -7,7 +7,7 @@ import { KubeStatusError } from "#lib/kube/status.ts";
  */
 export class FakeLeases {
   lease: Lease | undefined;
-  /** Every accepted write: who, and the holder it wrote. */
+  /** Every accepted write: the client, and the holder that it wrote. */
   readonly writes: string[] = [];
   #versions = 0;
 

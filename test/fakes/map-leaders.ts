@@ -24,7 +24,7 @@ export function snapshotOf(...texts: readonly string[]): Snapshot {
   return { shards, targets: [{ name: "edge", clusterIPs: ["198.51.100.9"] }], hold: undefined };
 }
 
-/** A map, or why there is none, as a text that can be compared. */
+/** A map, or a Reason, as a text that can be compared. */
 function shown(result: PublishedMap | Reason): string {
   if ("code" in result) return result.code;
   return result.names.map((name) => `${name} ${result.addressesOf(name)}`).join();
@@ -40,7 +40,7 @@ export function mapOf({ shards }: Snapshot): string {
   );
 }
 
-/** Who holds the Lease. */
+/** The Lease, with its holder. */
 export interface TestLease {
   holder: TestLeader | undefined;
 }

@@ -285,7 +285,7 @@ function patched(path: string, before: KubeObject, body: object): KubeObject {
   return after;
 }
 
-/** An object as a reader gets it who accepts this media type. */
+/** An object as a client with this media type gets it. */
 function sent(object: KubeObject, accept: string | undefined): KubeObject {
   if (accept === TABLE) return table({ resourceVersion: object.metadata.resourceVersion ?? "" }, [object], null);
   return accept === METADATA_LIST || accept === METADATA_WATCH ? { metadata: object.metadata } : object;

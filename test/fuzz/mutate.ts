@@ -2,7 +2,7 @@ import type { Random } from "./random.ts";
 
 /** Upper limit of changes to one input. */
 const MAX_CHANGES = 6;
-/** One input in so many has one of the large values. */
+/** One in this many inputs has one of the large values. */
 const LARGE_ONE_IN = 50;
 const MAX_COPIES = 3_000;
 

@@ -6,7 +6,7 @@ import { Kubelet } from "./kubelet.ts";
 import { namespaceYaml, type PodParts, podObject, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
 
-// What the install cannot restart, or may not: told once, and restarted by those who may.
+// Workloads that the install cannot restart, or may not: it reports them once, and users with the right restart them.
 
 const NS = "by-hand";
 const OTHER = "not-theirs";

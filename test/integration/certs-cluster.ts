@@ -184,7 +184,7 @@ export class CertsCluster {
     return webhooks.map(({ clientConfig }) => Buffer.from(clientConfig.caBundle ?? "", "base64").toString());
   }
 
-  /** A Secret's data as text; undefined: there is none. */
+  /** A Secret's data as text; undefined: the Secret is missing. */
   async secret(name: SecretName): Promise<Record<string, string> | undefined> {
     const { status, body } = await this.cluster.call({ path: `/api/v1/namespaces/${NAMESPACE}/secrets/${name}` });
     if (status === 404) return undefined;

@@ -68,7 +68,7 @@ export class Following {
   }
 }
 
-/** Whatever would be restarted is, well within this, where the debounce is a second. */
+/** With a debounce of a second, every restart that is due happens well within this time. */
 export const enoughToRestart = () => delay(4_000);
 
 export interface FollowingSystem {

@@ -30,7 +30,7 @@ const SERVICES: Readonly<Record<string, string>> = {
   [`switchback-dns-b.${NAMESPACE}.svc.cluster.local`]: B,
 };
 
-/** Why the tests cannot run; false: they can. Port 53 takes a right that not everybody has who runs them. */
+/** Why the tests cannot run; false: they can. Port 53 takes a right that not every user has. */
 export async function whyNot(): Promise<string | false> {
   try {
     (await startDnsServer(() => NO_NAME, A, 53)).close();

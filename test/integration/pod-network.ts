@@ -3,8 +3,8 @@ import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /**
- * The way from a controller to pods' addresses where there are none: an HTTP proxy on 127.0.0.1, which the
- * controller is told of by the environment (NODE_USE_ENV_PROXY), and which leads a pod's port to a local one.
+ * The way from a controller to pods' addresses, although there are no pods: an HTTP proxy on 127.0.0.1, which leads a
+ * pod's port to a local one. The controller knows it from the environment (NODE_USE_ENV_PROXY).
  */
 export class PodNetwork {
   readonly #routes = new Map<string, number>();

@@ -225,7 +225,7 @@ function rightsOf(entry: AuditEntry): string[] {
   const name = isShardName(objectRef?.name ?? "") ? "switchback-hosts-0" : (objectRef?.name ?? "");
   const what = `${apiGroup}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
   const verbs = verb === "patch" && responseStatus?.code === 201 ? ["patch", "create"] : [verb];
-  // Whoever runs the doctor has two ClusterRoles.
+  // A user of the doctor has two ClusterRoles.
   const roles = roleOf(entry) === "switchback-doctor" ? [roleOf(entry), "switchback-doctor-probe"] : [roleOf(entry)];
   return roles.flatMap((role) =>
     verbs.flatMap((each) => [`${role}: ${each} ${what} ${name}`, `${role}: ${each} ${what} `]),

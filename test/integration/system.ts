@@ -73,7 +73,7 @@ export class System extends Installation {
   async install(values: ChartValues = {}): Promise<void> {
     const chart = join(this.tree, "manifests/chart");
     const args = ["upgrade", "--install", "switchback", chart, "-n", NAMESPACE, "--create-namespace", "--values", "-"];
-    // There is no DNS that knows the tests' names, and none is to be asked for them.
+    // No DNS knows the tests' names, and none must be asked for them.
     if (!JSON.stringify(values).includes("verifyDns")) args.push("--set", "config.policy.verifyDns=off");
     const { code, stderr } = await this.cluster.tool("helm", args, { input: JSON.stringify(values) });
     assert.equal(code, 0, stderr);

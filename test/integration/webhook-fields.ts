@@ -25,7 +25,7 @@ export function leavesOf(document: unknown, name: string): string[] {
 /** What every write may carry, and the one field that the controller maintains. */
 export const UNCHANGED: readonly string[] = ["apiVersion", "kind", "webhooks[].clientConfig.caBundle"];
 
-/** Fields whose value in a request the API server does not take over, or which record who wrote. */
+/** Fields whose value in a request the API server ignores, or which record the writer. */
 export const SET_BY_SERVER: readonly string[] = [
   "metadata.creationTimestamp",
   "metadata.deletionGracePeriodSeconds",

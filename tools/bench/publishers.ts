@@ -8,9 +8,9 @@ import { Asking } from "./dns/asking.ts";
 import { cpuOf, memoryOf } from "./process.ts";
 import { createReporter, percentile, progress } from "./report.ts";
 
-// What names in the cluster's own CoreDNS cost those who ask for others: against the same Corefile without them,
-// and against a `template` a name, as one might write it by hand. By turns, as the machine has other work at one
-// time than at another.
+// What names in the cluster's own CoreDNS cost clients that ask for other names. It is compared with the same Corefile
+// without them, and with a `template` for each name, as a person might write it. All take turns, because the machine
+// has other work at times.
 
 const ZONE = `$ORIGIN cluster.local.
 @ 5 IN SOA ns.cluster.local. nobody.invalid. 1 5 5 5 5

@@ -44,7 +44,7 @@ function metOf(value: number, most: number | undefined, least: number | undefine
   return least === undefined ? undefined : value >= least;
 }
 
-/** What is happening, for the person who waits; on standard error, so that the figures stay clean. */
+/** Progress, for a person who waits. It goes to standard error, so that standard output has only figures. */
 export function progress(text: string): void {
   process.stderr.write(`# ${text}\n`);
 }

@@ -80,7 +80,7 @@ async function measure(each: Case, count: number, reporter: Reporter): Promise<v
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
-/** CPU time of this thread in milliseconds, of so many times in sum: the kernel counts in steps of milliseconds. */
+/** CPU time of this thread in milliseconds, the sum of `times` runs: the kernel counts in steps of milliseconds. */
 async function cpuOf(work: () => Promise<unknown>, times = REPEATED): Promise<number> {
   const before = process.threadCpuUsage();
   for (let time = 0; time < times; time++) {

@@ -33,7 +33,7 @@ const FRONT = "/api/v1/namespaces/default/services/front";
 const LISTENER = `require("node:net")
   .createServer((socket) => { socket.on("error", () => {}); socket.end(process.argv[1]); })
   .listen(${PORT}, process.argv[2])`;
-/** Connects so many times, one after the other, and prints who answered: a name a line, and `failed`. */
+/** Connects this many times, one after the other, and prints which server answered, a line each, or `failed`. */
 const CALLER = `const { connect } = require("node:net");
 const call = () => new Promise((resolve) => {
   let text = "";

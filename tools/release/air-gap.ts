@@ -26,7 +26,7 @@ async function make(release: Release): Promise<readonly string[]> {
   return [file];
 }
 
-/** Files of the parts before, by what an install takes: the rest is for who can download. */
+/** Files of the parts before, by what an install takes: the rest is for machines that can download. */
 function contents({ out, version }: Release): string[] {
   const needed = [imageFile({ version }), chartFile({ version }), "install.yaml", "kustomization.yaml"];
   const further = [

@@ -4,7 +4,7 @@ import { ReleaseError } from "./error.ts";
 import { type DebianPins, readDebianPins } from "./image/base.ts";
 import type { ReleasePart } from "./part.ts";
 
-/** What the person who makes a release asks for. */
+/** The options of a release. */
 interface ReleaseArguments {
   readonly out: string;
   readonly parts: readonly ReleasePart[];

@@ -25,7 +25,7 @@ export interface Release {
   readonly downloads: string | undefined;
   /** The project's page, which has its sources too; undefined where nobody has said. */
   readonly home: string | undefined;
-  /** Who maintains the chart, as it says itself: `Name` or `Name <address>`. */
+  /** The maintainer that the chart names: `Name` or `Name <address>`. */
   readonly maintainers: readonly string[];
   /** What the image has of Debian. */
   readonly debian: DebianPins;

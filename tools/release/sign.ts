@@ -5,7 +5,7 @@ import { ReleaseError } from "./error.ts";
 export const SIGNING_KEY_VARIABLE = "RELEASE_SIGNING_KEY";
 
 /**
- * Reads a PEM private key, ECDSA on P-256 as cosign's keys are, without a password. Undefined if there is none.
+ * Reads a PEM private key, ECDSA on P-256 as cosign's keys are, without a password. Undefined: there is no key.
  * Throws a ReleaseError, which never has a part of the key in it.
  */
 export function readSigningKey(pem: string | undefined): KeyObject | undefined {

@@ -11,7 +11,7 @@ export const PORTS = { web: 8000, websecure: 8443, ping: 8080 };
 
 /**
  * Traefik behind a LoadBalancer Service, for the IngressClass `traefik` and for Gateway API. It takes a PROXY
- * header from anyone, and serves who sends none, too: its access log shows whose address arrived.
+ * header from anyone, and serves clients without one, too. Its access log shows the address that arrived.
  */
 export async function install(cluster: Cluster): Promise<void> {
   await binary("traefik");

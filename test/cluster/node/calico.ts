@@ -12,7 +12,7 @@ const MODULE = join(import.meta.dirname, "..", "modules", "calico");
 const HEALTH_PORT = 9099;
 /** The plugin makes it the gateway of every pod; nobody has it. */
 export const GATEWAY = "169.254.1.1";
-/** Felix writes the MTU of pods there, wherever its other files are. */
+/** Felix writes the MTU of pods there; the path is fixed. */
 export const MTU_FILE = "/var/lib/calico/mtu";
 /** Felix writes a file here for each pod whose rules are in force; the CNI plugin waits for it. */
 export const STATUS_FOLDER = statePath("felix");

@@ -7,7 +7,7 @@ import { DEVICE_PLUGINS, POD_LOGS, STATE_FOLDER, statePath } from "./layout.ts";
 import { deleteNetwork } from "./network.ts";
 import { run } from "./run.ts";
 
-/** Where the kubelet, the CNI library and containerd's shims put things whatever they are told. */
+/** Fixed paths of the kubelet, the CNI library and containerd's shims. */
 const CONTAINER_LINKS = "/var/log/containers";
 const CNI_RESULTS = "/var/lib/cni/results";
 const SHIM_SOCKETS = "/run/containerd/s";
@@ -62,7 +62,7 @@ async function unmountAll(): Promise<void> {
 /** Mount points in the state folder, in the order in which they were mounted. */
 async function mounts(): Promise<string[]> {
   const lines = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
-  // Spaces and the like are octal escapes; none are in paths of ours.
+  // Spaces and similar characters are octal escapes; our paths have none.
   return lines.map((line) => line.split(" ")[4] ?? "").filter((path) => path.startsWith(`${STATE_FOLDER}/`));
 }
 

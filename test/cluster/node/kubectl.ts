@@ -5,7 +5,7 @@ import { inNamespace } from "./run.ts";
 
 /**
  * kubectl or helm against the cluster of this machine. The API server has an address in the node's namespace only,
- * so the tool has to be there too: from outside its packets would go to whoever has that address.
+ * so the tool has to be there too: from outside its packets would go to another machine with that address.
  */
 export async function nodeTool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
   return await nodeProgram(await binary(name), args, input);

@@ -35,7 +35,7 @@ export type NamespaceName = keyof typeof NAMESPACES;
 /** The cgroup of everything that `cluster:up` starts, below each hierarchy's root. */
 export const CGROUP = "switchback-cluster";
 
-/** Where any kubelet has the socket for device plugins, whatever it is told. */
+/** The fixed path of a kubelet's socket for device plugins. */
 export const DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins";
 
 /** A path in the state folder. */

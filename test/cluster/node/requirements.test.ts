@@ -20,8 +20,7 @@ after(() => rm(folder, { recursive: true }));
 
 describe("the command", () => {
   /**
-   * Whoever runs the tests is nobody in particular to it. And should it go on all the same, it finds no program to
-   * start.
+   * The command takes every user for an ordinary one. If it goes on all the same, it finds no program to start.
    */
   const notRoot = ["--import", "data:text/javascript,process.getuid = () => 1000"];
   const command = (...args: string[]) =>

@@ -53,8 +53,8 @@ export async function requireMachine(progress: Progress, networkPolicies: boolea
 }
 
 /**
- * A kubelet has its device plugins' socket where it has it, whatever it is told: ours would take the other's place.
- * What a crash of ours has left lies there too, but then there is its state folder.
+ * The path of a kubelet's socket for device plugins is fixed: ours would replace the one of another kubelet. A socket
+ * that a crash of ours has left is there too, but then our state folder exists.
  * @throws NotHere
  */
 export async function requireNoKubelet(socket = KUBELET_SOCKET, state = STATE_FOLDER): Promise<void> {

@@ -26,7 +26,7 @@ const PAUSE_MS = 20;
 const TIMEOUT_MS = 20_000;
 /** A packet that was dropped is not answered; one that was lost is sent again after a second. */
 const REACH_MS = 2_500;
-/** Less than a proxy that is told to stop gives its connections. */
+/** Less than the time that a stopping proxy gives its connections. */
 const KEPT_MS = 15_000;
 
 const [command = "", ...args] = process.argv.slice(1);

@@ -13,7 +13,7 @@ interface Outcome {
   readonly held: boolean;
 }
 
-/** Something hostile that must hurt nobody but whoever does it. */
+/** Something hostile, which must hurt only the attacker. */
 export interface Attack {
   /** Two to six words, unique. */
   readonly name: string;

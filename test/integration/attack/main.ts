@@ -97,7 +97,7 @@ async function main(): Promise<number> {
   return faults === 0 && reports.every(({ held }) => held) ? 0 : 1;
 }
 
-/** Half of the time goes to admission reviews: whoever may create a pod writes them. */
+/** Half of the time goes to admission reviews: every user with the right to create pods writes them. */
 function fuzzSurfaces(milliseconds: number): SurfaceReport[] {
   const seed = Math.floor(Date.now() / 1000);
   process.stderr.write(`mutated input for ${(milliseconds / 60_000).toFixed(1)} min, seed ${seed}\n`);

@@ -126,7 +126,7 @@ export class Prometheus {
     });
   }
 
-  /** Replaces the targets. Prometheus is told by the file. */
+  /** Replaces the targets. Prometheus reads them from the file. */
   async scrape(targets: readonly ScrapeTarget[]): Promise<void> {
     const groups = targets.map(({ job, instance, address }) => ({ targets: [address], labels: { job, instance } }));
     const file = join(this.#folder, "targets.json");

@@ -45,10 +45,9 @@ interface Options {
  * `npm run bench -- proxy [--rounds 15] [--seconds 2] [--workloads close,keepalive,...] [--engines linux,nginx,...]
  * [--beside TREE] [--json FILE]`
  *
- * Each proxy as a user without rights on one core; wrk, the small clients and an nginx that wants the PROXY header
- * on the others. All are there all the time and have their turn in each round, every round beginning with another,
- * so that what the machine does hits all alike. It prints and judges nothing by its exit code, save that all
- * answers were right.
+ * Each proxy runs as a user without rights, on one core. wrk, the small clients and an nginx that expects the PROXY
+ * header run on the others. All run all the time, and take turns in each round. Each round begins with another one, so
+ * that other work of the machine affects all alike. The exit code says only whether all answers were right.
  */
 export async function run(argv: string[]): Promise<void> {
   const options = optionsFrom(argv);

@@ -38,7 +38,7 @@ export function startProcess(command: readonly string[], logFile: string, cpus?:
   closeSync(output);
   const { pid } = child;
   if (pid === undefined) throw new Error(`${program} did not start: is it installed?`);
-  // Whatever ends this process ends its children: a benchmark that was broken off must not leave a proxy behind.
+  // Children end with this process: an interrupted benchmark must not leave a proxy behind.
   const killNow = (): void => void child.kill("SIGKILL");
   process.once("exit", killNow);
   child.once("exit", () => process.off("exit", killNow));

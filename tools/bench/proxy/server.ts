@@ -3,9 +3,8 @@ import { createLogger } from "#lib/telemetry/log.ts";
 import type { MakeEngine } from "#proxy/engine.ts";
 import { runProxy } from "#proxy/run.ts";
 
-// `node proxy-server.ts ENGINE WORKERS CONFIG`: the proxy as `switchback proxy` runs it, save that the engine, and
-// how many workers it has, are given here: by itself it takes what suits the machine, and a measurement must know
-// what it measures.
+// `node server.ts ENGINE WORKERS CONFIG`: the proxy as `switchback proxy` runs it, with this engine and this number of
+// workers. By itself it chooses both for the machine, but a measurement must know what it measures.
 
 const ENGINES: Readonly<Record<string, (workers: number) => Promise<MakeEngine>>> = {
   portable: async () => (await import("#proxy/portable/engine.ts")).makePortableEngine,

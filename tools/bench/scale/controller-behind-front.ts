@@ -6,7 +6,7 @@ import { cpuOf } from "../process.ts";
 import type { Front } from "./processes.ts";
 
 /**
- * The DaemonSet's status in the middle of a rollout, as its controller writes it: so many agents, of which some
+ * The DaemonSet's status in the middle of a rollout, as its controller writes it: this many agents, of which some
  * were replaced.
  */
 export async function setAgents({ cluster }: Bed, agents: number, updated: number): Promise<void> {

@@ -26,15 +26,14 @@ export interface FrontOptions {
 export type FrontRequest =
   | { readonly ask: "counts" }
   | { readonly ask: "activity" }
-  /** Changes the status of so many pods, spread over all of them. */
+  /** Changes the status of this many pods, spread over all of them. */
   | { readonly ask: "touch"; readonly pods: number }
   | ({ readonly ask: "stop-at-write" } & StopAtWrite)
   /** Takes that back; the answer to it is then that nothing was stopped. */
   | { readonly ask: "do-not-stop" };
 
 /**
- * A process that is stopped (SIGSTOP) when so many writes of ConfigMaps have come from its component, and some time
- * after.
+ * Stops a process (SIGSTOP) for some time, after this many writes of ConfigMaps by its component.
  */
 export interface StopAtWrite {
   readonly component: string;
@@ -53,8 +52,8 @@ interface Target {
 }
 
 // A server between the components and a real API server. It makes up pods, namespaces, their Deployments and
-// ReplicaSets, and the agents' Leases; everything else is passed to the API server, as its administrator: rights
-// are not what is measured here. Who asks is known by the token: `controller`, `agent-17`.
+// ReplicaSets, and the agents' Leases; everything else goes to the API server, with an administrator's
+// rights, which are not measured here. The token names the client: `controller`, `agent-17`.
 
 const options: FrontOptions = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8"));
 const counts = new Counts();

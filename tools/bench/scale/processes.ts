@@ -65,9 +65,9 @@ export interface Front {
   activity(): Promise<Activity>;
   /** What was asked since the last call, and how many Leases were written by copying. */
   counts(): Promise<{ readonly counts: Count[]; readonly copied: number }>;
-  /** Changes so many pods. */
+  /** Changes this many pods. */
   touch(pods: number): Promise<void>;
-  /** Stops a process when its component has sent so many writes of ConfigMaps. False: that was taken back. */
+  /** Stops a process after this many writes of ConfigMaps by its component. False: that was taken back. */
   stopAtWrite(what: StopAtWrite): Promise<boolean>;
   doNotStop(): void;
   stop(): Promise<void>;

@@ -14,9 +14,9 @@ export interface Script {
   /** When it sends its FIN, once all is sent; `after-fin`: after the other's. */
   readonly fin: "at-once" | "after-fin";
   readonly finDelayMs: number;
-  /** It reads nothing for a while, once it has received so many bytes. */
+  /** It reads nothing for a while, once it has received this many bytes. */
   readonly stall?: { readonly at: number; readonly ms: number };
-  /** It resets the connection when it has sent and received so many bytes, after a wait. */
+  /** It resets the connection after a wait, once it has sent and received this many bytes. */
   readonly reset?: { readonly sent: number; readonly received: number; readonly ms: number; readonly fin?: boolean };
 }
 

@@ -36,7 +36,7 @@ interface LoadOptions {
 }
 
 const TICK_MS = 20;
-/** More than so many at a time are not begun: a slow machine gets fewer connections, not a heap of them. */
+/** The most that begin at a time: a slow machine gets fewer connections, and not all at once. */
 const MAX_OPEN = 600;
 /** A debt of connections is forgiven beyond this. */
 const MAX_DEBT_SECONDS = 0.5;
@@ -49,7 +49,7 @@ export const STUCK_SECONDS = 120;
 /** How long a connection of the proxy may come after its client has gone. */
 const RETIRE_SECONDS = 60;
 /**
- * What the clients bind; below Linux' ephemeral range, and so many that a port comes again only after its TIME_WAIT.
+ * Ports that the clients bind: below Linux' ephemeral range, and enough to use a port again only after its TIME_WAIT.
  */
 const FIRST_SOURCE_PORT = 10_000;
 const SOURCE_PORTS = 14_000;

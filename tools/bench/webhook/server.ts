@@ -9,7 +9,7 @@ import { runWebhook } from "#webhook/run.ts";
 
 // One of the two servers of `tools/bench/webhook/main.ts`, as a process of its own; started by it with an IPC channel.
 
-/** What a server of the benchmark is told to be. */
+/** What a server of the benchmark is to be. */
 export type ServerOrder =
   | { readonly kind: "webhook"; readonly names: readonly string[]; readonly ip: string }
   | { readonly kind: "bare"; readonly patch: string };

@@ -57,7 +57,7 @@ async function chartFiles(release: Release): Promise<TarEntry[]> {
   return [...files].map(([path, content]) => ({ path: `switchback/${path}`, content, mode: 0o644 }));
 }
 
-/** With what only who makes the release knows. */
+/** With what is known only when the release is made. */
 function chartYaml({ source, home, maintainers }: Release): string {
   const people = maintainers.map((one) => {
     const [, name, email] = /^(.*?)(?: <(.*)>)?$/.exec(one) ?? [];

@@ -9,7 +9,7 @@ const SECRET = `${SECRETS}/switchback-status`;
 const BY_NAME = `${SECRETS}?fieldSelector=metadata.name%3Dswitchback-status`;
 const PROXIED = `/api/v1/namespaces/${NAMESPACE}/services/switchback-controller:http/proxy/status`;
 
-/** Who has no right to the key learns no claim of another namespace. */
+/** Without the right to the key nobody learns a claim of another namespace. */
 export const STATUS_ATTACKS: readonly Attack[] = [
   {
     name: "the status without its key",
