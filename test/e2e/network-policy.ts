@@ -8,8 +8,8 @@ const OWN_CONTROLLER = "switchback-e2e";
 
 /**
  * The chart's `networkPolicy` for this machine's cluster, each part as narrow as it can be: for each of the
- * components, which clients may connect to it, and what it may connect to. `client` of the internet stands for an API server
- * on another machine.
+ * components, which clients may connect to it, and what it may connect to. `client` of the internet stands for an
+ * API server on another machine.
  */
 export function narrowNetworkPolicy(): object {
   const controllers = [NGINX, TRAEFIK, PLAIN].map(({ namespace }) => namespace);
