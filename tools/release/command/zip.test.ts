@@ -39,12 +39,18 @@ function filesIn(archive: Buffer) {
     found.push({
       name: archive.toString("utf8", at + CENTRAL_HEADER, at + CENTRAL_HEADER + nameLength),
       mode: (archive.readUInt32LE(at + 38) >>> 16).toString(8),
-      time: `${(date >> 9) + 1980}-${(date >> 5) & 15}-${date & 31} ${clock >> 11}:${(clock >> 5) & 63}:${(clock & 31) * 2}`,
+      time: timeOf(date, clock),
       content,
     });
     at += CENTRAL_HEADER + nameLength + extra + comment;
   }
   return found;
+}
+
+/** As DOS counts: from 1980, in steps of two seconds. */
+function timeOf(date: number, clock: number): string {
+  const day = [(date >> 9) + 1980, (date >> 5) & 15, date & 31].join("-");
+  return `${day} ${[clock >> 11, (clock >> 5) & 63, (clock & 31) * 2].join(":")}`;
 }
 
 test("an archive holds the files, their modes and the given time, in UTC wherever it is made", () => {
