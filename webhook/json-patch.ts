@@ -1,6 +1,6 @@
 import type { Injection, ManagedAliases } from "#hostmap/inject.ts";
-import type { DnsChange } from "#hostmap/inject-dns.ts";
 import { INJECTED_KEY, RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
+import type { DnsChange } from "#hostmap/pod-dns.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import type { AdmittedPod } from "./admitted-pod.ts";
 

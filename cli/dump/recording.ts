@@ -1,12 +1,12 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import { TooLongError } from "#lib/kube/body.ts";
-import type { KubeClient, ReadOptions } from "#lib/kube/client.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 import { itemsOfList, listAll } from "#lib/kube/list.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import type { StoredAnswer } from "#lib/kube/stored-client.ts";
 import { type ObjectPath, parseObjectPath, pluralOf, StoredObjects } from "#lib/kube/stored-objects.ts";
-import type { ApiList, ApiObject } from "#lib/kube/types.ts";
+import type { ApiList, ApiObject, ReadOptions } from "#lib/kube/types.ts";
 import { publicObject, publicPodAnswer, publicSecret } from "./public-fields.ts";
 
 /** What was read of a cluster. */

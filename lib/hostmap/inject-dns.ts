@@ -1,7 +1,7 @@
 import type { Injection, PodHosts } from "./inject.ts";
 import { withoutManaged } from "./managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, RESOLVERS_KEY, REVISION_KEY, VIA_KEY } from "./metadata-keys.ts";
-import { buildDnsConfig, type PodDnsConfig, type PodDnsSetup } from "./pod-dns.ts";
+import { buildDnsConfig, type DnsChange, type PodDnsConfig, type PodDnsSetup } from "./pod-dns.ts";
 import { MAX_WARNING } from "./select-hosts.ts";
 import type { Reason } from "./types.ts";
 
@@ -13,12 +13,6 @@ export interface PodResolution extends PodHosts {
   readonly dnsPolicy: string | undefined;
   readonly dnsConfig: PodDnsConfig | undefined;
 }
-
-/**
- * How injection changes `dnsPolicy` and `dnsConfig`: to pod DNS, or back to what the pod had before. Undefined: not
- * at all.
- */
-export type DnsChange = { readonly set: PodDnsConfig } | "restore" | undefined;
 
 /**
  * Value of `switchback.dev/revision` of a pod that resolves through pod DNS: it is current whatever the map is. No

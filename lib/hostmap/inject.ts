@@ -1,8 +1,8 @@
 import { compareNames } from "./hostnames.ts";
-import type { DnsChange } from "./inject-dns.ts";
 import { describeManaged, withoutManaged } from "./managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
 import { longLineReason, type Packing, packLines, packOnePerAddress } from "./pack.ts";
+import type { DnsChange } from "./pod-dns.ts";
 import type { SelectedHosts } from "./select-hosts.ts";
 import type { HostAlias, Reason } from "./types.ts";
 

@@ -134,3 +134,9 @@ const NOT_CLUSTER_FIRST: Reason = {
     "the webhook's own pod has no search domain of the cluster, so those of other pods cannot be rebuilt: its " +
     "dnsPolicy must be ClusterFirst",
 };
+
+/**
+ * How injection changes `dnsPolicy` and `dnsConfig`: to pod DNS, or back to what the pod had before. Undefined: not
+ * at all.
+ */
+export type DnsChange = { readonly set: PodDnsConfig } | "restore" | undefined;

@@ -8,21 +8,7 @@ import { retryAfterOf, statusError } from "./status.ts";
 import { openStream, type StreamEnd, type StreamOptions } from "./stream.ts";
 import { pause } from "./time.ts";
 import type { Exchange, Transport } from "./transport.ts";
-import type { JsonPatchOperation } from "./types.ts";
-
-export interface CallOptions {
-  /** The call fails with `kube-unreachable` after this long, including retries and waits. Default 10 s. */
-  timeoutMs?: number;
-  /** Aborts the call; it then rejects with the signal's reason. */
-  signal?: AbortSignal;
-}
-
-export interface ReadOptions extends CallOptions {
-  /** Media type for the Accept header; see `accept.ts`. Default: JSON. */
-  accept?: string;
-  /** A longer response is an error (`TooLongError`); default 16 MiB, more than any object has. */
-  maxBytes?: number;
-}
+import type { CallOptions, JsonPatchOperation, ReadOptions } from "./types.ts";
 
 export interface WriteOptions extends CallOptions {
   /** The server validates the request and responds without persisting it. */

@@ -1,7 +1,7 @@
 import { hasCode, statusOf } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
-import type { LeaderTerm } from "./lease.ts";
+import type { LeaderTerm } from "./lease-term.ts";
 import type { ObjectMeta } from "./types.ts";
 
 /** An object that a leader writes. */

@@ -1,6 +1,6 @@
-import type { KubeClient, ReadOptions } from "./client.ts";
+import type { KubeClient } from "./client.ts";
 import type { Query } from "./paths.ts";
-import type { ApiList } from "./types.ts";
+import type { ApiList, ReadOptions } from "./types.ts";
 
 /**
  * Whether a resourceVersion is newer than the API server's current one. After a restore from a backup, versions are

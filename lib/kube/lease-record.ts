@@ -1,7 +1,7 @@
 import { hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
-import type { CallOptions, KubeClient } from "./client.ts";
+import type { KubeClient } from "./client.ts";
 import { resourcePath } from "./paths.ts";
-import type { ObjectMeta } from "./types.ts";
+import type { CallOptions, ObjectMeta } from "./types.ts";
 
 /** A coordination.k8s.io/v1 Lease. Times are RFC 3339 with microseconds. */
 export interface Lease {

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { LineLog } from "#test/fakes/clock.ts";
 import { type Contender, contend, pass, seconds, settle, useContenders } from "#test/fakes/contenders.ts";
 import { FakeLeases } from "#test/fakes/leases.ts";
-import type { ElectionOptions, LeaderTerm } from "./lease.ts";
+import type { ElectionOptions, LeaderTerm } from "./lease-term.ts";
 
 useContenders();
 

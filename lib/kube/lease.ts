@@ -1,52 +1,7 @@
-import type { Reason } from "#hostmap/types.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import type { KubeClient } from "./client.ts";
-import { createLeaseStore, type Lease, type LeaseStore, microTime } from "./lease-record.ts";
-import { runTerm, type Term } from "./lease-term.ts";
+import { createLeaseStore, type Lease, microTime } from "./lease-record.ts";
+import { type ElectionContext, type ElectionOptions, runTerm, type Term } from "./lease-term.ts";
 import { pause, steadyNow } from "./time.ts";
-
-export interface ElectionOptions {
-  client: KubeClient;
-  namespace: string;
-  /** Name of the Lease. */
-  name: string;
-  /**
-   * Unique to this process: the pod name and a random part. A process that finds its identity in the Lease
-   * considers itself the holder.
-   */
-  identity: string;
-  /** How long after the last observed renewal another replica may take over. */
-  leaseSeconds?: number;
-  /**
-   * How long after its last renewal a leader stops. Less than `leaseSeconds`; the difference is the margin for
-   * clock drift.
-   */
-  renewDeadlineSeconds?: number;
-  /** Time between renewals, and between attempts to acquire the Lease. */
-  retrySeconds?: number;
-  /**
-   * The leader's work. It must end soon after `signal` fires, because another replica may lead from then on. This
-   * process does not contend again before the returned promise has settled. A rejection ends the term; an early
-   * return does not.
-   */
-  onStartedLeading: (signal: AbortSignal, term: LeaderTerm) => void | Promise<void>;
-  /** Called after the signal has fired. Codes: `renew-deadline`, `lease-lost`, `work-failed`, `stopped`. */
-  onStoppedLeading?: (reason: Reason) => void;
-  log: Logger;
-  /** A monotonic clock, milliseconds; only differences are used. */
-  now?: () => number;
-  random?: () => number;
-}
-
-/** A term of leadership, as the leader's work sees it. */
-export interface LeaderTerm {
-  /**
-   * Asks the API server, and resolves if the Lease is still this term's. Then all that was read before the call was
-   * read before any later term began. Throws `term-over`, or what the read throws.
-   */
-  confirm(): Promise<void>;
-}
 
 export interface Election {
   /**
@@ -61,20 +16,6 @@ export interface Election {
    * deadline at the latest.
    */
   stop(): Promise<void>;
-}
-
-/** Shared by the parts of an election. Times in milliseconds. */
-export interface ElectionContext {
-  readonly options: ElectionOptions;
-  readonly store: LeaseStore;
-  readonly leaseMs: number;
-  readonly deadlineMs: number;
-  readonly retryMs: number;
-  /** Timeout of one call: half the renew deadline, so that there is time for another after one that hangs. */
-  readonly callMs: number;
-  readonly now: () => number;
-  readonly random: () => number;
-  readonly stopped: AbortSignal;
 }
 
 /** The Lease as last observed, and when its holder's fields last changed. */

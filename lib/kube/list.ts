@@ -1,9 +1,8 @@
 import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
 import { TooLongError } from "./body.ts";
-import type { KubeClient, ReadOptions } from "./client.ts";
 import type { Query } from "./paths.ts";
 import { yieldToLoop } from "./time.ts";
-import type { ApiList } from "./types.ts";
+import type { ApiList, ReadOptions } from "./types.ts";
 
 /** Objects per page. By measurement, larger pages cost memory and smaller ones time (250 to 500 is the flat part). */
 export const PAGE_SIZE = 500;
@@ -17,9 +16,14 @@ const FIRST_PART = 8;
 /** A list whose continue token keeps expiring fails after this many restarts. */
 const MAX_RESTARTS = 3;
 
+/** What reads a page: a `KubeClient`, say. */
+interface Getter {
+  get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
+}
+
 /** A paged list. `restart` is called when the continue token expired between two pages: discard earlier pages. */
 interface PagedList<T> {
-  client: Pick<KubeClient, "get">;
+  client: Getter;
   path: string;
   query?: Query;
   options?: ReadOptions;
@@ -103,7 +107,7 @@ export function itemsOfList<T>({ items }: ApiList<T>): readonly T[] | undefined 
 
 /** All pages in one array. */
 export async function listAll<T>(
-  client: Pick<KubeClient, "get">,
+  client: Getter,
   path: string,
   query?: Query,
   options?: ReadOptions,

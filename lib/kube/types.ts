@@ -59,3 +59,17 @@ export interface JsonPatchOperation {
   from?: string;
   value?: unknown;
 }
+
+export interface CallOptions {
+  /** The call fails with `kube-unreachable` after this long, including retries and waits. Default 10 s. */
+  timeoutMs?: number;
+  /** Aborts the call; it then rejects with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+export interface ReadOptions extends CallOptions {
+  /** Media type for the Accept header; see `accept.ts`. Default: JSON. */
+  accept?: string;
+  /** A longer response is an error (`TooLongError`); default 16 MiB, more than any object has. */
+  maxBytes?: number;
+}

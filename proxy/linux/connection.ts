@@ -3,7 +3,7 @@ import { SignatureMatcher } from "../signature-matcher.ts";
 import { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, ERRNO, SHUT_WR } from "./abi.ts";
 import { PHASE, type Phase } from "./connection-phase.ts";
 import type { ListenerState } from "./listener-state.ts";
-import { Opening } from "./opening.ts";
+import { type OpenedConnection, Opening } from "./opening.ts";
 import { PUMP } from "./pump.ts";
 import type { RelayContext } from "./relay-context.ts";
 import { SocketState } from "./socket-state.ts";
@@ -38,7 +38,7 @@ const HUNG_UP = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
  * read. A reset of the client would discard the part of the answer in flight. So the client's half stays open, as with
  * nginx's lingering_close.
  */
-export class LinuxConnection implements TimeoutEntry {
+export class LinuxConnection implements OpenedConnection {
   deadline = 0;
   queue: TimeoutQueue | undefined = undefined;
   previous: TimeoutEntry | undefined = undefined;

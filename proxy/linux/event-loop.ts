@@ -12,7 +12,7 @@ import { PipePool } from "./pipes.ts";
 import { Pump } from "./pump.ts";
 import { RefusalReporter } from "./refusal-reporter.ts";
 import type { RelayContext } from "./relay-context.ts";
-import { ARMED_EVENTS, SocketState } from "./socket-state.ts";
+import { ARMED_EVENTS, type SocketOwner, SocketState } from "./socket-state.ts";
 import { throwOnError } from "./sockets.ts";
 import { type TimeoutEntry, TimeoutQueue } from "./timeout-queue.ts";
 import type { UpstreamDial } from "./upstream-dial.ts";
@@ -56,7 +56,7 @@ export class EventLoop implements RelayContext {
   readonly #epoll: EpollSet<SocketState | Acceptor | Wake>;
   readonly #limiter: ConnectionLimiter;
   readonly #acceptors: Acceptors;
-  #runQueue: LinuxConnection[] = [];
+  #runQueue: SocketOwner[] = [];
   readonly #refusalReporter: RefusalReporter;
   readonly #sweepMs: number;
   readonly #silentSweeps: number;
@@ -130,7 +130,7 @@ export class EventLoop implements RelayContext {
     this.#epoll.modify(socket, ARMED_EVENTS);
   }
 
-  requeue(connection: LinuxConnection): void {
+  requeue(connection: SocketOwner): void {
     if (connection.isQueued) return;
     connection.isQueued = true;
     this.#runQueue.push(connection);
@@ -145,24 +145,24 @@ export class EventLoop implements RelayContext {
     else counters.fromUpstream(bytes);
   }
 
-  dialEnded({ listener }: LinuxConnection, { failures }: UpstreamDial, connected: boolean): void {
+  dialEnded({ listener }: SocketOwner, { failures }: UpstreamDial, connected: boolean): void {
     const hadConnected = listener.dialFailures.recordOutcome(connected);
     if (failures.length === 0 && hadConnected) return;
     this.#options.reply({ kind: "dial", report: { listener: listener.spec.name, connected, failures: [...failures] } });
   }
 
-  clientHeaderRefused({ listener, limiterSlot }: LinuxConnection): void {
+  clientHeaderRefused({ listener, limiterSlot }: SocketOwner): void {
     listener.counters.refused("client-header");
     const source = addressText(this.#limiter.sourceOf(limiterSlot));
     this.#refusalReporter.report("client-header", { target: listener.spec.target, source }, this.now);
   }
 
-  outOfResources({ listener }: LinuxConnection, detail: string): void {
+  outOfResources({ listener }: SocketOwner, detail: string): void {
     listener.counters.refused("local-limit");
     this.#refusalReporter.report("local-limit", { target: listener.spec.target, err: detail }, this.now);
   }
 
-  connectionClosed(connection: LinuxConnection): void {
+  connectionClosed(connection: SocketOwner): void {
     this.#openConnections -= 1;
     connection.listener.counters.closed();
     this.#limiter.release(connection.limiterSlot);
@@ -274,7 +274,7 @@ export class EventLoop implements RelayContext {
     return count;
   }
 
-  *#connections(): Iterable<LinuxConnection> {
+  *#connections(): Iterable<SocketOwner> {
     for (const entry of this.#epoll.entries()) {
       if (entry instanceof SocketState && entry.isClient) yield entry.connection;
     }

@@ -1,16 +1,29 @@
 import { EPOLLERR, EPOLLHUP, EPOLLOUT, ERRNO, MSG_NOSIGNAL } from "./abi.ts";
-import type { LinuxConnection } from "./connection.ts";
-import { PHASE } from "./connection-phase.ts";
+import { PHASE, type Phase } from "./connection-phase.ts";
 import { IO_OFFSET } from "./memory.ts";
 import { READ_BYTES } from "./pump.ts";
 import type { RelayContext } from "./relay-context.ts";
-import { ARMED_EVENTS, QUIET_EVENTS, SocketState } from "./socket-state.ts";
+import { ARMED_EVENTS, QUIET_EVENTS, type SocketOwner, SocketState } from "./socket-state.ts";
 import { pendingError } from "./sockets.ts";
+import type { TimeoutEntry } from "./timeout-queue.ts";
 import { DIAL_LOCAL_LIMIT, UpstreamDial } from "./upstream-dial.ts";
 
 const NO_HEADER = new Uint8Array(0);
 /** The client has not sent bytes or a FIN yet. */
 const NO_BYTES_YET = -1;
+
+/** The connection that is opened. */
+export interface OpenedConnection extends SocketOwner, TimeoutEntry {
+  readonly client: SocketState;
+  upstream: SocketState | undefined;
+  phase: Phase;
+  isClosed(): boolean;
+  startRelaying(): void;
+  refuseClientHeader(): void;
+  closeUpstream(upstream: SocketState): void;
+  socketFailed(socket: SocketState, errno: number): void;
+  resetBoth(): void;
+}
 
 /**
  * The opening of a connection: dials, and sends the header with the client's first bytes. In the diagram of
@@ -18,11 +31,11 @@ const NO_BYTES_YET = -1;
  */
 export class Opening {
   readonly #context: RelayContext;
-  readonly #connection: LinuxConnection;
+  readonly #connection: OpenedConnection;
   readonly #header: Uint8Array;
   readonly #dial: UpstreamDial;
 
-  constructor(context: RelayContext, connection: LinuxConnection, header: Uint8Array = NO_HEADER) {
+  constructor(context: RelayContext, connection: OpenedConnection, header: Uint8Array = NO_HEADER) {
     this.#context = context;
     this.#connection = connection;
     this.#header = header;

@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { recordingLibc } from "#test/fakes/recording-libc.ts";
 import { ERRNO } from "./abi.ts";
-import type { LinuxConnection } from "./connection.ts";
 import { IO_BYTES, IO_OFFSET } from "./memory.ts";
 import type { Pipe } from "./pipes.ts";
 import { PUMP, Pump } from "./pump.ts";
-import { SocketState } from "./socket-state.ts";
+import { type SocketOwner, SocketState } from "./socket-state.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -60,9 +59,9 @@ function start({ reads = [], sends = [], spliced = [], unspliced = [], isWithout
     arm: ({ fd }) => events.push(`arm ${fd}`),
     bytesRead: ({ fd }, count) => events.push(`${fd} read ${count}`),
   });
-  const source = Object.assign(new SocketState({} as LinuxConnection, FROM, true), { readable: true }, sockets.source);
+  const source = Object.assign(new SocketState({} as SocketOwner, FROM, true), { readable: true }, sockets.source);
   const sink = Object.assign(
-    new SocketState({} as LinuxConnection, TO, false),
+    new SocketState({} as SocketOwner, TO, false),
     { writable: true, hasNoDelay: true },
     sockets.sink,
   );

@@ -1,7 +1,6 @@
 import type { EngineLimits } from "../engine.ts";
-import type { LinuxConnection } from "./connection.ts";
 import type { Pump, PumpContext } from "./pump.ts";
-import type { SocketState } from "./socket-state.ts";
+import type { SocketOwner, SocketState } from "./socket-state.ts";
 import type { TimeoutQueue } from "./timeout-queue.ts";
 import type { UpstreamDial } from "./upstream-dial.ts";
 
@@ -22,14 +21,14 @@ export interface RelayContext extends PumpContext {
   /** Call it before a descriptor is closed. */
   unregister(socket: SocketState): void;
   /** Advances the connection again at the end of this round. */
-  requeue(connection: LinuxConnection): void;
+  requeue(connection: SocketOwner): void;
   /** A dial has connected, or failed at every address. */
-  dialEnded(connection: LinuxConnection, dial: UpstreamDial, connected: boolean): void;
+  dialEnded(connection: SocketOwner, dial: UpstreamDial, connected: boolean): void;
   /** The client is refused because it began with a PROXY header. */
-  clientHeaderRefused(connection: LinuxConnection): void;
+  clientHeaderRefused(connection: SocketOwner): void;
   /** If true, close a descriptor that was just opened: workers need it to refuse clients. */
   readonly isOutOfFds: () => boolean;
-  outOfResources(connection: LinuxConnection, detail: string): void;
+  outOfResources(connection: SocketOwner, detail: string): void;
   /** Both sockets are closed. */
-  connectionClosed(connection: LinuxConnection): void;
+  connectionClosed(connection: SocketOwner): void;
 }

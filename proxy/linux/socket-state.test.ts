@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { LinuxConnection } from "./connection.ts";
-import { ARMED_EVENTS, QUIET_EVENTS, SocketState } from "./socket-state.ts";
+import { ARMED_EVENTS, QUIET_EVENTS, type SocketOwner, SocketState } from "./socket-state.ts";
 
-const CONNECTION = {} as LinuxConnection;
+const CONNECTION = {} as SocketOwner;
 
 test("a new socket: the client's has no delay and is not armed, the upstream's is armed until it is connected", () => {
   const nothing = {

@@ -1,18 +1,36 @@
+import type { CutCause } from "../close-causes.ts";
 import type { SignatureMatcher } from "../signature-matcher.ts";
 import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP } from "./abi.ts";
-import type { LinuxConnection } from "./connection.ts";
+import type { ListenerState } from "./listener-state.ts";
 import type { Pipe } from "./pipes.ts";
 
 /** Events for a socket that was writable at its last write. */
 export const QUIET_EVENTS = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
 export const ARMED_EVENTS = QUIET_EVENTS | EPOLLOUT;
 
+/** The connection of a socket, as its event loop sees it. */
+export interface SocketOwner {
+  readonly listener: ListenerState;
+  /** The slot of the client's address in the connection limiter. */
+  readonly limiterSlot: number;
+  /** Consecutive idle sweeps without traffic. */
+  silentSweeps: number;
+  /** Whether it is in the loop's run queue. */
+  isQueued: boolean;
+  readonly isHalfClosed: boolean;
+  onEvents(socket: SocketState, events: number): void;
+  advance(): void;
+  cut(cause: CutCause): void;
+  halfClosedTimedOut(): void;
+  enableUpstreamKeepalive(): void;
+}
+
 /**
  * One socket of a connection, and the stream that is read from it and sent to the other socket. Edge-triggered epoll
  * reports a change once: `readable` and `writable` store it until a call returns EAGAIN.
  */
 export class SocketState {
-  readonly connection: LinuxConnection;
+  readonly connection: SocketOwner;
   readonly fd: number;
   readonly isClient: boolean;
   /** The serial of its entry in the epoll set. */
@@ -50,7 +68,7 @@ export class SocketState {
   /** Holds bytes spliced from this socket but not sent to the other one yet. */
   pipe: Pipe | undefined = undefined;
 
-  constructor(connection: LinuxConnection, fd: number, isClient: boolean) {
+  constructor(connection: SocketOwner, fd: number, isClient: boolean) {
     this.connection = connection;
     this.fd = fd;
     this.isClient = isClient;

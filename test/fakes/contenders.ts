@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, mock } from "node:test";
-import { type Election, type ElectionOptions, runElection } from "#lib/kube/lease.ts";
+import { type Election, runElection } from "#lib/kube/lease.ts";
+import type { ElectionOptions } from "#lib/kube/lease-term.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import type { FakeLeases } from "./leases.ts";
 

@@ -1,10 +1,10 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { METADATA_LIST, METADATA_WATCH } from "#lib/kube/accept.ts";
-import type { KubeClient, ReadOptions } from "#lib/kube/client.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
 import type { StreamOptions } from "#lib/kube/stream.ts";
-import type { ApiObject } from "#lib/kube/types.ts";
+import type { ApiObject, ReadOptions } from "#lib/kube/types.ts";
 
 interface OpenWatch {
   readonly collection: string;

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { METADATA_LIST, METADATA_WATCH, TABLE } from "#lib/kube/accept.ts";
-import type { KubeClient, ReadOptions, WriteOptions } from "#lib/kube/client.ts";
+import type { KubeClient, WriteOptions } from "#lib/kube/client.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
 import type { StreamOptions } from "#lib/kube/stream.ts";
-import type { JsonPatchOperation, ObjectMeta } from "#lib/kube/types.ts";
+import type { JsonPatchOperation, ObjectMeta, ReadOptions } from "#lib/kube/types.ts";
 import { mergePatch } from "./merge-patch.ts";
 
 /** An object as a client sees it. */
