@@ -55,8 +55,11 @@ async function main([command = "", ...filters]: string[]): Promise<number> {
   if (unit.length > 0) {
     heading(`unit tests (${unit.length} files)`);
     const { entries, remove } = groupFiles(unit);
-    outcomes.push(await runFiles(entries, { concurrency: availableParallelism() }));
-    remove();
+    try {
+      outcomes.push(await runFiles(entries, { concurrency: availableParallelism() }));
+    } finally {
+      remove();
+    }
   }
   let reason: string | undefined;
   if (integration.length > 0) {
