@@ -3,6 +3,7 @@ import type { ObjectRef } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { ignoredBy } from "./raw-object.ts";
 import type { RoutingHints, SourceState, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
 /** The projection of an Ingress (networking.k8s.io/v1). */
@@ -87,7 +88,7 @@ export function claimsOfIngress(view: IngressView, defaultClass: string | undefi
     addresses: view.addresses,
     admitted: view.addresses.length > 0,
   };
-  const ignored = { code: "ignored", text: `the Ingress carries ${IGNORE_KEY}: "true"` };
+  const ignored = ignoredBy(view.ref.kind);
   return view.hosts.map((hostname) => ({
     hostname,
     from: view.ref,

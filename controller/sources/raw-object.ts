@@ -1,3 +1,6 @@
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { ObjectRef, Reason } from "#hostmap/types.ts";
+
 // Readers for the fields of an unvalidated object: a field of another type counts as missing.
 
 /** An object as it was received or read from a file. */
@@ -31,4 +34,34 @@ export function textMapOf(value: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(mapOf(value)).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
   );
+}
+
+/** What an object says of itself, whatever its kind. */
+export interface ObjectOrigin {
+  readonly ref: ObjectRef;
+  /** creationTimestamp, RFC 3339; empty if it is missing. */
+  readonly created: string;
+  /** Whether it carries our annotation that its names do not count. */
+  readonly ignored: boolean;
+}
+
+/** `namespace` stands in for a missing one. `file` is set if the object was read from a file. */
+export function originOf(kind: string, raw: Raw, { namespace = "", file }: OriginDefaults = {}): ObjectOrigin {
+  const metadata = mapOf(raw.metadata);
+  const ref = { kind, namespace: textOf(metadata.namespace) ?? namespace, name: textOf(metadata.name) ?? "" };
+  return {
+    ref: file === undefined ? ref : { ...ref, file },
+    created: textOf(metadata.creationTimestamp) ?? "",
+    ignored: mapOf(metadata.annotations)[IGNORE_KEY] === "true",
+  };
+}
+
+interface OriginDefaults {
+  readonly namespace?: string;
+  readonly file?: string | undefined;
+}
+
+/** Why the names of an ignored object do not count. */
+export function ignoredBy(kind: string): Reason {
+  return { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
 }

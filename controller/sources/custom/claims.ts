@@ -1,10 +1,9 @@
 import { show } from "#hostmap/hostnames.ts";
-import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { type JsonPath, jsonPath } from "#lib/config/json-path.ts";
 import type { CustomSource } from "#lib/config/schema.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
-import { mapOf, type Raw, textOf } from "../raw-object.ts";
+import { ignoredBy, type ObjectOrigin, originOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
@@ -41,11 +40,10 @@ export function customReader(source: ClaimPaths): CustomReader {
   const hostnames = jsonPath(source.hostnames);
   const hintsOf = clueReader(source);
   return (raw, kind) => {
-    const metadata = mapOf(raw.metadata);
-    const ref = { kind, namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
-    const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
+    const origin = originOf(kind, raw);
+    const claims = new ClaimList(origin);
     try {
-      const hints = hintsOf(raw, kind);
+      const hints = hintsOf(raw, origin);
       for (const value of hostnames(raw, MAX_NAMES_PER_OBJECT + 1)) claimValue(value, source, hints, claims);
     } catch (error) {
       claims.add(UNREADABLE, { code: "path-failed", text: `${source.hostnames}: ${show(String(error))}` });
@@ -69,14 +67,12 @@ function claimValue(
 }
 
 /** The routing hints of an object. It counts as admitted if the kind has no path for that. */
-function clueReader(source: ClaimPaths): (raw: Raw, kind: string) => RoutingHints | Reason {
+function clueReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => RoutingHints | Reason {
   const classes = source.classes.map(jsonPath);
   const addresses = source.addresses === undefined ? undefined : jsonPath(source.addresses);
   const admitted = source.admitted === undefined ? undefined : jsonPath(source.admitted);
-  return (raw, kind) => {
-    if (mapOf(mapOf(raw.metadata).annotations)[IGNORE_KEY] === "true") {
-      return { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
-    }
+  return (raw, { ref: { kind }, ignored }) => {
+    if (ignored) return ignoredBy(kind);
     const isAdmitted = admitted === undefined || admitted(raw, 1).length > 0;
     if (source.mustBeAdmitted && !isAdmitted) {
       return {

@@ -1,7 +1,6 @@
-import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
-import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
+import { ignoredBy, listOf, mapOf, originOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 
 /**
@@ -12,17 +11,15 @@ import type { RoutingHints, UnresolvedClaim } from "../types.ts";
  * of `spec` say what an entry leaves out.
  */
 export function routeClaims(raw: Raw, kind: string): readonly UnresolvedClaim[] {
-  const metadata = mapOf(raw.metadata);
-  const ref = { kind, namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
-  const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
+  const origin = originOf(kind, raw);
+  const claims = new ClaimList(origin);
   const spec = mapOf(raw.spec);
   const entries = listOf(mapOf(raw.status).ingress).map(mapOf);
   const admitted = entries.filter(isAdmitted);
-  const ignored = { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
-  const isIgnored = mapOf(metadata.annotations)[IGNORE_KEY] === "true";
+  const ignored = ignoredBy(kind);
   const waiting = { code: "not-admitted", text: `no router has admitted the ${kind}` };
   const hintsOf = (entry: Raw): RoutingHints | Reason => {
-    if (isIgnored) return ignored;
+    if (origin.ignored) return ignored;
     return admitted.length === 0 ? waiting : { className: textOf(entry.routerName), addresses: [], admitted: true };
   };
   for (const entry of admitted.length > 0 ? admitted : [{}]) {

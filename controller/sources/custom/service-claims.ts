@@ -1,7 +1,6 @@
-import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
-import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
+import { ignoredBy, listOf, mapOf, type ObjectOrigin, originOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
@@ -16,21 +15,18 @@ const HOSTNAME_ANNOTATIONS = [
  * short-circuited.
  */
 export function serviceClaims(raw: Raw): readonly UnresolvedClaim[] {
-  const metadata = mapOf(raw.metadata);
-  const annotations = mapOf(metadata.annotations);
+  const annotations = mapOf(mapOf(raw.metadata).annotations);
   const hostnames = HOSTNAME_ANNOTATIONS.flatMap((key) => textOf(annotations[key]) ?? []).join();
   if (hostnames === "") return [];
-  const ref = { kind: "Service", namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
-  const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
-  const hints = hintsOf(raw, annotations, ref);
+  const origin = originOf("Service", raw);
+  const claims = new ClaimList(origin);
+  const hints = hintsOf(raw, origin);
   for (const name of namesIn(hostnames, "list") ?? []) claims.add(name, hints);
   return claims.all;
 }
 
-function hintsOf(raw: Raw, annotations: Raw, service: { namespace: string; name: string }): RoutingHints | Reason {
-  if (annotations[IGNORE_KEY] === "true") {
-    return { code: "ignored", text: `the Service carries ${IGNORE_KEY}: "true"` };
-  }
+function hintsOf(raw: Raw, { ref, ignored }: ObjectOrigin): RoutingHints | Reason {
+  if (ignored) return ignoredBy(ref.kind);
   const { type } = mapOf(raw.spec);
   if (type !== "LoadBalancer") {
     return {
@@ -42,6 +38,6 @@ function hintsOf(raw: Raw, annotations: Raw, service: { namespace: string; name:
   const addresses = ingress.flatMap(({ ip, hostname }) =>
     [textOf(ip), textOf(hostname)].filter((one) => one !== undefined),
   );
-  const { namespace, name } = service;
+  const { namespace, name } = ref;
   return { className: undefined, addresses, admitted: addresses.length > 0, service: { namespace, name } };
 }

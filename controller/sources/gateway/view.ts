@@ -1,7 +1,5 @@
 import { foldCase } from "#hostmap/hostnames.ts";
-import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
-import type { ObjectRef } from "#hostmap/types.ts";
-import { listOf, mapOf, numberOf, type Raw, textOf, textsOf } from "../raw-object.ts";
+import { listOf, mapOf, numberOf, type ObjectOrigin, originOf, type Raw, textOf, textsOf } from "../raw-object.ts";
 import type { RoutingHints } from "../types.ts";
 
 export const GATEWAY_GROUP = "gateway.networking.k8s.io";
@@ -11,10 +9,7 @@ export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
 export type RouteKind = (typeof ROUTE_KINDS)[number];
 
 /** The projection of a Gateway (gateway.networking.k8s.io/v1). */
-export interface GatewayView {
-  readonly ref: ObjectRef;
-  readonly created: string;
-  readonly ignored: boolean;
+export interface GatewayView extends ObjectOrigin {
   /** Whether its controller has accepted it. If not, `refusal` may have the controller's reason and message. */
   readonly accepted: boolean;
   readonly refusal: string | undefined;
@@ -25,10 +20,7 @@ export interface GatewayView {
 }
 
 /** The projection of a ListenerSet (gateway.networking.k8s.io/v1, GEP-1713): further listeners of a Gateway. */
-export interface ListenerSetView {
-  readonly ref: ObjectRef;
-  readonly created: string;
-  readonly ignored: boolean;
+export interface ListenerSetView extends ObjectOrigin {
   /** As of a Gateway. */
   readonly accepted: boolean;
   readonly refusal: string | undefined;
@@ -58,11 +50,8 @@ export interface ListenerView extends NamespaceChoice {
 }
 
 /** The projection of a route. */
-export interface RouteView {
+export interface RouteView extends ObjectOrigin {
   readonly kind: RouteKind;
-  readonly ref: ObjectRef;
-  readonly created: string;
-  readonly ignored: boolean;
   /** As written, without duplicates. Empty for the hostnames of its listeners. */
   readonly hostnames: readonly string[];
   /** Its parents that are Gateways or ListenerSets. */
@@ -103,7 +92,7 @@ export function viewGateway(raw: Raw, file?: string): GatewayView {
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
   const allowed = mapOf(mapOf(spec.allowedListeners).namespaces);
   return {
-    ...common("Gateway", raw, file),
+    ...originOf("Gateway", raw, { namespace: "default", file }),
     ...own,
     hints: {
       className: textOf(spec.gatewayClassName),
@@ -117,7 +106,7 @@ export function viewGateway(raw: Raw, file?: string): GatewayView {
 
 /** Projects a ListenerSet, as `viewGateway` does a Gateway. */
 export function viewListenerSet(raw: Raw, file?: string): ListenerSetView {
-  const own = common("ListenerSet", raw, file);
+  const own = originOf("ListenerSet", raw, { namespace: "default", file });
   const parent = mapOf(mapOf(raw.spec).parentRef);
   const gateway = parentKindOf(parent) === "Gateway" ? parentKey(parent, own.ref.namespace) : undefined;
   return { ...own, ...viewListeners(raw), gateway };
@@ -191,7 +180,7 @@ function addressOf(raw: unknown): string[] {
 /** Projects a route. */
 export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
   const spec = mapOf(raw.spec);
-  const own = common(kind, raw, file);
+  const own = originOf(kind, raw, { namespace: "default", file });
   const { namespace } = own.ref;
   const statuses = statusesByParent(listOf(mapOf(raw.status).parents).map(mapOf), namespace);
   const refs = listOf(spec.parentRefs)
@@ -261,14 +250,4 @@ function conditionOf(conditions: unknown, type: string): { status: unknown; word
   const { status, reason, message } = found ?? {};
   const words = [textOf(reason), textOf(message)].filter((text) => text !== undefined);
   return { status, words: status === "True" || words.length === 0 ? undefined : words.join(": ") };
-}
-
-function common(kind: string, raw: Raw, file: string | undefined) {
-  const metadata = mapOf(raw.metadata);
-  const ref = { kind, namespace: textOf(metadata.namespace) ?? "default", name: textOf(metadata.name) ?? "" };
-  return {
-    ref: file === undefined ? ref : { ...ref, file },
-    created: textOf(metadata.creationTimestamp) ?? "",
-    ignored: mapOf(metadata.annotations)[IGNORE_KEY] === "true",
-  };
 }

@@ -1,7 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
-import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
+import { ignoredBy } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { type ServerHosts, virtualHosts } from "./hosts.ts";
 import type { GatewayView, VirtualServiceView } from "./view.ts";
@@ -76,8 +76,4 @@ function noMatch({ gateways, hasMore, ref }: VirtualServiceView): Reason {
   const ignored = hasMore ? `; of its Gateways only the first ${gateways.length} are read` : "";
   const text = `no server of its Gateways has this host for VirtualServices of the namespace ${ref.namespace}`;
   return { code: "no-matching-hostname", text: text + ignored };
-}
-
-function ignoredBy(kind: string): Reason {
-  return { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
 }

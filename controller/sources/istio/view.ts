@@ -1,7 +1,5 @@
-import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
-import type { ObjectRef } from "#hostmap/types.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
-import { listOf, mapOf, type Raw, textMapOf, textOf, textsOf } from "../raw-object.ts";
+import { listOf, mapOf, type ObjectOrigin, originOf, type Raw, textMapOf, textsOf } from "../raw-object.ts";
 import { type ServerHost, serverHost } from "./hosts.ts";
 
 /** The Gateways of a VirtualService that are read: a tenant may name a thousand, each with a thousand hosts. */
@@ -9,14 +7,10 @@ const MAX_GATEWAYS = 8;
 /** The labels of a selector that are read. An object has few labels. */
 const MAX_LABELS = 32;
 
-interface Common {
-  readonly ref: ObjectRef;
-  readonly created: string;
-  readonly ignored: boolean;
-}
+const IN_DEFAULT = { namespace: "default" };
 
 /** The projection of a Gateway (networking.istio.io). */
-export interface GatewayView extends Common {
+export interface GatewayView extends ObjectOrigin {
   /** The labels of the pods that serve it; undefined if these are no labels, or too many. */
   readonly selector: Readonly<Record<string, string>> | undefined;
   /** One more than an object may claim, so that this is reported. */
@@ -24,7 +18,7 @@ export interface GatewayView extends Common {
 }
 
 /** The projection of a VirtualService (networking.istio.io). */
-export interface VirtualServiceView extends Common {
+export interface VirtualServiceView extends ObjectOrigin {
   readonly hosts: readonly string[];
   /** `namespace/name` of its Gateways. The mesh is none. */
   readonly gateways: readonly string[];
@@ -33,7 +27,7 @@ export interface VirtualServiceView extends Common {
 }
 
 export function viewGateway(raw: Raw): GatewayView {
-  const own = common("Gateway", raw);
+  const own = originOf("Gateway", raw, IN_DEFAULT);
   const spec = mapOf(raw.spec);
   const hosts: ServerHost[] = [];
   for (const entry of listOf(spec.servers)) {
@@ -63,7 +57,7 @@ function selectorOf(value: unknown): GatewayView["selector"] {
 }
 
 export function viewVirtualService(raw: Raw): VirtualServiceView {
-  const own = common("VirtualService", raw);
+  const own = originOf("VirtualService", raw, IN_DEFAULT);
   const spec = mapOf(raw.spec);
   const named = textsOf(spec.gateways).filter((name) => name !== "mesh");
   const gateways = new Set(named.map((name) => gatewayKey(name, own.ref.namespace)));
@@ -84,13 +78,4 @@ export function gatewayKey(text: string, own: string): string {
   if (text.includes("/")) return text;
   const [name = "", namespace] = text.split(".", 2);
   return `${namespace ?? own}/${name}`;
-}
-
-function common(kind: string, raw: Raw): Common {
-  const metadata = mapOf(raw.metadata);
-  return {
-    ref: { kind, namespace: textOf(metadata.namespace) ?? "default", name: textOf(metadata.name) ?? "" },
-    created: textOf(metadata.creationTimestamp) ?? "",
-    ignored: mapOf(metadata.annotations)[IGNORE_KEY] === "true",
-  };
 }
