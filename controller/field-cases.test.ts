@@ -3,6 +3,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { parseAllDocuments } from "yaml";
+import { pluralOf } from "#lib/kube/stored-objects.ts";
 import { controllerRig, untilPublished } from "#test/fakes/controller-rig.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 
@@ -71,15 +72,9 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
   );
 }
 
-const PLURALS: Readonly<Record<string, string>> = {
-  HTTPProxy: "httpproxies",
-  IngressClass: "ingressclasses",
-  Ingress: "ingresses",
-};
-
 /** Writes an object, and says in the API's discovery that its kind is served. */
 function put(kube: MemoryKube, { apiVersion, kind, metadata, ...rest }: Item): void {
-  const resource = PLURALS[kind] ?? `${kind.toLowerCase()}s`;
+  const resource = pluralOf(kind);
   const collection = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
   const { namespace, name } = metadata;
   kube.put(`${collection}/${namespace === undefined ? "" : `namespaces/${namespace}/`}${resource}/${name}`, {

@@ -58,7 +58,7 @@ export class StoredObjects {
 
   /** Objects of a collection that the query selects, in their order. */
   *select({ root, resource, namespace }: ObjectPath, query: Query = {}): Generator<ApiObject, void> {
-    const fits = selecting(query);
+    const fits = selectedBy(query);
     for (const [key, json] of this.#collections.get(`${root}/${resource}`) ?? []) {
       if (namespace !== undefined && !key.startsWith(`${namespace}/`)) continue;
       const object = JSON.parse(json) as ApiObject;
@@ -85,8 +85,8 @@ export class StoredObjects {
   }
 }
 
-/** Selectors: `key`, `!key`, `key=value` and `key!=value`, with commas between them. */
-function selecting({ labelSelector, fieldSelector }: Query): (object: ApiObject) => boolean {
+/** What a query selects. Selectors are `key`, `!key`, `key=value` and `key!=value`, with commas between them. */
+export function selectedBy({ labelSelector, fieldSelector }: Query): (object: ApiObject) => boolean {
   const labels = termsOf(labelSelector);
   const fields = termsOf(fieldSelector);
   return (object) =>

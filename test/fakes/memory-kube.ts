@@ -3,6 +3,7 @@ import { METADATA_LIST, METADATA_WATCH, TABLE } from "#lib/kube/accept.ts";
 import type { KubeClient, WriteOptions } from "#lib/kube/client.ts";
 import type { Query } from "#lib/kube/paths.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
+import { parseObjectPath, selectedBy } from "#lib/kube/stored-objects.ts";
 import type { StreamOptions } from "#lib/kube/stream.ts";
 import type { JsonPatchOperation, ObjectMeta, ReadOptions } from "#lib/kube/types.ts";
 import { mergePatch } from "./merge-patch.ts";
@@ -27,8 +28,6 @@ interface Watch {
   readonly accept: string | undefined;
   readonly onLine: (line: string) => void;
 }
-
-const PATH = /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+))?$/;
 
 /**
  * Objects in memory behind the methods of a `KubeClient`: reads, writes and watches, enough of an API server for
@@ -123,7 +122,7 @@ export class MemoryKube {
 
   /** Somebody else writes an object, whose uid is its path unless it brings one. Gives it as it is now. */
   put(path: string, object: object): KubeObject {
-    const [, , namespace, resource, name] = PATH.exec(path) ?? [];
+    const { namespace, resource, name } = parseObjectPath(path) ?? {};
     const before = this.#objects.get(path);
     const { metadata = {}, ...rest } = structuredClone(object) as Partial<KubeObject>;
     const uid = metadata.uid ?? path;
@@ -203,9 +202,9 @@ export class MemoryKube {
     signal?.throwIfAborted();
     const document = this.documents.get(path);
     if (document !== undefined) return document;
-    const [, , , , name] = PATH.exec(path) ?? [];
-    if (name !== undefined) return structuredClone(this.#read(path));
-    if (!PATH.test(path)) throw refusal(path, 404);
+    const parsed = parseObjectPath(path);
+    if (parsed === undefined) throw refusal(path, 404);
+    if (parsed.name !== undefined) return structuredClone(this.#read(path));
     if (this.silent.has(path)) {
       await new Promise<void>((resolve, reject) => {
         this.#waiting.push({ path, answer: resolve });
@@ -306,32 +305,14 @@ function table(
 }
 
 function inCollection(path: string, collection: string): boolean {
-  const [, group, namespace, resource] = PATH.exec(path) ?? [];
-  const [, wantedGroup, wantedNamespace, wantedResource] = PATH.exec(collection) ?? [];
-  const isKind = group === wantedGroup && resource === wantedResource;
-  return isKind && (wantedNamespace === undefined || namespace === wantedNamespace);
+  const object = parseObjectPath(path);
+  const wanted = parseObjectPath(collection);
+  const isKind = object?.root === wanted?.root && object?.resource === wanted?.resource;
+  return isKind && (wanted?.namespace === undefined || object?.namespace === wanted.namespace);
 }
 
-/**
- * What a list or watch of `collection` holds. Selectors: `key`, `!key`, `key=value` and `key!=value`, with commas
- * between them.
- */
+/** What a list or watch of `collection` holds. */
 function selecting(collection: string, query: Query = {}): Watch["matches"] {
-  const terms = (selector: Query[string]) => (selector === undefined ? [] : String(selector).split(","));
-  const fits = (term: string, lookUp: (key: string) => unknown): boolean => {
-    if (term.startsWith("!")) return lookUp(term.slice(1)) === undefined;
-    const [, key = "", operator, value = ""] = /^([^!=]+)(!?=)?(.*)$/.exec(term) ?? [];
-    if (operator === undefined) return lookUp(key) !== undefined;
-    return (lookUp(key) === value) === (operator === "=");
-  };
-  return (path, object) => {
-    const fieldOf = (key: string) =>
-      key.split(".").reduce<unknown>((value, part) => (value as Record<string, unknown> | undefined)?.[part], object);
-    const labelOf = (key: string) => object.metadata.labels?.[key];
-    return (
-      inCollection(path, collection) &&
-      terms(query.labelSelector).every((term) => fits(term, labelOf)) &&
-      terms(query.fieldSelector).every((term) => fits(term, fieldOf))
-    );
-  };
+  const fits = selectedBy(query);
+  return (path, object) => inCollection(path, collection) && fits(object);
 }
