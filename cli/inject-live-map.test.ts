@@ -1,30 +1,12 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
-import { parse } from "yaml";
+import { afterEach, describe, it } from "node:test";
 import { shortHash } from "#hostmap/hash.ts";
 import { renderIndex } from "#lib/documents/map-format.ts";
-import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { aliasesOf, injectRig } from "#test/fakes/inject-rig.ts";
 import { type FakeApi, fakeApi, inTurn, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
-import { type InjectFlags, inject } from "./inject.ts";
 
-const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";
-
-let files: Awaited<ReturnType<typeof filesFolder>>;
-let pod: string;
-before(async () => {
-  files = await filesFolder();
-  pod = await files.file("pod.yaml", POD);
-});
-after(() => files.remove());
-
-async function run(flags: Partial<InjectFlags>) {
-  const { context, written } = captured();
-  await inject({ filename: [pod], namespace: "ours", ...flags }, context);
-  return written;
-}
-
-const aliasesOf = (stdout: string) => parse(stdout).spec.hostAliases;
+const { files, run } = await injectRig();
 
 describe("inject with the live map", () => {
   let api: FakeApi;

@@ -2,38 +2,13 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { parse, parseAllDocuments } from "yaml";
-import { captured, filesFolder, switchback } from "#test/fakes/cli.ts";
+import { captured, switchback } from "#test/fakes/cli.ts";
+import { aliasesOf, injectRig, POD } from "#test/fakes/inject-rig.ts";
 import { type InjectFlags, inject } from "./inject.ts";
 
-const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";
-
-let files: Awaited<ReturnType<typeof filesFolder>>;
-let pod: string;
-before(async () => {
-  files = await filesFolder();
-  pod = await files.file("pod.yaml", POD);
-});
-after(() => files.remove());
-
-async function run(flags: Partial<InjectFlags>) {
-  const { context, written } = captured();
-  await inject({ filename: [pod], namespace: "ours", ...flags }, context);
-  return written;
-}
-
-/** The same, with the message of the error that it ends with. */
-async function outputOf(flags: Partial<InjectFlags>) {
-  const { context, written } = captured();
-  const error = await inject({ filename: [pod], namespace: "ours", ...flags }, context).then(
-    () => undefined,
-    ({ message }: Error) => message,
-  );
-  return { ...written, error };
-}
-
-const aliasesOf = (stdout: string) => parse(stdout).spec.hostAliases;
+const { files, outputOf, run } = await injectRig();
 
 describe("inject with a hosts file", () => {
   it("prints the objects, says on standard error what was done, and touches no cluster", async () => {
