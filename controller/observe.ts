@@ -8,7 +8,7 @@ import type { StatusDocument } from "./status.ts";
 interface ObserveOptions {
   readonly client: KubeClient;
   readonly clusterDomain: string | undefined;
-  /** What stands for the pod in the status. */
+  /** Takes the place of the pod's name in the status. */
   readonly identity: string;
   /** How long to wait until everything is known, milliseconds. */
   readonly withinMs: number;

@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dirname, "..");
 /** Files of one process. Each start of a process costs a fifth of a second, and each group is a wait at the end. */
 const MAX_GROUP = 20;
 
-/** What a file may change for the others in its process: it gets one of its own. */
+/** A file that uses these may affect the others in its process. It gets its own process. */
 const NEEDS_OWN_PROCESS =
   /node:child_process|node:worker_threads|globalThis|syncBuiltin|process\.(?!pid|platform|version|execPath|hrtime|nextTick)/;
 

@@ -18,7 +18,7 @@ export interface AddressHolder extends WorkloadName {
 
 /**
  * What a pod has of Switchback, or undefined. `ours` are the addresses of its Services. Aliases and nameservers
- * count whoever wrote them: a template may have them from `switchback inject`, or from a pod. Nameservers of pod DNS
+ * count, whatever wrote them: a template may have them from `switchback inject`, or from a pod. Nameservers of pod DNS
  * count even when their Services are gone.
  */
 export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): AddressHolder | undefined {

@@ -9,7 +9,7 @@ import { parseObjectPath, type StoredObjects } from "./stored-objects.ts";
 import type { StreamOptions } from "./stream.ts";
 import type { ApiList, ApiObject } from "./types.ts";
 
-/** An answer of the API server that is no object of its own: a page, a refusal, an empty list, what a group serves. */
+/** An answer of the API server that is not a stored object: a page, a refusal, an empty list, discovery. */
 export interface StoredAnswer {
   /** 0: there was no answer. */
   readonly status: number;

@@ -78,7 +78,7 @@ export class Installation {
     return new Set((await this.published()).keys());
   }
 
-  /** The key of `/status` as the cluster's admin reads it; empty while there is none. */
+  /** The key of `/status` as the cluster's admin reads it. Empty if it does not exist yet. */
   async readStatusKey(): Promise<string> {
     const { body } = await this.cluster.call({
       path: `/api/v1/namespaces/${this.#namespace}/secrets/${STATUS_SECRET}`,
