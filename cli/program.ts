@@ -146,7 +146,7 @@ function addTools(root: Command, context: CliContext, extras: readonly Extra[]):
     .option("--template-path <kind=path...>", "inject another kind, such as Rollout.argoproj.io=spec.template", collect)
     .option("--strict", "fail if there are warnings, such as a pod template in an object of an unknown kind")
     .option("--max-names <n>", "maximum number of names per pod", positiveInteger)
-    .option("--long-line", "allow lines over 480 bytes; musl (Alpine) reads only 512 bytes of a line")
+    .option("--long-line", "allow lines that are too long for musl (over 480 bytes) or Windows (over nine names)")
     .action(async (flags) => (await import("./inject.ts")).inject(flags, context));
   addClusterCommand(root, "confirm")
     .description("confirm a held removal of more than half of the names")

@@ -1,11 +1,13 @@
 import * as v from "valibot";
 import type { PodHosts } from "#hostmap/inject.ts";
+import { isWindows } from "#hostmap/pack.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 
 /** The fields of a pod that the webhook reads. */
 export interface AdmittedPod extends PodHosts {
+  readonly isWindows: boolean;
   /** `generateName` followed by `*` if the pod has no name yet. */
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -26,6 +28,8 @@ const podSchema = object({
   }),
   spec: object({
     hostAliases: v.nullish(v.array(object({ ip: v.string(), hostnames: v.nullish(v.array(v.string())) }))),
+    os: v.unknown(),
+    nodeSelector: v.unknown(),
   }),
 });
 
@@ -45,6 +49,7 @@ export function readPod(pod: unknown): AdmittedPod | Reason {
     hasAnnotations: isPresent(metadata.annotations),
     hasLabels: isPresent(metadata.labels),
     hostAliases: (spec.hostAliases ?? []).map(({ ip, hostnames }) => ({ ip, hostnames: hostnames ?? [] })),
+    isWindows: isWindows(spec),
   };
 }
 

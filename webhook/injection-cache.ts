@@ -1,4 +1,5 @@
 import { buildManagedAliases, type ManagedAliases, type ManagedAliasesBuilder } from "#hostmap/inject.ts";
+import { packWindowsLines } from "#hostmap/pack.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { createLru } from "./lru.ts";
@@ -47,12 +48,13 @@ export function createInjectionCache(map: PublishedMap, maxNames: number): Injec
       );
       return selected;
     },
-    build(selected, userNames) {
+    build(selected, userNames, pack) {
       // The revision is a hash of the selection, so within one map it identifies the selected names.
-      const key = `${selected.revision} ${userNames.join(" ")}`;
+      const lines = pack === packWindowsLines ? "windows" : "linux";
+      const key = `${lines} ${selected.revision} ${userNames.join(" ")}`;
       const cached = managedAliases.get(key);
       if (cached !== undefined) return cached;
-      const managed = buildManagedAliases(selected, userNames);
+      const managed = buildManagedAliases(selected, userNames, pack);
       managedAliases.set(key, managed, weigh(managed));
       return managed;
     },

@@ -125,7 +125,8 @@ for (const [what, object, text] of MALFORMED) {
 }
 
 test("what is read of a pod: null and missing fields are empty, a pod without a name has its prefix", () => {
-  const EMPTY = { name: "*", labels: {}, annotations: {}, hasAnnotations: false, hasLabels: false, hostAliases: [] };
+  const NOTHING = { labels: {}, annotations: {}, hasAnnotations: false, hasLabels: false, hostAliases: [] };
+  const EMPTY = { ...NOTHING, name: "*", isWindows: false };
   assert.deepEqual(readPod({ metadata: {}, spec: {} }), EMPTY);
   assert.deepEqual(readPod({ metadata: { labels: null, annotations: null }, spec: { hostAliases: null } }), EMPTY);
   assert.deepEqual(readPod({ metadata: { name: "", generateName: "web-", annotations: {} }, spec: {} }), {
@@ -146,5 +147,6 @@ test("what is read of a pod: null and missing fields are empty, a pod without a 
       { ip: "c", hostnames: [] },
       { ip: "d", hostnames: [] },
     ],
+    isWindows: false,
   });
 });

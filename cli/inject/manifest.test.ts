@@ -305,6 +305,17 @@ spec:
     assert.deepEqual(documents(output)[0].spec.hostAliases, [{ ip: IP, hostnames: many.toSorted() }]);
     assert.match(outcomes[0]?.reason.text ?? "", /^30 names; .*musl/);
   });
+
+  it("of a line of which Windows would ignore names, in a Windows pod only", () => {
+    const ten = Array.from({ length: 10 }, (_, index) => `h${index}.example.com`);
+    const windows = SPEC.replace("spec:", "spec:\n  nodeSelector: { kubernetes.io/os: windows }");
+    const { reason } = refusal(pod(windows), choosing(ten));
+    assert.equal(reason.code, "line-too-long");
+    assert.match(reason.text, /10 names, over 9: Windows .*--long-line/);
+    assert.match(run(pod(windows), choosing(ten, true)).outcomes[0]?.reason.text ?? "", /^10 names; .*Windows/);
+    assert.equal(run(pod(windows), choosing(ten.slice(1))).outcomes[0]?.reason.text, "9 names");
+    assert.equal(run(pod(SPEC), choosing(ten)).outcomes[0]?.reason.text, "10 names");
+  });
 });
 
 describe("a manifest with a dnsConfig", () => {

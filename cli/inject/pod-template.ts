@@ -2,7 +2,7 @@ import { type Document, isAlias, isCollection, isMap, isScalar, isSeq } from "ya
 import { type Injection, planBakedInjection } from "#hostmap/inject.ts";
 import { holdsResolvers } from "#hostmap/inject-dns.ts";
 import { HOSTS_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
-import { longLineReason } from "#hostmap/pack.ts";
+import { isWindows, longLineReason } from "#hostmap/pack.ts";
 import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
 import type { Path, YamlEditor } from "./yaml-editor.ts";
@@ -38,21 +38,23 @@ export function templateRefusal(place: TemplatePlace): Refusal | undefined {
  * why they cannot be written; then nothing is changed.
  */
 export function injectTemplate(place: TemplatePlace, editor: YamlEditor, options: InjectOptions): string | Refusal {
-  const { document, pod } = place;
-  const annotations = readAnnotations(document, pod);
-  const at = [...pod, "spec", "hostAliases"];
+  const { document, pod: path } = place;
+  const annotations = readAnnotations(document, path);
+  const at = [...path, "spec", "hostAliases"];
   const hostAliases = readAliases(plain(document, at) ?? []);
   if (hostAliases === undefined) {
     const text = `${pathText(place, at)} is not a list of \`ip\` and \`hostnames\``;
     return { reason: { code: "aliases-malformed", text }, at };
   }
   const selected = options.choose(annotations[HOSTS_KEY]);
-  const plan = planBakedInjection({ hostAliases, annotations }, selected, options.longLine);
+  const forWindows = runsOnWindows(place);
+  const pod = { hostAliases, annotations, isWindows: forWindows };
+  const plan = planBakedInjection(pod, selected, options.longLine);
   if ("code" in plan) return { reason: withFlagHint(plan), at };
   writePlan(place, editor, hostAliases, plan);
   restoreResolution(place, editor, annotations);
   const names = new Set(plan.managed.aliases.flatMap(({ hostnames }) => hostnames));
-  const warnings = [...selected.warnings, longLineReason(plan.managed.aliases), viaReason(place)];
+  const warnings = [...selected.warnings, longLineReason(plan.managed.aliases, forWindows), viaReason(place)];
   return [`${names.size} names`, ...warnings.flatMap((warning) => warning?.text ?? [])].join("; ");
 }
 
@@ -134,6 +136,11 @@ function restoreResolution({ document, pod }: TemplatePlace, editor: YamlEditor,
     editor.set(pod, ["spec", "dnsPolicy"], "ClusterFirst");
   }
   editor.remove([...pod, "metadata", "annotations"], RESOLVERS_KEY);
+}
+
+function runsOnWindows({ document, pod }: TemplatePlace): boolean {
+  const [os, nodeSelector] = ["os", "nodeSelector"].map((key) => plain(document, [...pod, "spec", key]));
+  return isWindows({ os, nodeSelector });
 }
 
 function viaReason({ document, pod }: TemplatePlace): Reason | undefined {

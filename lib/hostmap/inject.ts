@@ -1,7 +1,7 @@
 import { compareNames } from "./hostnames.ts";
 import { describeManaged, withoutManaged } from "./managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
-import { longLineReason, type Packing, packLines, packOnePerAddress } from "./pack.ts";
+import { longLineReason, type Packing, packLines, packOnePerAddress, packWindowsLines } from "./pack.ts";
 import type { DnsChange } from "./pod-dns.ts";
 import type { SelectedHosts } from "./select-hosts.ts";
 import type { HostAlias, Reason } from "./types.ts";
@@ -10,6 +10,8 @@ import type { HostAlias, Reason } from "./types.ts";
 export interface PodHosts {
   readonly hostAliases: readonly HostAlias[];
   readonly annotations: Readonly<Record<string, string>>;
+  /** Whether it runs on Windows, which reads fewer names of a line. Default: no. */
+  readonly isWindows?: boolean;
 }
 
 /** What injection adds: consecutive aliases after the user's, and annotations by full key. */
@@ -27,7 +29,11 @@ export interface Injection {
 }
 
 /** Builds the managed aliases for the selected names, except those in `taken`. */
-export type ManagedAliasesBuilder = (selected: SelectedHosts, taken: readonly string[]) => ManagedAliases;
+export type ManagedAliasesBuilder = (
+  selected: SelectedHosts,
+  taken: readonly string[],
+  pack?: Packing,
+) => ManagedAliases;
 
 /** Limits of the summary in `switchback.dev/injected`. */
 const MAX_GROUPS = 6;
@@ -46,7 +52,8 @@ export function planInjection(
   build: ManagedAliasesBuilder = buildManagedAliases,
 ): Injection {
   const userAliases = withoutManaged(pod.hostAliases, pod.annotations[OWNED_KEY]);
-  return { userAliases, managed: build(selected, takenNames(userAliases, selected)) };
+  const pack = pod.isWindows ? packWindowsLines : packLines;
+  return { userAliases, managed: build(selected, takenNames(userAliases, selected), pack) };
 }
 
 /**
@@ -56,7 +63,7 @@ export function planInjection(
  */
 export function planBakedInjection(pod: PodHosts, selected: SelectedHosts, longLine: boolean): Injection | Reason {
   const plan = planInjection(pod, selected, (names, taken) => buildManagedAliases(names, taken, packOnePerAddress));
-  const tooLong = longLine ? undefined : longLineReason(plan.managed.aliases);
+  const tooLong = longLine ? undefined : longLineReason(plan.managed.aliases, pod.isWindows === true);
   return tooLong ?? sharedAddressReason(plan) ?? plan;
 }
 

@@ -4,7 +4,7 @@ import type { HostAlias } from "./types.ts";
 
 // Plans the change of a running pod's hosts file for the selected names. The agent does this for each pod of its
 // node after every change of the map, without a JIT compiler (--jitless). So names are compared with native Set
-// methods, not one by one in loops.
+// methods, not one by one in loops. Agents run on Linux nodes only, so the lines need no limit of names (`pack.ts`).
 
 /** The comment at the end of every line of the managed block. */
 export const TAG = "\t# switchback.dev";

@@ -1,7 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "#test/property.ts";
-import { lineBytes, longLineReason, MAX_LINE_BYTES, type MappedName, packLines, packOnePerAddress } from "./pack.ts";
+import {
+  isWindows,
+  lineBytes,
+  longLineReason,
+  MAX_LINE_BYTES,
+  MAX_WINDOWS_NAMES,
+  type MappedName,
+  packLines,
+  packOnePerAddress,
+  packWindowsLines,
+} from "./pack.ts";
 import type { HostAlias } from "./types.ts";
 
 const V4 = "198.51.100.9";
@@ -27,7 +37,7 @@ function expectedPairs(list: readonly MappedName[]): string[] {
   return list.flatMap(([host, ips]) => ips.map((ip) => `${ip} ${host}`)).sort();
 }
 
-for (const pack of [packLines, packOnePerAddress]) {
+for (const pack of [packLines, packWindowsLines, packOnePerAddress]) {
   test(`${pack.name} neither loses nor adds a name, and has an entry for each of two addresses`, () => {
     fc.assert(fc.property(entries, (list) => assert.deepEqual(pairs(pack(list)), expectedPairs(list))));
   });
@@ -47,15 +57,44 @@ for (const pack of [packLines, packOnePerAddress]) {
   });
 }
 
-test("no line of packLines is over the limit, as the kubelet writes it, and none is empty", () => {
+for (const pack of [packLines, packWindowsLines]) {
+  test(`no line of ${pack.name} is over the limit, as the kubelet writes it, and none is empty`, () => {
+    fc.assert(
+      fc.property(entries, (list) => {
+        const aliases = pack(list);
+        for (const line of kubeletLines(aliases)) assert.ok(Buffer.byteLength(line) <= MAX_LINE_BYTES, line);
+        assert.ok(aliases.every(({ hostnames }) => hostnames.length > 0));
+      }),
+    );
+  });
+}
+
+test("a line of a Windows pod has at most nine names; a full one is followed by another", () => {
   fc.assert(
     fc.property(entries, (list) => {
-      const aliases = packLines(list);
-      for (const line of kubeletLines(aliases)) assert.ok(Buffer.byteLength(line) <= MAX_LINE_BYTES, line);
-      assert.ok(aliases.every(({ hostnames }) => hostnames.length > 0));
+      assert.ok(packWindowsLines(list).every(({ hostnames }) => hostnames.length <= MAX_WINDOWS_NAMES));
     }),
   );
+  const list = Array.from({ length: 20 }, (_, index): MappedName => [`h${index}`, [V4]]);
+  assert.deepEqual(
+    packWindowsLines(list).map(({ hostnames }) => hostnames.length),
+    [9, 9, 2],
+  );
+  assert.equal(packLines(list).length, 1, "no other pod's lines change");
 });
+
+for (const [spec, expected] of [
+  [{ os: { name: "windows" } }, true],
+  [{ nodeSelector: { "kubernetes.io/os": "windows" } }, true],
+  [{ os: { name: "linux" }, nodeSelector: { "kubernetes.io/os": "linux" } }, false],
+  [{}, false],
+  [{ os: null, nodeSelector: "windows" }, false],
+  [undefined, false],
+] as const) {
+  test(`a pod with ${JSON.stringify(spec)} ${expected ? "runs" : "does not run"} on Windows`, () => {
+    assert.equal(isWindows(spec), expected);
+  });
+}
 
 test("lines are filled: two consecutive lines of one address would not fit on one", () => {
   const list = Array.from({ length: 500 }, (_, index): MappedName => [`host-${index}.shop.example.com`, [V4]]);
@@ -98,5 +137,8 @@ test("one alias per address, and a reason that names the annotation if its line 
   const reason = longLineReason(aliases);
   assert.equal(reason?.code, "line-too-long");
   assert.match(reason?.text ?? "", /switchback\.dev\/hosts/);
-  assert.equal(longLineReason(packOnePerAddress(list.slice(0, 10))), undefined);
+  const ten = packOnePerAddress(list.slice(0, 10));
+  assert.equal(longLineReason(ten), undefined);
+  assert.match(longLineReason(ten, true)?.text ?? "", /10 names, over 9: Windows .*switchback\.dev\/hosts/);
+  assert.equal(longLineReason(packOnePerAddress(list.slice(0, 9)), true), undefined);
 });

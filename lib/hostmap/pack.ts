@@ -7,6 +7,18 @@ import type { HostAlias, Reason } from "./types.ts";
  */
 export const MAX_LINE_BYTES = 480;
 
+/**
+ * The most names on a line of a Windows pod: Windows ignores the names after the ninth. Microsoft documents no limit.
+ * goodhosts/hostsfile issue 10 and saltstack/salt issue 49889 (Windows Server 2016) report it.
+ */
+export const MAX_WINDOWS_NAMES = 9;
+
+/** Whether a pod with this spec runs on Windows. A RuntimeClass has set its nodeSelector before the webhook runs. */
+export function isWindows(spec: unknown): boolean {
+  const { os, nodeSelector } = Object(spec);
+  return Object(os).name === "windows" || Object(nodeSelector)["kubernetes.io/os"] === "windows";
+}
+
 /** A name and its addresses. */
 export type MappedName = readonly [name: string, addresses: readonly string[]];
 
@@ -20,6 +32,11 @@ export type Packing = (entries: Iterable<MappedName>) => HostAlias[];
  */
 export function packLines(entries: Iterable<MappedName>): HostAlias[] {
   return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, MAX_LINE_BYTES));
+}
+
+/** The same for a Windows pod: also at most `MAX_WINDOWS_NAMES` names on a line. */
+export function packWindowsLines(entries: Iterable<MappedName>): HostAlias[] {
+  return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, MAX_LINE_BYTES, MAX_WINDOWS_NAMES));
 }
 
 /** Packs names into one alias per IP, with no limit on its line: the form that survives `kubectl apply`. */
@@ -43,7 +60,16 @@ export function lineBytes(alias: HostAlias): number {
 }
 
 /** The reason why an alias is too long to be written, or undefined if every line is short enough. */
-export function longLineReason(aliases: readonly HostAlias[]): Reason | undefined {
+export function longLineReason(aliases: readonly HostAlias[], forWindows = false): Reason | undefined {
+  const many = forWindows ? aliases.find(({ hostnames }) => hostnames.length > MAX_WINDOWS_NAMES) : undefined;
+  if (many !== undefined) {
+    return {
+      code: "line-too-long",
+      text:
+        `the hosts line of ${many.ip} needs ${many.hostnames.length} names, over ${MAX_WINDOWS_NAMES}: Windows would ` +
+        `ignore the last of them. Choose fewer names with the annotation ${HOSTS_KEY}`,
+    };
+  }
   const long = aliases.find((alias) => lineBytes(alias) > MAX_LINE_BYTES);
   if (long === undefined) return undefined;
   return {
@@ -55,13 +81,14 @@ export function longLineReason(aliases: readonly HostAlias[]): Reason | undefine
   };
 }
 
-/** Splits an alias into several whose lines have at most `maxBytes` bytes. */
-export function splitLine(alias: HostAlias, maxBytes: number): HostAlias[] {
+/** Splits an alias into several whose lines have at most `maxBytes` bytes and `maxNames` names. */
+export function splitLine(alias: HostAlias, maxBytes: number, maxNames = Number.POSITIVE_INFINITY): HostAlias[] {
   const lines: HostAlias[] = [];
   let line: HostAlias = { ip: alias.ip, hostnames: [] };
   let bytes = lineBytes(line);
   for (const name of alias.hostnames) {
-    if (bytes + 1 + name.length > maxBytes && line.hostnames.length > 0) {
+    const isFull = bytes + 1 + name.length > maxBytes || line.hostnames.length >= maxNames;
+    if (isFull && line.hostnames.length > 0) {
       lines.push(line);
       line = { ip: alias.ip, hostnames: [] };
       bytes = lineBytes(line);
