@@ -1,12 +1,12 @@
+import type { Delivery } from "#hostmap/delivery.ts";
 import { MAX_WARNING } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
-import type { Via } from "#hostmap/via.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AdmissionRequest, encodeAnswer } from "./admission-review.ts";
 import type { InjectionCache } from "./injection-cache.ts";
-import { decideInjection, type InjectionDecision, type OptIn, type ViaInput } from "./injection-decision.ts";
+import { type DeliveryInput, decideInjection, type InjectionDecision, type OptIn } from "./injection-decision.ts";
 import { encodePatch } from "./json-patch.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 
@@ -16,8 +16,8 @@ export interface AnswerOptions {
   readonly metrics: WebhookMetrics;
   readonly log: Logger;
   readonly throttle: LogThrottle;
-  /** By what pods get the names; default: by hostAliases. */
-  readonly via?: () => Omit<ViaInput, "namespace">;
+  /** How pods get the names; default: by hostAliases. */
+  readonly delivery?: () => Omit<DeliveryInput, "namespace">;
   /** Decides about the pod; replaced only in tests. */
   readonly decide?: typeof decideInjection;
 }
@@ -33,7 +33,7 @@ const FAULT: InjectionDecision = {
 export interface Path {
   readonly optIn: OptIn;
   /** By the namespace's label; undefined: it has none, or the install's default. */
-  readonly via?: Via;
+  readonly delivery?: Delivery;
 }
 
 /** Answers a review, as JSON in ASCII. The answer allows the pod even if the decision fails. */
@@ -49,10 +49,10 @@ export function answerReview(request: AdmissionRequest, path: Path, options: Ans
   return answer;
 }
 
-function decide(request: AdmissionRequest, { optIn, via: namespace }: Path, options: AnswerOptions) {
+function decide(request: AdmissionRequest, { optIn, delivery: namespace }: Path, options: AnswerOptions) {
   try {
-    const via = options.via && { ...options.via(), namespace };
-    const decision = (options.decide ?? decideInjection)(request, optIn, options.map(), via);
+    const delivery = options.delivery && { ...options.delivery(), namespace };
+    const decision = (options.decide ?? decideInjection)(request, optIn, options.map(), delivery);
     return { decision, patch: decision.inject ? encodePatch(decision.pod, decision.injection) : undefined };
   } catch (error) {
     options.log.error({ code: FAULT.code, optIn, error: describeError(error) }, "the decision about a pod failed");

@@ -300,7 +300,7 @@ test("the path carries by what the pods of a namespace get their names", async (
     cluster: { servers: [], domain: "cluster.local", nodeSearches: [], options: [] },
   };
   const policyOf = async (path: string, fallback: "hosts" | "dns") => {
-    const { app } = start({ via: () => ({ fallback, setup }) });
+    const { app } = start({ delivery: () => ({ fallback, setup }) });
     const labelled = { metadata: { labels: { "switchback.dev/inject": "enabled" } } };
     const { body } = await request(app).post(path).send(review({}, labelled)).expect(200);
     const operations = JSON.parse(Buffer.from(body.response.patch, "base64").toString());

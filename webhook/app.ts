@@ -32,10 +32,10 @@ const SMALL_ANSWER_BYTES = 16 * 1024;
 const PATHS: Readonly<Record<string, Path>> = {
   "/mutate/namespace": { optIn: "namespace" },
   "/mutate/pod": { optIn: "pod" },
-  "/mutate/namespace/dns": { optIn: "namespace", via: "dns" },
-  "/mutate/pod/dns": { optIn: "pod", via: "dns" },
-  "/mutate/namespace/hosts": { optIn: "namespace", via: "hosts" },
-  "/mutate/pod/hosts": { optIn: "pod", via: "hosts" },
+  "/mutate/namespace/dns": { optIn: "namespace", delivery: "dns" },
+  "/mutate/pod/dns": { optIn: "pod", delivery: "dns" },
+  "/mutate/namespace/hosts": { optIn: "namespace", delivery: "hosts" },
+  "/mutate/pod/hosts": { optIn: "pod", delivery: "hosts" },
 };
 
 /**

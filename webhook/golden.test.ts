@@ -4,9 +4,9 @@ import { basename, join } from "node:path";
 import { test } from "node:test";
 import { applyPatch } from "rfc6902";
 import { parseAllDocuments } from "yaml";
+import type { Delivery } from "#hostmap/delivery.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import type { PodDnsSetup } from "#hostmap/pod-dns.ts";
-import type { Via } from "#hostmap/via.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { decideInjection, type OptIn } from "./injection-decision.ts";
@@ -21,7 +21,7 @@ interface Case {
   readonly maxNames?: number;
   readonly noMap?: boolean;
   /** `pods.via`. */
-  readonly via?: Via;
+  readonly via?: Delivery;
   /** The resolvers of pod DNS do not answer. */
   readonly notReady?: boolean;
 }

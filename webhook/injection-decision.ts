@@ -1,3 +1,4 @@
+import { type Delivery, effectiveDelivery } from "#hostmap/delivery.ts";
 import { type Injection, planInjection } from "#hostmap/inject.ts";
 import { planDnsInjection, withoutResolvers } from "#hostmap/inject-dns.ts";
 import { HOSTS_KEY, INJECT_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
@@ -5,7 +6,6 @@ import { MIRROR_KEY } from "#hostmap/opt-in.ts";
 import type { PodDnsSetup } from "#hostmap/pod-dns.ts";
 import { MAX_WARNING } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { effectiveVia, type Via } from "#hostmap/via.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
 import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
 import type { InjectionCache } from "./injection-cache.ts";
@@ -14,12 +14,12 @@ import { readResolution } from "./pod-resolution.ts";
 /** What opted the pod in. The path of the request carries it. */
 export type OptIn = "namespace" | "pod";
 
-/** By what pods get the names, apart from their own label. */
-export interface ViaInput {
+/** How pods get the names, apart from their own label. */
+export interface DeliveryInput {
   /** By the namespace's label; the path of the request carries it. */
-  readonly namespace: Via | undefined;
+  readonly namespace: Delivery | undefined;
   /** `pods.via` of the configuration. */
-  readonly fallback: Via;
+  readonly fallback: Delivery;
   /** The resolvers of pod DNS, or why pods cannot be given them now. */
   readonly setup: PodDnsSetup | Reason;
 }
@@ -27,7 +27,7 @@ export interface ViaInput {
 /** Where pod DNS is not enabled. */
 export const NO_POD_DNS: Reason = { code: "dns-not-enabled", text: "this install has no pod DNS (podDns.enabled)" };
 
-const BY_HOSTS: ViaInput = { namespace: undefined, fallback: "hosts", setup: NO_POD_DNS };
+const BY_HOSTS: DeliveryInput = { namespace: undefined, fallback: "hosts", setup: NO_POD_DNS };
 
 /**
  * `injected`: the pod gets managed aliases. `injected-dns`: it gets the resolvers of pod DNS instead.
@@ -100,7 +100,7 @@ export function decideInjection(
   request: AdmissionRequest,
   optIn: OptIn,
   map: InjectionCache | undefined,
-  via: ViaInput = BY_HOSTS,
+  delivery: DeliveryInput = BY_HOSTS,
 ): InjectionDecision {
   const requestCheck = REQUEST_CHECKS.find((check) => check.applies(request));
   if (requestCheck !== undefined) return skip(requestCheck);
@@ -109,16 +109,16 @@ export function decideInjection(
   const podCheck = POD_CHECKS.find((check) => check.applies({ pod, optIn }));
   if (podCheck !== undefined) return skip(podCheck);
   if (map === undefined) return NO_MAP;
-  const wanted = effectiveVia({ ...via, pod: pod.labels[VIA_KEY] });
+  const wanted = effectiveDelivery({ ...delivery, pod: pod.labels[VIA_KEY] });
   const problems = wanted.problem === undefined ? [] : [shortened(wanted.problem)];
-  if (wanted.via === "hosts" && pod.annotations[RESOLVERS_KEY] === undefined) {
+  if (wanted.delivery === "hosts" && pod.annotations[RESOLVERS_KEY] === undefined) {
     return byHosts({ pod, map, problems, injection: undefined });
   }
   const resolution = readResolution(request.object, pod, request.namespace ?? "");
   if ("code" in resolution) return skip({ ...resolution, warn: true });
   const restored = { dns: withoutResolvers(resolution) };
-  if (wanted.via === "hosts") return byHosts({ pod, map, problems, injection: restored });
-  const injection = planDnsInjection(resolution, via.setup);
+  if (wanted.delivery === "hosts") return byHosts({ pod, map, problems, injection: restored });
+  const injection = planDnsInjection(resolution, delivery.setup);
   if ("code" in injection) return byHosts({ pod, map, problems: [...problems, injection], injection: restored });
   return { inject: true, code: "injected-dns", pod, warnings: problems, injection };
 }

@@ -58,9 +58,9 @@ export async function runWebhook(
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
   const metrics = createWebhookMetrics();
   const { podDns } = deps;
-  const via = () => ({ fallback: config.pods.via, setup: podDns?.setup() ?? NO_POD_DNS });
+  const delivery = () => ({ fallback: config.pods.via, setup: podDns?.setup() ?? NO_POD_DNS });
   const loaded: LoadedMap = { map: undefined, mapProblem: undefined };
-  const app = createApp({ map: () => loaded.map, via, metrics, log, maxBodyBytes });
+  const app = createApp({ map: () => loaded.map, delivery, metrics, log, maxBodyBytes });
   const server = createWebhookServer(app, classesOf(app));
   const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
   const state: WebhookState = Object.assign(loaded, {

@@ -13,7 +13,7 @@ import type { DnsMap } from "./dns-map.ts";
 import { type DnsState, dnsReadiness } from "./health.ts";
 import { MapFiles } from "./map-files.ts";
 import { createDnsMetrics } from "./metrics.ts";
-import { awaitTurn, turnQuestions } from "./turn.ts";
+import { peerQuestions, waitForPeerResolver } from "./wait-for-peer-resolver.ts";
 import { replaceFile } from "./write-file.ts";
 
 interface DnsDeps {
@@ -135,7 +135,7 @@ function warnOfDeep(tooDeep: readonly string[], log: Logger): void {
 }
 
 async function waitForTurn({ waitFor, revision }: Config["podDns"], signal: AbortSignal): Promise<void> {
-  if (waitFor !== undefined) await awaitTurn({ service: waitFor, revision, ...turnQuestions(signal) });
+  if (waitFor !== undefined) await waitForPeerResolver({ service: waitFor, revision, ...peerQuestions(signal) });
 }
 
 function corefileOptions(settings: Config["podDns"], clusterDomain: string): CorefileOptions {

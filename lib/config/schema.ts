@@ -10,7 +10,7 @@ import {
   proxySchema,
   webhookSchema,
 } from "./components.ts";
-import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE, DEFAULT_VIA } from "./defaults.ts";
+import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_DELIVERY, DEFAULT_ON_CHANGE } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
 import { publishersSchema } from "./publishers.ts";
 import { sourcesSchema } from "./sources.ts";
@@ -43,7 +43,7 @@ const injectSchema = strictObject({
 const podsSchema = strictObject({
   via: setting(
     v.picklist(["hosts", "dns"]),
-    DEFAULT_VIA,
+    DEFAULT_DELIVERY,
     "How new pods get the names, unless a label of the pod or namespace overrides it: `hosts` by hostAliases, `dns` " +
       "by the resolvers of pod DNS.",
   ),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DNS_HEALTH_NAME } from "#hostmap/dns-health-name.ts";
-import { awaitTurn } from "./turn.ts";
+import { waitForPeerResolver } from "./wait-for-peer-resolver.ts";
 
 const NEW = `new.${DNS_HEALTH_NAME}`;
 
@@ -9,7 +9,7 @@ const NEW = `new.${DNS_HEALTH_NAME}`;
 async function waits(...answers: ("new" | "old" | "none")[]): Promise<{ questions: number; ended: boolean }> {
   const stopping = new AbortController();
   let questions = 0;
-  await awaitTurn({
+  await waitForPeerResolver({
     service: "switchback-dns-a",
     revision: "new",
     signal: stopping.signal,

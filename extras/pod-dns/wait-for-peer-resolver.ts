@@ -4,7 +4,7 @@ import { answersHealth } from "#lib/kube/health-question.ts";
 import { pause } from "#lib/kube/time.ts";
 
 /** How a pod of the second resolver asks the first one. */
-interface TurnDeps {
+interface PeerDeps {
   /** The first resolver's Service, in the same namespace. */
   readonly service: string;
   /** Of this rollout. */
@@ -28,7 +28,13 @@ const PERIOD_MS = 1_000;
  * resolver never reaches the other. Ends at once if `signal` fires, and after some questions if the other one
  * answers nothing at all.
  */
-export async function awaitTurn({ service, revision, answers, nextQuestion, signal }: TurnDeps): Promise<void> {
+export async function waitForPeerResolver({
+  service,
+  revision,
+  answers,
+  nextQuestion,
+  signal,
+}: PeerDeps): Promise<void> {
   let current = 0;
   let silent = 0;
   while (!signal.aborted) {
@@ -45,7 +51,7 @@ export async function awaitTurn({ service, revision, answers, nextQuestion, sign
 }
 
 /** Asks once a second, and the DNS of the cluster for the Service's address. */
-export function turnQuestions(signal: AbortSignal): Pick<TurnDeps, "answers" | "nextQuestion" | "signal"> {
+export function peerQuestions(signal: AbortSignal): Pick<PeerDeps, "answers" | "nextQuestion" | "signal"> {
   return {
     async answers(service, name) {
       const address = await lookup(service).then(

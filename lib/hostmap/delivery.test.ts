@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { effectiveVia } from "./via.ts";
+import { effectiveDelivery } from "./delivery.ts";
 
 for (const [pod, namespace, fallback, expected] of [
   [undefined, undefined, "hosts", "hosts"],
@@ -11,16 +11,16 @@ for (const [pod, namespace, fallback, expected] of [
   ["hosts", "dns", "dns", "hosts"],
 ] as const) {
   test(`pod ${pod}, namespace ${namespace}, install ${fallback}: ${expected}`, () => {
-    assert.deepEqual(effectiveVia({ pod, namespace, fallback }), { via: expected });
+    assert.deepEqual(effectiveDelivery({ pod, namespace, fallback }), { delivery: expected });
   });
 }
 
 test("an invalid label of the pod is ignored, with a reason", () => {
-  for (const [namespace, via] of [
+  for (const [namespace, delivery] of [
     ["dns", "dns"],
     [undefined, "hosts"],
   ] as const) {
-    const found = effectiveVia({ pod: "DNS", namespace, fallback: "hosts" });
-    assert.deepEqual([found.via, found.problem?.code], [via, "via-invalid"]);
+    const found = effectiveDelivery({ pod: "DNS", namespace, fallback: "hosts" });
+    assert.deepEqual([found.delivery, found.problem?.code], [delivery, "via-invalid"]);
   }
 });
