@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
-import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { canonicalIp } from "../targets/service-view.ts";
+import { decideByDns } from "./dns-decision.ts";
 import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 
@@ -178,15 +178,11 @@ function literals(addresses: readonly string[]): string[] {
 }
 
 function decisionOn(name: string, expected: readonly string[], found: readonly string[] | undefined): DnsCheckResult {
-  if (found === undefined || expected.length === 0) return "unknown";
-  if (found.some((address) => expected.includes(address))) return "verified";
-  const where = expected.join(", ");
-  if (found.length === 0) {
-    // The names below a wildcard may have records of their own.
-    if (isWildcard(name)) return "unknown";
-    return { code: "dns-absent", text: `the cluster's DNS has no address for ${show(name)}; expected is ${where}` };
-  }
-  const shown = found.slice(0, 4).join(", ");
-  const text = `the cluster's DNS resolves ${show(name)} to ${shown}, not to its load balancer (${where})`;
-  return { code: "dns-elsewhere", text };
+  return decideByDns({
+    name,
+    answers: found,
+    addressesOfTarget: expected,
+    targetOfAddress: () => undefined,
+    isOwnAddress: () => false,
+  });
 }
