@@ -280,6 +280,19 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackAgentsSilent");
   });
 
+  it("SwitchbackNamesUnmapped, while objects claim as many names as before and none of them may be mapped", async () => {
+    await until("Prometheus to have seen them mapped for a while", async () => {
+      const query = `switchback_controller_names{outcome="mapped"} offset 10s >= ${NAMES.length}`;
+      return (await prometheus.query(query)).length > 0;
+    });
+    const refused = NAMES.map((name) => name.replace("example.com", "letsencrypt.org"));
+    await system.apply(ingress("shop", refused));
+    await prometheus.fires("SwitchbackNamesUnmapped");
+    await system.apply(ingress("shop", NAMES));
+    await prometheus.resolves("SwitchbackNamesUnmapped");
+    await prometheus.resolves("SwitchbackRemovalHeld");
+  });
+
   it("SwitchbackRemovalHeld, until it is confirmed; then SwitchbackHalfOfNamesGone, until they are back", async () => {
     await system.apply(ingress("shop", NAMES.slice(0, 1)));
     await prometheus.fires("SwitchbackRemovalHeld");

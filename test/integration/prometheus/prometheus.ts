@@ -44,7 +44,7 @@ export async function hastyAlerts(): Promise<string> {
   return rules
     .replaceAll(/for: \d+m/g, "for: 2s")
     .replaceAll("[5m]", "[10s]")
-    .replaceAll("offset 5m", "offset 10s")
+    .replaceAll(/offset \d+m/g, "offset 10s")
     .replaceAll("[1h]", "[60s]");
 }
 
