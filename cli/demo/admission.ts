@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { request } from "node:https";
 import { applyPatch, type Operation } from "rfc6902";
-import type { FileObject, KubeObject } from "#controller/sources/yaml-file.ts";
+import { type FileObject, isOfKind, type KubeObject } from "#controller/sources/yaml-file.ts";
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 
@@ -37,18 +37,19 @@ interface Workload extends KubeObject {
 export function podsOf(objects: readonly FileObject[]): DemoPod[] {
   const namespaces = new Map(
     objects
-      .filter(({ raw }) => raw.kind === "Namespace")
+      .filter((object) => isOfKind(object, "", "Namespace"))
       .map(({ raw }) => [raw.metadata.name, raw.metadata.labels ?? {}]),
   );
-  return objects.flatMap(({ raw }) => {
-    const template = raw.kind === "Pod" ? raw : (raw as Workload).spec?.template;
+  return objects.flatMap((object) => {
+    const { raw } = object;
+    const template = isOfKind(object, "", "Pod") ? raw : (raw as Workload).spec?.template;
     if (template === undefined) return [];
     const metadata = { ...(template as Partial<KubeObject>).metadata, name: raw.metadata.name };
     const namespace = raw.metadata.namespace ?? "default";
     const spec = structuredClone((template as { spec?: PodObject["spec"] }).spec ?? {});
-    const object: PodObject = { apiVersion: "v1", kind: "Pod", metadata: { ...metadata, namespace }, spec };
+    const pod: PodObject = { apiVersion: "v1", kind: "Pod", metadata: { ...metadata, namespace }, spec };
     const optIn = matchingEntry(namespaces.get(namespace) ?? {}, metadata.labels ?? {});
-    return [{ name: metadata.name, namespace, object, optIn }];
+    return [{ name: metadata.name, namespace, object: pod, optIn }];
   });
 }
 

@@ -1,3 +1,4 @@
+import { groupOf } from "#lib/kube/paths.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 
 // What a dump keeps of an object. Objects have passwords in fields that nothing of Switchback reads: variables of
@@ -5,14 +6,14 @@ import type { ApiObject } from "#lib/kube/types.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Fields that are kept of the `spec` and `status` of a kind; other kinds keep all fields but `HIDDEN`. */
+/** By `Kind.group`: fields of `spec` and `status` that are kept. Other kinds keep all fields but `HIDDEN`. */
 const KEPT: Readonly<Record<string, { readonly spec: readonly string[]; readonly status: readonly string[] }>> = {
-  Pod: { spec: ["nodeName", "hostNetwork", "hostAliases", "dnsPolicy", "dnsConfig"], status: ["phase", "podIPs"] },
-  Node: { spec: ["providerID", "podCIDRs"], status: ["addresses"] },
-  Namespace: { spec: [], status: ["phase"] },
+  "Pod.": { spec: ["nodeName", "hostNetwork", "hostAliases", "dnsPolicy", "dnsConfig"], status: ["phase", "podIPs"] },
+  "Node.": { spec: ["providerID", "podCIDRs"], status: ["addresses"] },
+  "Namespace.": { spec: [], status: ["phase"] },
 };
-const WORKLOADS: ReadonlySet<string> = new Set(["Deployment", "DaemonSet", "StatefulSet"]);
-const ISSUERS: ReadonlySet<string> = new Set(["ClusterIssuer", "Issuer"]);
+const WORKLOADS: ReadonlySet<string> = new Set(["Deployment.apps", "DaemonSet.apps", "StatefulSet.apps"]);
+const ISSUERS: ReadonlySet<string> = new Set(["ClusterIssuer.cert-manager.io", "Issuer.cert-manager.io"]);
 /** At any depth of other kinds. */
 const HIDDEN =
   /^(?:certificate|caCertificate|destinationCACertificate|headers?|filters|\w*HeadersPolicy|cookies|env)$/i;
@@ -23,7 +24,8 @@ const HIDDEN_ANNOTATION = /(?:^kubectl\.kubernetes\.io\/last-applied-configurati
 export function publicObject(object: ApiObject): ApiObject {
   const { kind = "", metadata, spec, status, ...rest } = object as ApiObject & { spec?: Fields; status?: Fields };
   const { managedFields: _, annotations, ...ownMetadata } = (metadata ?? {}) as Fields & { annotations?: Fields };
-  const kept = KEPT[kind];
+  const kindInGroup = `${kind}.${groupOf(object.apiVersion)}`;
+  const kept = KEPT[kindInGroup];
   const parts = {
     ...(annotations !== undefined && { annotations: without(annotations, HIDDEN_ANNOTATION) }),
   };
@@ -31,7 +33,7 @@ export function publicObject(object: ApiObject): ApiObject {
     kind,
     ...(kept === undefined ? (visible(rest) as object) : identity(rest)),
     metadata: { ...ownMetadata, ...parts },
-    ...(spec !== undefined && { spec: publicSpec(kind, spec) }),
+    ...(spec !== undefined && { spec: publicSpec(kindInGroup, spec) }),
     ...(status !== undefined && { status: kept === undefined ? visible(status) : pick(status, kept.status) }),
   } as ApiObject;
 }
@@ -40,11 +42,11 @@ function identity({ apiVersion }: Fields): object {
   return { apiVersion };
 }
 
-function publicSpec(kind: string, spec: Fields): unknown {
-  const kept = KEPT[kind];
+function publicSpec(kindInGroup: string, spec: Fields): unknown {
+  const kept = KEPT[kindInGroup];
   if (kept !== undefined) return pick(spec, kept.spec);
-  if (WORKLOADS.has(kind)) return publicWorkload(spec as WorkloadSpec);
-  if (ISSUERS.has(kind)) return publicIssuer(spec as IssuerSpec);
+  if (WORKLOADS.has(kindInGroup)) return publicWorkload(spec as WorkloadSpec);
+  if (ISSUERS.has(kindInGroup)) return publicIssuer(spec as IssuerSpec);
   const { tls } = spec;
   // Only a Route has a map here, with its private key.
   if (typeof tls === "object" && tls !== null && "key" in tls)

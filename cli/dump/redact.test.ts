@@ -67,6 +67,15 @@ describe("a redacted dump", () => {
     assert.doesNotMatch(text, /acme-corp|someone/);
   });
 
+  test("keeps names of classes of their own API group only", () => {
+    const named = (apiVersion: string, name: string) => ({ apiVersion, kind: "IngressClass", metadata: { name } });
+    const text = JSON.stringify(
+      redacted(named("networking.k8s.io/v1", "edge-class"), named("example.com/v1", "acme-class")),
+    );
+    assert.match(text, /"edge-class"/);
+    assert.doesNotMatch(text, /acme-class/);
+  });
+
   test("has the names in sentences, paths and pages replaced, too", () => {
     const redactor = new Redactor(() => [JSON.stringify(ingress(hosts("shop.acme-corp.com")))], undefined);
     const { path, message, text } = redactor.answer("/api/v1/namespaces/shop/pods", {

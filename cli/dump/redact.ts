@@ -1,3 +1,4 @@
+import { groupOf } from "#lib/kube/paths.ts";
 import type { StoredAnswer } from "#lib/kube/stored-client.ts";
 import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import { RedactedWords } from "./redacted-words.ts";
@@ -30,6 +31,7 @@ interface Fields {
 
 /** An object of a dump, as far as names are collected from it. */
 interface Named {
+  readonly apiVersion?: string;
   readonly kind?: string;
   readonly metadata?: { readonly name?: string; readonly namespace?: string; readonly annotations?: Fields };
   readonly spec?: { readonly ingressClassName?: string; readonly gatewayClassName?: string };
@@ -124,9 +126,12 @@ export class Redactor {
   }
 }
 
-function classesIn({ kind, metadata = {}, spec = {} }: Named): string[] {
+/** `Kind.group` of objects whose name is a class. */
+const CLASSES = ["IngressClass.networking.k8s.io", "GatewayClass.gateway.networking.k8s.io"];
+
+function classesIn({ apiVersion, kind, metadata = {}, spec = {} }: Named): string[] {
   const annotation = metadata.annotations?.["kubernetes.io/ingress.class"];
-  const own = kind === "IngressClass" || kind === "GatewayClass" ? metadata.name : undefined;
+  const own = CLASSES.includes(`${kind}.${groupOf(apiVersion)}`) ? metadata.name : undefined;
   const names = [own, spec?.ingressClassName, spec?.gatewayClassName, annotation];
   return names.filter((name) => typeof name === "string");
 }

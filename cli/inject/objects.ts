@@ -1,7 +1,8 @@
 import { type Document, isMap, isScalar, isSeq } from "yaml";
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { EACH, groupOf, misspeltIn, renderSteps, type TemplatePath } from "./pod-templates.ts";
+import { groupOf } from "#lib/kube/paths.ts";
+import { EACH, misspeltIn, renderSteps, type TemplatePath } from "./pod-templates.ts";
 import type { Path } from "./yaml-editor.ts";
 
 /** A Kubernetes object of a document. */

@@ -1,5 +1,6 @@
 import { show } from "#hostmap/hostnames.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { groupOf } from "#lib/kube/paths.ts";
 
 /** A step into a map (a key), or into every item of a list. */
 type Step = string | typeof EACH;
@@ -89,12 +90,6 @@ export function misspeltIn(kind: string, apiVersion: unknown): readonly string[]
   const others = OTHER_KINDS[groupOf(apiVersion)];
   if (others === undefined || others.includes(kind) || Object.hasOwn(KINDS, kind)) return undefined;
   return Object.keys(KINDS);
-}
-
-/** `apps/v1` is of the group apps, `v1` of the core group "". */
-export function groupOf(apiVersion: unknown): string {
-  if (typeof apiVersion !== "string" || !apiVersion.includes("/")) return "";
-  return apiVersion.slice(0, apiVersion.indexOf("/"));
 }
 
 /** `spec.jobs[*].template` */

@@ -6,6 +6,9 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { ignoredBy } from "./raw-object.ts";
 import type { RoutingHints, SourceState, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
+/** The API group of Ingresses and IngressClasses. */
+export const INGRESS_GROUP = "networking.k8s.io";
+
 /** The projection of an Ingress (networking.k8s.io/v1). */
 export interface IngressView {
   readonly ref: ObjectRef;
@@ -118,7 +121,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
     };
     const ingresses = watchObjects<IngressView>({
       client,
-      path: "/apis/networking.k8s.io/v1/ingresses",
+      path: `/apis/${INGRESS_GROUP}/v1/ingresses`,
       project: (raw) => viewIngress(raw as RawIngress),
       onChange: ({ key, after }) => emit(key, after),
       onSynced: () => {
@@ -128,7 +131,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
     });
     const classes = watchObjects<boolean>({
       client,
-      path: "/apis/networking.k8s.io/v1/ingressclasses",
+      path: `/apis/${INGRESS_GROUP}/v1/ingressclasses`,
       metadataOnly: true,
       project: (raw) => (raw as RawIngressClass).metadata.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
       onChange: () => {

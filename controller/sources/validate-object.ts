@@ -7,7 +7,7 @@ import { finite, object, record } from "#lib/errors/schemas.ts";
 import { parse, type Schema, validate } from "#lib/errors/validation.ts";
 import { isGatewayKind } from "./gateway/files.ts";
 import type { SourceProblem } from "./types.ts";
-import type { FileObject } from "./yaml-file.ts";
+import { type FileObject, isIngressKind } from "./yaml-file.ts";
 
 type Path = readonly (string | number)[];
 
@@ -89,7 +89,7 @@ export function validateObject(object: FileObject): SourceProblem[] {
 
 /** The kinds that names are read from; the API server would reject other types. */
 function knownKind(object: FileObject): KnownKind | undefined {
-  if (object.raw.kind === "Ingress") return { schema: ingressSchema, hosts: hostsOfIngress };
+  if (isIngressKind(object, "Ingress")) return { schema: ingressSchema, hosts: hostsOfIngress };
   if (!isGatewayKind(object)) return undefined;
   return object.raw.kind === "Gateway" || object.raw.kind === "ListenerSet"
     ? { schema: gatewaySchema, hosts: hostsOfGateway }

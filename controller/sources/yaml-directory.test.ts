@@ -123,6 +123,23 @@ test("ListenerSets of files claim their names while their Gateway allows them", 
   await eventually(outcome, []);
 });
 
+test("an Ingress or a Namespace of another API group is another kind", async (t) => {
+  const knative = "apiVersion: networking.internal.knative.dev/v1alpha1\n";
+  const own = "apiVersion: networking.k8s.io/v1\n";
+  const isDefault = "metadata: {name: other, annotations: {ingressclass.kubernetes.io/is-default-class: 'true'}}";
+  const { claims, synced, hosts, problems } = await follow(t, {
+    "class.yaml": `apiVersion: example.com/v1\nkind: IngressClass\n${isDefault}\n`,
+    "knative.yaml": knative + ingress("web", "knative.example.com"),
+    "web.yaml": own + ingress("web", "web.example.com"),
+    "bare.yaml": ingress("bare", "bare.example.com"),
+  });
+  await eventually(() => synced.times, 1);
+  assert.deepEqual(hosts(), ["bare.example.com", "web.example.com"]);
+  assert.deepEqual(problems(), [], "the two with one name are not one object that is defined twice");
+  const [claim] = claims.get("shop/web") ?? [];
+  assert.deepEqual(claim?.hints, { className: undefined, addresses: [], admitted: false });
+});
+
 test("new, changed and deleted files are followed", async (t) => {
   const { synced, hosts, path } = await follow(t, { "a.yaml": ingress("web", "a.example.com") });
   await eventually(() => synced.times, 1);

@@ -2,11 +2,12 @@ import { type FSWatcher, watch } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describeError } from "#lib/errors/errors.ts";
+import { groupOf } from "#lib/kube/paths.ts";
 import { GatewayFiles } from "./gateway/files.ts";
 import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress.ts";
 import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 import { validateObject } from "./validate-object.ts";
-import { type FileObject, parseYamlFile } from "./yaml-file.ts";
+import { type FileObject, isIngressKind, parseYamlFile } from "./yaml-file.ts";
 
 /** A burst of writes (an editor, a checkout) causes one read, this long after its last event. */
 const SETTLE_MS = 50;
@@ -153,7 +154,7 @@ function missingFrom(objects: readonly FileObject[], lastGood: readonly FileObje
 }
 
 function identity(object: FileObject): string {
-  return `${object.raw.kind} ${objectKey(object)}`;
+  return `${object.raw.kind}.${groupOf(object.raw.apiVersion)} ${objectKey(object)}`;
 }
 
 function collect(files: ReadonlyMap<string, ReadFile>): FileObject[] {
@@ -177,8 +178,8 @@ function stamps(files: ReadonlyMap<string, ReadFile>): string {
   return [...files].map(([name, { stamp }]) => `${name} ${stamp}`).join("\n");
 }
 
-function isIngress({ raw }: FileObject): boolean {
-  return raw.kind === "Ingress";
+function isIngress(object: FileObject): boolean {
+  return isIngressKind(object, "Ingress");
 }
 
 function objectKey({ raw }: FileObject): string {
@@ -186,7 +187,8 @@ function objectKey({ raw }: FileObject): string {
 }
 
 function defaultClassIn(objects: readonly FileObject[]): string | undefined {
-  const isDefault = ({ raw }: FileObject) =>
-    raw.kind === "IngressClass" && raw.metadata.annotations?.["ingressclass.kubernetes.io/is-default-class"] === "true";
+  const isDefault = (object: FileObject) =>
+    isIngressKind(object, "IngressClass") &&
+    object.raw.metadata.annotations?.["ingressclass.kubernetes.io/is-default-class"] === "true";
   return objects.find(isDefault)?.raw.metadata.name;
 }

@@ -1,5 +1,7 @@
 import { type Document, isNode, LineCounter, parseAllDocuments } from "yaml";
 import { show } from "#hostmap/hostnames.ts";
+import { groupOf } from "#lib/kube/paths.ts";
+import { INGRESS_GROUP } from "./ingress.ts";
 import type { SourceProblem } from "./types.ts";
 
 /** One Kubernetes object of a YAML file. */
@@ -21,6 +23,17 @@ export interface KubeObject {
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
   };
+}
+
+/** Whether an object is of this kind. Knative has Ingresses of its own, and Istio Gateways. */
+export function isOfKind({ raw }: FileObject, group: string, kind: string): boolean {
+  return raw.kind === kind && groupOf(raw.apiVersion) === group;
+}
+
+/** Whether an object is Kubernetes' own Ingress or IngressClass. A file that has no apiVersion means these. */
+export function isIngressKind(object: FileObject, kind: "Ingress" | "IngressClass"): boolean {
+  const { raw } = object;
+  return isOfKind(object, INGRESS_GROUP, kind) || (raw.kind === kind && raw.apiVersion === undefined);
 }
 
 /** Aliases may expand a small file to a huge one; no manifest needs more of them. */

@@ -59,3 +59,9 @@ function segment(text: string): string {
   // A colon is valid in a path segment, and separates the port of a Service.
   return encodeURIComponent(text).replaceAll("%3A", ":");
 }
+
+/** `apps/v1` is of the group apps, `v1` of the core group "". Kinds of two groups may have one name. */
+export function groupOf(apiVersion: unknown): string {
+  if (typeof apiVersion !== "string" || !apiVersion.includes("/")) return "";
+  return apiVersion.slice(0, apiVersion.indexOf("/"));
+}

@@ -1,6 +1,6 @@
 import type { Raw } from "../raw-object.ts";
 import type { UnresolvedClaimSink } from "../types.ts";
-import type { FileObject } from "../yaml-file.ts";
+import { type FileObject, isOfKind } from "../yaml-file.ts";
 import { GatewayRegistry } from "./gateway-registry.ts";
 import type { Labels } from "./selector.ts";
 import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
@@ -19,7 +19,7 @@ export class GatewayFiles {
 
   /** Replaces all objects. */
   update(objects: readonly FileObject[]): void {
-    const namespaces = objects.filter(({ raw }) => raw.kind === "Namespace");
+    const namespaces = objects.filter((object) => isOfKind(object, "", "Namespace"));
     const labels = namespaces.map(({ raw }): [string, Labels] => [raw.metadata.name, raw.metadata.labels ?? {}]);
     this.#registry.setNamespaces(new Map(labels));
     const there = new Set<string>();
@@ -43,11 +43,8 @@ export class GatewayFiles {
 }
 
 /** Istio has Gateways too: the group distinguishes them. */
-export function isGatewayKind({ raw }: FileObject): boolean {
-  const ours: readonly string[] = ["Gateway", "ListenerSet", ...ROUTE_KINDS];
-  return (
-    ours.includes(raw.kind) && typeof raw.apiVersion === "string" && raw.apiVersion.startsWith(`${GATEWAY_GROUP}/`)
-  );
+export function isGatewayKind(object: FileObject): boolean {
+  return ["Gateway", "ListenerSet", ...ROUTE_KINDS].some((kind) => isOfKind(object, GATEWAY_GROUP, kind));
 }
 
 function keyOf({ raw }: FileObject): string {
