@@ -221,7 +221,8 @@ describe("RBAC names the objects that the program writes", () => {
     const roles = (enabled: boolean) =>
       render({ agent: { enabled } })
         .filter(({ kind, metadata }) => kind === "Role" && metadata.name === "switchback-controller")
-        .map(({ metadata }) => metadata.namespace);
+        .map(({ metadata }) => metadata.namespace)
+        .sort();
     assert.deepEqual(roles(false), [NAMESPACE]);
     assert.deepEqual(roles(true), [NAMESPACE, "switchback-agent"]);
   });

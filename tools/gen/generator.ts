@@ -4,5 +4,6 @@ export interface Generator {
   readonly name: string;
   /** Path from the top of the repository, with forward slashes. */
   readonly file: string;
-  render(): Promise<string>;
+  /** Undefined: there is to be no such file. */
+  render(): Promise<string | undefined>;
 }

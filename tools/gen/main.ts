@@ -1,6 +1,7 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { chartLicense } from "./chart-license.ts";
 import { chartReadme } from "./chart-readme.ts";
+import { chartTemplates } from "./chart-templates.ts";
 import { configurationPage } from "./configuration-page.ts";
 import type { Generator } from "./generator.ts";
 import { installManifest } from "./install-manifest.ts";
@@ -8,8 +9,9 @@ import { metricsPage } from "./metrics-page.ts";
 import { probeProgram } from "./probe-program.ts";
 import { valuesSchemaFile } from "./values-schema.ts";
 
-// In this order: Helm checks the values against the schema when it renders the manifest.
+// In this order: Helm reads the templates and the values' schema when it renders the manifest.
 const GENERATORS: readonly Generator[] = [
+  ...chartTemplates,
   valuesSchemaFile,
   installManifest,
   configurationPage,
@@ -24,7 +26,8 @@ const check = args.includes("--check");
 const names = args.filter((arg) => arg !== "--check");
 const unknown = names.find((name) => !GENERATORS.some((generator) => generator.name === name));
 if (unknown !== undefined) {
-  console.error(`${unknown}: no such generator; there are ${GENERATORS.map(({ name }) => name).join(", ")}`);
+  const known = new Set(GENERATORS.map(({ name }) => name));
+  console.error(`${unknown}: no such generator; there are ${[...known].join(", ")}`);
   process.exit(2);
 }
 for (const generator of GENERATORS) {
@@ -37,13 +40,18 @@ for (const generator of GENERATORS) {
  */
 async function bringUpToDate({ file, render }: Generator): Promise<void> {
   const url = new URL(`../../${file}`, import.meta.url);
-  const [before, after] = await Promise.all([readFile(url, "utf8").catch(() => ""), render()]);
+  const [before, after] = await Promise.all([readFile(url, "utf8").catch(() => undefined), render()]);
   if (before === after) return;
   if (check) {
     console.error(`${file} is not what it is made from any more: run \`npm run gen\` and commit it`);
     process.exitCode = 1;
     return;
   }
-  await writeFile(url, after);
-  console.log(`${file} written`);
+  if (after === undefined) {
+    await rm(url);
+  } else {
+    await mkdir(new URL(".", url), { recursive: true });
+    await writeFile(url, after);
+  }
+  console.log(`${file} ${after === undefined ? "removed" : "written"}`);
 }

@@ -1,3 +1,24 @@
+{{/*
+What the extras add to a template of the core. An extra adds a part to it by the template `switchback.EXTRA.PART`, whose
+argument is the root. `npm run gen` lists them in `switchback.parts`. Arguments: root, part.
+*/}}
+{{- define "switchback.added" -}}
+{{- $texts := list -}}
+{{- range index (include "switchback.parts" . | fromJson) .part -}}
+{{- with include (printf "switchback.%s.%s" . $.part) $.root | trim }}{{ $texts = append $texts . }}{{ end -}}
+{{- end -}}
+{{- join "\n" $texts -}}
+{{- end }}
+
+{{/* The same where each adds a JSON array: one array of their items. Arguments: root, part. */}}
+{{- define "switchback.addedItems" -}}
+{{- $items := list -}}
+{{- range index (include "switchback.parts" . | fromJson) .part -}}
+{{- $items = concat $items (include (printf "switchback.%s.%s" . $.part) $.root | fromJsonArray) -}}
+{{- end -}}
+{{- toJson $items -}}
+{{- end }}
+
 {{/* Labels of every object. Arguments: root, component (may be ""). They take precedence over commonLabels. */}}
 {{- define "switchback.labels" -}}
 {{- $labels := dict
@@ -74,14 +95,10 @@ with the ConfigMap.
 */}}
 {{- define "switchback.checkAccounts" -}}
 {{- $accounts := list -}}
-{{- range $component := ternary (list "all" "agent") (list "controller" "webhook" "proxy" "agent") (eq $.Values.profile "small") -}}
-{{- $namespace := ternary $.Values.config.agent.namespace $.Release.Namespace (eq $component "agent") -}}
-{{- $accounts = append $accounts (printf "%s/%s" $namespace (include "switchback.account" (dict "root" $ "component" $component))) -}}
+{{- range $component := ternary (list "all") (list "controller" "webhook" "proxy") (eq $.Values.profile "small") -}}
+{{- $accounts = append $accounts (printf "%s/%s" $.Release.Namespace (include "switchback.account" (dict "root" $ "component" $component))) -}}
 {{- end -}}
-{{- if (.Values.podDns).enabled -}}
-{{- $root := dict "Values" (merge (dict "dns" .Values.podDns) .Values) -}}
-{{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "switchback.account" (dict "root" $root "component" "dns"))) -}}
-{{- end -}}
+{{- $accounts = concat $accounts (include "switchback.addedItems" (dict "root" . "part" "accounts") | fromJsonArray) -}}
 {{- if ne (len $accounts) (len (uniq $accounts)) -}}
 {{- fail (printf "serviceAccount.name: each component needs an account of its own, and there are %s" (join ", " $accounts)) -}}
 {{- end -}}
@@ -97,11 +114,8 @@ worker.
 {{- $_ := set $config "namespace" .Release.Namespace -}}
 {{- $pods := merge (dict "excludedNamespaces" .Values.admission.excludedNamespaces) ($config.pods | default dict) -}}
 {{- $_ := set $config "pods" $pods -}}
-{{- if (.Values.agent).enabled -}}
-{{- $_ := set $config "agent" (merge (dict "enabled" true) ($config.agent | default dict)) -}}
-{{- end -}}
-{{- if (.Values.podDns).enabled -}}
-{{- $_ := set $config "podDns" (merge (dict "enabled" true) ($config.podDns | default dict)) -}}
+{{- range include "switchback.addedItems" (dict "root" . "part" "enabledSections") | fromJsonArray -}}
+{{- $_ := set $config . (merge (dict "enabled" true) (index $config . | default dict)) -}}
 {{- end -}}
 {{- if eq .Values.profile "small" -}}
 {{- $selector := include "switchback.podsOf" (dict "root" . "component" "proxy") | fromYaml -}}
@@ -192,8 +206,7 @@ looked up.
 {{- $existing := .Values.config.restart.namespaces -}}
 {{- if lookup "v1" "Namespace" "" "kube-system" -}}
 {{- $existing = list -}}
-{{- $made := list .Release.Namespace -}}
-{{- if .Values.agent.enabled }}{{ $made = append $made .Values.config.agent.namespace }}{{ end -}}
+{{- $made := prepend (include "switchback.addedItems" (dict "root" . "part" "namespaces") | fromJsonArray) .Release.Namespace -}}
 {{- range .Values.config.restart.namespaces -}}
 {{- $phase := dig "status" "phase" "" (lookup "v1" "Namespace" "" .) -}}
 {{- if or (has . $made) (eq $phase "Active") }}{{ $existing = append $existing . }}{{ end -}}

@@ -1,0 +1,20 @@
+{{- /* Made by `npm run gen`. This folder is copied from the extras' folders "chart": change the files there. */}}
+
+{{/* The parts of the core's templates that extras add to, and which extras do. */}}
+{{- define "switchback.parts" -}}
+{
+  "accounts": ["agent","pod-dns"],
+  "configMaps": ["publishers"],
+  "enabledSections": ["agent","pod-dns"],
+  "namespaces": ["agent"],
+  "notes": ["agent"],
+  "otherDelivery": ["pod-dns"],
+  "podSections": ["agent"],
+  "serviceNames": ["agent"],
+  "statusRules": ["publishers"],
+  "uninstallAsks": ["publishers"],
+  "uninstallClusterRules": ["agent"],
+  "uninstallRules": ["publishers"],
+  "webhookEgress": ["pod-dns"]
+}
+{{- end }}
