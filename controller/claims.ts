@@ -44,6 +44,8 @@ interface ClaimsDeps {
   readonly client: KubeClient;
   readonly log: Logger;
   readonly resolver: TargetResolver;
+  /** Undefined: not known. */
+  readonly clusterDomain: string | undefined;
 }
 
 /** All claims, and what decides about them besides their objects. */
@@ -60,9 +62,10 @@ interface Claims {
 /** The claims of all configured sources. */
 export async function claimsOf(
   { sources, policy, discovery }: Pick<Config, "sources" | "policy" | "discovery">,
-  { client, log, resolver }: ClaimsDeps,
+  deps: ClaimsDeps,
 ): Promise<Claims> {
-  const resolved = resolveSources(await configuredSources(sources, client, log), resolver);
+  const { client, log, resolver } = deps;
+  const resolved = resolveSources(await configuredSources(sources, deps), resolver);
   const { source, verifier } = verifying(resolved, policy, log);
   const domains = policy.namespaceAnnotation ? namespaceDomains({ client, log }) : undefined;
   const names = new InClusterNames({ client, log, mayListServices: discovery.enabled });
@@ -105,13 +108,12 @@ function startedAfter(prerequisites: readonly Prerequisite[], source: Source): S
 
 async function configuredSources(
   config: Config["sources"],
-  client: KubeClient,
-  log: Logger,
+  { client, log, clusterDomain }: ClaimsDeps,
 ): Promise<UnresolvedSource[]> {
   const { ingress, gateway, directory } = config;
   const sources: UnresolvedSource[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, log }));
-  if (gateway.enabled) sources.push(gatewaySource({ client, config, log }));
+  if (gateway.enabled) sources.push(gatewaySource({ client, config, log, clusterDomain }));
   const custom = customSource({ client, config, log });
   if (custom !== undefined) sources.push(custom);
   const istio = istioSource({ client, config, log });

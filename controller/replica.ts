@@ -45,7 +45,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   const { namespace, policy } = config;
   const { resolver, catalog } = targetsOf(config, client, log);
   const addresses = new FrontReconciler({ client, config, clusterDomain, catalog, log, notify, now, askProxy });
-  const claims = await claimsOf(config, { client, log, resolver });
+  const claims = await claimsOf(config, { client, log, resolver, clusterDomain });
   const { source, inCluster, verifier } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);

@@ -28,8 +28,9 @@ export function gatewaySource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];
   readonly log: Logger;
+  readonly clusterDomain?: string | undefined;
 }): UnresolvedSource {
-  const { client, config, log } = deps;
+  const { client, config, log, clusterDomain } = deps;
   const discovery = watchGroup({ client, group: GATEWAY_GROUP, everyMs: config.discoverySeconds * 1000 });
   const removedMs = config.removedKindSeconds * 1000;
   const kinds: OptionalKind[] = [];
@@ -68,7 +69,7 @@ export function gatewaySource(deps: {
       follow(
         "gateways",
         ["v1"],
-        (raw) => viewGateway(raw),
+        (raw) => viewGateway(raw, { clusterDomain }),
         (key, view) => registry.setGateway(key, view),
       ),
       follow(

@@ -38,7 +38,7 @@ export class GatewayFiles {
     if (kind !== undefined) this.#registry.setRoute(key, raw && viewRoute(kind, raw, object?.file));
     else if (name === "ListenerSet") {
       this.#registry.setListenerSet(namespacedName, raw && viewListenerSet(raw, object?.file));
-    } else this.#registry.setGateway(namespacedName, raw && viewGateway(raw, object?.file));
+    } else this.#registry.setGateway(namespacedName, raw && viewGateway(raw, { file: object?.file }));
   }
 }
 

@@ -53,7 +53,7 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
     allowedSets: { from: "None", selector: undefined },
   };
   assert.deepEqual(gateway(spec, status), expected);
-  assert.deepEqual(viewGateway({ metadata: METADATA, spec, status }, "a.yaml").ref, {
+  assert.deepEqual(viewGateway({ metadata: METADATA, spec, status }, { file: "a.yaml" }).ref, {
     ...expected.ref,
     file: "a.yaml",
   });
@@ -168,7 +168,11 @@ test("a listener is refused if its controller does not accept it, or finds it in
 });
 
 test("addresses of a Gateway: IP addresses and host names, each once; with one it is admitted", () => {
-  const hints = (addresses: unknown, conditions: unknown = []) => gateway({}, { addresses, conditions }).hints;
+  const hints = (addresses: unknown, conditions: unknown = []) => {
+    const found = gateway({}, { addresses, conditions }).hints;
+    assert.ok("addresses" in found);
+    return found;
+  };
   const known = [
     { value: "192.0.2.1" },
     { type: "IPAddress", value: "192.0.2.2" },

@@ -286,6 +286,7 @@ describe("a Gateway's own claims", () => {
       {},
     ];
     const { hints } = viewGateway(gatewayObject("gw", [], { status: { addresses } }));
+    assert.ok("addresses" in hints);
     assert.deepEqual(hints.addresses, ["192.0.2.1", "lb.example.com"]);
   });
 });

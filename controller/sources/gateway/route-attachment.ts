@@ -164,7 +164,8 @@ function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayV
  * A Gateway's ListenerSets have the hints of the Gateway. If the Gateway has no listeners, its ports are those of
  * the set.
  */
-function hintsOfSet({ listeners }: ListenerSetView, { hints }: GatewayView): RoutingHints {
+function hintsOfSet({ listeners }: ListenerSetView, { hints }: GatewayView): RoutingHints | Reason {
+  if ("code" in hints) return hints;
   return hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints;
 }
 

@@ -1,6 +1,8 @@
 import { foldCase } from "#hostmap/hostnames.ts";
+import type { Reason } from "#hostmap/types.ts";
 import { listOf, mapOf, numberOf, type ObjectOrigin, originOf, type Raw, textOf, textsOf } from "../raw-object.ts";
 import type { RoutingHints } from "../types.ts";
+import { insideCluster } from "./inside-cluster.ts";
 
 export const GATEWAY_GROUP = "gateway.networking.k8s.io";
 
@@ -13,7 +15,8 @@ export interface GatewayView extends ObjectOrigin {
   /** Whether its controller has accepted it. If not, `refusal` may have the controller's reason and message. */
   readonly accepted: boolean;
   readonly refusal: string | undefined;
-  readonly hints: RoutingHints;
+  /** A reason: it is not ingress. */
+  readonly hints: RoutingHints | Reason;
   readonly listeners: readonly ListenerView[];
   /** The namespaces whose ListenerSets may attach. */
   readonly allowedSets: NamespaceChoice;
@@ -85,16 +88,22 @@ const KINDS_OF_PROTOCOL: Readonly<Record<string, readonly RouteKind[]>> = {
   UDP: [],
 };
 
+interface GatewayOrigin {
+  readonly file?: string | undefined;
+  readonly clusterDomain?: string | undefined;
+}
+
 /** Projects a Gateway. If the fields that are used are the same, the projections are deeply equal. */
-export function viewGateway(raw: Raw, file?: string): GatewayView {
+export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {}): GatewayView {
   const spec = mapOf(raw.spec);
   const own = viewListeners(raw);
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
+  const notIngress = insideCluster(raw, addresses, clusterDomain);
   const allowed = mapOf(mapOf(spec.allowedListeners).namespaces);
   return {
     ...originOf("Gateway", raw, { namespace: "default", file }),
     ...own,
-    hints: {
+    hints: notIngress ?? {
       className: textOf(spec.gatewayClassName),
       addresses: [...new Set(addresses)],
       ...portsOf(own.listeners),

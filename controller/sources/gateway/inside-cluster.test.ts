@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { gatewayObject, HTTP, INFRA, routeObject } from "#test/fakes/gateway-objects.ts";
+import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
+import { viewGateway, viewListenerSet, viewRoute } from "./view.ts";
+
+const CODE = "gateway-inside-cluster";
+
+function codeOf(addresses: readonly string[], clusterDomain?: string, annotations: object = {}) {
+  const conditions = [{ type: "Accepted", status: "True" }];
+  const status = { conditions, addresses: addresses.map((value) => ({ type: "Hostname", value })) };
+  const { metadata, ...rest } = gatewayObject("gw", [{ hostname: "a.com" }], { status });
+  const { hints } = viewGateway({ ...rest, metadata: { ...(metadata as object), annotations } }, { clusterDomain });
+  return "code" in hints ? hints.code : "ingress";
+}
+
+describe("a Gateway whose only addresses are names of Services", () => {
+  for (const [address, domain, expected] of [
+    ["cnn-egress-gateway-istio.default.svc.cluster.local", undefined, CODE],
+    ["gw.infra.svc", undefined, CODE],
+    ["GW.Infra.SVC.cluster.local.", undefined, CODE],
+    ["gw.infra.svc.cozy.local", "cozy.local", CODE],
+    ["gw.infra.svc.cozy.local", undefined, "ingress"],
+    ["gw.infra.svc.example.com", "cluster.local", "ingress"],
+    ["lb.example.com", undefined, "ingress"],
+    ["svc", undefined, "ingress"],
+    ["203.0.113.9", undefined, "ingress"],
+  ] as const) {
+    it(`${address}, domain ${domain ?? "not known"}: ${expected}`, () => {
+      assert.equal(codeOf([address], domain), expected);
+    });
+  }
+
+  it("is ingress if it has another address too, or none yet", () => {
+    assert.equal(codeOf(["gw.infra.svc", "203.0.113.9"]), "ingress");
+    assert.equal(codeOf([]), "ingress");
+  });
+});
+
+describe("a Gateway that asks Istio for a type of Service", () => {
+  for (const [type, expected] of [
+    ["ClusterIP", CODE],
+    ["LoadBalancer", "ingress"],
+    ["NodePort", "ingress"],
+  ]) {
+    it(`${type}: ${expected}`, () => {
+      assert.equal(codeOf([], undefined, { "networking.istio.io/service-type": type }), expected);
+    });
+  }
+});
+
+it("its own names, those of its routes and of its ListenerSets have the reason", () => {
+  const conditions = [{ type: "Accepted", status: "True" }];
+  const status = { conditions, addresses: [{ type: "Hostname", value: "gw.infra.svc" }] };
+  const gateway = viewGateway(gatewayObject("gw", [{ hostname: "*.a.com" }], { status }, { from: "All" }));
+  const around = {
+    gateway: () => gateway,
+    listenerSet: () => undefined,
+    namespaces: undefined,
+    requireAccepted: true,
+  };
+  const set = viewListenerSet({
+    metadata: { namespace: INFRA, name: "set" },
+    spec: { parentRef: { name: "gw" }, listeners: [{ name: "b", port: 80, protocol: "HTTP", hostname: "b.com" }] },
+    status: { conditions },
+  });
+  const claims = [
+    ...claimsOfGateway(gateway, true),
+    ...(claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["www.a.com"])), around) ?? []),
+    ...(claimsOfListenerSet(set, around) ?? []),
+  ];
+  assert.deepEqual(
+    claims.map(({ hostname, hints }) => [hostname, "code" in hints && hints.code]),
+    ["*.a.com", "www.a.com", "b.com"].map((name) => [name, CODE]),
+  );
+});
