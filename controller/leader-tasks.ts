@@ -15,7 +15,7 @@ interface LeaderTasksDeps {
   readonly config: Pick<Config, "namespace" | "certs"> & RolloutDeps["config"];
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
-  readonly events: EventRecorder;
+  readonly events: Pick<EventRecorder, "record">;
   readonly counters: RestartCounters;
   /** Milliseconds since 1970. */
   readonly now: () => number;

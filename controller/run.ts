@@ -52,7 +52,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const registry = new MetricsRegistry();
   const metrics = publicationMetrics(registry);
   const component = "switchback-controller";
-  const events = createEventRecorder({ client, component, instance: identity, namespace, now, log });
+  const events = createEventRecorder({ client, component, instance: identity, namespace, log });
   const counters = restartCounters(registry);
   const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, now });
   const { source, addresses, store, map, status } = await createReplica(config, {
@@ -96,7 +96,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
 /** Reports what the map's reconciler does: in metrics, in the log and as Events. */
 function reporters(
   metrics: PublicationMetrics,
-  events: EventRecorder,
+  events: Pick<EventRecorder, "record">,
   { namespace, log }: { readonly namespace: string; readonly log: Logger },
 ): Pick<ConstructorParameters<typeof MapReconciler>[0], "onPublished" | "onFailed" | "onHeld"> {
   return {
@@ -121,7 +121,7 @@ function reporters(
 }
 
 function reportFront(
-  events: EventRecorder,
+  events: Pick<EventRecorder, "record">,
   front: { readonly code: string; readonly note: string; readonly service: string; readonly namespace: string },
 ): void {
   const { code, note, service, namespace } = front;

@@ -17,8 +17,7 @@ const WEB = "shop/Deployment/web";
 function reporterRig() {
   const log = new LineLog();
   const reported = { events: [] as EventRecord[], lines: log.lines, counted: [] as string[] };
-  const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
-  const events = { record: (event: EventRecord) => void reported.events.push(event), stats, flush: async () => {} };
+  const events = { record: (event: EventRecord) => void reported.events.push(event) };
   const count = (what: string) => () => void reported.counted.push(what);
   const counters = {
     restarted: count("restarted"),

@@ -17,12 +17,16 @@ export interface RestartCounters {
 
 /** Reports changes by a log line and an Event: once when a state begins, not while it lasts. */
 export class EventReporter {
-  readonly #deps: { readonly events: EventRecorder; readonly log: Logger; readonly counters: RestartCounters };
+  readonly #deps: {
+    readonly events: Pick<EventRecorder, "record">;
+    readonly log: Logger;
+    readonly counters: RestartCounters;
+  };
   /** The last reported code of each workload. */
   readonly #reported = new Map<string, string | undefined>();
   readonly #overCap = new Map<string, string | undefined>();
 
-  constructor(deps: { events: EventRecorder; log: Logger; counters: RestartCounters }) {
+  constructor(deps: { events: Pick<EventRecorder, "record">; log: Logger; counters: RestartCounters }) {
     this.#deps = deps;
   }
 

@@ -29,7 +29,7 @@ export interface RolloutDeps {
   readonly client: KubeClient;
   readonly config: Pick<Config, "namespace" | "restart" | "agent" | "pods" | "inject">;
   readonly log: Logger;
-  readonly events: EventRecorder;
+  readonly events: Pick<EventRecorder, "record">;
   readonly counters: RestartCounters;
   /** Of the leader's term. */
   readonly fence: Fence;

@@ -3,18 +3,21 @@ import { describe, it } from "node:test";
 import { LineLog } from "#test/fakes/clock.ts";
 import type { KubeClient } from "./client.ts";
 import { createEventRecorder, type EventRecord, eventReason } from "./events.ts";
+import { KubeStatusError } from "./status.ts";
 
 interface Sent {
   path: string;
   event: { metadata: object; note: string; reason: string; regarding: object; [key: string]: unknown };
 }
 
-function recorder(options: { fail?: () => boolean } = {}) {
+function recorder(options: { fail?: () => boolean; exists?: (name: string) => boolean } = {}) {
   const sent: Sent[] = [];
   const clock = { now: 0 };
   const client = {
     create: async (path: string, event: object) => {
       if (options.fail?.()) throw new Error("refused");
+      const { name } = (event as { metadata: { name?: string } }).metadata;
+      if (name !== undefined && options.exists?.(name)) throw new KubeStatusError("POST", 409, { message: "exists" });
       sent.push({ path, event: event as Sent["event"] });
     },
   } as Pick<KubeClient, "create">;
@@ -149,6 +152,39 @@ describe("repetition", () => {
   });
 });
 
+describe("an Event of a state", () => {
+  const nameOf = (event: Sent["event"] | undefined) =>
+    (event?.metadata as { name?: string } | undefined)?.name ?? "none";
+
+  it("has the same name in each process, so that the API server refuses what an earlier one wrote", async () => {
+    const first = recorder();
+    await first.record({ once: true });
+    const name = nameOf(first.sent[0]?.event);
+    assert.match(name, /^switchback-[0-9a-f]{12}$/);
+    const next = recorder({ exists: (each) => each === name });
+    await next.record({ once: true });
+    assert.deepEqual([next.sent.length, next.events.stats.repeated, next.events.stats.failed], [0, 1, 0]);
+    await next.record({ once: true, note: "7 of 10 names would go" });
+    await next.record({ once: true, regarding: { ...regarding, uid: "another" } });
+    assert.equal(new Set([name, ...next.sent.map(({ event }) => nameOf(event))]).size, 3);
+  });
+
+  it("is written again by the same process, once it has changed and the window is over", async () => {
+    const { sent, clock, record } = recorder({ exists: () => sent.length > 0 });
+    await record({ once: true });
+    await record({ once: true });
+    clock.now = 600_000;
+    await record({ once: true });
+    assert.deepEqual(
+      sent.map(({ event }) => event.metadata),
+      [
+        { name: nameOf(sent[0]?.event), namespace: "own" },
+        { generateName: "switchback-", namespace: "own" },
+      ],
+    );
+  });
+});
+
 describe("too many Events", () => {
   it("are dropped and counted; the rate limit recovers later", async () => {
     const { sent, clock, record, events } = recorder();
@@ -157,6 +193,13 @@ describe("too many Events", () => {
     clock.now = 10_000;
     for (let index = 40; index < 50; index++) await record({ note: `note ${index}` });
     assert.deepEqual([sent.length, events.stats.dropped], [27, 23]);
+  });
+
+  it("of one namespace take nothing from another", async () => {
+    const { sent, record } = recorder();
+    for (let index = 0; index < 40; index++) await record({ note: `note ${index}` });
+    await record({ regarding: { ...regarding, namespace: "shop" } });
+    assert.equal(sent.at(-1)?.path.split("/")[5], "shop");
   });
 
   it("are remembered only up to a limit", async () => {

@@ -1,6 +1,8 @@
-import { describeError } from "#lib/errors/errors.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
+import { EventBudget } from "./event-budget.ts";
 import { microTime } from "./lease-record.ts";
 import { resourcePath } from "./paths.ts";
 import { steadyNow } from "./time.ts";
@@ -24,6 +26,11 @@ export interface EventRecord {
   /** The message. Control characters are replaced, and it is truncated to 1,024 bytes, the API's limit. */
   note: string;
   regarding: Regarding;
+  /**
+   * It reports a state, which a later leader finds as well: it is not written again while the API server still has
+   * the same Event of an earlier process.
+   */
+  once?: true;
 }
 
 interface EventRecorderOptions {
@@ -43,9 +50,9 @@ interface EventRecorderOptions {
 interface EventStats {
   /** Accepted by the API server. */
   readonly sent: number;
-  /** Not sent, because the same Event was sent within the window. */
+  /** Not sent, because the same Event was sent within the window, or is still there of an earlier process. */
   readonly repeated: number;
-  /** Dropped by the rate limit. */
+  /** Dropped, as the budget of its namespace or of all namespaces was used up. */
   readonly dropped: number;
   /** Rejected by the API server, or the server was unreachable. */
   readonly failed: number;
@@ -54,6 +61,8 @@ interface EventStats {
 export interface EventRecorder {
   /** Never throws and never blocks: Events are best effort. */
   record(event: EventRecord): void;
+  /** How long an Event of this namespace that can wait should wait, milliseconds. */
+  waitMs(namespace: string): number;
   readonly stats: EventStats;
   /** Resolves when all recorded Events are sent or have failed. */
   flush(): Promise<void>;
@@ -63,9 +72,6 @@ export interface EventRecorder {
 const WINDOW_MS = 10 * 60_000;
 /** How many different Events are remembered for deduplication. */
 const MAX_REMEMBERED = 1000;
-/** Rate limit: a burst, then one Event per REFILL_MS, because etcd keeps each Event for an hour. */
-const BURST = 25;
-const REFILL_MS = 5_000;
 /** Limits of events.k8s.io/v1, bytes. */
 const NOTE_BYTES = 1024;
 const FIELD_BYTES = 128;
@@ -79,14 +85,18 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   const { client, log = silentLogger, now = steadyNow } = options;
   const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
   const recent = createRecentEvents(now);
-  const takeToken = createBucket(now);
+  const budget = new EventBudget(now);
   const pending = new Set<Promise<void>>();
 
-  async function send(key: string, event: ReturnType<typeof toEvent>): Promise<void> {
+  async function send(key: string, event: ReturnType<typeof toEvent>, isNamed: boolean): Promise<void> {
     try {
       await client.create(eventsPath(event.metadata.namespace), event);
       stats.sent++;
     } catch (error) {
+      if (isNamed && statusOf(error) === 409) {
+        stats.repeated++;
+        return;
+      }
       stats.failed++;
       // It was not sent, so it must not count as a repetition.
       recent.forget(key);
@@ -100,12 +110,13 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       stats.repeated++;
       return;
     }
-    if (!takeToken()) {
+    if (!budget.take(record.regarding.namespace ?? options.namespace)) {
       stats.dropped++;
       return;
     }
-    const event = toEvent(options, record, recent.remember(key));
-    const sending = send(key, event).finally(() => pending.delete(sending));
+    const name = record.once && !recent.knows(key) ? `switchback-${shortHash(key)}` : undefined;
+    const event = toEvent(options, record, { name, repeats: recent.remember(key) });
+    const sending = send(key, event, name !== undefined).finally(() => pending.delete(sending));
     pending.add(sending);
   }
 
@@ -118,6 +129,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
         log.debug({ error: describeError(error) }, "an Event could not be built");
       }
     },
+    waitMs: (namespace) => budget.waitMs(namespace),
     get stats() {
       return { ...stats };
     },
@@ -131,7 +143,11 @@ function eventsPath(namespace: string): string {
   return resourcePath({ group: "events.k8s.io", version: "v1", namespace, resource: "events" });
 }
 
-function toEvent(options: EventRecorderOptions, record: EventRecord, repeats: number) {
+function toEvent(
+  options: EventRecorderOptions,
+  record: EventRecord,
+  { name, repeats }: { readonly name: string | undefined; readonly repeats: number },
+) {
   const { type, reason, action, note } = record;
   const namespace = record.regarding.namespace ?? options.namespace;
   const { namespace: _, ...object } = record.regarding;
@@ -139,7 +155,10 @@ function toEvent(options: EventRecorderOptions, record: EventRecord, repeats: nu
   return {
     apiVersion: "events.k8s.io/v1",
     kind: "Event",
-    metadata: { generateName: "switchback-", namespace: namespace || "default" },
+    metadata: {
+      ...(name === undefined ? { generateName: "switchback-" } : { name }),
+      namespace: namespace || "default",
+    },
     eventTime: microTime(Date.now()),
     type,
     reason: truncate(reason, FIELD_BYTES),
@@ -192,21 +211,10 @@ function createRecentEvents(now: () => number) {
       if (entries.size > MAX_REMEMBERED) entries.delete(entries.keys().next().value ?? key);
       return repeats;
     },
+    /** Whether `key` was sent, as far as it is remembered. */
+    knows: (key: string): boolean => entries.has(key),
     forget(key: string): void {
       entries.delete(key);
     },
-  };
-}
-
-/** A token bucket that starts full. */
-function createBucket(now: () => number): () => boolean {
-  let tokens = BURST;
-  let filledAt = now();
-  return () => {
-    tokens = Math.min(BURST, tokens + (now() - filledAt) / REFILL_MS);
-    filledAt = now();
-    if (tokens < 1) return false;
-    tokens--;
-    return true;
   };
 }

@@ -40,13 +40,12 @@ export function runningRig(t: TestContext, restart: Restart = {}, more: object =
   const clock = { reads: 0 };
   api.put("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "enabled" } } });
   const start = () => {
-    const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
     const running = new RolloutController(
       {
         client: api.client,
         config,
         log,
-        events: { record: (event) => void events.push(event), stats, flush: async () => {} },
+        events: { record: (event) => void events.push(event) },
         counters: {
           restarted: count("restarted"),
           conflict: count("conflict"),

@@ -1,0 +1,53 @@
+/** One namespace: a burst, then one Event per interval. etcd keeps each Event for an hour. */
+const NAMESPACE = { burst: 25, intervalMs: 5_000 };
+/** All namespaces together. */
+const TOTAL = { burst: 100, intervalMs: 200 };
+/** As the total allows it, at most 125 namespaces are below their burst at once; the others can be forgotten. */
+const MAX_NAMESPACES = 1_000;
+
+/**
+ * How many Events may be written: so many for each namespace, so that none takes another's, and so many in all. Of
+ * each bucket only the time is kept at which it is full again.
+ */
+export class EventBudget {
+  readonly #now: () => number;
+  readonly #fullAt = new Map<string, number>();
+  #totalFullAt = Number.NEGATIVE_INFINITY;
+
+  /** A monotonic clock, milliseconds. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Takes the right to write one Event, if there is one. */
+  take(namespace: string): boolean {
+    const now = this.#now();
+    if (untilFree(this.#fullAt.get(namespace), NAMESPACE, now) > 0) return false;
+    if (untilFree(this.#totalFullAt, TOTAL, now) > 0) return false;
+    if (this.#fullAt.size >= MAX_NAMESPACES) this.#forgetFull(now);
+    this.#fullAt.set(namespace, Math.max(now, this.#fullAt.get(namespace) ?? now) + NAMESPACE.intervalMs);
+    this.#totalFullAt = Math.max(now, this.#totalFullAt) + TOTAL.intervalMs;
+    return true;
+  }
+
+  /** How long an Event that can wait should wait: it leaves half of the total burst to those that cannot. */
+  waitMs(namespace: string): number {
+    const now = this.#now();
+    const half = { ...TOTAL, burst: TOTAL.burst / 2 };
+    return Math.max(untilFree(this.#fullAt.get(namespace), NAMESPACE, now), untilFree(this.#totalFullAt, half, now));
+  }
+
+  /** The namespaces that are remembered. */
+  get size(): number {
+    return this.#fullAt.size;
+  }
+
+  #forgetFull(now: number): void {
+    for (const [namespace, fullAt] of this.#fullAt) if (fullAt <= now) this.#fullAt.delete(namespace);
+  }
+}
+
+/** Milliseconds until the bucket, which is full at `fullAt`, has one left. */
+function untilFree(fullAt: number | undefined, bucket: typeof TOTAL, now: number): number {
+  return Math.max(0, (fullAt ?? now) - now - (bucket.burst - 1) * bucket.intervalMs);
+}
