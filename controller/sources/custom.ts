@@ -56,5 +56,6 @@ export function customSource(deps: {
 function kindsOf({ presets, custom, services }: Config["sources"]): ClaimingKind[] {
   const kinds = presets.flatMap((name) => (isIstio(name) ? [] : PRESETS[name])).concat(custom.map(customKind));
   if (!services.enabled) return kinds;
-  return [...kinds, { group: "", versions: ["v1"], resource: "services", read: serviceClaims }];
+  const read: ClaimingKind["read"] = (raw) => serviceClaims(raw, services.annotationPrefixes);
+  return [...kinds, { group: "", versions: ["v1"], resource: "services", read }];
 }

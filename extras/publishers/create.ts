@@ -5,15 +5,17 @@ import { CorednsImportPublisher } from "./coredns-import.ts";
 import { ExternalDnsPublisher } from "./external-dns.ts";
 import type { Publisher } from "./publisher.ts";
 
-/** What a publisher is made from. */
-type PublisherConfig = Pick<Config, "publishers" | "namespace">;
+/** What a publisher is made from. A publisher that only removes what it wrote needs no `sources`. */
+type PublisherConfig = Pick<Config, "publishers" | "namespace"> & Partial<Pick<Config, "sources">>;
 
 /** Makes each publisher, by its name. */
 const FACTORIES: Readonly<Record<string, (config: PublisherConfig, client: KubeClient) => Publisher>> = {
   "coredns-import": ({ publishers }, client) => new CorednsImportPublisher(publishers.corednsImport, client),
   coredns: ({ publishers }, client) => new CorednsPublisher(publishers.coredns, client),
-  "external-dns": ({ publishers, namespace }, client) =>
-    new ExternalDnsPublisher(publishers.externalDns, { namespace, client }),
+  "external-dns": ({ publishers, namespace, sources }, client) => {
+    const annotationPrefixes = sources?.services.annotationPrefixes;
+    return new ExternalDnsPublisher(publishers.externalDns, { namespace, client, annotationPrefixes });
+  },
 };
 
 /** The publisher of this name; undefined: there is none. */

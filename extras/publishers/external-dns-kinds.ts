@@ -21,13 +21,12 @@ export interface ExternalDnsKind {
   versionOf(metadata: { readonly generation?: number; readonly resourceVersion?: string }): string | undefined;
 }
 
-/** Its default from 0.23 on, and the one before. */
-const PREFIXES = ["external-dns.kubernetes.io/", "external-dns.alpha.kubernetes.io/"];
 /** What a record has beside its name and labels, once for each address. */
 const ENDPOINT_BYTES = 130;
 
-export function kindOf(settings: Settings): ExternalDnsKind {
-  return settings.kind === "Service" ? services(settings) : dnsEndpoints(settings);
+/** `prefixes`: of the annotations that external-dns reads. */
+export function kindOf(settings: Settings, prefixes: readonly string[]): ExternalDnsKind {
+  return settings.kind === "Service" ? services(settings, prefixes) : dnsEndpoints(settings);
 }
 
 /** DNSEndpoint, a custom resource of external-dns (`--source=crd`). */
@@ -72,16 +71,16 @@ function dnsEndpoints({ ttlSeconds, recordLabels }: Settings): ExternalDnsKind {
 }
 
 /** A headless Service without pods, whose annotations say what names lead where (`--source=service`). */
-function services({ ttlSeconds }: Settings): ExternalDnsKind {
+function services({ ttlSeconds }: Settings, prefixes: readonly string[]): ExternalDnsKind {
   return {
     apiVersion: "v1",
     kind: "Service",
     path: (namespace, name) => resourcePath({ version: "v1", resource: "services", namespace, name }),
-    // An object has at most 256 KiB of annotations, and each name is in two.
-    limits: { byAddresses: true, names: 256, bytes: 100_000, bytesOf: ({ name }) => name.length + 1 },
+    // An object has at most 256 KiB of annotations, and each name is in one for each prefix.
+    limits: { byAddresses: true, names: 256, bytes: 200_000 / prefixes.length, bytesOf: ({ name }) => name.length + 1 },
     render: (records) => {
       const annotations: Record<string, string> = {};
-      for (const prefix of PREFIXES) {
+      for (const prefix of prefixes) {
         annotations[`${prefix}hostname`] = records.map(({ name }) => name).join(",");
         annotations[`${prefix}target`] = (records[0]?.addresses ?? []).join(",");
         annotations[`${prefix}ttl`] = String(ttlSeconds);

@@ -15,11 +15,14 @@ function mapOf(...entries: Array<readonly [string, ...string[]]>): PublisherMap 
 const A = ["a.example.com", "198.51.100.1"] as const;
 const B = ["b.example.com", "198.51.100.2", "2001:db8::2"] as const;
 
-function rig(settings: object = {}) {
+function rig(settings: object = {}, services: object = {}) {
   const kube = new MemoryKube();
   const externalDns = { removeWaitSeconds: 0, ...settings };
-  const { publishers } = parseConfig({ publishers: { externalDns } });
-  const start = () => new ExternalDnsPublisher(publishers.externalDns, { namespace: "ours", client: kube.client });
+  const { publishers, sources } = parseConfig({ publishers: { externalDns }, sources: { services } });
+  const { annotationPrefixes } = sources.services;
+  const { client } = kube;
+  const deps = { namespace: "ours", client, annotationPrefixes };
+  const start = () => new ExternalDnsPublisher(publishers.externalDns, deps);
   return { kube, start, publisher: start() };
 }
 
@@ -49,6 +52,18 @@ test("names become DNSEndpoints, with A and AAAA, TTL and the labels that are co
   });
   assert.equal(metadata?.annotations?.instance, "private");
   assert.match(path, /\/switchback-names-0$/);
+});
+
+test("Services have the annotations of the prefixes that the source reads", async () => {
+  const annotationPrefixes = ["internal.example.com/"];
+  const { kube, publisher } = rig({ kind: "Service" }, { annotationPrefixes });
+  await publisher.publish(mapOf(A));
+  const [path = ""] = kube.paths(SERVICES);
+  const keys = Object.keys(kube.at(path)?.metadata.annotations ?? {}).filter((key) => !key.startsWith("switchback"));
+  assert.deepEqual(
+    keys.sort(),
+    ["hostname", "target", "ttl"].map((key) => `internal.example.com/${key}`),
+  );
 });
 
 test("names become headless Services, one for equal addresses, with the annotations of both prefixes", async () => {

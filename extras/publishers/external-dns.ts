@@ -1,5 +1,6 @@
 import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
+import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { PUBLISHER_LABEL } from "#lib/documents/publisher-state.ts";
 import { statusOf } from "#lib/errors/errors.ts";
@@ -47,12 +48,20 @@ export class ExternalDnsPublisher implements Publisher {
 
   constructor(
     settings: Config["publishers"]["externalDns"],
-    { namespace, client }: { readonly namespace: string; readonly client: ExternalDnsClient },
+    {
+      namespace,
+      client,
+      annotationPrefixes = EXTERNAL_DNS_PREFIXES,
+    }: {
+      readonly namespace: string;
+      readonly client: ExternalDnsClient;
+      readonly annotationPrefixes?: readonly string[] | undefined;
+    },
   ) {
     this.#settings = settings;
     this.#namespace = namespace;
     this.#client = client;
-    this.#kind = kindOf(settings);
+    this.#kind = kindOf(settings, annotationPrefixes);
     this.#divider = new Divider(this.#kind.limits);
   }
 

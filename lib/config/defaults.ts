@@ -7,6 +7,8 @@ export const DEFAULT_ON_CHANGE: OnChange = "restart";
 export const DEFAULT_DELIVERY: Delivery = "hosts";
 export const DEFAULT_AGENT_SILENCE_SECONDS = 600;
 export const DEFAULT_AGENT_NAMESPACE = "switchback-agent";
+/** Of external-dns' annotations: its default from 0.22 on, and the one before. */
+export const EXTERNAL_DNS_PREFIXES: string[] = ["external-dns.kubernetes.io/", "external-dns.alpha.kubernetes.io/"];
 /**
  * Limit of the ports of one target, configured or discovered. A longer list is not ours: readers of the published
  * targets refuse it.

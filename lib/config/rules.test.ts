@@ -108,7 +108,10 @@ test("the defaults of every section", () => {
       gateway: { enabled: true, requireAccepted: true, listeners: true },
       presets: [],
       custom: [],
-      services: { enabled: false },
+      services: {
+        enabled: false,
+        annotationPrefixes: ["external-dns.kubernetes.io/", "external-dns.alpha.kubernetes.io/"],
+      },
       discoverySeconds: 15,
       removedKindSeconds: 3_600,
     },

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { number, strictObject, text } from "#lib/errors/schemas.ts";
+import { EXTERNAL_DNS_PREFIXES } from "./defaults.ts";
 import { described, label, optionalSetting, path, seconds, section, setting } from "./values.ts";
 
 const gatewaySchema = strictObject({
@@ -47,6 +48,12 @@ const customSchema = strictObject({
   admitted: optionalSetting(path, "JSONPath that selects a value once a controller has admitted the object."),
 });
 
+/** Its `--annotation-prefix` has to end with a slash, too (external-dns, pkg/apis/externaldns/validation). */
+const annotationPrefix = v.pipe(
+  v.string(),
+  v.regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/$/, "must be a domain that ends with `/`"),
+);
+
 export const sourcesSchema = strictObject({
   ingress: section(strictObject({ enabled: setting(v.boolean(), true, "Read the hosts of Ingresses.") })),
   gateway: section(gatewaySchema),
@@ -61,10 +68,12 @@ export const sourcesSchema = strictObject({
   custom: setting(v.array(customSchema), [], "Additional kinds to read; see below."),
   services: section(
     strictObject({
-      enabled: setting(
-        v.boolean(),
-        false,
-        "Read LoadBalancer Services with the annotation `external-dns.alpha.kubernetes.io/hostname`.",
+      enabled: setting(v.boolean(), false, "Read LoadBalancer Services with external-dns' annotation `hostname`."),
+      annotationPrefixes: setting(
+        v.pipe(v.array(annotationPrefix), v.minLength(1), v.maxLength(4)),
+        EXTERNAL_DNS_PREFIXES,
+        "Prefixes of external-dns' annotations (its `--annotation-prefix`). They are read on Services, and the " +
+          "publisher `external-dns` writes them.",
       ),
     }),
   ),

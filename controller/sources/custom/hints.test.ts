@@ -133,6 +133,16 @@ test("a Service may have its names in either annotation of external-dns, or in b
   assert.deepEqual(namesOf({ [`x${now}`]: "a.com" }), []);
 });
 
+test("with other prefixes in the configuration, a Service has its names in their annotations alone", () => {
+  const annotations = { [HOSTNAME]: "a.com", "internal.example.com/hostname": "b.com" };
+  const service = { metadata: { annotations }, spec: { type: "LoadBalancer" } };
+  const claims = serviceClaims(service, ["internal.example.com/"]);
+  assert.deepEqual(
+    claims.map(({ hostname }) => hostname),
+    ["b.com"],
+  );
+});
+
 test("why a Service's names are refused", () => {
   const reason = (raw: object) => serviceClaims(raw as never).map(({ hints }) => hints);
   assert.deepEqual(reason(service({ spec: {} })), [

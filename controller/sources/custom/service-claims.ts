@@ -1,22 +1,21 @@
 import type { Reason } from "#hostmap/types.ts";
+import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { ClaimList } from "../claim-list.ts";
 import { ignoredBy, listOf, mapOf, type ObjectOrigin, originOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
-/** The annotations of external-dns, comma-separated hostnames: with its prefix since 0.22, and with the older one. */
-const HOSTNAME_ANNOTATIONS = [
-  "external-dns.kubernetes.io/hostname",
-  "external-dns.alpha.kubernetes.io/hostname",
-] as const;
-
 /**
- * The claims of a Service: the names that external-dns publishes for it. Only a load balancer's address is
- * short-circuited.
+ * The claims of a Service: the names that external-dns publishes for it, comma-separated in its annotation `hostname`.
+ * One external-dns reads one prefix (source/annotations/annotations.go, `SetAnnotationPrefix`), and a cluster may have
+ * several of them. Only a load balancer's address is short-circuited.
  */
-export function serviceClaims(raw: Raw): readonly UnresolvedClaim[] {
+export function serviceClaims(
+  raw: Raw,
+  prefixes: readonly string[] = EXTERNAL_DNS_PREFIXES,
+): readonly UnresolvedClaim[] {
   const annotations = mapOf(mapOf(raw.metadata).annotations);
-  const hostnames = HOSTNAME_ANNOTATIONS.flatMap((key) => textOf(annotations[key]) ?? []).join();
+  const hostnames = prefixes.flatMap((prefix) => textOf(annotations[`${prefix}hostname`]) ?? []).join();
   if (hostnames === "") return [];
   const origin = originOf("Service", raw);
   const claims = new ClaimList(origin);
