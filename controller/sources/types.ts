@@ -19,6 +19,8 @@ export interface RoutingHints {
   readonly service?: { readonly namespace: string; readonly name: string };
   /** The labels of the pods that serve it, if the object says so: a Service that serves it must select them all. */
   readonly selector?: Readonly<Record<string, string>>;
+  /** The namespaces that have the object, if it says so: a Service that serves it must be in one of them. */
+  readonly exportedTo?: readonly string[];
 }
 
 /**

@@ -11,7 +11,15 @@ import { targetOfClass } from "./ingress-class.ts";
 import { AddressIndex, matchService } from "./match-service.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetResolver } from "./resolver.ts";
-import { ConfiguredSelectors, type Labels, noneSelects, selects, severalSelect } from "./selectors.ts";
+import {
+  ConfiguredSelectors,
+  isExportedTo,
+  type Labels,
+  noneSelects,
+  notExported,
+  selects,
+  severalSelect,
+} from "./selectors.ts";
 import {
   type FoundTarget,
   foundName,
@@ -176,10 +184,12 @@ export class TargetDiscovery implements TargetResolver {
    * class. No discovered one is taken: an egress gateway may have a LoadBalancer Service, and tenants can copy labels.
    * A host outside the cluster selects nothing: there the class decides, as for other objects.
    */
-  #bySelector({ className }: RoutingHints, selector: Labels): string | Reason {
+  #bySelector({ className, exportedTo }: RoutingHints, selector: Labels): string | Reason {
     const { targets } = this.#deps.config;
     const lists = ({ classes }: TargetConfig) => className !== undefined && classes.includes(className);
-    const selecting = targets.filter(({ name }) => selects(this.#selectors.of(name), selector));
+    const ofPods = targets.filter(({ name }) => selects(this.#selectors.of(name), selector));
+    const selecting = ofPods.filter((target) => isExportedTo(target, exportedTo));
+    if (selecting.length < ofPods.length && selecting.length === 0) return notExported(ofPods, exportedTo ?? []);
     const [one, ...others] = selecting.some(lists) ? selecting.filter(lists) : selecting;
     if (one !== undefined) return others.length === 0 ? one.name : severalSelect([one, ...others], selector);
     const outside = targets.find((target) => "host" in target.upstream && lists(target));

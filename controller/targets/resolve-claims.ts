@@ -132,10 +132,19 @@ function isGroup(group: Group | Reason): group is Group {
   return "objects" in group;
 }
 
-function hintsKey({ className, addresses, ports, admitted, service, selector }: RoutingHints): string {
+function hintsKey({ className, addresses, ports, admitted, service, selector, exportedTo }: RoutingHints): string {
   const { namespace = null, name = null } = service ?? {};
   const labels = selector === undefined ? null : Object.entries(selector).sort();
-  return JSON.stringify([className ?? null, addresses, ports ?? null, admitted, namespace, name, labels]);
+  return JSON.stringify([
+    className ?? null,
+    addresses,
+    ports ?? null,
+    admitted,
+    namespace,
+    name,
+    labels,
+    exportedTo ?? null,
+  ]);
 }
 
 function sameTarget(a: string | Reason, b: string | Reason): boolean {

@@ -76,6 +76,20 @@ test("the selector is asked before the class, of a Service of any type", async (
   assert.deepEqual([target({ istio: "egressgateway" }), calls.changes], ["inner", before + 1]);
 });
 
+test("an object that is exported to other namespaces than the Service's is not served there", async (t) => {
+  const { put, start, discovery } = await cluster(t, [{ name: "edge", upstream: service("edge") }]);
+  put("edge", INGRESS);
+  await start();
+  const resolve = (exportedTo?: readonly string[]) => {
+    const hints = { className: "istio", addresses: [], admitted: true, selector: INGRESS };
+    const found = discovery.resolve(exportedTo === undefined ? hints : { ...hints, exportedTo });
+    return typeof found === "string" ? found : `${found.code}: ${found.text}`;
+  };
+  assert.deepEqual([resolve(), resolve(["shop", "edge"])], ["edge", "edge"]);
+  const text = '`exportTo` allows the namespaces "a", "b", "c" and 1 more, and the Service of edge is in none of them';
+  assert.equal(resolve(["a", "b", "c", "d"]), `not-exported: ${text}`);
+});
+
 test("of several the one that lists the class; if none or two do, no target", async (t) => {
   const targets = ["one", "two"].map((name) => ({ name, upstream: service(name), classes: [`${name}-class`] }));
   const { put, start, target } = await cluster(t, targets);

@@ -24,6 +24,19 @@ function labelsOf(selector: Labels | undefined): string[] {
   return Object.entries(selector ?? {}).map(([key, value]) => `${key}=${value}`);
 }
 
+/** Whether an object's proxies may be in the namespace of the target's Service. A host outside has no namespace. */
+export function isExportedTo({ upstream }: TargetConfig, namespaces: readonly string[] | undefined): boolean {
+  return namespaces === undefined || !("service" in upstream) || namespaces.includes(upstream.service.namespace);
+}
+
+export function notExported(targets: readonly TargetConfig[], namespaces: readonly string[]): Reason {
+  const names = targets.map(({ name }) => name).join(", ");
+  const list = namespaces.slice(0, 3).map(show).join(", ");
+  const more = namespaces.length > 3 ? ` and ${namespaces.length - 3} more` : "";
+  const text = `\`exportTo\` allows the namespaces ${list}${more}, and the Service of ${names} is in none of them`;
+  return { code: "not-exported", text };
+}
+
 /** A selector for a reason: three labels of it. */
 function showSelector(selector: Labels): string {
   const labels = labelsOf(selector);

@@ -38,14 +38,15 @@ export function claimsOfVirtualService(
   gateway: (key: string) => KnownGateway | undefined,
 ): UnresolvedClaim[] {
   const claims = new ClaimList(view, WILDCARDS);
-  if (view.gateways.length === 0) return [];
-  if (view.ignored) return claims.refuseAll(view.hosts.filter(isName), ignoredBy(view.ref.kind));
+  if (view.gateways.length === 0 && view.unrouted === undefined) return [];
+  const refusal = refusalOf(view);
+  if (refusal !== undefined) return claims.refuseAll(view.hosts.filter(isName), refusal);
   const gateways = view.gateways.flatMap((key) => gateway(key) ?? []);
   const hosts = virtualHosts(view.hosts);
   const matched = new Set<string>();
   const equal = new Map<string, RoutingHints | Reason>();
   for (const one of gateways) {
-    const hints = shared(equal, one.hints);
+    const hints = shared(equal, exported(one.hints, view));
     for (const [host, name] of one.hosts.common(hosts, view.ref.namespace)) {
       matched.add(host);
       if (isName(name)) claims.add(name, hints);
@@ -54,6 +55,19 @@ export function claimsOfVirtualService(
   const reason = gateways.length > 0 ? noMatch(view) : noGateway(view);
   for (const host of view.hosts) if (isName(host) && !matched.has(host)) claims.add(host, reason);
   return claims.all;
+}
+
+/** Why no Gateway can serve it. */
+function refusalOf({ ref, ignored, exportedTo, gateways, unrouted = "" }: VirtualServiceView): Reason | undefined {
+  if (ignored) return ignoredBy(ref.kind);
+  if (exportedTo?.length === 0) return { code: "not-exported", text: "`exportTo` is ~: no Gateway has it" };
+  if (gateways.length > 0) return undefined;
+  const text = `\`match.gateways\` of its rules leaves out its Gateway ${show(unrouted)}`;
+  return { code: "no-gateway-rule", text };
+}
+
+function exported(hints: RoutingHints | Reason, { exportedTo }: VirtualServiceView): RoutingHints | Reason {
+  return "code" in hints || exportedTo === undefined ? hints : { ...hints, exportedTo };
 }
 
 /** The hints of an earlier Gateway if they are equal: the list of claims compares them by identity. */

@@ -144,6 +144,51 @@ test("a selector that is no map of labels, or too large, is no evidence", () => 
   }
 });
 
+// istio/istio, pilot/pkg/networking/core/gateway.go, isGatewayMatch; route/route.go, sourceMatchHTTP.
+for (const [what, rules, expected] of [
+  ["a rule without match", { http: [{ route: [] }] }, ["a.com"]],
+  ["an empty match list", { http: [{ match: [] }] }, ["a.com"]],
+  ["a match without gateways", { http: [{ match: [{ port: 80 }] }] }, ["a.com"]],
+  ["a match with it", { http: [{ match: [{ gateways: ["infra/public"] }] }] }, ["a.com"]],
+  ["a match with it, of TLS", { tls: [{ match: [{ gateways: ["infra/public"] }] }] }, ["a.com"]],
+  ["a second match, of TCP", { tcp: [{ match: [{ gateways: ["mesh"] }, { gateways: ["infra/public"] }] }] }, ["a.com"]],
+  ["a match of the mesh", { http: [{ match: [{ gateways: ["mesh"] }] }] }, ["a.com: no-gateway-rule"]],
+  ["a match of another", { http: [{ match: [{ gateways: ["public"] }] }] }, ["a.com: no-gateway-rule"]],
+  ["one of the mesh, and one for all", { http: [{ match: [{ gateways: ["mesh"] }] }, {}] }, ["a.com"]],
+] as const) {
+  test(`a VirtualService with ${what}`, () => {
+    const { registry, gateway, service, of } = rig();
+    registry.open();
+    gateway("infra/public", [server("a.com")]);
+    service("shop/web", { hosts: ["a.com"], gateways: ["infra/public", "mesh"], ...rules });
+    assert.deepEqual(of("VirtualService", "shop/web"), expected);
+  });
+}
+
+// istio/istio, pilot/pkg/model/push_context.go, initVirtualServices.
+for (const [exportTo, expected] of [
+  [undefined, undefined],
+  [[], undefined],
+  [["*"], undefined],
+  [["infra", "*"], undefined],
+  [["."], ["shop"]],
+  [
+    ["infra", ".", "infra"],
+    ["infra", "shop"],
+  ],
+  [["~"], "not-exported"],
+] as const) {
+  test(`a VirtualService with exportTo ${JSON.stringify(exportTo)}`, () => {
+    const { registry, gateway, service, whole } = rig();
+    registry.open();
+    gateway("infra/public", [server("a.com")]);
+    service("shop/web", { hosts: ["a.com"], gateways: ["infra/public"], exportTo });
+    const [claim] = whole.get("VirtualService shop/web") ?? [];
+    assert.ok(claim !== undefined);
+    assert.deepEqual("code" in claim.hints ? claim.hints.code : claim.hints.exportedTo, expected);
+  });
+}
+
 // istio/istio, pilot/pkg/model/config.go, resolveGatewayName.
 test("the name of a Gateway in its former forms", () => {
   const names = ["gw", "./gw", "infra/gw", "gw.infra", "gw.infra.svc.cluster.local"];
@@ -192,4 +237,10 @@ test("hostile objects: ten thousand hosts, a thousand Gateways, deep wildcards t
   const [claim] = whole.get("VirtualService shop/web") ?? [];
   assert.ok(claim !== undefined && "code" in claim.hints);
   assert.match(claim.hints.text, /only the first 8 are read/);
+  const match = gateways.map((one) => ({ gateways: [one, "x", "y"] }));
+  const many = { hosts: ["a.com"], gateways, http: Array.from({ length: 300 }, () => ({ match })), exportTo: gateways };
+  const before = process.cpuUsage();
+  service("shop/web", many);
+  const more = process.cpuUsage(before);
+  assert.ok((more.user + more.system) / 1_000 < 1_500, `${(more.user + more.system) / 1_000} ms`);
 });

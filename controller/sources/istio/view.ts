@@ -4,6 +4,8 @@ import { type ServerHost, serverHost } from "./hosts.ts";
 
 /** The Gateways of a VirtualService that are read: a tenant may name a thousand, each with a thousand hosts. */
 const MAX_GATEWAYS = 8;
+/** The namespaces of `exportTo` that are read. */
+const MAX_NAMESPACES = 32;
 /** The labels of a selector that are read. An object has few labels. */
 const MAX_LABELS = 32;
 
@@ -20,8 +22,12 @@ export interface GatewayView extends ObjectOrigin {
 /** The projection of a VirtualService (networking.istio.io). */
 export interface VirtualServiceView extends ObjectOrigin {
   readonly hosts: readonly string[];
-  /** `namespace/name` of its Gateways. The mesh is none. */
+  /** `namespace/name` of its Gateways that one of its rules is for. The mesh is none. */
   readonly gateways: readonly string[];
+  /** The first Gateway that it names and none of its rules is for. */
+  readonly unrouted: string | undefined;
+  /** The namespaces whose proxies have it; undefined: all. */
+  readonly exportedTo: readonly string[] | undefined;
   /** Whether it names further Gateways, which are ignored. */
   readonly hasMore: boolean;
 }
@@ -60,13 +66,45 @@ export function viewVirtualService(raw: Raw): VirtualServiceView {
   const own = originOf("VirtualService", raw, IN_DEFAULT);
   const spec = mapOf(raw.spec);
   const named = textsOf(spec.gateways).filter((name) => name !== "mesh");
-  const gateways = new Set(named.map((name) => gatewayKey(name, own.ref.namespace)));
+  const keys = new Set(named.map((name) => gatewayKey(name, own.ref.namespace)));
+  const routed = routedGateways(spec, own.ref.namespace);
+  const gateways = [...keys].filter((key) => routed === "all" || routed.has(key));
   return {
     ...own,
     hosts: [...new Set(textsOf(spec.hosts))].slice(0, MAX_NAMES_PER_OBJECT + 1),
-    gateways: [...gateways].slice(0, MAX_GATEWAYS),
-    hasMore: gateways.size > MAX_GATEWAYS,
+    gateways: gateways.slice(0, MAX_GATEWAYS),
+    unrouted: [...keys].find((key) => routed !== "all" && !routed.has(key)),
+    exportedTo: exportedTo(spec.exportTo, own.ref.namespace),
+    hasMore: gateways.length > MAX_GATEWAYS,
   };
+}
+
+/**
+ * The Gateways that a rule is for: one without `match` is for all, and so is a match without `gateways`. For the
+ * others Istio builds no route (istio/istio, pilot/pkg/networking/core/route/route.go, sourceMatchHTTP and
+ * BuildHTTPRoutesForVirtualService; pilot/pkg/networking/core/gateway.go, isGatewayMatch). Istio admits no
+ * VirtualService without a rule.
+ */
+function routedGateways(spec: Raw, own: string): ReadonlySet<string> | "all" {
+  const rules = [spec.http, spec.tls, spec.tcp].flatMap(listOf).map(mapOf);
+  const matches = rules.map(({ match }) => listOf(match).map(mapOf));
+  if (matches.some((list) => list.length === 0) || rules.length === 0) return "all";
+  const named = matches.flat().map(({ gateways }) => textsOf(gateways));
+  if (named.some((list) => list.length === 0)) return "all";
+  return new Set(named.flat().map((name) => (name === "mesh" ? name : gatewayKey(name, own))));
+}
+
+/**
+ * The namespaces of the proxies that have a VirtualService: `*` is all, `~` none, `.` its own (istio/istio,
+ * pilot/pkg/model/push_context.go, initVirtualServices and VirtualServicesForGateway). A gateway's namespace is that of
+ * its pods, not of the Gateway. The mesh may have another default than all, `defaultVirtualServiceExportTo`, which is
+ * not read.
+ */
+function exportedTo(value: unknown, own: string): readonly string[] | undefined {
+  const names = textsOf(value);
+  if (names.length === 0 || names.includes("*")) return undefined;
+  if (names.includes("~")) return [];
+  return [...new Set(names.map((name) => (name === "." ? own : name)))].sort().slice(0, MAX_NAMESPACES);
 }
 
 /**
