@@ -1,8 +1,8 @@
 import { runController } from "#controller/run.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
-
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { EXTRAS } from "./extras.ts";
 
 /**
  * `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a
@@ -13,7 +13,9 @@ export async function startController(
   { connect, ...context }: ProcessContext,
   probes?: (own: Probes) => Probes,
 ): Promise<Running> {
+  const loaded = await Promise.all(EXTRAS.map(({ podUpdater }) => podUpdater?.(config)));
+  const updaters = loaded.filter((updater) => updater !== undefined);
   return await withOwnClient(connect, (client) =>
-    runController(config, { ...context, client, now: Date.now, ...(probes !== undefined && { probes }) }),
+    runController(config, { ...context, client, updaters, now: Date.now, ...(probes !== undefined && { probes }) }),
   );
 }

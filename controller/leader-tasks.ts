@@ -17,6 +17,7 @@ interface LeaderTasksDeps {
   readonly log: Logger;
   readonly events: Pick<EventRecorder, "record">;
   readonly counters: RestartCounters;
+  readonly updaters: RolloutDeps["updaters"];
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -40,10 +41,10 @@ export class LeaderTasks {
 
   /** Works until `signal` aborts. Resolves when everything has ended. */
   async run(signal: AbortSignal, fence: Fence): Promise<void> {
-    const { client, config, log, events, counters, now } = this.#deps;
+    const { client, config, log, events, counters, updaters, now } = this.#deps;
     const certificates = this.#manageCertificates(signal, fence);
     const rollouts = new RolloutController(
-      { client, config, log, events, counters, fence, now: steadyNow, wallClock: now },
+      { client, config, log, events, counters, updaters, fence, now: steadyNow, wallClock: now },
       signal,
     );
     this.#certificates = certificates;

@@ -15,6 +15,7 @@ import { addStatusGauges, type PublicationMetrics, publicationMetrics } from "./
 import { askByHttp } from "./proxy-readiness.ts";
 import { createReplica } from "./replica.ts";
 import { addRolloutGauges, restartCounters } from "./rollout/metrics.ts";
+import type { PodUpdater } from "./rollout/pod-updater.ts";
 import { StatusKey } from "./status-key.ts";
 
 /** The dependencies of a controller. */
@@ -27,6 +28,8 @@ interface ControllerDeps {
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** What brings running pods up to date without a restart. By default nothing. */
+  readonly updaters?: readonly PodUpdater[];
   /**
    * Makes the answers of the health server from the controller's own, where it answers for other parts of the process.
    */
@@ -46,7 +49,7 @@ const LEASE_NAME = "switchback-controller";
  * and certificates.
  */
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
-  const { client, identity, log, now } = deps;
+  const { client, identity, log, updaters = [], now } = deps;
   const { namespace } = config;
   const clusterDomain = config.clusterDomain ?? deps.clusterDomain;
   const registry = new MetricsRegistry();
@@ -54,7 +57,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const component = "switchback-controller";
   const events = createEventRecorder({ client, component, instance: identity, namespace, log });
   const counters = restartCounters(registry);
-  const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, now });
+  const tasks = new LeaderTasks({ client, config, clusterDomain, log, events, counters, updaters, now });
   const { source, addresses, store, map, status } = await createReplica(config, {
     client,
     identity,

@@ -1,4 +1,4 @@
-import { listAgentLeases } from "#lib/documents/agent-lease-reader.ts";
+import { listAgentLeases } from "#lib/documents/agent-lease-format.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { AgentInfo } from "./facts.ts";
 import { type Fact, readFact } from "./known.ts";

@@ -1,7 +1,8 @@
+import { isApplied } from "#controller/rollout/pod-updater.ts";
 import { ON_CHANGE_KEY } from "#hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "#hostmap/on-change.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE } from "#lib/config/defaults.ts";
-import { agentLeaseName, isApplied } from "#lib/documents/agent-lease-format.ts";
+import { agentLeaseName } from "#lib/documents/agent-lease-format.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 

@@ -1,6 +1,8 @@
 import type { Command } from "commander";
 import type { Metafile } from "esbuild";
+import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
+import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { Starter } from "#lib/process/running.ts";
@@ -17,6 +19,8 @@ export interface Extra {
   readonly addCommands?: (line: CommandLine) => void;
   /** Reads what `switchback status` says of it beside the controller's status. */
   readonly readStatus?: (client: KubeClient, namespace: string, signal?: AbortSignal) => Promise<StatusPart>;
+  /** What brings running pods up to date without a restart; undefined where it is not configured. */
+  readonly podUpdater?: (config: Config) => Promise<PodUpdater | undefined>;
   /** A page that shows the demo's status. The demo gets an option of the extra's name for it. */
   readonly demoPage?: DemoPage;
   /** Files that its commands read beside the program. */

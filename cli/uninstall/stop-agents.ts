@@ -1,6 +1,5 @@
 import { LEAVING_KEY } from "#hostmap/metadata-keys.ts";
-import { AGENT_DAEMON_SET } from "#lib/documents/agent-lease-format.ts";
-import { listAgentLeases } from "#lib/documents/agent-lease-reader.ts";
+import { AGENT_DAEMON_SET, listAgentLeases } from "#lib/documents/agent-lease-format.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";

@@ -11,7 +11,7 @@ const LIVE: GroupSummary = {
   notInjected: 0,
   overCap: undefined,
   warnings: [],
-  agents: "keeping",
+  updaters: "keeping",
   to: "new",
 };
 
@@ -22,7 +22,7 @@ function rig(summary: Partial<GroupSummary> = {}) {
     summaries += 1;
     return { ...LIVE, ...summary };
   };
-  const cohorts = new Cohorts({ summarize, rules: { agentMs: AGENT_MS }, now: () => clock.now });
+  const cohorts = new Cohorts({ summarize, rules: { updaterMs: AGENT_MS }, now: () => clock.now });
   const facts = () => ({ classes: [], permitted: true, unrestartable: undefined });
   const join = (key: string, signature = "same"): Member => {
     const member: Member = { key, cohort: undefined, staleSince: 0, stalePeriod: 0 };
@@ -66,7 +66,7 @@ test("an agent that is behind for too long counts for its workloads, each by its
 });
 
 test("workloads that are decided on one by one are counted by their decisions", () => {
-  const { cohorts, join } = rig({ agents: "silent" });
+  const { cohorts, join } = rig({ updaters: "silent" });
   for (const key of ["a", "b", "c"]) join(key);
   const decisions = new Map([
     ["a", { standing: "in-step", code: "same-names", text: "" } as const],

@@ -37,7 +37,7 @@ interface Cohort extends CohortFacts {
   staleSince: number;
   /** Counts the times that a new map made the members stale. */
   stalePeriod: number;
-  /** Members whose agents have been behind for too long. */
+  /** Members whose updaters have been behind for too long. */
   readonly behind: Set<Member>;
   /** When to look for more of them, milliseconds since 1970. */
   nextBehind: number;
@@ -69,19 +69,19 @@ export const NOT_DECIDED: RolloutDecision = {
   text: "it was just discovered, and nothing is decided about it yet",
 };
 
-const AGENT_BEHIND = { standing: "stuck", code: "agent-behind" } as const;
+const UPDATER_BEHIND = { standing: "stuck", code: "agent-behind" } as const;
 
 /** The cohorts of all workloads. What is counted of them changes by difference. */
 export class Cohorts {
   readonly #summarize: (classes: CohortFacts["classes"]) => GroupSummary;
-  readonly #rules: Pick<RestartRules, "agentMs">;
+  readonly #rules: Pick<RestartRules, "updaterMs">;
   readonly #now: () => number;
   readonly #cohorts = new Map<string, Cohort>();
   /** Cohorts that were evaluated by an earlier map. */
   readonly #outdated = new Set<Cohort>();
   /** Cohorts whose members have to be decided on one by one. */
   readonly #open = new Set<Cohort>();
-  /** Stale cohorts that wait for agents. */
+  /** Stale cohorts that wait for updaters. */
   readonly #live = new Set<Cohort>();
   /** Cohorts with members that may be stuck. */
   readonly #notable = new Set<Cohort>();
@@ -92,7 +92,7 @@ export class Cohorts {
 
   constructor(deps: {
     summarize: (classes: CohortFacts["classes"]) => GroupSummary;
-    rules: Pick<RestartRules, "agentMs">;
+    rules: Pick<RestartRules, "updaterMs">;
     now: () => number;
   }) {
     this.#summarize = deps.summarize;
@@ -147,7 +147,7 @@ export class Cohorts {
     cohort.members.add(member);
     Object.assign(member, { cohort, staleSince: since, stalePeriod: cohort.stalePeriod });
     this.#count(cohort, 1);
-    if (this.#live.has(cohort)) cohort.nextBehind = Math.min(cohort.nextBehind, since + this.#rules.agentMs);
+    if (this.#live.has(cohort)) cohort.nextBehind = Math.min(cohort.nextBehind, since + this.#rules.updaterMs);
   }
 
   remove(member: Member): void {
@@ -180,17 +180,17 @@ export class Cohorts {
     const isLive = this.#live.has(cohort);
     if (!isLive) cohort.behind.clear();
     // Members that were stale before have times of their own, which `expire` looks at.
-    if (isLive && !wasLive) cohort.nextBehind = wasStale ? now : now + this.#rules.agentMs;
+    if (isLive && !wasLive) cohort.nextBehind = wasStale ? now : now + this.#rules.updaterMs;
     this.#count(cohort, 1);
   }
 
-  /** Notes which agents have been behind for too long by now. */
+  /** Notes which updaters have been behind for too long by now. */
   expire(): void {
     const now = this.#now();
     for (const cohort of this.#live) if (cohort.nextBehind <= now) this.#expire(cohort, now);
   }
 
-  /** When the next agent will have been behind for too long, milliseconds since 1970. */
+  /** When the next updater will have been behind for too long, milliseconds since 1970. */
   get nextDue(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const { nextBehind } of this.#live) next = Math.min(next, nextBehind);
@@ -214,16 +214,24 @@ export class Cohorts {
     return cohort;
   }
 
-  /** Whether the members have to be decided on one by one, wait for agents, or have a decision together. */
+  /** Whether the members have to be decided on one by one, wait for updaters, or have a decision together. */
   #decide(cohort: Cohort): void {
     const { summary, permitted, unrestartable } = cohort;
     const { mode } = summary.onChange;
     const now = this.#now();
     const stale = { length: summary.stale };
-    const workload = { namespace: "", unrestartable, permitted, mode, agents: summary.agents, staleSince: now, stale };
+    const workload = {
+      namespace: "",
+      unrestartable,
+      permitted,
+      mode,
+      updaters: summary.updaters,
+      staleSince: now,
+      stale,
+    };
     cohort.decision = checkEligibility(workload, this.#rules, now);
     setTo(this.#open, cohort, cohort.decision === undefined);
-    const isLive = summary.stale > 0 && mode === "live" && summary.agents === "keeping";
+    const isLive = summary.stale > 0 && mode === "live" && summary.updaters === "keeping";
     setTo(this.#live, cohort, isLive);
     setTo(this.#notable, cohort, isLive || cohort.decision === undefined || cohort.decision.standing === "stuck");
     setTo(this.#overCap, cohort, summary.overCap !== undefined);
@@ -233,7 +241,7 @@ export class Cohorts {
     this.#count(cohort, -1);
     cohort.nextBehind = Number.POSITIVE_INFINITY;
     for (const member of cohort.members) {
-      const due = (staleSinceOf(member) ?? now) + this.#rules.agentMs;
+      const due = (staleSinceOf(member) ?? now) + this.#rules.updaterMs;
       if (due <= now) cohort.behind.add(member);
       else cohort.nextBehind = Math.min(cohort.nextBehind, due);
     }
@@ -250,7 +258,7 @@ export class Cohorts {
     if (decision === undefined) return;
     totals.stale += workloads * summary.stale;
     countDecision(this.#decisions, decision, workloads - sign * behind.size);
-    if (behind.size > 0) countDecision(this.#decisions, AGENT_BEHIND, sign * behind.size);
+    if (behind.size > 0) countDecision(this.#decisions, UPDATER_BEHIND, sign * behind.size);
   }
 }
 
@@ -269,7 +277,7 @@ function countDecision(
 /** The standing of a member, with these decisions of those that are decided on one by one. */
 export function standingOf(member: Member, decided: Decisions): RolloutDecision["standing"] {
   const { cohort, key } = member;
-  if (cohort?.behind.has(member)) return AGENT_BEHIND.standing;
+  if (cohort?.behind.has(member)) return UPDATER_BEHIND.standing;
   return (cohort?.decision ?? decided.get(key) ?? NOT_DECIDED).standing;
 }
 

@@ -35,8 +35,8 @@ function reporterRig() {
   return { reported, reporter, report };
 }
 
-function summary({ onChange, pods, notInjected, overCap, warnings, observed: { agents, to } }: WorkloadGroup) {
-  return { onChange, pods, notInjected, overCap, warnings, agents, to };
+function summary({ onChange, pods, notInjected, overCap, warnings, observed: { updaters, to } }: WorkloadGroup) {
+  return { onChange, pods, notInjected, overCap, warnings, updaters, to };
 }
 
 /** An opted-in pod of this owner that the webhook did not inject. */
@@ -59,7 +59,7 @@ function observe(pods: readonly PodFacts[], parts: { total?: number; world?: Run
     isListed: () => true,
     parentOf: () => ({ kind: "Deployment", name: "web" }),
     stateOf: (key) => world?.observe().find((each) => each.key === key)?.state ?? "unknown",
-    agentOf: () => undefined,
+    updaterOf: () => undefined,
     unfinished: [],
     onError: (what, error) => assert.fail(`${what}: ${error}`),
   });

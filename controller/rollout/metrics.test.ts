@@ -33,7 +33,7 @@ test("pods by state, workloads by standing and reason, and how many wait, each r
   const registry = new MetricsRegistry();
   let counts: RolloutMetricsInput | undefined = {
     shed: 3,
-    agents: { alive: 5, silent: 2, absent: 0 },
+    updaters: { alive: 5, silent: 2, absent: 0 },
     workloads: 14,
     pods: 11,
     stale: 5,
@@ -65,7 +65,7 @@ test("pods by state, workloads by standing and reason, and how many wait, each r
     ...NOTHING_COUNTED,
   });
   const decisions = [{ standing: "in-step", code: "in-step", workloads: 1 }] as const;
-  counts = { shed: 0, agents: undefined, workloads: 1, pods: 1, stale: 0, notInjected: 0, decisions };
+  counts = { shed: 0, updaters: undefined, workloads: 1, pods: 1, stale: 0, notInjected: 0, decisions };
   const after = { ...NO_PODS, 'opted_in_pods{state="all"}': 1, 'workloads{standing="in-step",code="in-step"}': 1 };
   assert.deepEqual(await scrape(registry), { ...after, restarts_waiting: 0, pods_shed: 0, ...NOTHING_COUNTED });
   // It no longer leads: what it knew is not reported.

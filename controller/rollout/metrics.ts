@@ -1,7 +1,7 @@
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import type { AgentCounts } from "./agent-nodes.ts";
 import type { RolloutCounts } from "./cohorts.ts";
 import type { RestartCounters } from "./event-reporter.ts";
+import type { UpdaterCounts } from "./node-updaters.ts";
 import { waitingOf } from "./rollout-status.ts";
 
 const PREFIX = "switchback_controller_";
@@ -10,8 +10,8 @@ const PREFIX = "switchback_controller_";
 export interface RolloutMetricsInput extends RolloutCounts {
   /** Pods that are not observed because there is no room for them. */
   readonly shed: number;
-  /** Undefined: no agents are installed. */
-  readonly agents: AgentCounts | undefined;
+  /** Undefined: nothing updates pods. */
+  readonly updaters: UpdaterCounts | undefined;
 }
 
 /** Adds gauges of rollouts. `counts` is read at each scrape; undefined: they are not known, and not reported. */
@@ -38,8 +38,8 @@ export function addRolloutGauges(registry: MetricsRegistry, counts: () => Rollou
   );
   gauge("restarts_waiting", "Workloads that are waiting for a restart", (known) => [[{}, waitingOf(known)]]);
   gauge("pods_shed", "Pods that are not observed, as the memory for pods is bounded", ({ shed }) => [[{}, shed]]);
-  gauge("agents", "Nodes on which pods follow live, by their agent: alive, silent, absent", ({ agents }) =>
-    Object.entries(agents ?? {}).map(([state, nodes]) => [{ state }, nodes]),
+  gauge("agents", "Nodes on which pods follow live, by their agent: alive, silent, absent", ({ updaters }) =>
+    Object.entries(updaters ?? {}).map(([state, nodes]) => [{ state }, nodes]),
   );
 }
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AgentState } from "#lib/documents/agent-lease-reader.ts";
 import { type PodFacts, podFacts } from "#lib/workloads/pods.ts";
 import { type FullView, observeFully } from "#test/fakes/observe-fully.ts";
 import { state as facts } from "#test/fakes/workload-facts.ts";
+import type { UpdaterState } from "./pod-updater.ts";
 
 function pod(name: string, annotations: Record<string, string> = {}, labels: Record<string, string> = {}): PodFacts {
   const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "u", controller: true };
@@ -21,7 +21,7 @@ function view(pods: readonly PodFacts[], parts: Partial<FullView> = {}): FullVie
     isListed: () => true,
     parentOf: () => undefined,
     stateOf: () => "unknown",
-    agentOf: () => undefined,
+    updaterOf: () => undefined,
     unfinished: [],
     onError: (what, error) => assert.fail(`${what}: ${error}`),
     ...parts,
@@ -29,7 +29,7 @@ function view(pods: readonly PodFacts[], parts: Partial<FullView> = {}): FullVie
 }
 
 /** A working agent, and what its Lease says. */
-function agent(mapRevision: string, podRevisions?: readonly string[]): AgentState {
+function agent(mapRevision: string, podRevisions?: readonly string[]): UpdaterState {
   return { alive: true, mapRevision, podRevisions };
 }
 /** The pod revision of a pod that selects nothing in particular. */
@@ -101,7 +101,7 @@ test("a pod that is being deleted, or did not opt in, is ignored", () => {
   assert.deepEqual(observeFully(view([pod("other")], { namespaces })), []);
 });
 
-const AGENTS: ReadonlyArray<readonly [string, AgentState | "unknown" | undefined, boolean, string | undefined]> = [
+const AGENTS: ReadonlyArray<readonly [string, UpdaterState | "unknown" | undefined, boolean, string | undefined]> = [
   ["alive and current", agent("map-2"), false, undefined],
   ["alive and behind", agent("map-1"), true, "keeping"],
   ["alive, with another map that changed nothing for its pods", agent("map-1", [ALL]), false, undefined],
@@ -112,10 +112,10 @@ const AGENTS: ReadonlyArray<readonly [string, AgentState | "unknown" | undefined
   ["on a node that is not known yet", "unknown", true, "keeping"],
 ];
 
-for (const [what, agent, stale, agents] of AGENTS) {
+for (const [what, agent, stale, updaters] of AGENTS) {
   test(`live, with an agent that is ${what}`, () => {
-    const [group] = observeFully(view([pod("p", { [REVISION]: "old" })], { fallback: "live", agentOf: () => agent }));
-    assert.deepEqual([group?.stale.length === 1, group?.observed.agents], [stale, agents]);
+    const [group] = observeFully(view([pod("p", { [REVISION]: "old" })], { fallback: "live", updaterOf: () => agent }));
+    assert.deepEqual([group?.stale.length === 1, group?.observed.updaters], [stale, updaters]);
   });
 }
 
@@ -155,7 +155,7 @@ test("everything that is observed of a workload", () => {
       permitted: true,
       state: "unknown",
       mode: "restart",
-      agents: undefined,
+      updaters: undefined,
       stale: [
         { revision: "old", restartedAt: "2026-01-01T00:00:00Z" },
         { revision: undefined, restartedAt: undefined },
@@ -184,7 +184,7 @@ test("a workload without pods has the owner of its key, the default of the insta
       permitted: false,
       state: "unknown",
       mode: "live",
-      agents: undefined,
+      updaters: undefined,
       stale: [],
       to: "",
     },
@@ -224,16 +224,16 @@ test("only pods that follow live ask for their agent; one working agent of a sta
   const asked: string[] = [];
   const live = { "switchback.dev/on-change": "live" };
   const agents = (names: readonly string[], annotations: Record<string, string>) => {
-    const agentOf = ({ name }: PodFacts): AgentState | undefined => {
+    const updaterOf = ({ name }: PodFacts): UpdaterState | undefined => {
       asked.push(name);
       return { ...agent(name === "current" ? "map-2" : "map-1"), alive: name !== "silent" };
     };
     return observeFully(
       view(
         names.map((name) => pod(name, annotations)),
-        { agentOf },
+        { updaterOf },
       ),
-    )[0]?.observed.agents;
+    )[0]?.observed.updaters;
   };
   assert.equal(agents(["silent", "behind"], {}), undefined);
   assert.deepEqual(asked, []);
@@ -253,8 +253,8 @@ test("a pod that resolves through pod DNS is never stale, in no mode, and its na
   const byDns = pod("by-dns", { [REVISION]: "dns" });
   const choose = () => ({ revision: "new", total: 9, cap: 5 });
   for (const fallback of ["restart", "live", "none"] as const) {
-    for (const agentOf of [() => undefined, () => agent("map-1", [])]) {
-      const [group] = observeFully(view([byDns], { fallback, choose, agentOf }));
+    for (const updaterOf of [() => undefined, () => agent("map-1", [])]) {
+      const [group] = observeFully(view([byDns], { fallback, choose, updaterOf }));
       assert.deepEqual([group?.stale, group?.notInjected, group?.overCap], [[], 0, undefined]);
     }
   }

@@ -2,13 +2,12 @@ import { isByDns } from "#hostmap/inject-dns.ts";
 import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "#hostmap/on-change.ts";
 import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { isApplied } from "#lib/documents/agent-lease-format.ts";
-import type { AgentState } from "#lib/documents/agent-lease-reader.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import { type Owner, type OwnerOfReplicaSet, ownerOf } from "#lib/workloads/owners.ts";
 import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
+import { isApplied, type UpdaterOfPod } from "./pod-updater.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
 import type { StalePod } from "./workload-facts.ts";
 
@@ -27,8 +26,8 @@ export interface ClusterView {
   readonly isListed: (namespace: string) => boolean;
   readonly parentOf: OwnerOfReplicaSet;
   readonly stateOf: (key: string) => WorkloadState | "unknown" | "forbidden" | "absent";
-  /** The agent on a pod's node. `unknown`: the node is not known yet. */
-  readonly agentOf: (pod: PodFacts) => AgentState | "unknown" | undefined;
+  /** What updates a pod in mode `live`. */
+  readonly updaterOf: (pod: PodFacts) => UpdaterOfPod;
   /** A pod or workload could not be evaluated, and is left out. */
   readonly onError: (what: string, error: unknown) => void;
 }
@@ -53,13 +52,13 @@ export interface PodClass {
   readonly hosts: string | undefined;
   readonly revision: string | undefined;
   readonly onChange: EffectiveOnChange;
-  /** In mode `live`: the agent on the pod's node. */
-  readonly agent: AgentState | "unknown" | undefined;
+  /** In mode `live`: what updates the pod. */
+  readonly updater: UpdaterOfPod;
 }
 
 interface EvaluatedClass {
   readonly selected: HostsChoice;
-  readonly agent: "keeping" | "silent" | undefined;
+  readonly updater: "keeping" | "silent" | undefined;
   readonly stale: boolean;
 }
 
@@ -68,7 +67,7 @@ interface EvaluatedClass {
  */
 export interface GroupSummary
   extends Pick<WorkloadGroup, "onChange" | "pods" | "notInjected" | "overCap" | "warnings">,
-    Pick<ObservedWorkload, "agents" | "to"> {
+    Pick<ObservedWorkload, "updaters" | "to"> {
   readonly stale: number;
 }
 
@@ -96,15 +95,15 @@ export function onChangeLevels(owner: Owner, view: Pick<ClusterView, "namespaces
   };
 }
 
-/** The class of a pod. Its agent is asked for only if the pod follows live. */
+/** The class of a pod. Its updater is asked for only in mode `live`. */
 export function classOf(
   pod: PodFacts,
   levels: OnChangeLevels,
-  view: Pick<ClusterView, "fallback" | "agentOf">,
+  view: Pick<ClusterView, "fallback" | "updaterOf">,
 ): PodClass {
   const onChange = effectiveOnChange({ pod: pod.onChange, ...levels, fallback: view.fallback });
-  const agent = onChange.mode === "live" ? view.agentOf(pod) : undefined;
-  return { hosts: pod.hosts, revision: pod.revision, onChange, agent };
+  const updater = onChange.mode === "live" ? view.updaterOf(pod) : undefined;
+  return { hosts: pod.hosts, revision: pod.revision, onChange, updater };
 }
 
 /** Summarizes the pods of a workload, given by class and count in the order of their first pods. */
@@ -126,7 +125,7 @@ export function summarize(
     notInjected: countOf(evaluated.filter(({ of }) => of.revision === undefined)),
     overCap: capped && { total: capped.total, cap: capped.cap },
     warnings: onChange.problems,
-    agents: agentsOf(stale),
+    updaters: updatersOf(stale),
     to: [...new Set(evaluated.map(({ selected }) => selected.revision))].sort().join("+"),
   };
 }
@@ -159,7 +158,7 @@ export function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterVi
       permitted: view.isListed(namespace),
       state: view.stateOf(key),
       mode: summary.onChange.mode,
-      agents: summary.agents,
+      updaters: summary.updaters,
       stale: distinct(stale),
       to: summary.to,
     },
@@ -176,23 +175,23 @@ function distinct(pods: readonly PodFacts[]): StalePod[] {
 }
 
 function evaluate(
-  { hosts, revision, onChange, agent }: PodClass,
+  { hosts, revision, onChange, updater }: PodClass,
   view: Pick<ClusterView, "choose" | "mapRevision">,
 ): EvaluatedClass {
   const selected = view.choose(hosts);
   // Its resolvers follow the map: it has every name whenever it was created.
-  if (isByDns(revision)) return { selected, agent: undefined, stale: false };
+  if (isByDns(revision)) return { selected, updater: undefined, stale: false };
   const byAnnotation = revision !== selected.revision;
-  if (onChange.mode !== "live") return { selected, agent: undefined, stale: byAnnotation };
-  if (agent === "unknown") return { selected, agent: "keeping", stale: byAnnotation };
-  if (!agent?.alive) return { selected, agent: "silent", stale: byAnnotation };
-  // The annotation dates from the pod's creation; the agent has updated the hosts file since.
+  if (onChange.mode !== "live") return { selected, updater: undefined, stale: byAnnotation };
+  if (updater === "unknown") return { selected, updater: "keeping", stale: byAnnotation };
+  if (!updater?.alive) return { selected, updater: "silent", stale: byAnnotation };
+  // The annotation dates from the pod's creation; the hosts file was updated since.
   const wanted = { podRevision: selected.revision, mapRevision: view.mapRevision };
-  return { selected, agent: "keeping", stale: !isApplied(agent, wanted) };
+  return { selected, updater: "keeping", stale: !isApplied(updater, wanted) };
 }
 
-/** `keeping` if the agent of any stale pod is working: the restart waits for it. */
-function agentsOf(stale: readonly Pick<EvaluatedClass, "agent">[]): ObservedWorkload["agents"] {
-  if (stale.some(({ agent }) => agent === "keeping")) return "keeping";
-  return stale.some(({ agent }) => agent === "silent") ? "silent" : undefined;
+/** `keeping` if the updater of any stale pod works: the restart waits for it. */
+function updatersOf(stale: readonly Pick<EvaluatedClass, "updater">[]): ObservedWorkload["updaters"] {
+  if (stale.some(({ updater }) => updater === "keeping")) return "keeping";
+  return stale.some(({ updater }) => updater === "silent") ? "silent" : undefined;
 }

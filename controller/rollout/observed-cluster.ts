@@ -1,7 +1,6 @@
 import { show } from "#hostmap/hostnames.ts";
 import { excludedNamespaces } from "#lib/config/excluded-namespaces.ts";
 import type { Config } from "#lib/config/schema.ts";
-import { AgentLeaseReader, type AgentState } from "#lib/documents/agent-lease-reader.ts";
 import { kubeMapReader, type Subscription } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { describeError } from "#lib/errors/errors.ts";
@@ -12,14 +11,16 @@ import type { PodFacts } from "#lib/workloads/pods.ts";
 import { WorkloadInformers } from "#lib/workloads/workload-informers.ts";
 import { MapSelections } from "./map-selections.ts";
 import type { ClusterView } from "./observe-workloads.ts";
+import type { ObservedUpdater, PodUpdater, UpdaterOfPod } from "./pod-updater.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { WorkloadIndex } from "./workload-index.ts";
 
 interface ClusterDeps {
   readonly client: KubeClient;
-  readonly config: Pick<Config, "namespace" | "restart" | "agent" | "pods" | "inject">;
+  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "inject">;
   readonly log: Logger;
-  readonly rules: Pick<RestartRules, "agentMs">;
+  readonly updaters: readonly PodUpdater[];
+  readonly rules: Pick<RestartRules, "updaterMs">;
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
 }
@@ -27,7 +28,7 @@ interface ClusterDeps {
 /** Failures that are remembered, so that each is reported once. */
 const MAX_FAILED = 1_000;
 
-/** What restarts depend on: the published map, the pods with their workloads, and the agents. */
+/** What restarts depend on: the published map, the pods with their workloads, and what updates them. */
 export class ObservedCluster {
   readonly selections: MapSelections;
   readonly workloads: WorkloadInformers;
@@ -36,21 +37,23 @@ export class ObservedCluster {
   readonly #deps: ClusterDeps;
   /** Pods and workloads whose failure was reported. */
   readonly #failed = new Set<string>();
-  #agents: AgentLeaseReader | undefined;
+  /** Those of the dependencies, from the first pod in mode `live` on. */
+  #observed: readonly ObservedUpdater[] = [];
   #maps: Subscription | undefined;
   #onChange: () => void = () => {};
 
   constructor(deps: ClusterDeps) {
-    const { client, config, log, rules, now } = deps;
-    const { restart, agent, inject } = config;
+    const { client, config, log, updaters, rules, now } = deps;
+    const { restart, inject } = config;
+    const hasUpdaters = updaters.length > 0;
     this.#deps = deps;
     this.selections = new MapSelections(inject.maxNames);
     this.workloads = new WorkloadInformers({ client, log, namespaces: restart.namespaces });
     this.pods = new PodObserver({
       client,
       log,
-      always: restart.namespaces.length > 0 || agent.enabled,
-      withNodes: agent.enabled,
+      always: restart.namespaces.length > 0 || hasUpdaters,
+      withNodes: hasUpdaters,
       excludedNamespaces: excludedNamespaces(config),
     });
     this.index = new WorkloadIndex({ view: this.#view(), pods: () => this.pods.pods(), rules, now });
@@ -84,24 +87,27 @@ export class ObservedCluster {
     });
   }
 
-  /** How many agents follow the map. */
+  /** How many processes read the map for running pods. */
   get mapReaders(): number {
-    return this.#agents?.mapReaders ?? 0;
+    return this.#observed.reduce((sum, { mapReaders }) => sum + mapReaders, 0);
   }
 
-  /** When the next agent becomes silent if it does not report again; undefined: never. */
+  /** When the next updater becomes silent if it does not report again; undefined: never. */
   nextSilence(): number | undefined {
-    return this.#agents?.nextSilence();
+    const times = this.#observed.map((updater) => updater.nextSilence()).filter((time) => time !== undefined);
+    return times.length === 0 ? undefined : Math.min(...times);
   }
 
   /** The longest time, in milliseconds, since a watch last received or tried anything. */
   get inactiveMs(): number {
     const maps = this.#maps?.inactiveMs?.() ?? 0;
-    return Math.max(maps, this.pods.inactiveMs, this.workloads.inactiveMs, this.#agents?.inactiveMs ?? 0);
+    const ofUpdaters = this.#observed.map(({ inactiveMs }) => inactiveMs);
+    return Math.max(maps, this.pods.inactiveMs, this.workloads.inactiveMs, ...ofUpdaters);
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.pods.stop(), this.workloads.stop(), this.#agents?.stop(), this.#maps?.stop()]);
+    const updaters = this.#observed.map((updater) => updater.stop());
+    await Promise.all([this.pods.stop(), this.workloads.stop(), this.#maps?.stop(), ...updaters]);
   }
 
   #view(): ClusterView {
@@ -121,30 +127,28 @@ export class ObservedCluster {
       isListed: (namespace) => listed.has(namespace),
       parentOf: (namespace, name) => workloads.parentOf(namespace, name),
       stateOf: (key) => workloads.stateOf(key),
-      agentOf: (pod) => this.#agentOf(pod),
+      updaterOf: (pod) => this.#updaterOf(pod),
       onError: (what, error) => this.#reportFailure(what, error),
     };
   }
 
-  /** Starts to watch Leases at the first pod that follows live. Without agents there is no right to read them. */
-  #agentOf(pod: PodFacts): AgentState | "unknown" | undefined {
-    const { client, config, log, now } = this.#deps;
-    if (!config.agent.enabled) return undefined;
-    this.#agents ??= new AgentLeaseReader({
-      client,
-      log,
-      namespace: config.agent.namespace,
-      silenceMs: config.pods.agentSilenceSeconds * 1000,
-      // A working agent renews its Lease at least once in this time.
-      graceMs: config.agent.renewSeconds * 2_000,
-      now,
-      onChange: () => {
-        this.index.changeAgents();
-        this.#onChange();
-      },
-    });
-    if (!this.#agents.synced) return "unknown";
-    return pod.node === undefined ? "unknown" : this.#agents.of(pod.node);
+  /** Starts to observe the updaters at the first pod in mode `live`. */
+  #updaterOf(pod: PodFacts): UpdaterOfPod {
+    if (this.#observed.length === 0) this.#observed = this.#observe();
+    for (const updater of this.#observed) {
+      const found = updater.of(pod);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  #observe(): readonly ObservedUpdater[] {
+    const { client, log, now, updaters } = this.#deps;
+    const onChange = () => {
+      this.index.changeUpdaters();
+      this.#onChange();
+    };
+    return updaters.map((updater) => updater.observe({ client, log, now, onChange }));
   }
 
   /** Reports each pod or workload once, however often it changes. */

@@ -17,8 +17,8 @@ const OK: WebhookFacts = { ok: true, text: "" };
 
 /** As observed: with one pod of another revision. */
 function observed(more: Partial<ObservedWorkload> = {}): ObservedWorkload {
-  const { key, namespace, kind, unrestartable, permitted, state: known, mode, agents, stale, to } = workload();
-  return { key, namespace, kind, unrestartable, permitted, state: known, mode, agents, stale, to, ...more };
+  const { key, namespace, kind, unrestartable, permitted, state: known, mode, updaters, stale, to } = workload();
+  return { key, namespace, kind, unrestartable, permitted, state: known, mode, updaters, stale, to, ...more };
 }
 
 /** A client that records its calls and answers as it is set. */

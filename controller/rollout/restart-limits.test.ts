@@ -32,7 +32,7 @@ test("every limit is configurable, and the defaults are those of the other tests
     rolloutMs: 8_000,
     holdAfter: 9,
     holdMs: 10_000,
-    agentMs: 11_000,
+    updaterMs: 11_000,
   });
   const { namespaces: _, ...settings } = config.restart;
   assert.deepEqual(settings, restart, "a setting that this test does not know");

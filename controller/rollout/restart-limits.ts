@@ -15,8 +15,8 @@ export interface RestartRules {
   /** After this many restarts in a row in vain, the fault is in Switchback or the cluster, not in the workloads. */
   readonly holdAfter: number;
   readonly holdMs: number;
-  /** An agent that has been behind for this long is not expected to catch up by itself. */
-  readonly agentMs: number;
+  /** An updater (`PodUpdater`) that has been behind for this long is not expected to catch up by itself. */
+  readonly updaterMs: number;
 }
 
 export function restartRules({ restart: config, pods }: Pick<Config, "restart" | "pods">): RestartRules {
@@ -32,6 +32,6 @@ export function restartRules({ restart: config, pods }: Pick<Config, "restart" |
     rolloutMs: config.rolloutSeconds * 1000,
     holdAfter: config.holdAfter,
     holdMs: config.holdSeconds * 1000,
-    agentMs: pods.agentSilenceSeconds * 1000,
+    updaterMs: pods.agentSilenceSeconds * 1000,
   };
 }

@@ -40,12 +40,12 @@ for (const [what, ms, more, code] of LIMITS) {
   });
 }
 
-test("a working agent is waited for until agentMs, then the workload is stuck", () => {
-  const live = { mode: "live", agents: "keeping" } as const;
-  assert.equal(codeOf({ ...live, staleSince: NOW - RULES.agentMs + 1 }), "live");
-  assert.equal(codeOf({ ...live, staleSince: NOW - RULES.agentMs }), "agent-behind");
-  assert.equal(codeOf({ mode: "live", agents: "silent" }), undefined);
-  assert.equal(codeOf({ mode: "restart", agents: "keeping" }), undefined);
+test("a working agent is waited for until updaterMs, then the workload is stuck", () => {
+  const live = { mode: "live", updaters: "keeping" } as const;
+  assert.equal(codeOf({ ...live, staleSince: NOW - RULES.updaterMs + 1 }), "live");
+  assert.equal(codeOf({ ...live, staleSince: NOW - RULES.updaterMs }), "agent-behind");
+  assert.equal(codeOf({ mode: "live", updaters: "silent" }), undefined);
+  assert.equal(codeOf({ mode: "restart", updaters: "keeping" }), undefined);
 });
 
 const refusal = { code: "paused", text: "it is paused" };
@@ -58,17 +58,17 @@ const DECISIONS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, Rollout
   ["no stale pod", { stale: [] }, { standing: "in-step", code: "in-step", text: "every pod has the current names" }],
   [
     "a working agent",
-    { mode: "live", agents: "keeping", staleSince: NOW - 1 },
+    { mode: "live", updaters: "keeping", staleSince: NOW - 1 },
     {
       standing: "waiting",
       code: "live",
       text: "the agent on the node has not yet applied the current names",
-      until: NOW - 1 + RULES.agentMs,
+      until: NOW - 1 + RULES.updaterMs,
     },
   ],
   [
     "an agent that stays behind",
-    { mode: "live", agents: "keeping" },
+    { mode: "live", updaters: "keeping" },
     {
       standing: "stuck",
       code: "agent-behind",

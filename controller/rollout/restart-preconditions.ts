@@ -15,12 +15,12 @@ type Check = (subject: Case) => RolloutDecision | undefined;
 /** What decides whether a workload is to be restarted at all. */
 type EligibilityFacts = Pick<
   WorkloadFacts,
-  "namespace" | "unrestartable" | "permitted" | "mode" | "agents" | "staleSince"
+  "namespace" | "unrestartable" | "permitted" | "mode" | "updaters" | "staleSince"
 > & { readonly stale: { readonly length: number } };
 
 interface EligibilityCase {
   readonly workload: EligibilityFacts;
-  readonly rules: Pick<RestartRules, "agentMs">;
+  readonly rules: Pick<RestartRules, "updaterMs">;
   readonly now: number;
 }
 
@@ -30,7 +30,7 @@ interface EligibilityCase {
  */
 const ELIGIBILITY: ReadonlyArray<(subject: EligibilityCase) => RolloutDecision | undefined> = [
   ({ workload }) => (workload.stale.length === 0 ? inStep("in-step", "every pod has the current names") : undefined),
-  followedByAgent,
+  followedByUpdater,
   ({ workload }) =>
     workload.mode === "none" ? left("on-change-none", "on-change is none: stale pods are only reported") : undefined,
   ({ workload }) => workload.unrestartable && stuck(workload.unrestartable.code, workload.unrestartable.text),
@@ -105,7 +105,7 @@ export function checkWorkload(workload: WorkloadFacts, rules: RestartRules, now:
  */
 export function checkEligibility(
   workload: EligibilityFacts,
-  rules: Pick<RestartRules, "agentMs">,
+  rules: Pick<RestartRules, "updaterMs">,
   now: number,
 ): RolloutDecision | undefined {
   for (const check of ELIGIBILITY) {
@@ -119,14 +119,14 @@ export function isHistory(history: WorkloadFacts["history"]): history is History
   return Array.isArray(history);
 }
 
-/** While the agent of the pods' node is alive, nothing is restarted, however long the agent takes. */
-function followedByAgent({
-  workload: { mode, agents, staleSince },
+/** While the updater of the pods works, nothing is restarted, however long it takes. */
+function followedByUpdater({
+  workload: { mode, updaters, staleSince },
   rules,
   now,
 }: EligibilityCase): RolloutDecision | undefined {
-  if (mode !== "live" || agents !== "keeping") return undefined;
-  const until = staleSince + rules.agentMs;
+  if (mode !== "live" || updaters !== "keeping") return undefined;
+  const until = staleSince + rules.updaterMs;
   if (now < until) return waiting("live", "the agent on the node has not yet applied the current names", until);
   return stuck("agent-behind", "the agent on the node is alive but still has not applied the current names");
 }

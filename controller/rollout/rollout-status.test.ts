@@ -19,7 +19,7 @@ function group(key: string, more: Partial<GroupSummary> = {}): readonly [string,
     notInjected: 2,
     overCap: undefined,
     warnings: [],
-    agents: undefined,
+    updaters: undefined,
     to: "new",
     ...more,
   };

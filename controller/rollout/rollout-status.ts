@@ -99,7 +99,7 @@ export function rolloutStatus(facts: RolloutStatusInput): RolloutStatus {
   };
 }
 
-/** Workloads that wait for a restart; those that an agent updates do not. */
+/** Workloads that wait for a restart; those that are updated without one do not. */
 export function waitingOf({ decisions }: RolloutCounts): number {
   return decisions
     .filter(({ standing, code }) => standing === "waiting" && code !== "live")

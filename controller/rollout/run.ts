@@ -16,6 +16,7 @@ import { outdateEarlierPatches } from "./earlier-restarts.ts";
 import { EventReporter, type RestartCounters } from "./event-reporter.ts";
 import type { RolloutMetricsInput } from "./metrics.ts";
 import { ObservedCluster } from "./observed-cluster.ts";
+import type { PodUpdater } from "./pod-updater.ts";
 import { type ObservedWorkload, type RolloutClient, RolloutReconciler } from "./reconciler.ts";
 import type { RolloutStep } from "./restart-decision.ts";
 import { begunAt } from "./restart-history.ts";
@@ -27,7 +28,9 @@ import type { HostsDiff } from "./workload-facts.ts";
 
 export interface RolloutDeps {
   readonly client: KubeClient;
-  readonly config: Pick<Config, "namespace" | "restart" | "agent" | "pods" | "inject">;
+  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "inject">;
+  /** What brings pods up to date without a restart. */
+  readonly updaters: readonly PodUpdater[];
   readonly log: Logger;
   readonly events: Pick<EventRecorder, "record">;
   readonly counters: RestartCounters;
@@ -43,7 +46,7 @@ export interface RolloutDeps {
 const SETTLE_MS = 100;
 /** A failed run is retried after this. */
 const RETRY_MS = 5_000;
-/** Resync interval: for agents that stop renewing. */
+/** Resync interval: for updaters that stop reporting. */
 const RESYNC_MS = 15_000;
 /** Workloads that are reported one by one while they are stuck; the status and the metrics have the others too. */
 const MAX_REPORTED = 500;
@@ -64,15 +67,15 @@ export class RolloutController {
   /** Undefined until they are read. */
   #records: RestartRecords | undefined;
   #step: RolloutStep | undefined;
-  /** When to look for agents that became silent, milliseconds since 1970. */
-  #checkAgentsAt = 0;
+  /** When to look for updaters that became silent, milliseconds since 1970. */
+  #checkUpdatersAt = 0;
 
   constructor(deps: RolloutDeps, signal: AbortSignal) {
-    const { client, config, log, now, wallClock } = deps;
+    const { client, config, log, updaters, now, wallClock } = deps;
     this.#deps = deps;
     this.#signal = signal;
     this.#rules = restartRules(config);
-    this.#cluster = new ObservedCluster({ client, config, log, rules: this.#rules, now });
+    this.#cluster = new ObservedCluster({ client, config, log, updaters, rules: this.#rules, now });
     this.#replicas = new WebhookReplicas({ client, log, namespace: config.namespace });
     this.#events = new EventReporter(deps);
     const rolloutClient: RolloutClient = {
@@ -110,7 +113,7 @@ export class RolloutController {
     return this.#ended.promise;
   }
 
-  /** How many agents follow the map. While no pod follows by an agent, none does. */
+  /** How many processes read the map for running pods. */
   get mapReaders(): number {
     return this.#cluster.mapReaders;
   }
@@ -152,8 +155,8 @@ export class RolloutController {
   counts(): RolloutMetricsInput | undefined {
     if (this.#unknown() !== undefined) return undefined;
     const { index, pods } = this.#cluster;
-    const agents = this.#deps.config.agent.enabled ? index.agents : undefined;
-    return { ...index.counts(this.#decisions), shed: pods.shedPods, agents };
+    const updaters = this.#deps.updaters.length > 0 ? index.updaters : undefined;
+    return { ...index.counts(this.#decisions), shed: pods.shedPods, updaters };
   }
 
   /** The workload that is being restarted. One that has come into step since the last decision is not any more. */
@@ -175,7 +178,7 @@ export class RolloutController {
     if (unknown?.code === NOT_OBSERVED.code && this.#cluster.selections.mapRevision !== undefined)
       await this.#cluster.index.refresh();
     if (unknown !== undefined) return undefined;
-    this.#checkAgents();
+    this.#checkUpdaters();
     await this.#cluster.index.refresh();
     return this.#cluster.index.observe(this.#restarted());
   }
@@ -205,13 +208,14 @@ export class RolloutController {
   }
 
   /**
-   * An agent becomes silent without a change; while its Lease is not watched, asking for it counts as hearing of it.
+   * An updater becomes silent without a change. While its reports are not watched, asking for it counts as hearing of
+   * it.
    */
-  #checkAgents(): void {
+  #checkUpdaters(): void {
     const now = this.#deps.now();
-    if (now < this.#checkAgentsAt) return;
-    this.#checkAgentsAt = now + RESYNC_MS;
-    this.#cluster.index.changeAgents();
+    if (now < this.#checkUpdatersAt) return;
+    this.#checkUpdatersAt = now + RESYNC_MS;
+    this.#cluster.index.changeUpdaters();
   }
 
   /** Workloads with a restart that has no outcome yet, and those that have pods and were restarted before. */
@@ -252,8 +256,8 @@ export class RolloutController {
   #sleepMs(): number {
     const now = this.#deps.now();
     const never = Number.POSITIVE_INFINITY;
-    this.#checkAgentsAt = Math.min(this.#checkAgentsAt, this.#cluster.nextSilence() ?? never);
-    const next = Math.min(this.#step?.wakeAt ?? never, this.#checkAgentsAt, this.#cluster.index.nextDue);
+    this.#checkUpdatersAt = Math.min(this.#checkUpdatersAt, this.#cluster.nextSilence() ?? never);
+    const next = Math.min(this.#step?.wakeAt ?? never, this.#checkUpdatersAt, this.#cluster.index.nextDue);
     return Math.max(SETTLE_MS, Math.min(next - now, RESYNC_MS));
   }
 

@@ -32,8 +32,8 @@ export interface WorkloadFacts {
   /** `unknown`: not observed yet. `forbidden`: the controller may not read it. `absent`: it does not exist. */
   readonly state: WorkloadState | "unknown" | "forbidden" | "absent";
   readonly mode: OnChange;
-  /** In mode `live`: whether the agents of its stale pods' nodes are alive. */
-  readonly agents: "keeping" | "silent" | undefined;
+  /** In mode `live`: whether what updates its stale pods works. */
+  readonly updaters: "keeping" | "silent" | undefined;
   readonly stale: readonly StalePod[];
   /** The revision that new pods would get. */
   readonly to: string;

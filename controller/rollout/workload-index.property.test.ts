@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AgentState } from "#lib/documents/agent-lease-reader.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { ReplicaSetOwner } from "#lib/workloads/owners.ts";
 import { type PodFacts, podFacts } from "#lib/workloads/pods.ts";
@@ -10,6 +9,7 @@ import { RULES } from "#test/fakes/rollout-world.ts";
 import { restart, state as rolledOut } from "#test/fakes/workload-facts.ts";
 import { fc } from "#test/property.ts";
 import type { ClusterView, WorkloadGroup } from "./observe-workloads.ts";
+import type { UpdaterState } from "./pod-updater.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
 import { decideRollout, type RolloutStep } from "./restart-decision.ts";
 import type { History } from "./restart-history.ts";
@@ -26,7 +26,7 @@ type Step =
   | { readonly do: "pod"; readonly key: string; readonly facts: PodFacts | undefined }
   | { readonly do: "namespace"; readonly name: string; readonly facts: NamespaceFacts }
   | { readonly do: "map"; readonly revision: string; readonly total: number }
-  | { readonly do: "agent"; readonly node: string; readonly agent: AgentState | undefined }
+  | { readonly do: "agent"; readonly node: string; readonly agent: UpdaterState | undefined }
   | { readonly do: "state"; readonly key: string; readonly state: WorkloadState | undefined }
   | { readonly do: "replicaSet"; readonly name: string; readonly owner: ReplicaSetOwner }
   | { readonly do: "history"; readonly key: string; readonly history: History }
@@ -103,7 +103,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
         {
           nil: undefined,
         },
-      ) as fc.Arbitrary<AgentState | undefined>,
+      ) as fc.Arbitrary<UpdaterState | undefined>,
     }),
   },
   {
@@ -147,7 +147,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 4,
-    arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(1, 5_000, RULES.agentMs / 2) }),
+    arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(1, 5_000, RULES.updaterMs / 2) }),
   },
 );
 
@@ -155,7 +155,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
 class Cluster {
   readonly pods = new Map<string, PodFacts>();
   readonly namespaces = new Map<string, NamespaceFacts>();
-  readonly agents = new Map<string, AgentState>();
+  readonly agents = new Map<string, UpdaterState>();
   readonly states = new Map<string, WorkloadState>();
   readonly replicaSets = new Map<string, ReplicaSetOwner>();
   readonly histories = new Map<string, History>();
@@ -181,7 +181,7 @@ class Cluster {
       isListed: (namespace) => namespace === "may",
       parentOf: (_namespace, name) => this.replicaSets.get(name),
       stateOf: (key) => this.states.get(key) ?? "unknown",
-      agentOf: ({ node }) => (node === undefined ? "unknown" : this.agents.get(node)),
+      updaterOf: ({ node }) => (node === undefined ? "unknown" : this.agents.get(node)),
       onError: (what, error) => assert.fail(`${what}: ${error}`),
     };
     this.index = new WorkloadIndex({ view: this.view, pods: () => this.pods, rules: RULES, now: () => this.now });
@@ -204,7 +204,7 @@ class Cluster {
     } else if (step.do === "agent") {
       if (step.agent === undefined) this.agents.delete(step.node);
       else this.agents.set(step.node, step.agent);
-      index.changeAgents();
+      index.changeUpdaters();
     } else if (step.do === "state") {
       if (step.state === undefined) this.states.delete(step.key);
       else this.states.set(step.key, step.state);
@@ -279,8 +279,8 @@ async function check(cluster: Cluster): Promise<void> {
     assert.deepEqual(comparable(index.groupOf(key)), comparable(group));
     const { stale, ...summary } = index.summariesOf([key]).get(key) ?? assert.fail(key);
     const { onChange, pods, notInjected, overCap, warnings, observed } = group;
-    const { agents, to } = observed;
-    assert.deepEqual(summary, { onChange, pods, notInjected, overCap, warnings, agents, to });
+    const { updaters, to } = observed;
+    assert.deepEqual(summary, { onChange, pods, notInjected, overCap, warnings, updaters, to });
     assert.equal(stale, group.stale.length);
     assert.deepEqual(index.decisionOf(key, decided.decisions), step.decisions.get(key), key);
   }

@@ -5,8 +5,8 @@ import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { Owner } from "#lib/workloads/owners.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 import { partsOf } from "#lib/workloads/workload-keys.ts";
-import { type AgentCounts, AgentNodes } from "./agent-nodes.ts";
 import { Cohorts, type Decisions, type Member, type RolloutCounts, staleSinceOf, standingOf } from "./cohorts.ts";
+import { NodeUpdaters, type UpdaterCounts } from "./node-updaters.ts";
 import {
   type ClusterView,
   classOf,
@@ -29,7 +29,7 @@ interface Workload extends Member {
   owner: Owner;
   /** By `namespace/name`. */
   readonly pods: Map<string, PodFacts>;
-  /** Nodes of its pods that follow live. */
+  /** Nodes of its pods in mode `live`. */
   nodes: ReadonlySet<string>;
   /** What was last observed for a decision, and by which run. */
   observed: { readonly by: object; readonly workload: ObservedWorkload } | undefined;
@@ -39,7 +39,7 @@ interface IndexDeps {
   readonly view: ClusterView;
   /** All pods that are watched, by `namespace/name`. */
   readonly pods: () => ReadonlyMap<string, PodFacts>;
-  readonly rules: Pick<RestartRules, "agentMs">;
+  readonly rules: Pick<RestartRules, "updaterMs">;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
@@ -60,8 +60,8 @@ export class WorkloadIndex {
   readonly #view: ClusterView;
   readonly #deps: IndexDeps;
   readonly #cohorts: Cohorts;
-  readonly #agents: AgentNodes<Workload>;
-  readonly #classView: Pick<ClusterView, "fallback" | "agentOf">;
+  readonly #updaters: NodeUpdaters<Workload>;
+  readonly #classView: Pick<ClusterView, "fallback" | "updaterOf">;
   readonly #workloads = new Map<string, Workload>();
   readonly #byNamespace = new Map<string, Set<Workload>>();
   readonly #workloadOf = new Map<string, Workload>();
@@ -72,15 +72,15 @@ export class WorkloadIndex {
   /** Namespaces in which the owner of a ReplicaSet may have changed. */
   readonly #reown = new Set<string>();
   readonly #hashes = new Map<string, string>();
-  #agentsChanged = false;
+  #updatersChanged = false;
 
   constructor(deps: IndexDeps) {
     const { view, rules, now } = deps;
     this.#deps = deps;
     this.#view = view;
     this.#cohorts = new Cohorts({ summarize: (classes) => summarize(classes, view), rules, now });
-    this.#agents = new AgentNodes(view.agentOf);
-    this.#classView = { fallback: view.fallback, agentOf: (pod) => this.#agents.of(pod).agent };
+    this.#updaters = new NodeUpdaters(view.updaterOf);
+    this.#classView = { fallback: view.fallback, updaterOf: (pod) => this.#updaters.of(pod).updater };
   }
 
   /** A pod was added, has changed, or is gone. */
@@ -108,9 +108,9 @@ export class WorkloadIndex {
     if (key === undefined || partsOf(key).kind === "ReplicaSet") this.#reown.add(namespace);
   }
 
-  /** An agent reports something else, is silent, or reports again. */
-  changeAgents(): void {
-    this.#agentsChanged = true;
+  /** An updater reports something else, is silent, or reports again. */
+  changeUpdaters(): void {
+    this.#updatersChanged = true;
   }
 
   changeMap(): void {
@@ -137,9 +137,9 @@ export class WorkloadIndex {
     return this.#cohorts.counts(decisions);
   }
 
-  /** The agents of the nodes on which pods follow live, as they were reported last. */
-  get agents(): AgentCounts {
-    return this.#agents.count();
+  /** The updaters of the nodes with pods in mode `live`, as they reported last. */
+  get updaters(): UpdaterCounts {
+    return this.#updaters.count();
   }
 
   /** When something becomes due without any change, milliseconds since 1970. */
@@ -173,10 +173,10 @@ export class WorkloadIndex {
     const { rules, now } = this.#deps;
     const { namespace, unrestartable } = workload.owner;
     const { permitted, summary } = workload.cohort;
-    const { agents, onChange } = summary;
+    const { updaters, onChange } = summary;
     const stale = { length: summary.stale };
     const staleSince = staleSinceOf(workload) ?? now();
-    const facts = { namespace, unrestartable, permitted, mode: onChange.mode, agents, staleSince, stale };
+    const facts = { namespace, unrestartable, permitted, mode: onChange.mode, updaters, staleSince, stale };
     return checkEligibility(facts, rules, now());
   }
 
@@ -223,15 +223,15 @@ export class WorkloadIndex {
 
   #isOutdated(): boolean {
     const sizes = [this.#rescan.size, this.#reown.size, this.#changed.size, this.#cohorts.outdated.size];
-    return this.#agentsChanged || sizes.some((size) => size > 0);
+    return this.#updatersChanged || sizes.some((size) => size > 0);
   }
 
   /** Does what is left to do, and yields after each step, which takes far less than a slice. */
   *#steps(): Iterable<void> {
     yield* this.#findPods();
-    if (this.#agentsChanged) {
-      this.#agentsChanged = false;
-      for (const workload of this.#agents.refresh()) this.#changed.add(workload);
+    if (this.#updatersChanged) {
+      this.#updatersChanged = false;
+      for (const workload of this.#updaters.refresh()) this.#changed.add(workload);
       yield;
     }
     for (const workload of this.#changed) {
@@ -300,7 +300,7 @@ export class WorkloadIndex {
 
   #leave(workload: Workload): void {
     this.#cohorts.remove(workload);
-    this.#agents.place(workload, NO_NODES);
+    this.#updaters.place(workload, NO_NODES);
   }
 
   /** Puts a workload into the cohort of those with equal pods. One that cannot be evaluated is in none. */
@@ -323,7 +323,7 @@ export class WorkloadIndex {
     const permitted = this.#view.isListed(namespace);
     const name = `${permitted}${literal(unrestartable?.code)}${signature}`;
     this.#cohorts.move(workload, name, () => ({ classes: classes(), permitted, unrestartable }));
-    this.#agents.place(workload, nodes);
+    this.#updaters.place(workload, nodes);
   }
 
   /** All that the decision about a workload's pods depends on, as text. */
@@ -334,7 +334,7 @@ export class WorkloadIndex {
     for (const pod of workload.pods.values()) {
       const of = classOf(pod, levels, this.#classView);
       const isLive = of.onChange.mode === "live";
-      const token = isLive ? this.#agents.of(pod).token : undefined;
+      const token = isLive ? this.#updaters.of(pod).token : undefined;
       if (isLive && pod.node !== undefined) nodes.add(pod.node);
       const text = [this.#shortened(pod.hosts), pod.revision, pod.onChange, token].map(literal).join("");
       const same = counted.get(text);

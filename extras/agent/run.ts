@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import type { Config } from "#lib/config/schema.ts";
-import { AgentLeaseWriter } from "#lib/documents/agent-lease-writer.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
@@ -15,6 +14,7 @@ import { createCompactor } from "./heap-compactor.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
 import { type HostsFiles, openHostsFiles } from "./hosts-files.ts";
 import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hosts-reconciler.ts";
+import { AgentLeaseWriter } from "./lease-writer.ts";
 import { createLiveMode } from "./live-mode.ts";
 import { followOnDemand, type MapOnDemand } from "./map-on-demand.ts";
 import { agentMetrics } from "./metrics.ts";

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import {
+  AGENT_LEASE_LABELS,
   AGENT_LEASE_SELECTOR,
   agentLeaseName,
   agentLeasePath,
-  isApplied,
+  listAgentLeases,
   parseAgentLease,
   renderPodRevisions,
   withFormat,
@@ -94,15 +96,19 @@ test("more than 128 pod revisions are not listed, and no more than that are read
   assert.equal(listed(" ".repeat(1_000_000))?.length, 0);
 });
 
-for (const [what, lease, expected] of [
-  ["the map's revision and no list", { mapRevision: "m2", podRevisions: undefined }, true],
-  ["an older map's revision and no list", { mapRevision: "m1", podRevisions: undefined }, false],
-  ["an older map's revision, and a list with the pod's", { mapRevision: "m1", podRevisions: ["p1", "p2"] }, true],
-  ["an older map's revision, and a list without it", { mapRevision: "m1", podRevisions: ["p1"] }, false],
-  ["the map's revision, and a list without the pod's", { mapRevision: "m2", podRevisions: ["p1"] }, true],
-  ["nothing", { mapRevision: undefined, podRevisions: undefined }, false],
-] as const) {
-  test(`where the Lease says ${what}, the pod ${expected ? "has" : "may not have"} its names`, () => {
-    assert.equal(isApplied(lease, { podRevision: "p2", mapRevision: "m2" }), expected);
-  });
-}
+test("the Leases are listed once with their names, and without those of others", async () => {
+  const kube = new MemoryKube();
+  const renewTime = "2026-01-01T00:00:00.000000Z";
+  for (const [node, revision, spec] of [
+    ["a", "r", { renewTime }],
+    ["b", "", {}],
+  ] as const) {
+    const metadata = { labels: AGENT_LEASE_LABELS, annotations: { "switchback.dev/revision": revision } };
+    kube.put(agentLeasePath("agents", agentLeaseName(node)), { metadata, spec });
+  }
+  kube.put(agentLeasePath("agents", "somebodys"), { spec: { renewTime } });
+  assert.deepEqual(await listAgentLeases(kube.client, "agents"), [
+    { name: "switchback-agent-a", renewTime, mapRevision: "r", podRevisions: undefined },
+    { name: "switchback-agent-b", renewTime: undefined, mapRevision: undefined, podRevisions: undefined },
+  ]);
+});

@@ -1,5 +1,6 @@
 import { shortHash } from "#hostmap/hash.ts";
 import { FORMAT_KEY, NODE_HOSTS_KEY, POD_REVISIONS_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 import type { Lease } from "#lib/kube/lease-record.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { type NodeHostsReport, parseNodeHostsReport } from "./node-hosts-report.ts";
@@ -67,18 +68,6 @@ export interface AgentLease {
   readonly nodeHosts?: NodeHostsReport | undefined;
 }
 
-/**
- * Whether the agent has applied what a pod of its node selects now. The list answers that also for a map that
- * changed nothing for the node; the map's revision answers it for agents that list none, and for pods that the
- * agent does not count as following.
- */
-export function isApplied(
-  { mapRevision, podRevisions }: Pick<AgentLease, "mapRevision" | "podRevisions">,
-  wanted: { readonly podRevision: string; readonly mapRevision: string },
-): boolean {
-  return mapRevision === wanted.mapRevision || podRevisions?.includes(wanted.podRevision) === true;
-}
-
 /** Renders `podRevisions`: sorted, each once. Undefined if there are too many. */
 export function renderPodRevisions(podRevisions: Iterable<string>): string | undefined {
   const distinct = [...new Set(podRevisions)].sort();
@@ -106,4 +95,13 @@ export function parseAgentLease({ metadata, spec }: Lease): AgentLease {
     podRevisions: isReadable ? parsePodRevisions(annotations[POD_REVISIONS_KEY]) : undefined,
     ...(nodeHosts !== undefined && { nodeHosts }),
   };
+}
+
+/** Reads the agents' Leases once, each with its name. Rejects if the API server refuses. */
+export async function listAgentLeases(
+  client: Pick<KubeClient, "list">,
+  namespace: string,
+): Promise<ReadonlyArray<AgentLease & { readonly name: string }>> {
+  const { items } = await client.list<Lease>(agentLeasePath(namespace), { labelSelector: AGENT_LEASE_SELECTOR });
+  return items.map((lease) => ({ name: lease.metadata.name ?? "", ...parseAgentLease(lease) }));
 }

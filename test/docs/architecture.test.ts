@@ -17,7 +17,7 @@ type Import = readonly [from: string, to: string];
 
 /** Production code: neither a test nor a helper of tests, nor a tool that only writes or changes code. */
 const isProduction = (file: string) =>
-  !/\.test\.ts$|^test\/|^tools\/(?:gen|mutants|checks)\/|\/(?:conformance|integration|e2e)\//.test(file);
+  !/\.test\.ts$|^test\/|^tools\/(?:gen|mutants|checks)\/|\/(?:conformance|fakes|integration|e2e)\//.test(file);
 const FILES = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "--deduplicate", "*.ts", "*.tsx"], {
   cwd: ROOT,
   encoding: "utf8",

@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
+import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import { RolloutController } from "#controller/rollout/run.ts";
 import { describeManaged } from "#hostmap/managed-aliases.ts";
 import { parseConfig } from "#lib/config/parse.ts";
@@ -28,7 +29,11 @@ type Restart = Readonly<Record<string, unknown>>;
  * The leader's work on running pods for one term, against an API server in memory. Timers and `Date` are mocked:
  * time passes only in `pass`. A cluster with the namespace `shop`, which opted in and is listed, and nothing else.
  */
-export function runningRig(t: TestContext, restart: Restart = {}, more: object = {}) {
+export function runningRig(
+  t: TestContext,
+  restart: Restart = {},
+  { updaters = [], ...more }: { readonly updaters?: readonly PodUpdater[] } & object = {},
+) {
   t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: RIG_START });
   const api = new MemoryKube();
   const log = new LineLog();
@@ -44,6 +49,7 @@ export function runningRig(t: TestContext, restart: Restart = {}, more: object =
       {
         client: api.client,
         config,
+        updaters,
         log,
         events: { record: (event) => void events.push(event) },
         counters: {

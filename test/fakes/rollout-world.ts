@@ -69,7 +69,7 @@ export const RULES: RestartRules = {
   rolloutMs: 600_000,
   holdAfter: 3,
   holdMs: 3_600_000,
-  agentMs: 600_000,
+  updaterMs: 600_000,
 };
 
 export class RunningWorld implements RolloutClient {
@@ -195,7 +195,7 @@ export class RunningWorld implements RolloutClient {
       permitted: true,
       state: this.#stateOf(workload),
       mode: "restart",
-      agents: undefined,
+      updaters: undefined,
       stale: this.#staleOf(workload),
       to: this.names,
     }));

@@ -32,7 +32,7 @@ export function workload(more: Partial<WorkloadFacts> = {}): WorkloadFacts {
     permitted: true,
     state,
     mode: "restart",
-    agents: undefined,
+    updaters: undefined,
     stale: [{ revision: "old", restartedAt: undefined }],
     to: "new",
     since: 0,

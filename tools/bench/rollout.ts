@@ -3,11 +3,11 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { Decisions, RolloutCounts } from "#controller/rollout/cohorts.ts";
 import type { ClusterView } from "#controller/rollout/observe-workloads.ts";
+import type { UpdaterState } from "#controller/rollout/pod-updater.ts";
 import { RolloutReconciler } from "#controller/rollout/reconciler.ts";
 import { decideRollout } from "#controller/rollout/restart-decision.ts";
 import { WorkloadIndex } from "#controller/rollout/workload-index.ts";
 import type { OnChange } from "#hostmap/on-change.ts";
-import type { AgentState } from "#lib/documents/agent-lease-reader.ts";
 import { yieldToLoop } from "#lib/kube/time.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { type PodFacts, podFacts } from "#lib/workloads/pods.ts";
@@ -97,7 +97,7 @@ class MadeUpCluster {
   readonly #view: ClusterView;
   readonly #index: WorkloadIndex;
   readonly #reconciler: RolloutReconciler;
-  readonly #agents = new Map<string, AgentState>();
+  readonly #agents = new Map<string, UpdaterState>();
   readonly #never = new AbortController().signal;
   #map = 1;
   #now = 1_700_000_000_000;
@@ -118,7 +118,7 @@ class MadeUpCluster {
       isListed,
       parentOf: () => undefined,
       stateOf: (key) => (isListed(key.slice(0, key.indexOf("/"))) ? state : "unknown"),
-      agentOf: ({ node }) => (node === undefined ? undefined : this.#agents.get(node)),
+      updaterOf: ({ node }) => (node === undefined ? undefined : this.#agents.get(node)),
       onError: (what, error) => {
         throw new Error(what, { cause: error });
       },
@@ -185,7 +185,7 @@ class MadeUpCluster {
         this.#agents.set(node, { alive: true, mapRevision: revision, podRevisions: [revision] });
       }
       this.#now += 100;
-      this.#index.changeAgents();
+      this.#index.changeUpdaters();
       await this.decide();
       await yieldToLoop();
     }

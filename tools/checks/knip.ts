@@ -23,7 +23,7 @@ const config: KnipConfig = {
   project: [
     "**/*.{ts,tsx,js}!",
     "!**/*.test.ts!",
-    "!**/{conformance,integration,e2e}/**!",
+    "!**/{conformance,fakes,integration,e2e}/**!",
     "!{test,tools/mutants}/**!",
   ],
   // Found by `require.resolve`.

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { AGENT_LEASE_LABELS, agentLeaseName, agentLeasePath } from "#lib/documents/agent-lease-format.ts";
 import { microTime } from "#lib/kube/lease-record.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until } from "#test/fakes/kube-api.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
-import { AGENT_LEASE_LABELS, agentLeaseName, agentLeasePath } from "./agent-lease-format.ts";
-import { AgentLeaseReader, listAgentLeases } from "./agent-lease-reader.ts";
+import { AgentLeaseReader } from "./lease-reader.ts";
 
 const NODE = "node-1";
 const START = Date.parse("2026-01-01T00:00:00Z");
@@ -26,6 +26,14 @@ function lease(renewedAt: number, revision: string, version: number) {
     spec: { renewTime: microTime(renewedAt) },
   };
 }
+
+/** The state of an agent; undefined too as long as the Leases are not known. */
+function stateOf(agents: AgentLeaseReader) {
+  const state = agents.of({ node: NODE });
+  return state === "unknown" ? undefined : state;
+}
+
+const isSynced = (agents: AgentLeaseReader) => agents.of({ node: NODE }) !== "unknown";
 
 /**
  * A controller's view of one agent, whose Lease was renewed at `renewedAt`; the clock stands still unless it is moved.
@@ -61,20 +69,20 @@ async function listening(t: TestContext, renewedAt: number) {
   return {
     agents,
     clock,
-    of: () => agents.of(NODE),
+    of: () => stateOf(agents),
     /**
      * Lets time pass, in such steps, until the agent counts as silent: who does not hear the API server never says so.
      */
     async fallsSilent(stepMs = 2 * SILENCE_MS) {
       await until(() => {
         clock.now += stepMs;
-        return agents.of(NODE)?.alive === false;
+        return stateOf(agents)?.alive === false;
       }, "silence");
     },
     async renew(at: number, revision: string) {
       current = lease(at, revision, Number(current.metadata.resourceVersion) + 1);
       say("MODIFIED");
-      await until(() => agents.of(NODE)?.mapRevision === revision, "the renewal");
+      await until(() => stateOf(agents)?.mapRevision === revision, "the renewal");
     },
     remove: () => say("DELETED"),
     away() {
@@ -144,7 +152,7 @@ test("an API server that is away makes nobody silent; once it is back each agent
 test("a node whose Lease is deleted has no agent, and neither has one that nobody told of", async (t) => {
   const { agents, of, fallsSilent, remove } = await listening(t, START);
   await fallsSilent();
-  assert.equal(agents.of("node-2"), undefined);
+  assert.equal(agents.of({ node: "node-2" }), undefined);
   remove();
   await until(() => of() === undefined, "the deletion");
   assert.equal(agents.nextSilence(), undefined);
@@ -159,8 +167,8 @@ test("that all Leases were read is known after the list, and when they may not b
       await agents.stop();
       await api.close();
     });
-    assert.equal(agents.synced, false);
-    await until(() => agents.synced, "an answer");
+    assert.equal(isSynced(agents), false);
+    await until(() => isSynced(agents), "an answer");
   }
   const api = await fakeApi(json({}, 500));
   const deps = { client: api.client, log: silentLogger, namespace: "agents", onChange: () => {} };
@@ -170,7 +178,7 @@ test("that all Leases were read is known after the list, and when they may not b
     await api.close();
   });
   await until(() => api.calls.length > 1, "a second try");
-  assert.equal(agents.synced, false);
+  assert.equal(isSynced(agents), false);
 });
 
 const LEASES = "/apis/coordination.k8s.io/v1/namespaces/agents/leases";
@@ -233,15 +241,6 @@ test("a stop ends the watch, whose silence is seen until then", async (t) => {
   assert.deepEqual(kube.watched, []);
 });
 
-test("the Leases are listed once with their names, and without those of others", async (t) => {
-  const { kube, put } = await reader(t, { a: 0 });
-  put("b", undefined, "");
-  assert.deepEqual(await listAgentLeases(kube.client, "agents"), [
-    { name: "switchback-agent-a", renewTime: microTime(START), mapRevision: "r", podRevisions: undefined },
-    { name: "switchback-agent-b", renewTime: undefined, mapRevision: undefined, podRevisions: undefined },
-  ]);
-});
-
 test("a renewal that says nothing new is no news; a changed report is, and an agent that comes back", async (t) => {
   const kube = new MemoryKube();
   const clock = { now: START };
@@ -279,7 +278,7 @@ test("a renewal that says nothing new is no news; a changed report is, and an ag
     steps.push(await renew({ "switchback.dev/revision": revision, "switchback.dev/pod-revisions": list }));
   }
   assert.deepEqual(steps, [1, 0, 1, 1, 1]);
-  assert.deepEqual(agents.of(NODE), { alive: true, mapRevision: "r2", podRevisions: ["p1", "p2"] });
+  assert.deepEqual(stateOf(agents), { alive: true, mapRevision: "r2", podRevisions: ["p1", "p2"] });
   const none = { "switchback.dev/pod-revisions": "" };
   assert.deepEqual([agents.mapReaders, await renew(none), agents.mapReaders], [1, 1, 0]);
   assert.deepEqual([await renew({ "switchback.dev/revision": "r2" }), agents.mapReaders], [1, 1]);
@@ -287,5 +286,5 @@ test("a renewal that says nothing new is no news; a changed report is, and an ag
   assert.equal(agents.mapReaders, 0, "it is silent");
   kube.remove(path);
   await settled();
-  assert.deepEqual([news, agents.of(NODE)], [8, undefined]);
+  assert.deepEqual([news, stateOf(agents)], [8, undefined]);
 });

@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { laterRelease } from "#test/later-release.ts";
-import { AgentLeaseReader } from "./agent-lease-reader.ts";
-import { AgentLeaseWriter } from "./agent-lease-writer.ts";
+import { AgentLeaseWriter } from "./lease-writer.ts";
+import { AgentLeaseReader } from "./rollout/lease-reader.ts";
 
 // The agents of a later release, with another version of their Leases, beside a controller of this one.
 
@@ -12,9 +12,7 @@ const NAMESPACE = "agents";
 
 test("a Lease of a later version: the agent is alive, and nobody claims to know what it has applied", async () => {
   const load = laterRelease("lib/documents/agent-lease-format.ts", /const VERSION = "1"/, 'const VERSION = "2"');
-  const { AgentLeaseWriter: Later } = await load<typeof import("./agent-lease-writer.ts")>(
-    "lib/documents/agent-lease-writer.ts",
-  );
+  const { AgentLeaseWriter: Later } = await load<typeof import("./lease-writer.ts")>("extras/agent/lease-writer.ts");
   const kube = new MemoryKube();
   const now = () => Date.now();
   const deps = { client: kube.client, namespace: NAMESPACE, log: silentLogger, now };
@@ -26,12 +24,12 @@ test("a Lease of a later version: the agent is alive, and nobody claims to know 
     const own = { renewMs: 60_000, spreadMs: () => 0, random: () => 0, daemonSet: () => undefined };
     const writer = new Writer({ ...deps, ...own, node, identity: node });
     writer.report({ applied: "r1", podRevisions: ["p1"], problems: [] });
-    while (reader.of(node) === undefined) {
+    while (reader.of({ node }) === undefined || reader.of({ node }) === "unknown") {
       await new Promise(setImmediate);
     }
     writer.stop();
   }
-  assert.deepEqual(reader.of("node-1"), { alive: true, mapRevision: "r1", podRevisions: ["p1"] });
-  assert.deepEqual(reader.of("node-2"), { alive: true, mapRevision: undefined, podRevisions: undefined });
+  assert.deepEqual(reader.of({ node: "node-1" }), { alive: true, mapRevision: "r1", podRevisions: ["p1"] });
+  assert.deepEqual(reader.of({ node: "node-2" }), { alive: true, mapRevision: undefined, podRevisions: undefined });
   await reader.stop();
 });

@@ -1,20 +1,16 @@
-import type { KubeClient } from "#lib/kube/client.ts";
-import type { Lease } from "#lib/kube/lease-record.ts";
-import { type Informer, watchObjects } from "#lib/kube/watch.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
+import type { ObservedUpdater, UpdaterOfPod } from "#controller/rollout/pod-updater.ts";
 import {
   AGENT_LEASE_SELECTOR,
   type AgentLease,
   agentLeaseName,
   agentLeasePath,
   parseAgentLease,
-} from "./agent-lease-format.ts";
-
-/** A node's agent, as its Lease reports it. */
-export interface AgentState extends Pick<AgentLease, "mapRevision" | "podRevisions"> {
-  /** Its Lease was renewed within `pods.agentSilenceSeconds`. */
-  readonly alive: boolean;
-}
+} from "#lib/documents/agent-lease-format.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Lease } from "#lib/kube/lease-record.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { PodFacts } from "#lib/workloads/pods.ts";
 
 interface Heard extends AgentLease {
   /** When the last renewal was seen, by our own clock: the clocks of nodes are not trusted. */
@@ -26,7 +22,7 @@ interface Heard extends AgentLease {
  * so that nothing waits for a dead agent all over again. After a time without a watch (the process has just become
  * leader, or the API server was away) no agent is silent for `graceMs`: agents could not renew their Leases either.
  */
-export class AgentLeaseReader {
+export class AgentLeaseReader implements ObservedUpdater {
   readonly #silenceMs: number;
   readonly #graceMs: number;
   readonly #now: () => number;
@@ -67,8 +63,9 @@ export class AgentLeaseReader {
     });
   }
 
-  /** Undefined: that node has no agent. */
-  of(node: string): AgentState | undefined {
+  /** The agent on a pod's node; undefined: it has none. `unknown`: the Leases or the node are not known yet. */
+  of({ node }: Pick<PodFacts, "node">): UpdaterOfPod {
+    if (!this.#synced || node === undefined) return "unknown";
     const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
     if (heard === undefined) return undefined;
     if (!this.#watcher.state.following) this.#listeningSince = this.#now();
@@ -77,7 +74,7 @@ export class AgentLeaseReader {
   }
 
   /** Whether all Leases were read, or are known not to be readable. */
-  get synced(): boolean {
+  get #synced(): boolean {
     const { synced, problem } = this.#watcher.state;
     return synced || problem?.code === "forbidden" || problem?.code === "not-found";
   }
@@ -120,13 +117,4 @@ export class AgentLeaseReader {
 
 function isSameReport(one: AgentLease, other: AgentLease): boolean {
   return one.mapRevision === other.mapRevision && one.podRevisions?.join() === other.podRevisions?.join();
-}
-
-/** Reads the agents' Leases once, each with its name. Rejects if the API server refuses. */
-export async function listAgentLeases(
-  client: Pick<KubeClient, "list">,
-  namespace: string,
-): Promise<ReadonlyArray<AgentLease & { readonly name: string }>> {
-  const { items } = await client.list<Lease>(agentLeasePath(namespace), { labelSelector: AGENT_LEASE_SELECTOR });
-  return items.map((lease) => ({ name: lease.metadata.name ?? "", ...parseAgentLease(lease) }));
 }

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
 import { runningRig } from "#test/fakes/rollout-rig.ts";
+import { agentUpdater } from "./pod-updater.ts";
 
 // Pods that follow live, and the agents of their nodes.
 
@@ -10,12 +12,16 @@ const ON_CHANGE = "switchback.dev/on-change";
 type Rig = ReturnType<typeof runningRig>;
 type Status = ReturnType<ReturnType<Rig["start"]>["status"]>;
 
-const AGENTS = { agent: { enabled: true } };
+/** Settings of a controller, with agents. */
+function withAgents(settings: { readonly pods?: object; readonly agent?: object } = {}) {
+  return { ...settings, updaters: [agentUpdater(parseConfig(settings))] };
+}
+
 const readsOf = ({ reads }: Rig["api"], part: string) => reads.filter((path) => path.includes(part));
 const codes = ({ workloads }: Status) => Object.fromEntries(workloads.map(({ name, code }) => [name, code]));
 
 test("the agents' Leases are watched from the first pod that follows live until the term ends", async (t) => {
-  const { api, term, start, pass, pod, publish } = runningRig(t, {}, AGENTS);
+  const { api, term, start, pass, pod, publish } = runningRig(t, {}, withAgents());
   publish("a.example.com");
   const running = start();
   const leases = () => api.watched.filter((path) => path.endsWith("/leases"));
@@ -45,7 +51,7 @@ test("a live pod is in step by its agent's revision; an agent that stops renewin
   const rig = runningRig(
     t,
     { dryRun: true },
-    { pods: { agentSilenceSeconds: 70 }, agent: { enabled: true, renewSeconds: 10 } },
+    withAgents({ pods: { agentSilenceSeconds: 70 }, agent: { renewSeconds: 10 } }),
   );
   const { api, start, pass, pod, deployment, publish } = rig;
   const revision = publish("a.example.com");
@@ -70,7 +76,7 @@ test("a new watch of Leases allows an agent twice its renewal interval", async (
   const rig = runningRig(
     t,
     { dryRun: true },
-    { pods: { agentSilenceSeconds: 60 }, agent: { enabled: true, renewSeconds: 10 } },
+    withAgents({ pods: { agentSilenceSeconds: 60 }, agent: { renewSeconds: 10 } }),
   );
   const { start, pass, pod, deployment, publish } = rig;
   publish("a.example.com");
@@ -86,7 +92,7 @@ test("a new watch of Leases allows an agent twice its renewal interval", async (
 });
 
 test("a live pod that is not bound yet waits for its node, which the watch brings", async (t) => {
-  const rig = runningRig(t, {}, AGENTS);
+  const rig = runningRig(t, {}, withAgents());
   const { api, start, pass, pod, deployment, publish } = rig;
   lease(rig, publish("a.example.com"));
   deployment();
@@ -114,4 +120,20 @@ test("where no agents run, live pods are treated as `restart`, and no Lease is w
     api.watched.filter((path) => path.endsWith("/leases")),
     [],
   );
+});
+
+test("the silence of the watch of Leases is seen", async (t) => {
+  let steady = performance.now();
+  t.mock.method(performance, "now", () => steady);
+  const { api, start, pass, pod, publish } = runningRig(t, {}, withAgents());
+  publish("a.example.com");
+  pod("web-a", { annotations: { [ON_CHANGE]: "live" }, node: "node-1" });
+  const running = start();
+  await pass(1_000);
+  const leases = api.watched.filter((path) => path.endsWith("/leases"));
+  for (const path of api.watched) api.bookmark(path);
+  assert.deepEqual([running.inactiveMs, leases.length], [0, 1]);
+  steady += 60_000;
+  for (const path of api.watched) if (!leases.includes(path)) api.bookmark(path);
+  assert.equal(running.inactiveMs, 60_000);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { podFacts } from "#lib/workloads/pods.ts";
-import { AgentNodes } from "./agent-nodes.ts";
+import { NodeUpdaters } from "./node-updaters.ts";
 
 test("nodes are counted once each, by their agent as it was last reported; an unknown one is not counted", () => {
   const aliveOn = new Map<string, boolean | "unknown">([
@@ -9,7 +9,7 @@ test("nodes are counted once each, by their agent as it was last reported; an un
     ["b", false],
     ["d", "unknown"],
   ]);
-  const agents = new AgentNodes(({ node = "" }) => {
+  const agents = new NodeUpdaters(({ node = "" }) => {
     const alive = aliveOn.get(node);
     if (alive === undefined || alive === "unknown") return alive;
     return { alive, mapRevision: undefined, podRevisions: undefined };

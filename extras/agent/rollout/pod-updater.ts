@@ -1,0 +1,11 @@
+import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { AgentLeaseReader } from "./lease-reader.ts";
+
+/** What the agents have done with running pods, by their Leases. */
+export function agentUpdater({ agent, pods }: Pick<Config, "agent" | "pods">): PodUpdater {
+  const silenceMs = pods.agentSilenceSeconds * 1000;
+  // A working agent renews its Lease at least once in this time.
+  const graceMs = agent.renewSeconds * 2_000;
+  return { observe: (deps) => new AgentLeaseReader({ ...deps, namespace: agent.namespace, silenceMs, graceMs }) };
+}
