@@ -4,6 +4,7 @@ import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { AddressBook } from "./dnscheck/address-book.ts";
 import { clusterLookup } from "./dnscheck/lookup.ts";
 import { verifiedSource } from "./dnscheck/verified-source.ts";
 import { DnsVerifier } from "./dnscheck/verifier.ts";
@@ -22,7 +23,9 @@ import {
   classCatalog,
   classResolver,
   type TargetCatalog,
+  type TargetLocations,
   type TargetResolver,
+  UNKNOWN_LOCATIONS,
 } from "./targets/resolver.ts";
 
 /** How targets are resolved: by class alone, or also by the cluster's Services. */
@@ -30,14 +33,15 @@ export function targetsOf(
   config: Pick<Config, "namespace" | "policy" | "sources" | "targets" | "discovery">,
   client: KubeClient,
   log: Logger,
-): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog } {
+): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog; readonly locations: TargetLocations } {
   const admitted = (resolver: TargetResolver) => (config.policy.requireAdmitted ? admittedOnly(resolver) : resolver);
   if (config.discovery.enabled) {
     const published = publishedTargetNames({ client, namespace: config.namespace, log });
     const discovery = new TargetDiscovery({ client, config, log, published });
-    return { resolver: admitted(discovery), catalog: discovery };
+    return { resolver: admitted(discovery), catalog: discovery, locations: discovery };
   }
-  return { resolver: admitted(classResolver(config.targets)), catalog: classCatalog(config.targets) };
+  const [resolver, catalog] = [classResolver(config.targets), classCatalog(config.targets)];
+  return { resolver: admitted(resolver), catalog, locations: UNKNOWN_LOCATIONS };
 }
 
 interface ClaimsDeps {
@@ -46,6 +50,7 @@ interface ClaimsDeps {
   readonly resolver: TargetResolver;
   /** Undefined: not known. */
   readonly clusterDomain: string | undefined;
+  readonly book: AddressBook;
 }
 
 /** All claims, and what decides about them besides their objects. */
@@ -64,9 +69,9 @@ export async function claimsOf(
   { sources, policy, discovery }: Pick<Config, "sources" | "policy" | "discovery">,
   deps: ClaimsDeps,
 ): Promise<Claims> {
-  const { client, log, resolver } = deps;
-  const resolved = resolveSources(await configuredSources(sources, deps), resolver);
-  const { source, verifier } = verifying(resolved, policy, log);
+  const { client, log } = deps;
+  const configured = await configuredSources(sources, deps);
+  const { source, verifier } = verifying(policy, configured, deps);
   const domains = policy.namespaceAnnotation ? namespaceDomains({ client, log }) : undefined;
   const names = new InClusterNames({ client, log, mayListServices: discovery.enabled });
   return {
@@ -126,13 +131,30 @@ async function configuredSources(
   return sources;
 }
 
-/** Names are resolved concurrently: with `warn` nothing waits for the result. */
+/** The source whose names are looked up, and its verifier. Both are told when Services have changed. */
 function verifying(
-  source: Source,
-  { verifyDns, dnsServers }: Config["policy"],
-  log: Logger,
+  { verifyDns: mode, dnsServers }: Config["policy"],
+  sources: readonly UnresolvedSource[],
+  { resolver, book, log }: ClaimsDeps,
 ): { readonly source: Source; readonly verifier: DnsVerifier | undefined } {
-  if (verifyDns === "off") return { source, verifier: undefined };
-  const verifier = new DnsVerifier({ lookup: clusterLookup(dnsServers), now: () => performance.now(), log });
-  return { source: verifiedSource(source, verifier, verifyDns === "enforce"), verifier };
+  if (mode === "off") return { source: resolveSources(sources, resolver), verifier: undefined };
+  const lookup = clusterLookup(dnsServers);
+  const verifier = new DnsVerifier({ lookup, book, mode, now: () => performance.now(), log });
+  const resolved = resolveSources(sources, followedBy(resolver, verifier));
+  return { source: verifiedSource(resolved, { verifier, mode, book }), verifier };
+}
+
+/** The resolver; after a change of its answers the verifier looks at the addresses of the targets again. */
+function followedBy(resolver: TargetResolver, verifier: DnsVerifier): TargetResolver {
+  return {
+    start: (onChange, onSynced) => {
+      resolver.start(() => {
+        onChange();
+        verifier.reconsider();
+      }, onSynced);
+    },
+    resolve: (hints, incumbent) => resolver.resolve(hints, incumbent),
+    state: () => resolver.state(),
+    stop: () => resolver.stop(),
+  };
 }

@@ -5,6 +5,7 @@ import { type TestContext, test } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { pluralOf } from "#lib/kube/stored-objects.ts";
 import { controllerRig, untilPublished } from "#test/fakes/controller-rig.ts";
+import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 
 // Clusters from public bug reports and other projects' documentation: which names have to be mapped, and where to.
@@ -23,6 +24,8 @@ const NOT_YET: ReadonlySet<string> = new Set([
 
 interface Case {
   readonly config?: Readonly<Record<string, unknown>>;
+  /** What the cluster's DNS answers, if the case depends on it. */
+  readonly dns?: Readonly<Record<string, string>>;
   /** By name: the configured target, or the Service, and the ports that have to be relayed. */
   readonly mapped: Readonly<Record<string, string>>;
   readonly notMapped?: readonly string[];
@@ -51,15 +54,18 @@ function rightNames({ mapped, notMapped = [] }: Case): Record<string, string> {
 
 /** What the controller does with the names of a case, once it has read all objects. */
 async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]): Promise<Record<string, string>> {
+  const policy = given.dns && { verifyDns: "auto", dnsServers: [await dnsServer(t, given.dns)] };
   const rig = await controllerRig(t, {
-    config: { ...given.config, sources: { gateway: { enabled: true }, ...(given.config?.sources as object) } },
+    config: { ...given.config, policy, sources: { gateway: { enabled: true }, ...(given.config?.sources as object) } },
     upstream: false,
     prepare: (kube) => {
       for (const object of objects) put(kube, object);
     },
   });
   await untilPublished(rig, "");
-  const { names, targets } = await rig.status();
+  let status = await rig.status();
+  while (status.names.some(({ reason }) => reason?.code === "dns-pending")) status = await rig.status();
+  const { names, targets } = status;
   return sorted(
     Object.entries(rightNames(given)).map(([name, right]) => {
       const mapped = names.find((one) => one.name === name && one.target !== undefined);
@@ -70,6 +76,12 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
       return [name, [where.includes("/") ? target.upstream : target.name, ...relayed].join(" ")];
     }),
   );
+}
+
+async function dnsServer(t: TestContext, records: Readonly<Record<string, string>>): Promise<string> {
+  const dns = await startDnsServer(ipv4Answers(new Map(Object.entries(records))));
+  t.after(() => dns.close());
+  return dns.address;
 }
 
 /** Writes an object, and says in the API's discovery that its kind is served. */

@@ -124,6 +124,11 @@ export class FrontReconciler implements TargetAddresses {
     return this.#definitions().map((target) => ({ name: target.name, clusterIPs: this.#addressesOf(target) }));
   }
 
+  ownAddresses(): ReadonlySet<string> {
+    const ofTargets = this.targets().map(({ clusterIPs }) => clusterIPs);
+    return new Set([...this.#services.addresses.values(), ...ofTargets].flat());
+  }
+
   /** The targets that have names now. */
   use(names: ReadonlySet<string>): void {
     if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;

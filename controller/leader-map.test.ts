@@ -48,6 +48,20 @@ test("published names that are not planned leave after vanishMs, planned ones st
   assert.deepEqual(text(1_060), [`${A} kept.com`]);
 });
 
+test("what is published of a name stays until it is decided; then it leaves, or moves to its target", () => {
+  const { plan, lines, map, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
+  const pending = { target: { code: "dns-pending", text: "waits" }, pending: "edge" };
+  for (const name of lines.keys()) plan.set(name, [claimOf(name, `shop/${name}`, pending)]);
+  update(EDGE(B));
+  map.releaseUnplanned(lines, plan, 0);
+  const both = [`${A} gone.com`, `${A} kept.com`];
+  assert.deepEqual(text(1_000), both);
+  claim("gone.com", "none");
+  claim("kept.com");
+  update(EDGE(B), 1_000);
+  assert.deepEqual([text(1_059), text(1_060)], [[`${A} gone.com`, `${B} kept.com`], [`${B} kept.com`]]);
+});
+
 test("a name that is no longer planned leaves after vanishMs from then", () => {
   const { claim, update, text } = rig();
   claim("a.com");

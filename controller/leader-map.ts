@@ -27,10 +27,11 @@ export class LeaderMap {
     for (const [name, line] of published) this.#shards.set(name, line, orders.get(name));
   }
 
-  /** Releases the published names that are not planned. `now` is in milliseconds, as below. */
-  releaseUnplanned(published: Lines, { planned }: Plan, now: number): void {
+  /** Releases the published names that are neither planned nor pending. `now` is in milliseconds, as below. */
+  releaseUnplanned(published: Lines, plan: Plan, now: number): void {
     for (const name of published.keys()) {
-      const each = planned.get(plannedNameOf(name));
+      if (plan.isPending(plannedNameOf(name))) continue;
+      const each = plan.planned.get(plannedNameOf(name));
       if (each === undefined || (name !== each.name && !each.anyDepth)) this.names.release(name, now);
     }
   }

@@ -27,7 +27,7 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
     "Names whose removal is held back until it is confirmed or its time runs out",
     () => document.hold?.names ?? 0,
   );
-  gauge("dns_names", "Names by DNS decision: verified, unknown, dns-elsewhere, dns-absent", () =>
+  gauge("dns_names", "Names by DNS decision: verified, unknown, dns-elsewhere, dns-absent, dns-other-target", () =>
     Object.entries(document.dns ?? {}).map(([decision, count]) => [{ decision }, count]),
   );
 }

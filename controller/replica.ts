@@ -6,6 +6,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { claimsOf, targetsOf } from "./claims.ts";
+import { addressBook } from "./dnscheck/address-book.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
 import { MapReconciler } from "./map-reconciler.ts";
 import type { AskProxy } from "./proxy-readiness.ts";
@@ -43,9 +44,10 @@ export interface Replica {
 export async function createReplica(config: Config, deps: ReplicaDeps): Promise<Replica> {
   const { client, identity, clusterDomain, log, now, askProxy, onFrontLost: notify } = deps;
   const { namespace, policy } = config;
-  const { resolver, catalog } = targetsOf(config, client, log);
+  const { resolver, catalog, locations } = targetsOf(config, client, log);
   const addresses = new FrontReconciler({ client, config, clusterDomain, catalog, log, notify, now, askProxy });
-  const claims = await claimsOf(config, { client, log, resolver, clusterDomain });
+  const book = addressBook(locations, addresses);
+  const claims = await claimsOf(config, { client, log, resolver, clusterDomain, book });
   const { source, inCluster, verifier } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);

@@ -15,6 +15,7 @@ import {
   putIngress,
   untilPublished,
 } from "#test/fakes/controller-rig.ts";
+import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import { refusal } from "#test/fakes/memory-kube.ts";
 
@@ -291,6 +292,29 @@ test("names are resolved: with `warn` nothing waits for it, with `enforce` names
   await until(() => enforced.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
   assert.equal((await enforced.status()).names[0]?.reason?.code, "dns-not-verified");
   assert.equal(lines(enforced), "");
+});
+
+test("auto: a name that DNS leads elsewhere is not mapped, one that it leads here is, also without an answer", async (t) => {
+  const records = new Map(Object.entries({ "cdn.example.com": "198.51.100.50", [NAME]: "192.0.2.80" }));
+  const dns = await startDnsServer(ipv4Answers(records));
+  t.after(() => dns.close());
+  const hosts = [NAME, "cdn.example.com", "absent.example.com"];
+  const rig = await controllerRig(t, {
+    config: { policy: { verifyDns: "auto", dnsServers: [dns.address] } },
+    prepare: (kube) => putIngress(kube, hosts),
+  });
+  await untilPublished(rig, "absent.example.com");
+  await untilPublished(rig);
+  const { names } = await rig.status();
+  assert.deepEqual(
+    names.map(({ name, reason }) => [name, reason?.code]),
+    [
+      [NAME, undefined],
+      ["cdn.example.com", "dns-elsewhere"],
+      ["absent.example.com", undefined],
+    ],
+  );
+  assert.ok(!lines(rig).includes("cdn.example.com"));
 });
 
 test("every source that is configured is read, and no other", async (t) => {

@@ -226,7 +226,8 @@ test("names that resolve elsewhere: five mapped ones are listed, others counted;
     const verifier = {
       mismatches: () => mismatches,
       counts: () => ({ here: 7 - count, elsewhere: count }),
-      decisionOf: (name: string) => mismatches.get(name) ?? (name === names[6] ? undefined : "here"),
+      warningOf: (name: string) => mismatches.get(name),
+      hasPublicIpv6: () => false,
     };
     const size = { inject: { ...config.inject, warnNames: 9, maxNames: 9 } };
     return statusDocument(depsOf(plan, { verifier: verifier as never, config: { ...config, ...size } }));
@@ -241,6 +242,28 @@ test("names that resolve elsewhere: five mapped ones are listed, others counted;
   assert.deepEqual(one.dns, { here: 6, elsewhere: 1 });
   assert.deepEqual(one.names[0]?.warning, away);
   assert.ok(one.names.slice(1).every((name) => !("warning" in name)));
+});
+
+test("a public IPv6 address of a name is a warning while its mapping is IPv4 only", () => {
+  const plan = planOf(claimOf("six.example.com", "a/x", OK), claimOf("four.example.com", "b/x", OK));
+  const verifier = {
+    mismatches: () => [],
+    counts: () => ({}),
+    warningOf: () => undefined,
+    hasPublicIpv6: (name: string) => name === "six.example.com",
+  };
+  const documentWith = (...clusterIPs: string[]) => {
+    const addresses = fixedTargetAddresses([{ name: "relayed", clusterIPs }]);
+    return statusDocument(depsOf(plan, { addresses, verifier }));
+  };
+  const { names, warnings } = documentWith("198.51.100.9");
+  assert.deepEqual(
+    names.map(({ warning }) => warning?.code),
+    ["public-ipv6", undefined],
+  );
+  const text = "1 names have a public IPv6 address, and their mapping is IPv4 only: six.example.com";
+  assert.deepEqual(warnings, [{ code: "public-ipv6", text }]);
+  assert.deepEqual(documentWith("198.51.100.9", "2001:db8::9").warnings, []);
 });
 
 test("the document is JSON, and hostile names in it are escaped", () => {

@@ -1,3 +1,4 @@
+import { isIPv4 } from "node:net";
 import { parseHostname } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan, ReportedClaim } from "#hostmap/plan.ts";
@@ -67,7 +68,7 @@ export interface StatusDeps {
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
   /** DNS decisions of names; undefined: names are not resolved. */
-  readonly verifier?: Pick<DnsVerifier, "decisionOf" | "mismatches" | "counts"> | undefined;
+  readonly verifier?: Pick<DnsVerifier, "warningOf" | "mismatches" | "hasPublicIpv6" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   readonly config: Pick<Config, "inject" | "podDns">;
   readonly map: {
@@ -100,6 +101,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
       ...sizeWarnings(deps.plan, deps.config.inject),
       ...dnsWarnings(deps),
       ...serviceNameWarnings(names),
+      ...ipv6Warnings(names),
       ...wildcardWarnings(names),
     ],
     dns: deps.verifier?.counts(),
@@ -175,6 +177,14 @@ function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
   ];
 }
 
+/** Names whose public IPv6 address some clients prefer to the mapping. */
+function ipv6Warnings(all: readonly NameStatus[]): Reason[] {
+  const names = namesWith("public-ipv6", all);
+  if (names.length === 0) return [];
+  const text = `${names.length} names have a public IPv6 address, and their mapping is IPv4 only: ${listed(names)}`;
+  return [{ code: "public-ipv6", text }];
+}
+
 /**
  * Names that are not mapped, for a reason that pods with pod DNS do not see: a resolver answers every name below a
  * wildcard.
@@ -213,11 +223,24 @@ function nameStatus(
   const ofTarget = deps.addresses.reasonOf?.(target);
   const reason =
     (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs, deps.config);
-  const dns = deps.verifier?.decisionOf(name);
-  const ofDns = typeof dns === "object" ? dns : undefined;
+  const ofDns = deps.verifier?.warningOf(name);
   const inCluster = ofName?.code === IN_CLUSTER_NAME ? ofName : undefined;
-  const warning = inCluster ?? ofDns ?? (clusterIPs.length > 0 ? ofTarget : undefined);
+  const ofMapping = (clusterIPs.length > 0 ? ofTarget : undefined) ?? bypassedByIpv6(name, clusterIPs, deps.verifier);
+  const warning = inCluster ?? ofDns ?? ofMapping;
   return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
+}
+
+/** glibc, musl, Go, Java, Node and curl take what a hosts file has of a name as all of it; some resolvers do not. */
+function bypassedByIpv6(
+  name: string,
+  clusterIPs: readonly string[],
+  verifier: StatusDeps["verifier"],
+): Reason | undefined {
+  if (clusterIPs.length === 0 || !clusterIPs.every(isIPv4) || !verifier?.hasPublicIpv6(name)) return undefined;
+  const text =
+    "its mapping is IPv4 only, and DNS has an IPv6 address for it: clients that ask DNS for the other family " +
+    "(c-ares in gRPC, hickory) bypass the mapping";
+  return { code: "public-ipv6", text };
 }
 
 /** Whether pods with pod DNS get a wildcard's addresses for a name that is not mapped. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Claim } from "#hostmap/types.ts";
 import { claimOf } from "#test/arbitraries.ts";
+import { fakeAddressBook } from "#test/fakes/address-book.ts";
 import type { ClaimSink, Source } from "../sources/types.ts";
 import { verifiedSource } from "./verified-source.ts";
 import { DnsVerifier } from "./verifier.ts";
@@ -9,11 +10,14 @@ import { DnsVerifier } from "./verifier.ts";
 const LB = ["203.0.113.9"];
 
 /** A verifier with configured DNS answers, and the claims of the source. */
-function rig(enforce: boolean) {
+function rig(mode: "warn" | "enforce") {
+  const book = fakeAddressBook({});
   const decisions = new Map<string, readonly string[]>();
   const expected = new Map<string, string>();
   const verifier = new DnsVerifier({
     lookup: async () => assert.fail("no test waits for DNS"),
+    book,
+    mode,
     now: () => 0,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   });
@@ -21,10 +25,14 @@ function rig(enforce: boolean) {
   verifier.start = (given) => {
     onDecision = given;
   };
-  verifier.expect = (name, addresses) => void expected.set(name, addresses.join());
+  verifier.expect = (name, all) => {
+    const addresses = all.flatMap(({ publicAddresses }) => publicAddresses);
+    expected.set(name, [...new Set(addresses)].join());
+  };
   verifier.forget = (name) => void expected.delete(name);
-  verifier.decisionOf = (name, addresses = []) => {
+  verifier.decisionOf = (name, claim) => {
     const found = decisions.get(name);
+    const addresses = claim?.publicAddresses ?? [];
     if (found === undefined) return "unknown";
     return addresses.some((each) => found.includes(each)) ? "verified" : { code: "dns-elsewhere", text: "elsewhere" };
   };
@@ -36,7 +44,7 @@ function rig(enforce: boolean) {
     state: () => [],
     stop: async () => {},
   };
-  const source = verifiedSource(inner, verifier, enforce);
+  const source = verifiedSource(inner, { verifier, mode, book });
   const reported: string[] = [];
   const claims = new Map<string, readonly Claim[]>();
   source.start(
@@ -64,7 +72,7 @@ const claim = (name: string, addresses = LB, target: Claim["target"] = "edge"): 
 });
 
 test("warn: claims pass unchanged, and names are verified", () => {
-  const { set, expected, onDecision, reported, targets } = rig(false);
+  const { set, expected, onDecision, reported, targets } = rig("warn");
   set("o", [
     claim("A.example.com"),
     claim("*.example.com"),
@@ -84,7 +92,7 @@ test("warn: claims pass unchanged, and names are verified", () => {
 });
 
 test("enforce: a claim has its target only while its name resolves to the load balancer", () => {
-  const { set, decisions, onDecision, reported, targets } = rig(true);
+  const { set, decisions, onDecision, reported, targets } = rig("enforce");
   set("o", [claim("a.example.com"), claim("b.example.com"), claim("*.example.com")]);
   set("other", [claim("c.example.com")]);
   assert.deepEqual(targets("o"), ["dns-not-verified", "dns-not-verified", "dns-not-verified"]);
@@ -100,7 +108,7 @@ test("enforce: a claim has its target only while its name resolves to the load b
 });
 
 test("enforce: if two objects claim a name, the one whose load balancer the name resolves to wins", () => {
-  const { set, decisions, onDecision, targets, expected } = rig(true);
+  const { set, decisions, onDecision, targets, expected } = rig("enforce");
   set("old", [claim("a.example.com", ["198.51.100.1"], "old")]);
   set("new", [claim("a.example.com", LB, "new")]);
   assert.equal(expected.get("a.example.com"), `198.51.100.1,${LB}`);
@@ -110,7 +118,7 @@ test("enforce: if two objects claim a name, the one whose load balancer the name
 });
 
 test("a name is verified while any object claims it", () => {
-  const { set, expected } = rig(false);
+  const { set, expected } = rig("warn");
   set("one", [claim("a.example.com")]);
   set("two", [claim("a.example.com", ["2001:db8::9"])]);
   set("one", [claim("b.example.com")]);

@@ -1,89 +1,151 @@
 import { parseHostname } from "#hostmap/hostnames.ts";
 import type { Claim } from "#hostmap/types.ts";
-import type { Source } from "../sources/types.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import type { ClaimSink, Source } from "../sources/types.ts";
+import type { AddressBook } from "./address-book.ts";
+import { claimWithAuto, type TargetedClaim } from "./auto-claims.ts";
+import type { ExpectedClaim } from "./name-record.ts";
 import type { DnsVerifier } from "./verifier.ts";
 
-/** The addresses that all claims of a name expect. */
-interface Following {
-  readonly objects: Map<string, readonly string[]>;
+interface VerifiedDeps {
+  readonly verifier: DnsVerifier;
+  readonly mode: "auto" | "warn" | "enforce";
+  readonly book: Pick<AddressBook, "mapsAlways">;
 }
 
-/**
- * Passes names and their expected addresses to a verifier. With `enforce`, a claim whose name does not resolve to
- * them (yet) gets the reason instead of its target.
- */
-export function verifiedSource(source: Source, verifier: DnsVerifier, enforce: boolean): Source {
-  const names = new Map<string, Following>();
-  /** By object, with `enforce` only: only these claims are reported again. */
-  const objects = new Map<string, readonly Claim[]>();
-  const followed = new Map<string, readonly string[]>();
+/** Objects with at most this many claims are reported at once. Those of a larger one are combined for so long. */
+const FEW_CLAIMS = 20;
+const COMBINE_MS = 100;
 
-  const follow = (object: string, claims: readonly Claim[]): void => {
-    const expected = expectations(claims);
-    for (const name of followed.get(object) ?? []) {
-      if (expected.has(name)) continue;
-      const following = names.get(name);
-      following?.objects.delete(object);
-      update(name, following);
-    }
-    for (const [name, addresses] of expected) {
-      const following = names.get(name) ?? { objects: new Map() };
-      following.objects.set(object, addresses);
-      names.set(name, following);
-      update(name, following);
-    }
-    if (expected.size === 0) followed.delete(object);
-    else followed.set(object, [...expected.keys()]);
-  };
-  const update = (name: string, following: Following | undefined): void => {
-    if (following === undefined || following.objects.size === 0) {
-      names.delete(name);
-      verifier.forget(name);
-      return;
-    }
-    const [first = [], ...more] = following.objects.values();
-    verifier.expect(name, more.length === 0 ? first : [...new Set([...first, ...more.flat()])]);
-  };
+const NOT_VERIFIED = {
+  code: "dns-not-verified",
+  text: "the cluster's DNS has not yet been seen to lead it to its load balancer (policy.verifyDns: enforce)",
+};
+
+/**
+ * Passes names and their targets to a verifier. With `enforce`, a claim whose name does not resolve to its target (yet)
+ * gets the reason instead. With `auto`, `claimWithAuto` decides. With `warn` claims pass unchanged.
+ */
+export function verifiedSource(source: Source, { verifier, mode, book }: VerifiedDeps): Source {
+  const claimants = new Claimants(verifier);
+  /** By object, unless claims pass unchanged: only these claims are reported again. */
+  const objects = new Map<string, readonly Claim[]>();
+  const late = new Set<string>();
+  let sink: ClaimSink = () => {};
+
   const withDecision = (claim: Claim): Claim => {
-    if (typeof claim.target !== "string") return claim;
-    const parsed = parseHostname(claim.hostname);
-    if (parsed.kind === "invalid") return claim;
-    const decision = verifier.decisionOf(parsed.name, claim.publicAddresses ?? []);
+    const parsed = hasTarget(claim) ? parseHostname(claim.hostname) : undefined;
+    if (!hasTarget(claim) || parsed === undefined || parsed.kind === "invalid") return claim;
+    const decision = verifier.decisionOf(parsed.name, expectedClaim(claim, mode));
+    if (mode === "auto") {
+      const state = verifier.stateOf(parsed.name);
+      return claimWithAuto({ claim, decision, state, always: book.mapsAlways(claim.target) });
+    }
     if (decision === "verified") return claim;
-    const text = "the cluster's DNS has not yet been seen to lead it to its load balancer (policy.verifyDns: enforce)";
-    return { ...claim, target: decision === "unknown" ? { code: "dns-not-verified", text } : decision };
+    return { ...claim, target: decision === "unknown" ? NOT_VERIFIED : decision };
   };
+  const report = (object: string): void => sink(object, (objects.get(object) ?? []).map(withDecision));
+  const reporter = new Reconciler({
+    reconcile: () => {
+      const all = [...late];
+      late.clear();
+      for (const object of all) report(object);
+      return undefined;
+    },
+  });
 
   return {
-    start(sink, onSynced) {
+    start(given, onSynced) {
+      sink = given;
       verifier.start((name) => {
-        if (!enforce) return;
-        for (const object of names.get(name)?.objects.keys() ?? []) {
-          sink(object, (objects.get(object) ?? []).map(withDecision));
+        for (const object of mode === "warn" ? [] : claimants.of(name)) {
+          const few = (objects.get(object)?.length ?? 0) <= FEW_CLAIMS;
+          if (few) report(object);
+          else {
+            late.add(object);
+            reporter.enqueue(COMBINE_MS);
+          }
         }
       });
-      source.start((object, claims) => {
-        follow(object, claims);
-        if (!enforce) return sink(object, claims);
-        if (claims.length === 0) objects.delete(object);
-        else objects.set(object, claims);
-        sink(object, claims.map(withDecision));
-      }, onSynced);
+      source.start(
+        (object, claims) => {
+          claimants.follow(object, expectations(claims, mode));
+          if (mode === "warn") return sink(object, claims);
+          if (claims.length === 0) objects.delete(object);
+          else objects.set(object, claims);
+          report(object);
+        },
+        () => {
+          verifier.endStart();
+          onSynced();
+        },
+      );
     },
     state: () => source.state(),
     stop: async () => {
       verifier.stop();
-      await source.stop();
+      await Promise.all([reporter.stop(), source.stop()]);
     },
   };
 }
 
-/** Names and wildcards with their expected addresses. Invalid names and claims without a target are not looked up. */
-function expectations(claims: readonly Claim[]): Map<string, readonly string[]> {
-  const expected = new Map<string, readonly string[]>();
-  for (const { hostname, target, publicAddresses = [] } of claims) {
-    const parsed = typeof target === "string" ? parseHostname(hostname) : undefined;
-    if (parsed !== undefined && parsed.kind !== "invalid") expected.set(parsed.name, publicAddresses);
+/** The objects that claim each name. A name is verified while any object claims it. */
+class Claimants {
+  readonly #verifier: DnsVerifier;
+  /** By name: what each object expects. */
+  readonly #byName = new Map<string, Map<string, ExpectedClaim>>();
+  readonly #names = new Map<string, readonly string[]>();
+
+  constructor(verifier: DnsVerifier) {
+    this.#verifier = verifier;
+  }
+
+  of(name: string): Iterable<string> {
+    return this.#byName.get(name)?.keys() ?? [];
+  }
+
+  follow(object: string, expected: ReadonlyMap<string, ExpectedClaim>): void {
+    for (const name of this.#names.get(object) ?? []) {
+      if (expected.has(name)) continue;
+      this.#byName.get(name)?.delete(object);
+      this.#update(name);
+    }
+    for (const [name, claim] of expected) {
+      const claims = this.#byName.get(name) ?? new Map<string, ExpectedClaim>();
+      this.#byName.set(name, claims.set(object, claim));
+      this.#update(name);
+    }
+    if (expected.size === 0) this.#names.delete(object);
+    else this.#names.set(object, [...expected.keys()]);
+  }
+
+  #update(name: string): void {
+    const claims = [...(this.#byName.get(name)?.values() ?? [])];
+    if (claims.length > 0) {
+      this.#verifier.expect(name, claims);
+      return;
+    }
+    this.#byName.delete(name);
+    this.#verifier.forget(name);
+  }
+}
+
+/** Names and wildcards with what they expect. Invalid names and claims without a target are not looked up. */
+function expectations(claims: readonly Claim[], mode: VerifiedDeps["mode"]): Map<string, ExpectedClaim> {
+  const expected = new Map<string, ExpectedClaim>();
+  for (const claim of claims) {
+    const parsed = hasTarget(claim) ? parseHostname(claim.hostname) : undefined;
+    if (!hasTarget(claim) || parsed === undefined || parsed.kind === "invalid") continue;
+    expected.set(parsed.name, expectedClaim(claim, mode));
   }
   return expected;
+}
+
+/** With `auto` only addresses of the target count: those of its object may be another controller's. */
+function expectedClaim({ target, publicAddresses = [] }: TargetedClaim, mode: VerifiedDeps["mode"]): ExpectedClaim {
+  return { target, publicAddresses: mode === "auto" ? [] : publicAddresses };
+}
+
+function hasTarget(claim: Claim): claim is TargetedClaim {
+  return typeof claim.target === "string";
 }

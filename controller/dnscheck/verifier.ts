@@ -4,30 +4,21 @@ import { isWildcard } from "#hostmap/wildcards.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { canonicalIp } from "../targets/service-view.ts";
-import { decideByDns } from "./dns-decision.ts";
+import type { AddressBook } from "./address-book.ts";
+import { type DnsDecision, decideByDns } from "./dns-decision.ts";
+import { FirstAnswers } from "./first-answers.ts";
 import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
-
-/**
- * The decision on a name: `unknown` until DNS has answered once, and on a wildcard that DNS does not have; a reason
- * if it does not resolve to the load balancer.
- */
-type DnsCheckResult = "unknown" | "verified" | Reason;
+import { type ChangeRule, type ExpectedClaim, familiesOf, type Judge, NameRecord } from "./name-record.ts";
 
 interface VerifierDeps {
   readonly lookup: DnsLookup;
+  readonly book: AddressBook;
+  /** With `auto`, new names wait for their first answer, and a change needs several equal answers. */
+  readonly mode: "auto" | "warn" | "enforce";
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
   readonly log: Logger;
-}
-
-interface Entry {
-  /** The addresses that the name should resolve to: normalized IP literals. */
-  expected: readonly string[];
-  decision: DnsCheckResult;
-  /** The last answer of DNS. */
-  found: readonly string[] | undefined;
-  asking: boolean;
 }
 
 /** Limits of concurrent look-ups and of look-ups per second: ten thousand names take minutes, to spread the load. */
@@ -37,9 +28,16 @@ const PER_TICK = 10;
 /** An answer is valid for its TTL, within these bounds, milliseconds. */
 const MIN_TTL_MS = 60_000;
 const MAX_TTL_MS = 3_600_000;
-/** A failed look-up is retried after this time; after many consecutive failures all look-ups pause for it. */
+/**
+ * A failed look-up is retried after this time, and an answer that would change a decision is asked for again. After
+ * many consecutive failures all look-ups pause for it.
+ */
 const RETRY_MS = 30_000;
 const FAILURES_IN_A_ROW = 20;
+const EVERY_ANSWER: ChangeRule = { answers: 1, overMs: 0 };
+const THREE_IN_A_MINUTE: ChangeRule = { answers: 3, overMs: 60_000 };
+/** With `auto` these are no problems: the name is mapped where it should be. */
+const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
 
 /**
  * Verifies that the cluster's DNS resolves names to their load balancers, that is, whether there is a hairpin. It
@@ -47,110 +45,235 @@ const FAILURES_IN_A_ROW = 20;
  */
 export class DnsVerifier {
   readonly #deps: VerifierDeps;
-  readonly #entries = new Map<string, Entry>();
+  readonly #records = new Map<string, NameRecord>();
   readonly #schedule = new LookupSchedule();
+  readonly #first = new FirstAnswers();
+  /** What is known of each target that names expect. */
+  readonly #targets = new Map<string, string>();
   #onDecision: (name: string) => void = () => {};
   #timer: NodeJS.Timeout | undefined;
+  /** Whether the names of the start are all there. */
+  #started = false;
   #running = 0;
+  /** Look-ups that may begin before the next tick. */
+  #left = PER_TICK;
   #failures = 0;
   #pausedUntil = 0;
+  #answeredAt = 0;
 
   constructor(deps: VerifierDeps) {
     this.#deps = deps;
   }
 
-  /** `onDecision` is called when the decision on a name may have changed. */
+  /** `onDecision` is called when a decision on a name may have changed, unless its claims did: they are the caller's. */
   start(onDecision: (name: string) => void): void {
     this.#onDecision = onDecision;
+    this.#answeredAt = this.#deps.now();
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
   }
 
   stop(): void {
     clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
-  /** Adds a name to verify; without addresses there is nothing to compare with. */
-  expect(name: string, addresses: readonly string[]): void {
-    const expected = literals(addresses);
-    const entry = this.#entries.get(name);
-    if (entry === undefined) {
-      this.#entries.set(name, { expected, decision: "unknown", found: undefined, asking: false });
-      this.#schedule.add(name, 0);
+  /** The names so far were there at the start; those that come now are new. */
+  endStart(): void {
+    this.#started = true;
+  }
+
+  /** Adds a name to verify, or replaces its claims. One without addresses to compare with is not looked up. */
+  expect(name: string, claims: readonly ExpectedClaim[]): void {
+    for (const { target } of claims) if (!this.#targets.has(target)) this.#targets.set(target, this.#factsOf(target));
+    const record = this.#records.get(name);
+    if (record === undefined) {
+      this.#add(name, claims);
       return;
     }
-    if (entry.expected.join() === expected.join()) return;
-    entry.expected = expected;
-    // The previous answer may be for the other family only; another look-up is cheap.
+    if (!record.expect(claims, this.#judgeOf(name))) return;
+    // The previous answer may lack the family of the new addresses; another look-up is cheap.
     this.#schedule.add(name, 0);
-    this.#updateDecision(name, entry);
   }
 
   forget(name: string): void {
-    this.#entries.delete(name);
+    this.#records.delete(name);
+    this.#first.delete(name);
   }
 
-  /** The decision on a name, for all its claims or for one claim with these addresses. */
-  decisionOf(name: string, expected?: readonly string[]): DnsCheckResult {
-    const entry = this.#entries.get(name);
-    if (entry === undefined || expected === undefined) return entry?.decision ?? "unknown";
-    return decisionOn(name, literals(expected), entry.found);
+  /** The decision on a name, for all its claims or for one claim. */
+  decisionOf(name: string, claim?: ExpectedClaim): DnsDecision {
+    const record = this.#records.get(name);
+    if (record === undefined) return "unknown";
+    return claim === undefined ? overall(record) : record.decisionOf(claim, this.#judgeOf(name));
+  }
+
+  /** Whether the first answer is waited for, or says that the name is elsewhere and is not confirmed yet. */
+  stateOf(name: string): "waiting" | "unsettled" | "settled" {
+    if (this.#first.has(name)) return "waiting";
+    return this.#records.get(name)?.settled === false ? "unsettled" : "settled";
+  }
+
+  /** What DNS says against the mapping of a name. */
+  warningOf(name: string): Reason | undefined {
+    const record = this.#records.get(name);
+    return record === undefined ? undefined : this.#mismatch(record);
+  }
+
+  /** Whether the name has a public IPv6 address. */
+  hasPublicIpv6(name: string): boolean {
+    return this.#records.get(name)?.hasPublicIpv6 ?? false;
   }
 
   /** Each name that resolves to other addresses, or to none. */
   *mismatches(): Iterable<readonly [name: string, reason: Reason]> {
-    for (const [name, { decision }] of this.#entries) if (typeof decision !== "string") yield [name, decision];
+    for (const [name, record] of this.#records) {
+      const reason = this.#mismatch(record);
+      if (reason !== undefined) yield [name, reason];
+    }
   }
 
   /** Names by decision, for the metric. */
   counts(): Record<string, number> {
-    const counts: Record<string, number> = { verified: 0, unknown: 0, "dns-elsewhere": 0, "dns-absent": 0 };
-    for (const { decision } of this.#entries.values()) {
+    const codes = ["verified", "unknown", "dns-elsewhere", "dns-absent", "dns-other-target"];
+    const counts: Record<string, number> = Object.fromEntries(codes.map((code) => [code, 0]));
+    for (const record of this.#records.values()) {
+      const decision = overall(record);
       const key = typeof decision === "string" ? decision : decision.code;
       counts[key] = (counts[key] ?? 0) + 1;
     }
     return counts;
   }
 
+  /** Looks the names of those targets up again whose addresses have changed: to be called after any change of Services. */
+  reconsider(): void {
+    const changed = new Set<string>();
+    for (const [target, before] of this.#targets) {
+      const facts = this.#factsOf(target);
+      if (facts === before) continue;
+      this.#targets.set(target, facts);
+      changed.add(target);
+    }
+    if (changed.size === 0) return;
+    const used = new Set<string>();
+    for (const [name, { claims }] of this.#records) {
+      for (const { target } of claims) used.add(target);
+      if (!claims.some(({ target }) => changed.has(target))) continue;
+      this.#schedule.add(name, 0);
+      this.#onDecision(name);
+    }
+    for (const target of this.#targets.keys()) if (!used.has(target)) this.#targets.delete(target);
+  }
+
+  #add(name: string, claims: readonly ExpectedClaim[]): void {
+    const record = new NameRecord(this.#deps.mode === "auto" ? THREE_IN_A_MINUTE : EVERY_ANSWER);
+    record.expect(claims, this.#judgeOf(name));
+    this.#records.set(name, record);
+    this.#schedule.add(name, 0);
+    if (this.#deps.mode === "auto" && this.#addressesFor(record).length > 0) {
+      if (this.#started) this.#first.add(name, this.#deps.now());
+      else this.#first.queue(name);
+    }
+    // A new name does not wait for the next tick.
+    this.#lookUpDue();
+  }
+
   #tick(): void {
+    this.#left = PER_TICK;
+    this.#lookUpDue();
     const now = this.#deps.now();
-    if (now < this.#pausedUntil) return;
-    for (let count = 0; count < PER_TICK && this.#running < CONCURRENCY; count += 1) {
+    if (!this.#deps.book.synced) this.#answeredAt = now;
+    for (const name of this.#first.takeDue(now, this.#answeredAt)) this.#onDecision(name);
+  }
+
+  #lookUpDue(): void {
+    const now = this.#deps.now();
+    if (this.#timer === undefined || now < this.#pausedUntil || !this.#deps.book.synced) return;
+    for (; this.#left > 0 && this.#running < CONCURRENCY; this.#left -= 1) {
       const name = this.#schedule.take(now);
       if (name === undefined) return;
-      const entry = this.#entries.get(name);
+      const record = this.#records.get(name);
       // Removed since it was scheduled, scheduled twice, or nothing to compare with.
-      if (entry === undefined || entry.asking || entry.expected.length === 0) continue;
-      void this.#ask(name, entry);
+      if (record === undefined || record.asking || this.#addressesFor(record).length === 0) continue;
+      this.#first.begin(name, now);
+      void this.#ask(name, record);
     }
   }
 
-  async #ask(name: string, entry: Entry): Promise<void> {
-    entry.asking = true;
+  async #ask(name: string, record: NameRecord): Promise<void> {
+    record.asking = true;
     this.#running += 1;
     let againIn = RETRY_MS;
     try {
-      const families = new Set(entry.expected.map((address) => (isIP(address) === 6 ? 6 : 4)));
-      const answers = await Promise.all([...families].map((family) => this.#deps.lookup(askedFor(name), family)));
+      const answer = await this.#lookUp(name, familiesOf(this.#addressesFor(record)));
       this.#failures = 0;
-      againIn = ttlOf(answers);
-      this.#learn(name, entry, answers.flatMap(({ addresses }) => addresses.map(canonicalIp)).sort());
+      this.#answeredAt = this.#deps.now();
+      if (this.#records.get(name) === record) this.#learn(name, record, answer.addresses);
+      const ttlMs = Math.min(MAX_TTL_MS, Math.max(MIN_TTL_MS, answer.ttl * 1000));
+      againIn = record.isChanging ? Math.min(RETRY_MS, ttlMs) : ttlMs;
     } catch (error) {
       this.#failed(name, error);
     }
     this.#running -= 1;
-    entry.asking = false;
-    if (this.#entries.get(name) === entry) this.#schedule.add(name, this.#deps.now() + againIn);
+    record.asking = false;
+    if (this.#records.get(name) === record) this.#schedule.add(name, this.#deps.now() + againIn);
   }
 
-  #learn(name: string, entry: Entry, found: readonly string[]): void {
-    if (this.#entries.get(name) !== entry || entry.found?.join() === found.join()) return;
-    entry.found = found;
-    this.#updateDecision(name, entry);
+  /** Both families: a name may lead elsewhere in the other one. Only a failure of those that are compared counts. */
+  async #lookUp(name: string, needed: ReadonlySet<4 | 6>): Promise<DnsAnswer> {
+    const families = [4, 6] as const;
+    const all = await Promise.allSettled(families.map((family) => this.#deps.lookup(askedFor(name), family)));
+    const answers: DnsAnswer[] = [];
+    for (const [index, one] of all.entries()) {
+      if (one.status === "fulfilled") answers.push(one.value);
+      else if (needed.has(families[index] ?? 4)) throw one.reason;
+    }
+    const positive = answers.filter(({ addresses }) => addresses.length > 0);
+    return {
+      addresses: answers.flatMap(({ addresses }) => addresses.map(canonicalIp)).sort(),
+      ttl: Math.min(...(positive.length > 0 ? positive : answers).map(({ ttl }) => ttl)),
+    };
   }
 
-  #updateDecision(name: string, entry: Entry): void {
-    entry.decision = decisionOn(name, entry.expected, entry.found);
-    this.#onDecision(name);
+  #learn(name: string, record: NameRecord, addresses: readonly string[]): void {
+    const own = this.#deps.book.ownAddresses();
+    const waited = this.#first.has(name);
+    this.#first.delete(name);
+    record.hasPublicIpv6 = addresses.some((address) => isIP(address) === 6 && !own.has(address));
+    const changed = record.learn(addresses, this.#deps.now(), this.#judgeOf(name, own));
+    if (changed || waited) this.#onDecision(name);
+  }
+
+  #judgeOf(name: string, own?: ReadonlySet<string>): Judge {
+    const { book } = this.#deps;
+    return (claim, answers) =>
+      decideByDns({
+        name,
+        answers,
+        addressesOfTarget: this.#expectedBy(claim),
+        targetOfAddress: (address) => book.targetAt(address),
+        isOwnAddress: (address) => (own ?? book.ownAddresses()).has(address),
+      });
+  }
+
+  #expectedBy({ target, publicAddresses }: ExpectedClaim): readonly string[] {
+    const addresses = this.#deps.book.addressesOf(target);
+    if (addresses.length > 0) return addresses;
+    return publicAddresses.filter((address) => isIP(address) !== 0).map(canonicalIp);
+  }
+
+  #addressesFor({ claims }: NameRecord): readonly string[] {
+    return claims.flatMap((claim) => this.#expectedBy(claim));
+  }
+
+  #factsOf(target: string): string {
+    const { book } = this.#deps;
+    return `${book.addressesOf(target).join()} ${book.mapsAlways(target)}`;
+  }
+
+  #mismatch(record: NameRecord): Reason | undefined {
+    const decision = overall(record);
+    if (typeof decision === "string") return undefined;
+    return this.#deps.mode === "auto" && WELL_WITH_AUTO.includes(decision.code) ? undefined : decision;
   }
 
   #failed(name: string, error: unknown): void {
@@ -163,26 +286,13 @@ export class DnsVerifier {
   }
 }
 
+/** One claim whose target DNS leads to is enough. */
+function overall({ decisions }: NameRecord): DnsDecision {
+  if (decisions.includes("verified")) return "verified";
+  return decisions.find((decision) => typeof decision !== "string") ?? "unknown";
+}
+
 /** A wildcard is asked for by a name below it that has hardly a record of its own. */
 function askedFor(name: string): string {
   return isWildcard(name) ? name.replace("*", "switchback-dns-check") : name;
-}
-
-function ttlOf(answers: readonly DnsAnswer[]): number {
-  const ttlMs = Math.min(...answers.map(({ ttl }) => ttl * 1000));
-  return Math.min(MAX_TTL_MS, Math.max(MIN_TTL_MS, ttlMs));
-}
-
-function literals(addresses: readonly string[]): string[] {
-  return addresses.filter((address) => isIP(address) !== 0).map(canonicalIp);
-}
-
-function decisionOn(name: string, expected: readonly string[], found: readonly string[] | undefined): DnsCheckResult {
-  return decideByDns({
-    name,
-    answers: found,
-    addressesOfTarget: expected,
-    targetOfAddress: () => undefined,
-    isOwnAddress: () => false,
-  });
 }

@@ -8,9 +8,9 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "../sources/ingress.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
-import { AddressIndex, matchService } from "./match-service.ts";
+import { AddressIndex, matchService, type Precedence, servesHttp } from "./match-service.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
-import type { TargetResolver } from "./resolver.ts";
+import type { TargetLocations, TargetResolver } from "./resolver.ts";
 import {
   ConfiguredSelectors,
   isExportedTo,
@@ -51,7 +51,7 @@ const NONE: ReadonlySet<string> = new Set();
  *
  * An object that names the pods that serve it has a configured target whose Service selects them (`#bySelector`).
  */
-export class TargetDiscovery implements TargetResolver {
+export class TargetDiscovery implements TargetResolver, TargetLocations {
   readonly discovers = true;
   readonly #deps: DiscoveryDeps;
   readonly #index = new AddressIndex();
@@ -126,11 +126,7 @@ export class TargetDiscovery implements TargetResolver {
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return byClass.name;
-    const service = matchService(hints, this.#index, {
-      isOfAnotherClass: (view) => (this.#configuredFor(view)?.classes.length ?? 0) > 0,
-      isIncumbent: (view) => this.#nameOf(view) === incumbent,
-      isInUse: (view) => this.#inUse.has(this.#nameOf(view)) || this.#wereInUse?.has(this.#nameOf(view)) === true,
-    });
+    const service = matchService(hints, this.#index, this.#precedence(incumbent));
     if (!("code" in service)) return this.#targetOf(service);
     if (service.code !== "no-service" && service.code !== "no-address") return service;
     return this.#fallback?.answer(this.#inUse) ?? this.#withClass(hints, service);
@@ -139,6 +135,23 @@ export class TargetDiscovery implements TargetResolver {
   /** The current definition of a discovered target, or undefined if its Service does not exist. */
   found(name: string): FoundTarget | undefined {
     return this.#found.get(name)?.target;
+  }
+
+  addressesOf(target: string): readonly string[] {
+    const view = this.#viewOf(target);
+    return view === undefined || view.proxied ? [] : view.addresses;
+  }
+
+  targetAt(address: string): string | undefined {
+    const hints = { className: undefined, addresses: [address], admitted: true };
+    const service = matchService(hints, this.#index, this.#precedence(undefined));
+    if ("code" in service || !servesHttp(service)) return undefined;
+    const target = this.#targetOf(service);
+    return typeof target === "string" ? target : undefined;
+  }
+
+  mapsAlways(target: string): boolean {
+    return this.#viewOf(target)?.map === "always";
   }
 
   follow(onChange: () => void): void {
@@ -232,6 +245,23 @@ export class TargetDiscovery implements TargetResolver {
     if (target === undefined || "code" in target || this.#found.has(target.name)) return;
     this.#found.set(target.name, { key, target });
     this.#nameByService.set(key, target.name);
+  }
+
+  #precedence(incumbent: string | undefined): Precedence {
+    return {
+      isOfAnotherClass: (view) => (this.#configuredFor(view)?.classes.length ?? 0) > 0,
+      isIncumbent: (view) => this.#nameOf(view) === incumbent,
+      isInUse: (view) => this.#inUse.has(this.#nameOf(view)) || this.#wereInUse?.has(this.#nameOf(view)) === true,
+    };
+  }
+
+  /** The Service of a target, if it is of type LoadBalancer. */
+  #viewOf(target: string): ServiceView | undefined {
+    const upstream = this.#deps.config.targets.find(({ name }) => name === target)?.upstream;
+    if (upstream === undefined) return this.#index.get(this.#found.get(target)?.key ?? "");
+    return "service" in upstream
+      ? this.#index.get(`${upstream.service.namespace}/${upstream.service.name}`)
+      : undefined;
   }
 
   /** The configured target whose upstream is this Service. */

@@ -102,6 +102,11 @@ export function matchService(hints: RoutingHints, index: AddressIndex, precedenc
   return { code: "several-services", text };
 }
 
+/** Whether it has a port of HTTP or HTTPS. */
+export function servesHttp({ ports }: ServiceView): boolean {
+  return !("code" in ports) && ports.some(({ port }) => HTTP_PORTS.includes(port));
+}
+
 /** The Services that may serve the object, the one that does first. */
 function inOrder(services: readonly ServiceView[], hints: RoutingHints, precedence: Precedence): ServiceView[] {
   const wanted = hints.ports ?? HTTP_PORTS;

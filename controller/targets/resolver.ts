@@ -60,6 +60,23 @@ export interface TargetCatalog {
   use(names: ReadonlySet<string>): void;
 }
 
+/** Where kube-proxy leads: what the answers of DNS are compared with. */
+export interface TargetLocations {
+  /** The IP addresses at which kube-proxy leads to a target. Empty: its load balancer has none, or none is known. */
+  addressesOf(target: string): readonly string[];
+  /** The target that kube-proxy leads to at an IP address, on a port of HTTP or HTTPS. */
+  targetAt(address: string): string | undefined;
+  /** Whether its Service says that its names are mapped in any case. */
+  mapsAlways(target: string): boolean;
+}
+
+/** Without discovery no Service is read. */
+export const UNKNOWN_LOCATIONS: TargetLocations = {
+  addressesOf: () => [],
+  targetAt: () => undefined,
+  mapsAlways: () => false,
+};
+
 /** Only configured targets. */
 export function classCatalog(targets: readonly TargetConfig[]): TargetCatalog {
   return { configured: () => targets, discovers: false, found: () => undefined, follow: () => {}, use: () => {} };

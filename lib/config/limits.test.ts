@@ -163,7 +163,7 @@ const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: re
   "proxy.trafficDistribution": [["PreferSameNode", "PreferSameZone", "PreferClose"], ["none"]],
   "discovery.protocol": [["v1", "v2", "none"], ["v3"]],
   "discovery.map": [["auto", "always"], ["never"]],
-  "policy.verifyDns": [["off", "warn", "enforce"], ["on"]],
+  "policy.verifyDns": [["auto", "off", "warn", "enforce"], ["on"]],
   "policy.dnsServers": [
     [["10.96.0.10"], ["10.96.0.10:53"], ["[fd00::a]:53"], ["[fd00::a]"]],
     [["dns.example.com"], ["fd00::a"], ["10.96.0.10:"], ["10.96.0.10:x"], [" 10.96.0.10"]],

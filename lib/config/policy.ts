@@ -45,10 +45,11 @@ export const policySchema = strictObject({
     "Map names only after a controller has set the load balancer status of their object, or accepted their route.",
   ),
   verifyDns: setting(
-    v.picklist(["off", "warn", "enforce"]),
-    "warn",
-    "Whether the cluster's DNS must resolve a name to the load balancer address of its object (otherwise there is no " +
-      "hairpin): `warn` reports other names in status and metrics, `enforce` does not map them.",
+    v.picklist(["auto", "off", "warn", "enforce"]),
+    "auto",
+    "What happens to a name that the cluster's DNS does not lead to its target's load balancer (there is no hairpin " +
+      "then): `auto` maps it to the Service that it leads to, or not at all if it leads elsewhere; `warn` reports it " +
+      "in status and metrics; `enforce` maps a name only once DNS leads it to its load balancer.",
   ),
   dnsServers: setting(
     v.array(

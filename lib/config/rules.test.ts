@@ -100,7 +100,7 @@ test("the defaults of every section", () => {
       claims: [],
       namespaceAnnotation: false,
       requireAdmitted: false,
-      verifyDns: "warn",
+      verifyDns: "auto",
       dnsServers: [],
     },
     sources: {

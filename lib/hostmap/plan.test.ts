@@ -255,3 +255,45 @@ test("a wildcard covers any depth if an object of its target means that, whichev
   assert.deepEqual([...plan.takeChanges().keys()], ["*.example.com"]);
   assert.equal(isAnyDepth(), undefined);
 });
+
+test("of objects with different targets the one whose target DNS leads to has the name, whatever their ages", () => {
+  const name = "a.example.com";
+  const old = claimOf(name, "a/old", { target: "one", created: OLD });
+  const young = claimOf(name, "b/new", { target: "two", created: NEW });
+  const plan = planOf(["a/old", [old]], ["b/new", [{ ...young, verified: true }]]);
+  assert.deepEqual(targets(plan), { [name]: "two" });
+  assert.deepEqual(codes(plan), { [`a/old ${name}`]: "conflict", [`b/new ${name}`]: "two" });
+  plan.set("a/old", [{ ...old, verified: true }]);
+  plan.takeChanges();
+  assert.deepEqual(targets(plan), { [name]: "one" }, "DNS does not decide: the oldest does");
+});
+
+test("a pending claim maps nothing and removes nothing, and its target counts as used", () => {
+  const name = "a.example.com";
+  const reason = { code: "dns-pending", text: "waits" };
+  const pending = { ...claimOf(name, "a/x"), target: reason, pending: "edge" };
+  const plan = planOf(["a/x", [pending]]);
+  assert.deepEqual([plan.planned.size, plan.isPending(name), [...plan.targets]], [0, true, ["edge"]]);
+  plan.set("a/x", [claimOf(name, "a/x", { target: "edge" })]);
+  assert.deepEqual(
+    [...plan.takeChanges()].map(([, each]) => each?.target),
+    ["edge"],
+  );
+  plan.set("a/x", [pending]);
+  assert.equal(plan.takeChanges().size, 0, "what is mapped stays");
+  assert.deepEqual([targets(plan), [...plan.targets]], [{ [name]: "edge" }, ["edge"]]);
+  plan.set("a/x", [{ ...claimOf(name, "a/x"), target: reason }]);
+  assert.deepEqual([...plan.takeChanges()], [[name, undefined]]);
+  assert.deepEqual([plan.isPending(name), [...plan.targets]], [false, []]);
+});
+
+test("a name that was pending is reported once it is decided, also if it was never planned", () => {
+  const name = "a.example.com";
+  const reason = { code: "dns-pending", text: "waits" };
+  const pending = { ...claimOf(name, "a/x"), target: reason, pending: "edge" };
+  const plan = planOf(["a/x", [pending]], ["b/x", [pending]]);
+  plan.set("b/x", []);
+  assert.equal(plan.takeChanges().size, 0);
+  plan.set("a/x", [{ ...claimOf(name, "a/x"), target: reason }]);
+  assert.deepEqual([...plan.takeChanges()], [[name, undefined]]);
+});

@@ -1,5 +1,6 @@
 import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
+import { PendingNames, pendingTarget } from "./pending-names.ts";
 import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
 import { isWildcard } from "./wildcards.ts";
 
@@ -37,7 +38,7 @@ const UNPUBLISHED = Number.MAX_SAFE_INTEGER;
 /**
  * The desired mapping, updated incrementally: a change of one object costs only its own names.
  *
- *   set(object, claims) ──> evaluate (policy) ──> by name: oldest object wins ──> takeChanges()
+ *   set(object, claims) ──> evaluate (policy) ──> by name: DNS, then the oldest object ──> takeChanges()
  *                                           └──> by namespace: quota
  */
 export class Plan {
@@ -54,7 +55,8 @@ export class Plan {
   /** Namespaces over their quota, with the names within it. */
   readonly #withinQuota = new Map<string, ReadonlySet<string>>();
   readonly #planned = new Map<string, PlannedName>();
-  /** Number of planned names per target. */
+  readonly #pending = new PendingNames();
+  /** Number of planned names per target, and of claims that may get it. */
   readonly #namesPerTarget = new Map<string, number>();
   #orderOf: (name: string) => number | undefined = () => undefined;
   #dirtyNames = new Set<string>();
@@ -76,12 +78,18 @@ export class Plan {
    */
   set(object: string, claims: readonly Parameters<ClaimPolicy>[0][]): void {
     const evaluated = claims.map((claim) => this.#evaluate(claim, object));
-    for (const old of this.#byObject.get(object) ?? []) this.#unindex(old);
+    for (const old of this.#byObject.get(object) ?? []) {
+      this.#unindex(old);
+      this.#followPending(old, -1);
+    }
     this.#withServiceNames.delete(object);
     if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
     else this.#byObject.set(object, evaluated);
-    for (const next of evaluated) this.#index(next);
+    for (const next of evaluated) {
+      this.#index(next);
+      this.#followPending(next, 1);
+    }
   }
 
   /** Evaluates the claims of a namespace again, after its permissions changed. Iterates over all objects. */
@@ -109,14 +117,19 @@ export class Plan {
 
   /**
    * The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer wanted.
+   * A name that was pending until now is among them: what is published of it may have to go.
    */
   takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
     for (const namespace of this.#dirtyNamespaces) this.#applyQuota(namespace);
     const changes = new Map<string, PlannedName | undefined>();
+    const decided = this.#pending.takeDecided();
+    for (const name of decided) this.#dirtyNames.add(name);
     for (const name of this.#dirtyNames) {
       const next = this.#planName(name);
       const before = this.#planned.get(name);
-      if (samePlan(before, next)) continue;
+      // What is mapped stays until it is decided.
+      if (next === undefined && this.#pending.has(name)) continue;
+      if (samePlan(before, next) && !decided.has(name)) continue;
       this.#count(before?.target, -1);
       this.#count(next?.target, 1);
       if (next === undefined) this.#planned.delete(name);
@@ -133,7 +146,12 @@ export class Plan {
     return this.#planned;
   }
 
-  /** The targets that have names, as of the last `takeChanges()`. */
+  /** Whether a claim of the name is not decided yet. */
+  isPending(name: string): boolean {
+    return this.#pending.has(name);
+  }
+
+  /** The targets that have names, as of the last `takeChanges()`, or may get some. */
   get targets(): ReadonlySet<string> {
     return new Set(this.#namesPerTarget.keys());
   }
@@ -170,6 +188,14 @@ export class Plan {
   #isMapped({ name, claim }: EvaluatedClaim): boolean {
     const holder = this.#planned.get(name)?.from;
     return holder === undefined ? this.#orderOf(name) !== undefined : sameObject(holder, claim.from);
+  }
+
+  #followPending(evaluated: EvaluatedClaim, by: 1 | -1): void {
+    const target = pendingTarget(evaluated);
+    if (target === undefined) return;
+    this.#count(target, by);
+    if (by === 1) this.#pending.add(evaluated.name);
+    else this.#pending.remove(evaluated.name);
   }
 
   #count(target: string | undefined, by: 1 | -1): void {
@@ -248,8 +274,10 @@ export class Plan {
     return this.#isAnyDepth(name, target) ? { ...planned, anyDepth: true } : planned;
   }
 
+  /** Of the objects whose target DNS leads to the oldest; if there is none, the oldest of all. */
   #winner(name: string): IndexedClaim | undefined {
-    return oldest((this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed)));
+    const claims = (this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed));
+    return oldest(claims.filter(({ claim }) => claim.verified)) ?? oldest(claims);
   }
 
   /**
@@ -285,7 +313,9 @@ export class Plan {
     const winner = this.#winner(indexed.name);
     if (winner === undefined || winner.claim.target === target) return undefined;
     const { kind, namespace, name } = winner.claim.from;
-    const text = `${kind} ${namespace}/${name} is older and maps the name to the target ${String(winner.claim.target)}`;
+    const byDns = winner.claim.verified && !indexed.claim.verified;
+    const why = byDns ? "has the target that DNS leads to" : "is older";
+    const text = `${kind} ${namespace}/${name} ${why} and maps the name to the target ${String(winner.claim.target)}`;
     return { code: "conflict", text };
   }
 }

@@ -20,6 +20,13 @@ export interface Claim {
    * status.
    */
   readonly publicAddresses?: readonly string[];
+  /** DNS leads the name to its target: of several objects with different targets it has the name, whatever their ages. */
+  readonly verified?: true;
+  /**
+   * The target that it may get: it is not decided yet whether it gets one, and `target` says why. What is published
+   * of the name stays until then.
+   */
+  readonly pending?: string;
   /** The hostname is a wildcard of Gateway API, which covers any number of labels; one of an Ingress covers one. */
   readonly anyDepth?: true;
 }

@@ -18,6 +18,15 @@ export interface DnsServer {
   close(): void;
 }
 
+/** The answers of a DNS that has these IPv4 addresses, and no other name. */
+export function ipv4Answers(records: ReadonlyMap<string, string>): DnsAnswers {
+  return (name, type) => {
+    const address = records.get(name);
+    if (address === undefined) return NO_NAME;
+    return type === TYPE_A ? ipv4(address) : NO_ERROR;
+  };
+}
+
 /** Serves on an address of the loopback; port 0: a free one. */
 export async function startDnsServer(answers: DnsAnswers, ip = "127.0.0.1", port = 0): Promise<DnsServer> {
   const socket = createSocket("udp4");

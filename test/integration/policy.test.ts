@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { createSocket } from "node:dgram";
 import { after, before, describe, it } from "node:test";
 import type { NameStatus } from "#controller/status.ts";
+import { type DnsServer, ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
@@ -30,11 +30,12 @@ const POLICY = {
 };
 
 let system: System;
-let dns: Dns;
+let dns: DnsServer;
+const records = new Map<string, string>();
 before(async () => {
-  dns = await startDns();
+  dns = await startDnsServer(ipv4Answers(records));
   const map = { vanishSeconds: 0, guardNames: 100_000, bytesPerSecond: 10_000_000 };
-  const policy = { ...POLICY, dnsServers: [dns.server] };
+  const policy = { ...POLICY, dnsServers: [dns.address] };
   system = await startSystem({ values: { config: { targets: TARGETS, policy, map, clusterDomain: "cozy.example" } } });
   await system.apply(["platform", "tenant", "other", "greedy"].map((name) => namespaceYaml(name)).join(""));
   await system.kubectl("annotate", "namespace", "tenant", "switchback.dev/domains=*.tenant.example.com");
@@ -43,50 +44,6 @@ after(async () => {
   await system?.stop();
   dns?.close();
 });
-
-interface Dns {
-  /** As the config takes it. */
-  readonly server: string;
-  readonly records: Map<string, string>;
-  close(): void;
-}
-
-/** A DNS server of this machine that knows A records (RFC 1035, 4.1): what it does not know, does not exist. */
-async function startDns(): Promise<Dns> {
-  const records = new Map<string, string>();
-  const socket = createSocket("udp4");
-  socket.on("message", (query, { port, address }) => socket.send(answerTo(query, records), port, address));
-  await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
-  return { server: `127.0.0.1:${socket.address().port}`, records, close: () => socket.close() };
-}
-
-function answerTo(query: Buffer, records: ReadonlyMap<string, string>): Buffer {
-  const labels: string[] = [];
-  let at = 12;
-  for (let length = query[at] ?? 0; length > 0; length = query[at] ?? 0) {
-    labels.push(query.toString("latin1", at + 1, at + 1 + length));
-    at += 1 + length;
-  }
-  const question = query.subarray(12, at + 5);
-  const found = records.get(labels.join(".").toLowerCase());
-  const head = Buffer.from([
-    query[0] ?? 0,
-    query[1] ?? 0,
-    0x81,
-    found ? 0x80 : 0x83,
-    0,
-    1,
-    0,
-    found ? 1 : 0,
-    0,
-    0,
-    0,
-    0,
-  ]);
-  if (found === undefined) return Buffer.concat([head, question]);
-  const record = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, ...found.split(".").map(Number)]);
-  return Buffer.concat([head, question, record]);
-}
 
 /** An Ingress that a controller has taken on, unless told otherwise. */
 async function claim(
@@ -205,8 +162,8 @@ describe("a namespace's annotation", () => {
 
 describe("the cluster's DNS", () => {
   it("flags names that it leads elsewhere, which are mapped all the same with warn", async () => {
-    dns.records.set("here.example.com", LB);
-    dns.records.set("elsewhere.example.com", "198.51.100.1");
+    records.set("here.example.com", LB);
+    records.set("elsewhere.example.com", "198.51.100.1");
     await claim("dns", "platform", ["here.example.com", "elsewhere.example.com"]);
     for (const host of ["here.example.com", "elsewhere.example.com"]) await isMapped(host);
     await until(
@@ -225,7 +182,7 @@ describe("the cluster's DNS", () => {
   });
 
   it("holds names back with enforce until it leads them here, and lets no stray Ingress take one", async () => {
-    const policy = { verifyDns: "enforce", dnsServers: [dns.server] };
+    const policy = { verifyDns: "enforce", dnsServers: [dns.address] };
     await system.install({
       config: {
         targets: TARGETS,
@@ -241,7 +198,7 @@ describe("the cluster's DNS", () => {
     await isMapped("here.example.com");
     await claim("new", "platform", ["new.example.com"]);
     await refused("new.example.com", "dns-absent");
-    dns.records.set("newer.example.com", LB);
+    records.set("newer.example.com", LB);
     await claim("newer", "platform", ["newer.example.com"]);
     await isMapped("newer.example.com");
   });

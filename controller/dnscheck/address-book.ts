@@ -1,0 +1,25 @@
+import type { TargetLocations } from "../targets/resolver.ts";
+
+/** What has to be known of addresses to judge an answer of DNS. */
+export interface AddressBook extends TargetLocations {
+  /** False until all of it is known: until then nothing is judged. */
+  readonly synced: boolean;
+  /** The ClusterIPs that names of the map may resolve to. A publisher gives them to DNS. */
+  ownAddresses(): ReadonlySet<string>;
+}
+
+/** `fronts` knows the addresses of ours. */
+export function addressBook(
+  locations: TargetLocations,
+  fronts: Pick<AddressBook, "synced" | "ownAddresses">,
+): AddressBook {
+  return {
+    addressesOf: (target) => locations.addressesOf(target),
+    targetAt: (address) => locations.targetAt(address),
+    mapsAlways: (target) => locations.mapsAlways(target),
+    ownAddresses: () => fronts.ownAddresses(),
+    get synced() {
+      return fronts.synced;
+    },
+  };
+}

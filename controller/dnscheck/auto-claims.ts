@@ -1,0 +1,34 @@
+import type { Claim } from "#hostmap/types.ts";
+import type { DnsDecision } from "./dns-decision.ts";
+
+export type TargetedClaim = Claim & { readonly target: string };
+
+/** What DNS says about a claim with a target, and whether that is final. */
+interface WitnessedClaim {
+  readonly claim: TargetedClaim;
+  readonly decision: DnsDecision;
+  /** `waiting` for the first answer; `unsettled` while a first answer that leads elsewhere is not confirmed. */
+  readonly state: "waiting" | "unsettled" | "settled";
+  /** Whether the target's Service says that its names are mapped in any case. */
+  readonly always: boolean;
+}
+
+const WAITING = {
+  code: "dns-pending",
+  text: "waits for the first answer of the cluster's DNS, at most 2 s (policy.verifyDns)",
+};
+
+/**
+ * The claim as `policy.verifyDns: auto` leaves it. Missing evidence takes no name away: only a name that DNS leads to
+ * an address of nobody here is not mapped.
+ */
+export function claimWithAuto({ claim, decision, state, always }: WitnessedClaim): Claim {
+  if (state === "waiting") return { ...claim, target: WAITING, pending: claim.target };
+  if (decision === "unknown") return claim;
+  if (decision === "verified") return { ...claim, verified: true };
+  // kube-proxy short-circuits the connection to that Service.
+  if ("target" in decision) return { ...claim, target: decision.target, verified: true };
+  if (decision.code === "dns-absent" || always) return claim;
+  if (state === "unsettled") return { ...claim, target: decision, pending: claim.target };
+  return { ...claim, target: decision };
+}

@@ -1,0 +1,215 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { Claim } from "#hostmap/types.ts";
+import { claimOf } from "#test/arbitraries.ts";
+import { fakeAddressBook } from "#test/fakes/address-book.ts";
+import { verifierRig } from "#test/fakes/verifier-rig.ts";
+import type { ClaimSink } from "../sources/types.ts";
+import { verifiedSource } from "./verified-source.ts";
+
+const LB = "203.0.113.9";
+const INTERNAL = "10.1.0.9";
+const FRONT = "10.96.0.9";
+const CDN = "198.51.100.50";
+const NAME = "shop.example.com";
+
+/** `policy.verifyDns: auto`: what becomes of the claims of objects, with a DNS that the test controls. */
+function rig(t: TestContext) {
+  const addresses = {
+    targets: { edge: [LB], internal: [INTERNAL] },
+    own: [FRONT],
+    always: [] as string[],
+  };
+  const { verifier, records, state, pass, asked } = verifierRig(t, { mode: "auto", addresses });
+  let report: ClaimSink = () => {};
+  let synced = () => {};
+  const inner = {
+    start: (sink: ClaimSink, onSynced: () => void) => {
+      report = sink;
+      synced = onSynced;
+    },
+    state: () => [],
+    stop: async () => {},
+  };
+  const source = verifiedSource(inner, { verifier, mode: "auto", book: fakeAddressBook(addresses) });
+  const claims = new Map<string, readonly Claim[]>();
+  source.start(
+    (object, all) => claims.set(object, all),
+    () => {},
+  );
+  t.after(() => source.stop());
+  const set = (object: string, target = "edge", name = NAME) =>
+    report(object, [{ ...claimOf(name, `shop/${object}`, { target }), publicAddresses: [CDN] }]);
+  /** The target, `!` if DNS leads there; or the reason, `?` if nothing is decided. */
+  const result = (object: string) => {
+    const [claim] = claims.get(object) ?? [];
+    if (claim === undefined) return undefined;
+    if (typeof claim.target === "string") return `${claim.target}${claim.verified ? "!" : ""}`;
+    return `${claim.target.code}${claim.pending === undefined ? "" : "?"}`;
+  };
+  return { addresses, verifier, records, state, pass, asked, set, result, report, synced: () => synced() };
+}
+
+test("a new name waits for its first answer, which counts: mapped, to the other Service, or not at all", async (t) => {
+  const { records, pass, set, result, synced } = rig(t);
+  synced();
+  records.set("a.example.com", [LB]).set("b.example.com", [INTERNAL]).set("c.example.com", [CDN]);
+  for (const name of ["a", "b", "c", "d"]) set(name, "edge", `${name}.example.com`);
+  assert.equal(result("a"), "dns-pending?");
+  await pass(100);
+  assert.deepEqual(["a", "b", "c", "d"].map(result), ["edge!", "internal!", "dns-elsewhere?", "edge"]);
+});
+
+test("an answer that does not come is waited for 2 s; it counts when it comes", async (t) => {
+  const { records, pass, set, result, state, synced } = rig(t);
+  synced();
+  records.set(NAME, [CDN]);
+  state.slow = true;
+  set("a");
+  await pass(1_900);
+  assert.equal(result("a"), "dns-pending?");
+  await pass(200);
+  assert.equal(result("a"), "edge");
+  state.slow = false;
+  await pass(100);
+  assert.equal(result("a"), "dns-elsewhere?");
+});
+
+test("a DNS that fails maps the name after 2 s", async (t) => {
+  const { records, pass, set, result, synced } = rig(t);
+  synced();
+  records.set(NAME, new Error("ESERVFAIL"));
+  set("a");
+  await pass(2_100);
+  assert.equal(result("a"), "edge");
+});
+
+test("that a name is elsewhere is final after three answers in a minute; so is its return", async (t) => {
+  const { records, pass, set, result, synced, state } = rig(t);
+  synced();
+  state.ttl = 60;
+  records.set(NAME, [CDN]);
+  set("a");
+  await pass(30_500);
+  assert.equal(result("a"), "dns-elsewhere?");
+  // A CDN answers with other addresses each time.
+  records.set(NAME, ["198.51.100.51"]);
+  await pass(33_000);
+  assert.equal(result("a"), "dns-elsewhere");
+  records.set(NAME, [LB]);
+  await pass(60_000);
+  assert.equal(result("a"), "dns-elsewhere");
+  await pass(65_000);
+  assert.equal(result("a"), "edge!");
+});
+
+test("a change needs three equal answers over a minute; one that goes back changes nothing", async (t) => {
+  const { records, pass, set, result, synced, state } = rig(t);
+  synced();
+  state.ttl = 60;
+  records.set(NAME, [LB]);
+  set("a");
+  await pass(100);
+  records.set(NAME, [CDN]);
+  await pass(100_000);
+  assert.equal(result("a"), "edge!");
+  records.set(NAME, [LB]);
+  await pass(31_000);
+  records.set(NAME, [CDN]);
+  await pass(100_000);
+  assert.equal(result("a"), "edge!");
+  await pass(31_000);
+  assert.equal(result("a"), "dns-elsewhere");
+});
+
+test("our own addresses say nothing: what DNS said before stays", async (t) => {
+  const { records, pass, set, result, synced, state } = rig(t);
+  synced();
+  state.ttl = 60;
+  records.set(NAME, [INTERNAL]);
+  set("a");
+  records.set("b.example.com", [FRONT]);
+  set("b", "edge", "b.example.com");
+  await pass(100);
+  assert.deepEqual([result("a"), result("b")], ["internal!", "edge"]);
+  records.set(NAME, [FRONT]);
+  await pass(300_000);
+  assert.deepEqual([result("a"), result("b")], ["internal!", "edge"]);
+});
+
+test("a target without addresses is mapped at once, and not looked up", async (t) => {
+  const { pass, set, result, synced, asked } = rig(t);
+  synced();
+  set("a", "outside");
+  assert.equal(result("a"), "outside");
+  await pass(5_000);
+  assert.deepEqual(asked, []);
+});
+
+test("map: always on the Service overrides that the name is elsewhere, also later", async (t) => {
+  const { records, pass, set, result, synced, addresses, verifier } = rig(t);
+  synced();
+  records.set(NAME, [CDN]);
+  set("a");
+  await pass(100_000);
+  assert.equal(result("a"), "dns-elsewhere");
+  addresses.always.push("edge");
+  verifier.reconsider();
+  assert.equal(result("a"), "edge");
+  assert.equal(verifier.warningOf(NAME)?.code, "dns-elsewhere");
+});
+
+test("a load balancer's new address takes no name away before DNS has answered three times", async (t) => {
+  const { records, pass, set, result, synced, addresses, verifier, asked } = rig(t);
+  synced();
+  records.set(NAME, [LB]);
+  set("a");
+  await pass(100);
+  addresses.targets.edge = ["203.0.113.10"];
+  verifier.reconsider();
+  await pass(200);
+  assert.deepEqual([result("a"), asked.length], ["edge!", 2]);
+  records.set(NAME, ["203.0.113.10"]);
+  await pass(100_000);
+  assert.equal(result("a"), "edge!");
+});
+
+test("a further object of a known name does not wait, as an ACME solver's", async (t) => {
+  const { records, pass, set, result, synced } = rig(t);
+  synced();
+  records.set(NAME, [LB]);
+  set("a");
+  await pass(100);
+  set("solver");
+  assert.equal(result("solver"), "edge!");
+  set("other", "internal");
+  assert.equal(result("other"), "edge!");
+});
+
+test("the names of the start wait for their turn while DNS answers, and 2 s when it does not", async (t) => {
+  const { records, pass, report, synced, state, asked, verifier } = rig(t);
+  const names = Array.from({ length: 500 }, (_, index) => `n${index}.example.com`);
+  for (const name of names) records.set(name, [CDN]);
+  for (const name of names) report(name, [claimOf(name, "shop/x", { target: "edge" })]);
+  synced();
+  await pass(3_000);
+  assert.ok(asked.length > 200 && asked.length <= 320, String(asked.length));
+  const waiting = () => names.filter((name) => verifier.stateOf(name) === "waiting").length;
+  assert.equal(waiting(), 500 - asked.length);
+  state.slow = true;
+  await pass(2_200);
+  assert.equal(waiting(), 0);
+});
+
+test("a name with a public IPv6 address is known; ours is not public", async (t) => {
+  const { records, pass, set, synced, verifier, addresses } = rig(t);
+  synced();
+  addresses.own.push("fd00::9");
+  records.set("six.example.com", [LB, "2001:db8::9"]).set("own.example.com", [LB, "fd00::9"]).set(NAME, [LB]);
+  for (const name of ["six.example.com", "own.example.com", NAME]) set(name, "edge", name);
+  await pass(100);
+  assert.deepEqual(
+    ["six.example.com", "own.example.com", NAME].map((name) => verifier.hasPublicIpv6(name)),
+    [true, false, false],
+  );
+});

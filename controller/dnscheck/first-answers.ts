@@ -1,0 +1,54 @@
+/** How long a new name waits for its first answer, milliseconds. */
+const FIRST_ANSWER_MS = 2_000;
+/** Names that are let go at once, so that a tick stays short. */
+const PER_TICK = 1_000;
+
+/**
+ * The names that wait for their first answer. A new name waits for a limited time. The names that are there at the start
+ * are too many for that: each waits from the beginning of its own look-up, as long as DNS answers at all.
+ */
+export class FirstAnswers {
+  readonly #queued = new Set<string>();
+  /** By name, until when it waits: in this order. */
+  readonly #until = new Map<string, number>();
+
+  has(name: string): boolean {
+    return this.#queued.has(name) || this.#until.has(name);
+  }
+
+  add(name: string, now: number): void {
+    this.#until.set(name, now + FIRST_ANSWER_MS);
+  }
+
+  /** Adds a name of the start. */
+  queue(name: string): void {
+    this.#queued.add(name);
+  }
+
+  /** Its look-up begins. */
+  begin(name: string, now: number): void {
+    if (this.#queued.delete(name)) this.add(name, now);
+  }
+
+  delete(name: string): void {
+    this.#queued.delete(name);
+    this.#until.delete(name);
+  }
+
+  /** Removes and returns the names that have waited long enough. `answered` is when DNS last answered. */
+  takeDue(now: number, answered: number): string[] {
+    const due: string[] = [];
+    for (const [name, until] of this.#until) {
+      if (until > now || due.length >= PER_TICK) break;
+      due.push(name);
+    }
+    if (now - answered >= FIRST_ANSWER_MS) {
+      for (const name of this.#queued) {
+        if (due.length >= PER_TICK) break;
+        due.push(name);
+      }
+    }
+    for (const name of due) this.delete(name);
+    return due;
+  }
+}

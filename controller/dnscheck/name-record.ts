@@ -1,0 +1,142 @@
+import { isIP } from "node:net";
+import type { DnsDecision } from "./dns-decision.ts";
+
+/** A claim of a name, as DNS can be asked about it. */
+export interface ExpectedClaim {
+  readonly target: string;
+  /** What to compare with if the target has no addresses: IP literals count. */
+  readonly publicAddresses: readonly string[];
+}
+
+/** Decides on a claim of a name with the answers of DNS. */
+export type Judge = (claim: ExpectedClaim, answers: readonly string[] | undefined) => DnsDecision;
+
+/** How many equal answers change a decision, over how many milliseconds at least. */
+export interface ChangeRule {
+  readonly answers: number;
+  readonly overMs: number;
+}
+
+/** Answers that would change the decisions, once there are enough of them. */
+interface Candidate {
+  readonly key: string;
+  readonly answers: readonly string[];
+  readonly since: number;
+  readonly count: number;
+}
+
+/** What is known of one name: its claims, the answer that counts, and the decision on each claim. */
+export class NameRecord {
+  asking = false;
+  /** Whether DNS has answered, with evidence or not. */
+  answered = false;
+  /** Whether the last answer had an IPv6 address that is not ours. */
+  hasPublicIpv6 = false;
+  readonly #rule: ChangeRule;
+  #claims: readonly ExpectedClaim[] = [];
+  #decisions: readonly DnsDecision[] = [];
+  #answers: readonly string[] | undefined;
+  #candidate: Candidate | undefined;
+  #settled = false;
+
+  constructor(rule: ChangeRule) {
+    this.#rule = rule;
+  }
+
+  get claims(): readonly ExpectedClaim[] {
+    return this.#claims;
+  }
+
+  get decisions(): readonly DnsDecision[] {
+    return this.#decisions;
+  }
+
+  /** False while the first answer says that the name is elsewhere, and no further ones have confirmed it. */
+  get settled(): boolean {
+    return this.#settled;
+  }
+
+  /** Whether further answers are needed soon. */
+  get isChanging(): boolean {
+    return this.#candidate !== undefined;
+  }
+
+  /** Replaces the claims. The decisions on those that stay, stay. Returns false if all are the same. */
+  expect(claims: readonly ExpectedClaim[], judge: Judge): boolean {
+    const before = new Map(this.#claims.map((claim, index) => [claimKey(claim), this.#decisions[index]]));
+    const after = new Map(claims.map((claim) => [claimKey(claim), claim]));
+    if (after.size === before.size && [...after.keys()].every((key) => before.has(key))) return false;
+    this.#claims = [...after.values()];
+    this.#decisions = [...after].map(([key, claim]) => before.get(key) ?? judge(claim, this.#answers));
+    if (this.#candidate !== undefined)
+      this.#candidate = { ...this.#candidate, key: this.#keyFor(this.#candidate, judge) };
+    return true;
+  }
+
+  decisionOf(claim: ExpectedClaim, judge: Judge): DnsDecision {
+    const key = claimKey(claim);
+    const index = this.#claims.findIndex((each) => claimKey(each) === key);
+    return this.#decisions[index] ?? judge(claim, this.#answers);
+  }
+
+  /** Takes an answer. Returns whether a decision has changed, or is settled now. */
+  learn(answers: readonly string[], now: number, judge: Judge): boolean {
+    this.answered = true;
+    const decisions = this.#claims.map((claim) => judge(claim, answers));
+    if (decisions.every((decision) => decision === "unknown")) return false;
+    const key = keyOf(decisions);
+    const isFirst = this.#answers === undefined;
+    const isSame = key === keyOf(this.#decisions);
+    if (isFirst || isSame) {
+      this.#answers = answers;
+      this.#decisions = decisions;
+    }
+    if (isFirst) this.#settled = !decisions.some(isElsewhere);
+    if ((isFirst || isSame) && this.#settled) {
+      this.#candidate = undefined;
+      return isFirst;
+    }
+    return this.#count(key, answers, decisions, now) || isFirst;
+  }
+
+  /** Counts an answer that is not settled yet. Returns whether it is now. */
+  #count(key: string, answers: readonly string[], decisions: readonly DnsDecision[], now: number): boolean {
+    const before = this.#candidate?.key === key ? this.#candidate : undefined;
+    const candidate = { key, answers, since: before?.since ?? now, count: (before?.count ?? 0) + 1 };
+    this.#candidate = candidate;
+    if (candidate.count < this.#rule.answers || now - candidate.since < this.#rule.overMs) return false;
+    this.#candidate = undefined;
+    this.#answers = answers;
+    this.#decisions = decisions;
+    this.#settled = true;
+    return true;
+  }
+
+  #keyFor({ answers }: Candidate, judge: Judge): string {
+    return keyOf(this.#claims.map((claim) => judge(claim, answers)));
+  }
+}
+
+/** The families of the addresses that are compared, IPv4 if there are none. */
+export function familiesOf(expected: readonly string[]): ReadonlySet<4 | 6> {
+  const families = new Set<4 | 6>(expected.map((address) => (isIP(address) === 6 ? 6 : 4)));
+  return families.size === 0 ? new Set([4]) : families;
+}
+
+function claimKey({ target, publicAddresses }: ExpectedClaim): string {
+  return publicAddresses.length === 0 ? target : `${target} ${publicAddresses.join()}`;
+}
+
+/** Equal for answers that mean the same, whatever their addresses: those of a CDN change all the time. */
+function keyOf(decisions: readonly DnsDecision[]): string {
+  return decisions
+    .map((decision) => {
+      if (typeof decision === "string") return decision;
+      return "target" in decision ? `${decision.code} ${decision.target}` : decision.code;
+    })
+    .join();
+}
+
+function isElsewhere(decision: DnsDecision): boolean {
+  return typeof decision !== "string" && decision.code === "dns-elsewhere";
+}

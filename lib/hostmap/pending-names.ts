@@ -1,0 +1,38 @@
+import type { EvaluatedClaim } from "./claim-policy.ts";
+
+/** Names with claims that are not decided yet, and those whose last one was decided since the last call. */
+export class PendingNames {
+  /** By name, the number of such claims. */
+  readonly #claims = new Map<string, number>();
+  #decided = new Set<string>();
+
+  has(name: string): boolean {
+    return this.#claims.has(name);
+  }
+
+  add(name: string): void {
+    this.#claims.set(name, (this.#claims.get(name) ?? 0) + 1);
+    this.#decided.delete(name);
+  }
+
+  remove(name: string): void {
+    const left = (this.#claims.get(name) ?? 0) - 1;
+    if (left > 0) {
+      this.#claims.set(name, left);
+      return;
+    }
+    this.#claims.delete(name);
+    this.#decided.add(name);
+  }
+
+  takeDecided(): ReadonlySet<string> {
+    const decided = this.#decided;
+    if (decided.size > 0) this.#decided = new Set();
+    return decided;
+  }
+}
+
+/** The target that a claim may get later. One that another check refuses gets none. */
+export function pendingTarget({ claim, refused }: EvaluatedClaim): string | undefined {
+  return refused === claim.target ? claim.pending : undefined;
+}

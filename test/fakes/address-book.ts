@@ -1,0 +1,20 @@
+import type { AddressBook } from "#controller/dnscheck/address-book.ts";
+
+interface Addresses {
+  /** By target: the addresses of its load balancer. */
+  readonly targets?: Readonly<Record<string, readonly string[]>>;
+  readonly own?: readonly string[];
+  /** Targets whose Service has `switchback.dev/map: always`. */
+  readonly always?: readonly string[];
+}
+
+/** Addresses that a test changes as it likes. */
+export function fakeAddressBook(addresses: Addresses): AddressBook {
+  return {
+    synced: true,
+    addressesOf: (target) => addresses.targets?.[target] ?? [],
+    targetAt: (address) => Object.entries(addresses.targets ?? {}).find(([, all]) => all.includes(address))?.[0],
+    mapsAlways: (target) => addresses.always?.includes(target) ?? false,
+    ownAddresses: () => new Set(addresses.own),
+  };
+}

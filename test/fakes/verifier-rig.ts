@@ -1,0 +1,58 @@
+import { isIP } from "node:net";
+import type { TestContext } from "node:test";
+import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
+import { DnsVerifier } from "#controller/dnscheck/verifier.ts";
+import { fakeAddressBook } from "./address-book.ts";
+import { LineLog } from "./clock.ts";
+
+interface Setting {
+  readonly mode?: "auto" | "warn" | "enforce";
+  /** What is known of addresses; may be changed later. */
+  readonly addresses?: Parameters<typeof fakeAddressBook>[0];
+}
+
+/** A verifier with a DNS and a clock that the test controls. */
+export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: Setting = {}) {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const records = new Map<string, readonly string[] | Error>();
+  const asked: string[] = [];
+  const reported: string[] = [];
+  const log = new LineLog();
+  const state = { now: 1_000, ttl: 300, open: 0, most: 0, slow: false };
+  const lookup: DnsLookup = async (name, family) => {
+    const all = records.get(name) ?? [];
+    const found = all instanceof Error ? all : all.filter((address) => isIP(address) === family);
+    // The other family is asked for too: it is noted where it has an answer.
+    if (family === 6 && (found instanceof Error || found.length === 0)) return { addresses: [], ttl: state.ttl };
+    asked.push(`${name}/${family}`);
+    state.open += 1;
+    state.most = Math.max(state.most, state.open);
+    await new Promise((resolve) => setImmediate(resolve));
+    while (state.slow) await new Promise((resolve) => setImmediate(resolve));
+    state.open -= 1;
+    if (found instanceof Error) throw found;
+    return { addresses: found, ttl: state.ttl };
+  };
+  const verifier = new DnsVerifier({ lookup, book: fakeAddressBook(addresses), mode, now: () => state.now, log });
+  verifier.start((name) => reported.push(name));
+  t.after(() => {
+    state.slow = false;
+    verifier.stop();
+  });
+  const expect = (name: string, publicAddresses: readonly string[]) =>
+    verifier.expect(name, [{ target: "edge", publicAddresses }]);
+  const decisionOf = (name: string, publicAddresses: readonly string[]) =>
+    verifier.decisionOf(name, { target: "edge", publicAddresses });
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 100) {
+      state.now += 100;
+      t.mock.timers.tick(100);
+      for (let turn = 0; turn < 4; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  const code = (name: string) => {
+    const decision = verifier.decisionOf(name);
+    return typeof decision === "string" ? decision : decision.code;
+  };
+  return { verifier, expect, decisionOf, records, asked, reported, state, log, pass, code };
+}
