@@ -45,11 +45,11 @@ function podOf(index: number): NodePod {
   return { namespace: "shop", name: `pod-${index}`, uid: uidOf(index), ...silent, managedAliases: [], ended: false };
 }
 
-function start(t: TestContext, judge: (pod: NodePod) => LiveMode) {
+function start(t: TestContext, decide: (pod: NodePod) => LiveMode) {
   const kubelet = kubeletFiles(t);
   const files = openHostsFiles(kubelet.pods, OWNER, hostsFileLimits(500));
   const watches = { add() {}, remove() {} };
-  const reconciler = new HostsReconciler({ files, watches, judge, maxNames: 500, log: silentLogger, onRound() {} });
+  const reconciler = new HostsReconciler({ files, watches, decide, maxNames: 500, log: silentLogger, onRound() {} });
   reconciler.setMap(publishedMapOf("r1", new Map(NAMES.map((name) => [name, ["198.51.100.9"]]))));
   t.after(() => {
     reconciler.stop();

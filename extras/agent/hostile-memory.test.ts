@@ -102,7 +102,7 @@ it("a refused pod is reported and its file is not written; once it does not foll
     close() {},
   };
   const watches = { add() {}, remove() {} };
-  const deps = { files, watches, judge: () => mode.is, maxNames: 500, log: silentLogger, onRound() {} };
+  const deps = { files, watches, decide: () => mode.is, maxNames: 500, log: silentLogger, onRound() {} };
   const reconciler = new HostsReconciler(deps);
   reconciler.setMap(publishedMapOf("r1", new Map([["a.example.com", ["198.51.100.9"]]])));
   reconciler.putPod(createProjection()(pod(1, { aliases: 5_000 })));
@@ -144,7 +144,7 @@ describe("kept for one map", () => {
       close() {},
     };
     const watches = { add() {}, remove() {} };
-    const deps = { files, watches, judge: () => "live" as const, maxNames: 500, log: silentLogger, onRound() {} };
+    const deps = { files, watches, decide: () => "live" as const, maxNames: 500, log: silentLogger, onRound() {} };
     const reconciler = new HostsReconciler(deps);
     reconciler.setMap(map);
     const project = createProjection();

@@ -90,14 +90,14 @@ test("an owner's texts are not kept beyond what is valid, however long they are"
   assert.ok(JSON.stringify(owner).length < 2_000);
 });
 
-function reconcilerOf(t: TestContext, judge: (pod: NodePod) => LiveMode) {
+function reconcilerOf(t: TestContext, decide: (pod: NodePod) => LiveMode) {
   const kubelet = kubeletFiles(t);
   const files = openHostsFiles(kubelet.pods, OWNER);
   const log = new LineLog();
   const reconciler = new HostsReconciler({
     files,
     watches: { add() {}, remove() {} },
-    judge,
+    decide,
     maxNames: 500,
     log,
     onRound() {},
@@ -111,11 +111,11 @@ function reconcilerOf(t: TestContext, judge: (pod: NodePod) => LiveMode) {
 
 test("a pod at which the agent's own code throws costs that pod alone, and is tried again", async (t) => {
   const odd = { is: true };
-  const judge = ({ name }: NodePod): LiveMode => {
+  const decide = ({ name }: NodePod): LiveMode => {
     if (name === "pod-1" && odd.is) resourcePath({ version: "v1", resource: "pods", name: ".." });
     return "live";
   };
-  const { kubelet, reconciler, log } = reconcilerOf(t, judge);
+  const { kubelet, reconciler, log } = reconcilerOf(t, decide);
   for (const index of [1, 2]) kubelet.write(uidOf(index));
   reconciler.setMap(publishedMapOf("r1", new Map([["a.example.com", ["198.51.100.9"]]])));
   for (const index of [1, 2]) reconciler.putPod(projected({ kind: "Deployment", name: "web" }, index));
@@ -136,7 +136,7 @@ test("a pod at which the agent's own code throws costs that pod alone, and is tr
 test("pods that took less CPU time come before the others, also before those that were noted earlier", async (t) => {
   const order: string[] = [];
   let cpu = 0;
-  const judge = ({ name }: NodePod): LiveMode => {
+  const decide = ({ name }: NodePod): LiveMode => {
     order.push(name);
     cpu += { "pod-1": 9, "pod-2": 3 }[name] ?? 0.5;
     return "no";
@@ -144,7 +144,7 @@ test("pods that took less CPU time come before the others, also before those tha
   const kubelet = kubeletFiles(t);
   const files = openHostsFiles(kubelet.pods, OWNER);
   const watches = { add() {}, remove() {} };
-  const deps = { files, watches, judge, maxNames: 500, log: new LineLog(), onRound() {}, cpu: () => cpu };
+  const deps = { files, watches, decide, maxNames: 500, log: new LineLog(), onRound() {}, cpu: () => cpu };
   const reconciler = new HostsReconciler(deps);
   t.after(() => {
     reconciler.stop();

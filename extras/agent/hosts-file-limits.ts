@@ -1,5 +1,5 @@
-import { hasMoreLines } from "#hostmap/live-hosts-lines.ts";
 import { RefusedChange } from "./file-bytes.ts";
+import { hasMoreLines } from "./live-hosts-lines.ts";
 
 /**
  * The largest hosts file that the agent reads. Its containers may write anything into it, and the files of a node

@@ -1,5 +1,4 @@
 import { closeSync, lstatSync } from "node:fs";
-import { isKubeletHosts, KUBELET_HEADER_LENGTH } from "#hostmap/live-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { FileChange } from "./file-bytes.ts";
 import {
@@ -15,6 +14,7 @@ import {
   updateFile,
 } from "./hosts-file.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
+import { isKubeletHosts, KUBELET_HEADER_LENGTH } from "./live-hosts.ts";
 
 /** The pod's uid becomes a directory name, so only a well-formed uid is accepted. */
 const UID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

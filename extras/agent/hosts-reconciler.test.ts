@@ -27,14 +27,14 @@ function podOf(index: number, more: Partial<NodePod> = {}): NodePod {
 function start(t: TestContext, options: { watch?: boolean; now?: () => number } = {}) {
   const kubelet = kubeletFiles(t);
   const files = openHostsFiles(kubelet.pods, OWNER);
-  const judged: Record<string, LiveMode> = {};
+  const decided: Record<string, LiveMode> = {};
   const rounds: HostsReconcilerState[] = [];
   const none: DirectoryWatches = { add() {}, remove() {}, close() {} };
   const watches = options.watch ? watchDirectories(kubelet.pods, (uid) => follower.touched(uid), silentLogger) : none;
   const follower = new HostsReconciler({
     files,
     watches,
-    judge: ({ name }) => judged[name] ?? "live",
+    decide: ({ name }) => decided[name] ?? "live",
     maxNames: 500,
     log: silentLogger,
     onRound: (state) => rounds.push(state),
@@ -46,7 +46,7 @@ function start(t: TestContext, options: { watch?: boolean; now?: () => number } 
     files.close();
   });
   const hosts = (index: number) => readFileSync(kubelet.path(uidOf(index)), "latin1");
-  return { kubelet, follower, judged, rounds, hosts };
+  return { kubelet, follower, decided, rounds, hosts };
 }
 
 async function until(what: string, condition: () => boolean): Promise<void> {
@@ -58,9 +58,9 @@ async function until(what: string, condition: () => boolean): Promise<void> {
 }
 
 test("a revision counts as applied when every pod that follows has it", async (t) => {
-  const { kubelet, follower, judged, hosts } = start(t);
+  const { kubelet, follower, decided, hosts } = start(t);
   for (const index of [1, 2, 3]) kubelet.write(uidOf(index));
-  judged["pod-3"] = "no";
+  decided["pod-3"] = "no";
   follower.setMap(mapOf("r1", "a.example.com"));
   for (const index of [1, 2, 3]) follower.putPod(podOf(index));
   await follower.settled();
@@ -70,18 +70,18 @@ test("a revision counts as applied when every pod that follows has it", async (t
 });
 
 test("a pod of which it is not known whether it follows is left as it is, and holds the revision back", async (t) => {
-  const { kubelet, follower, judged, hosts } = start(t);
+  const { kubelet, follower, decided, hosts } = start(t);
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
   follower.putPod(podOf(1));
   await follower.settled();
   const before = hosts(1);
-  judged["pod-1"] = "unknown";
+  decided["pod-1"] = "unknown";
   follower.setMap(mapOf("r2"));
   await follower.settled();
   assert.equal(hosts(1), before);
   assert.equal(follower.state.applied, undefined);
-  judged["pod-1"] = "live";
+  decided["pod-1"] = "live";
   follower.noteAll();
   await follower.settled();
   assert.deepEqual([hosts(1), follower.state.applied], [kubeletText(), "r2"]);
@@ -162,13 +162,13 @@ test("the sweep finds what no event told of", async (t) => {
 });
 
 test("a pod that follows no longer has the kubelet's file, and keeps it; one that is gone is forgotten", async (t) => {
-  const { kubelet, follower, judged, hosts } = start(t);
+  const { kubelet, follower, decided, hosts } = start(t);
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
   follower.putPod(podOf(1));
   await follower.settled();
   assert.equal(follower.isClean, false);
-  judged["pod-1"] = "no";
+  decided["pod-1"] = "no";
   follower.noteAll();
   await follower.settled();
   assert.deepEqual([hosts(1), follower.isClean], [kubeletText(), true]);
@@ -213,15 +213,15 @@ test("a file that cannot be written keeps no other from being written", async (t
 });
 
 test("a note that comes from the round itself leads to another round", async (t) => {
-  const { kubelet, follower, rounds, judged } = start(t);
+  const { kubelet, follower, rounds, decided } = start(t);
   kubelet.write(uidOf(1));
-  judged["pod-1"] = "unknown";
+  decided["pod-1"] = "unknown";
   follower.setMap(mapOf("r1", "a.example.com"));
   follower.putPod(podOf(1));
   const push = rounds.push.bind(rounds);
   rounds.push = (state) => {
     if (rounds.length === 0) {
-      judged["pod-1"] = "live";
+      decided["pod-1"] = "live";
       follower.noteAll();
     }
     return push(state);

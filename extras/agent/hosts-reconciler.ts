@@ -1,4 +1,3 @@
-import { holdsBlock } from "#hostmap/live-hosts.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { HostAlias, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
@@ -9,6 +8,7 @@ import type { DirectoryWatches } from "./directory-watches.ts";
 import type { HostsFileUpdate } from "./hosts-file.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
 import type { HostsFiles } from "./hosts-files.ts";
+import { holdsBlock } from "./live-hosts.ts";
 import { createLivePlans, type LivePlans } from "./live-plans.ts";
 import type { NodePod } from "./node-pod.ts";
 import { PodQueue } from "./pod-queue.ts";
@@ -20,7 +20,7 @@ export type LiveMode = "live" | "no" | "unknown";
 interface HostsReconcilerDeps {
   readonly files: HostsFiles;
   readonly watches: Pick<DirectoryWatches, "add" | "remove">;
-  readonly judge: (pod: NodePod) => LiveMode;
+  readonly decide: (pod: NodePod) => LiveMode;
   /**
    * The names of the node's own hosts file, which pods on the host's network got a copy of at their start.
    * Undefined: none are to be there. Without it, there never are any.
@@ -256,7 +256,7 @@ export class HostsReconciler {
   }
 
   #follow(uid: string, tracked: Tracked): void {
-    tracked.following = tracked.pod.ended ? "no" : this.#deps.judge(tracked.pod);
+    tracked.following = tracked.pod.ended ? "no" : this.#deps.decide(tracked.pod);
     if (tracked.following === "live") this.#update(uid, tracked);
     if (tracked.following !== "no") return;
     const inherited = this.#inheritedBy(tracked.pod);

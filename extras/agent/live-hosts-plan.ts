@@ -1,6 +1,6 @@
-import { MAX_LINE_BYTES, splitLine } from "./pack.ts";
-import type { SelectedHosts } from "./select-hosts.ts";
-import type { HostAlias } from "./types.ts";
+import { MAX_LINE_BYTES, splitLine } from "#hostmap/pack.ts";
+import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { HostAlias } from "#hostmap/types.ts";
 
 // Plans the change of a running pod's hosts file for the selected names. The agent does this for each pod of its
 // node after every change of the map, without a JIT compiler (--jitless). So names are compared with native Set

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { MAX_LINE_BYTES, packLines } from "#hostmap/pack.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { goodNames } from "#test/arbitraries.ts";
 import { fc } from "#test/property.ts";
 import { applyLive as apply, headLength, isKubeletHosts, removeLive as remove } from "./live-hosts.ts";
 import { liveAliases } from "./live-hosts-plan.ts";
-import { MAX_LINE_BYTES, packLines } from "./pack.ts";
-import { createSelector, type SelectedHosts } from "./select-hosts.ts";
-import type { HostAlias } from "./types.ts";
 
 const applyLive = (text: string, managed: readonly HostAlias[], selected: SelectedHosts) =>
   apply(text, liveAliases(managed), selected);

@@ -1,7 +1,7 @@
-import { compareNames } from "./hostnames.ts";
+import { compareNames } from "#hostmap/hostnames.ts";
+import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import { BEGIN, BEGIN_JOINED, END, indexAfterForeign, isManaged, type Line, readLines } from "./live-hosts-lines.ts";
 import { aliasLineOf, commentedOut, type LiveAliases, type LivePlanner, planLive, TAG } from "./live-hosts-plan.ts";
-import type { SelectedHosts } from "./select-hosts.ts";
 
 /**
  * Updates the text of a running pod's hosts file. Switchback manages:

@@ -28,7 +28,7 @@ export function createLiveMode({
   namespaceOnChangeOf,
 }: LiveModeDeps): (pod: NodePod) => LiveMode {
   const excluded = excludedNamespaces(config);
-  const judge = (pod: NodePod): LiveMode => {
+  const decide = (pod: NodePod): LiveMode => {
     if (!namespaces.state.synced) return "unknown";
     const namespace = namespaces.objects().get(pod.namespace);
     if (!isOptedIn(pod, namespace, excluded)) return "no";
@@ -43,7 +43,7 @@ export function createLiveMode({
     if (!ofNamespace.known) return "unknown";
     return liveOrNo(effectiveOnChange({ ...own, workload: workload.onChange, namespace: ofNamespace.onChange }));
   };
-  return (pod) => (pod.byDns ? "no" : judge(pod));
+  return (pod) => (pod.byDns ? "no" : decide(pod));
 }
 
 function liveOrNo({ mode }: EffectiveOnChange): LiveMode {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { applyLive } from "#hostmap/live-hosts.ts";
-import { liveAliases } from "#hostmap/live-hosts-plan.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { aliasesText, kubeletText } from "#test/fakes/kubelet-files.ts";
+import { applyLive } from "./live-hosts.ts";
+import { liveAliases } from "./live-hosts-plan.ts";
 import { createLivePlans } from "./live-plans.ts";
 
 const ALIASES: readonly HostAlias[] = [{ ip: "198.51.100.9", hostnames: ["a.example.com"] }];

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { applyLive } from "#hostmap/live-hosts.ts";
-import { liveAliases } from "#hostmap/live-hosts-plan.ts";
 import { packLines } from "#hostmap/pack.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { goodNames } from "#test/arbitraries.ts";
 import { aliasesText, kubeletText } from "#test/fakes/kubelet-files.ts";
 import { fc } from "#test/property.ts";
+import { applyLive } from "./live-hosts.ts";
+import { liveAliases } from "./live-hosts-plan.ts";
 import { createLivePlans } from "./live-plans.ts";
 
 const ips = fc.constantFrom("198.51.100.9", "198.51.100.10");

@@ -1,9 +1,9 @@
-import { applyLive, headLength, removeLive } from "#hostmap/live-hosts.ts";
-import { type LiveAliases, type LivePlan, liveAliases, planLive } from "#hostmap/live-hosts-plan.ts";
 import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { concatenated, createScratchBuffer, onText } from "./file-bytes.ts";
 import { checkLines, hostsFileLimits } from "./hosts-file-limits.ts";
+import { applyLive, headLength, removeLive } from "./live-hosts.ts";
+import { type LiveAliases, type LivePlan, liveAliases, planLive } from "./live-hosts-plan.ts";
 
 /**
  * Upper limit of cached plans. Files whose foreign lines differ need separate plans, and containers write those lines.

@@ -1,5 +1,3 @@
-import { applyLive, removeLive } from "#hostmap/live-hosts.ts";
-import { liveAliases, planLive } from "#hostmap/live-hosts-plan.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -8,6 +6,8 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { type FileChange, onText } from "./file-bytes.ts";
 import type { HostsFileUpdate } from "./hosts-file.ts";
 import { checkLines, hostsFileLimits } from "./hosts-file-limits.ts";
+import { applyLive, removeLive } from "./live-hosts.ts";
+import { liveAliases, planLive } from "./live-hosts-plan.ts";
 import type { NodeHostsFile } from "./node-hosts-file.ts";
 
 /** Where the agent finds the hosts file of its node; undefined: the chart mounts none. */

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { applyLive as apply, removeLive as remove } from "#hostmap/live-hosts.ts";
-import { liveAliases } from "#hostmap/live-hosts-plan.ts";
 import { packLines } from "#hostmap/pack.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { goodNames } from "#test/arbitraries.ts";
 import { fc } from "#test/property.ts";
+import { applyLive as apply, removeLive as remove } from "./live-hosts.ts";
+import { liveAliases } from "./live-hosts-plan.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
 const applyLive = (text: string, managedAliases: readonly HostAlias[], selected: SelectedHosts) =>

@@ -76,7 +76,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   let left: Promise<void> = Promise.resolve();
   const nodeHosts = runNodeHosts(config, daemonSet, log);
   const { inherited } = nodeHosts;
-  const judge = (pod: NodePod): LiveMode => (daemonSet.uninstalling ? "no" : liveModeOf(pod));
+  const decide = (pod: NodePod): LiveMode => (daemonSet.uninstalling ? "no" : liveModeOf(pod));
   const compactor = createCompactor(globalThis.gc);
   let written = 0;
   const onRound = (state: HostsReconcilerState): void => {
@@ -92,7 +92,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     } else if (follower.isClean && nodeHosts.isClean)
       left = lease.remove().catch((error) => log.warn({ error: describeError(error) }, "lease: not deleted"));
   };
-  const follower = new HostsReconciler({ files, watches, judge, inherited, maxNames, log, onRound });
+  const follower = new HostsReconciler({ files, watches, decide, inherited, maxNames, log, onRound });
   const map = createMap(deps, { follower, nodeHosts }, () => compactor.recordActivity());
   const cluster = watchCluster({ client, node, follower, maxNames, daemonSet, random, log });
   const { onChangeOf, namespaceOnChangeOf } = owners;
