@@ -87,6 +87,34 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ],
   ],
   [
+    "another address where pods get no answer: a router without hairpin NAT",
+    found({ ...at(NAME, "192.0.2.99"), outcome: { kind: "timeout", detail: "no connection" } }),
+    [
+      "warning name-unreachable | names at Service ingress-nginx/ingress-nginx-controller | not resolving to " +
+        "192.0.2.80, and pods get no answer where they lead: shop.example.com (192.0.2.99) | " +
+        "if that is your router, which does not forward to the load balancer what comes from inside, run " +
+        "`kubectl -n ingress-nginx annotate service ingress-nginx-controller switchback.dev/map=always`",
+    ],
+  ],
+  [
+    "the same, mapped in any case",
+    {
+      ...nginx({ annotations: { "switchback.dev/map": "always" } }),
+      ...found({ ...at(NAME, "192.0.2.99"), outcome: { kind: "timeout", detail: "no connection" } }),
+    },
+    [],
+  ],
+  [
+    "another address that answers",
+    found({ ...at(NAME, "192.0.2.99"), outcome: { kind: "answered", detail: "a TLS handshake" } }),
+    [
+      "warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to " +
+        "192.0.2.80: shop.example.com (192.0.2.99) | correct the DNS records; " +
+        "if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation " +
+        '`switchback.dev/ignore: "true"`',
+    ],
+  ],
+  [
     "each of these",
     {
       ...served(...NAMES.slice(0, 3)),

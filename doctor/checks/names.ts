@@ -1,12 +1,16 @@
+import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
-import type { ProbeResult } from "../probe/result.ts";
+import type { ProbeLookup, ProbeOutcome, ProbeResult } from "../probe/result.ts";
 
 const { ok, warning } = findingsOf("names");
 
 /** Maximum number of names in a finding. */
 const MAX_LISTED = 5;
+
+/** With these somebody answers, whatever the answer is. */
+const ANSWERS: readonly ProbeOutcome["kind"][] = ["answered", "misread"];
 
 /** Whether public names resolve, in the cluster's DNS, to the load balancer that serves them. */
 export function checkNames(facts: ClusterFacts): Finding[] {
@@ -26,10 +30,12 @@ function checkNamesOf(loadBalancer: LoadBalancer, result: ProbeResult): Finding[
     loadBalancer.addresses.flatMap((address) => [address, ...(lookups.get(address)?.addresses ?? [])]),
   );
   const unresolved = resolved.flatMap(({ name, failure }) => (failure === undefined ? [] : [`${name} (${failure})`]));
-  const elsewhere = resolved
-    .filter(({ failure, addresses }) => failure === undefined && !addresses.some((ip) => own.has(ip)))
-    .map(({ name, addresses }) => `${name} (${addresses.join(" ")})`);
-  const good = resolved.length - unresolved.length - elsewhere.length;
+  const away = resolved.filter(
+    ({ failure, addresses }) => failure === undefined && !addresses.some((ip) => own.has(ip)),
+  );
+  const unreachable = away.filter(({ outcome }) => outcome !== undefined && !ANSWERS.includes(outcome.kind));
+  const elsewhere = away.filter((lookup) => !unreachable.includes(lookup)).map(shown);
+  const good = resolved.length - unresolved.length - away.length;
   const rest = loadBalancer.names.length - resolved.length;
   const findings: Finding[] = [];
   if (unresolved.length > 0) {
@@ -37,6 +43,16 @@ function checkNamesOf(loadBalancer: LoadBalancer, result: ProbeResult): Finding[
     findings.push(
       warning(subject, "name-unresolved", evidence, "create the DNS records; pods that did not opt in depend on them"),
     );
+  }
+  if (unreachable.length > 0 && loadBalancer.service.annotations[MAP_KEY] !== "always") {
+    const { namespace, name } = loadBalancer.service;
+    const evidence =
+      `not resolving to ${loadBalancer.addresses.join(", ")}, and pods get no answer where they lead: ` +
+      list(unreachable.map(shown));
+    const cure =
+      "if that is your router, which does not forward to the load balancer what comes from inside, run " +
+      `\`kubectl -n ${namespace} annotate service ${name} ${MAP_KEY}=always\``;
+    findings.push(warning(subject, "name-unreachable", evidence, cure));
   }
   if (elsewhere.length > 0) {
     const evidence = `not resolving to ${loadBalancer.addresses.join(", ")}: ${list(elsewhere)}`;
@@ -50,6 +66,10 @@ function checkNamesOf(loadBalancer: LoadBalancer, result: ProbeResult): Finding[
     findings.push(ok(subject, "names-lead-to-it", `${good} name(s) resolve to it${left}`));
   }
   return findings;
+}
+
+function shown({ name, addresses }: ProbeLookup): string {
+  return `${name} (${addresses.join(" ")})`;
 }
 
 function list(lookups: readonly string[]): string {

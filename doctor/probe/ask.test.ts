@@ -315,6 +315,18 @@ describe("the look-up of a name", () => {
   }
 });
 
+it("a name that leads to no load balancer is connected to, another one is not", async (t) => {
+  t.mock.method(Resolver.prototype, "resolve4", async () => ["127.0.0.1"]);
+  t.mock.method(Resolver.prototype, "resolve6", async () => []);
+  const outcomeWith = async (own: string[]) => {
+    const { lookups } = await executePlan({ dials: [], names: ["a.example.com"], own });
+    return lookups[0]?.outcome?.kind;
+  };
+  // Nobody listens on port 443 of this machine.
+  assert.equal(await outcomeWith(["192.0.2.80"]), "refused");
+  assert.equal(await outcomeWith(["127.0.0.1"]), undefined);
+});
+
 describe("the program for images without Switchback", () => {
   it("gives the probe's result with any Node", async () => {
     const port = await serve(demanding);

@@ -12,16 +12,28 @@ const LOOKUP_MS = 2000;
 const MAX_HEAD_BYTES = 1024;
 
 /** Runs all dials and lookups of a plan concurrently. Never throws: failures are results. */
-export async function executePlan({ dials, names }: ProbePlan): Promise<ProbeResult> {
-  const [dialled, lookups] = await Promise.all([Promise.all(dials.map(runDial)), Promise.all(names.map(lookUp))]);
+export async function executePlan({ dials, names, own }: ProbePlan): Promise<ProbeResult> {
+  const find = async (name: string) => tryElsewhere(await lookUp(name), own);
+  const [dialled, lookups] = await Promise.all([Promise.all(dials.map(runDial)), Promise.all(names.map(find))]);
   return { dials: dialled, lookups };
+}
+
+/** Whether pods get an answer at an address that is no load balancer's: a router may not forward what comes back. */
+async function tryElsewhere(lookup: ProbeLookup, own: ProbePlan["own"]): Promise<ProbeLookup> {
+  const { name, addresses } = lookup;
+  const [address] = addresses;
+  if (own === undefined || address === undefined || addresses.some((each) => own.includes(each))) return lookup;
+  return { ...lookup, outcome: await outcomeOf({ address, port: 443, speaks: "tls", header: "none", name }) };
 }
 
 async function runDial(dial: ProbeDial): Promise<DialResult> {
   return { ...dial, outcome: await outcomeOf(dial) };
 }
 
-async function outcomeOf(dial: ProbeDial): Promise<ProbeOutcome> {
+/** What a connection needs. */
+type Dial = Pick<ProbeDial, "address" | "port" | "speaks" | "header" | "name">;
+
+async function outcomeOf(dial: Dial): Promise<ProbeOutcome> {
   let socket: Socket;
   try {
     socket = await openConnection(dial);
@@ -36,7 +48,7 @@ async function outcomeOf(dial: ProbeDial): Promise<ProbeOutcome> {
   }
 }
 
-function openConnection({ address, port }: ProbeDial): Promise<Socket> {
+function openConnection({ address, port }: Dial): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: address, port, noDelay: true });
     const timer = setTimeout(() => {
@@ -59,7 +71,7 @@ function classifyDialError({ code, message }: NodeJS.ErrnoException): ProbeOutco
   return { kind: kinds[code ?? ""] ?? "unreachable", detail: message };
 }
 
-function headerFor({ header }: ProbeDial, { localAddress, localPort, remoteAddress, remotePort }: Socket): Buffer {
+function headerFor({ header }: Dial, { localAddress, localPort, remoteAddress, remotePort }: Socket): Buffer {
   if (header === "none") return Buffer.alloc(0);
   return encodeHeader(header, {
     source: { address: localAddress ?? "", port: localPort ?? 0 },

@@ -41,7 +41,8 @@ test("each port is dialled with and without a header, at the load balancer, and 
       dial("front", FRONT_IP, "none"),
     ];
   };
-  assert.deepEqual(plan({}), { dials: [...of(80, "http", UNSERVED), ...of(443, "tls", NAME)], names: [NAME] });
+  const own = [BALANCER_IP];
+  assert.deepEqual(plan({}), { dials: [...of(80, "http", UNSERVED), ...of(443, "tls", NAME)], names: [NAME], own });
 });
 
 describe("a dial is left out", () => {
@@ -69,7 +70,7 @@ describe("a dial is left out", () => {
   });
 
   test("anywhere, where Services cannot be read", () => {
-    assert.deepEqual(plan({ services: FORBIDDEN }), { dials: [], names: [] });
+    assert.deepEqual(plan({ services: FORBIDDEN }), { dials: [], names: [], own: [] });
   });
 });
 

@@ -20,7 +20,8 @@ export function planProbe(facts: ClusterFacts): ProbePlan {
   const dials = loadBalancers.flatMap((loadBalancer) =>
     loadBalancer.service.ports.flatMap((port) => dialsAt(loadBalancer, port, facts)),
   );
-  return { dials, names: [...new Set(names)].slice(0, MAX_NAMES) };
+  const own = [...new Set(loadBalancers.flatMap(({ addresses }) => addresses))];
+  return { dials, names: [...new Set(names)].slice(0, MAX_NAMES), own };
 }
 
 function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFacts): ProbeDial[] {

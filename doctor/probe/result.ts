@@ -27,6 +27,8 @@ export const planSchema = strictObject({
   dials: v.array(dialSchema),
   /** Names to resolve in the cluster's DNS. */
   names: v.array(v.string()),
+  /** Addresses of the cluster's load balancers. A name that resolves to others is connected to there. */
+  own: v.optional(v.array(v.string())),
 });
 
 /**
@@ -40,7 +42,15 @@ const outcomeSchema = strictObject({
 
 export const resultSchema = strictObject({
   dials: v.array(strictObject({ ...dialSchema.entries, outcome: outcomeSchema })),
-  lookups: v.array(strictObject({ name: v.string(), addresses: v.array(v.string()), failure: v.optional(v.string()) })),
+  lookups: v.array(
+    strictObject({
+      name: v.string(),
+      addresses: v.array(v.string()),
+      failure: v.optional(v.string()),
+      /** Of a TLS handshake with its first address, if none of its addresses is a load balancer's. */
+      outcome: v.optional(outcomeSchema),
+    }),
+  ),
 });
 
 export type ProbeDial = v.InferOutput<typeof dialSchema>;
