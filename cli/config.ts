@@ -1,6 +1,6 @@
 import { loadConfig } from "#lib/config/load.ts";
-
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
+import { configSections } from "./added.ts";
 
 interface PrintConfigFlags extends ConfigFlags {
   /** Settings of the file that this release does not know are ignored, as the components do, instead of refused. */
@@ -15,6 +15,7 @@ export async function printConfig(flags: PrintConfigFlags, { env, stdout }: CliC
     file: flags.config,
     env,
     set: flags.set ?? [],
+    sections: await configSections(),
     unknown: flags.ignoreUnknown === true ? "warn" : "refuse",
   });
   stdout.write(`${JSON.stringify(loaded, undefined, 2)}\n`);

@@ -15,6 +15,7 @@ import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext, Output } from "#lib/process/context.ts";
+import { addedChecks } from "./added.ts";
 import { doctorText } from "./doctor-text.ts";
 import { type Format, type Report, render } from "./formats.ts";
 
@@ -45,7 +46,10 @@ export async function doctor(flags: DoctorFlags, context: CliContext): Promise<n
   const log = stderr.line;
   try {
     log(`diagnosing ${client.server}`);
-    const facts = await progress.during("reading the cluster", () => gather({ client, ...flags, now: Date.now }));
+    const added = await addedChecks();
+    const facts = await progress.during("reading the cluster", () =>
+      gather({ client, ...flags, now: Date.now, added }),
+    );
     const probed = flags.probe
       ? await progress.during("running the probe pod", () => probe(client, facts, flags, log))
       : undefined;
@@ -62,7 +66,7 @@ async function doctorFrom(file: string, flags: DoctorFlags, context: CliContext)
   const { readDump } = await import("./dump/read-dump.ts");
   const { head, client, time, leftOut } = await progress.during(`reading ${file}`, () => readDump(file));
   for (const line of leftOut) stderr.line(line);
-  const facts = await gather({ client, ...head, now: () => time });
+  const facts = await gather({ client, ...head, now: () => time, added: await addedChecks() });
   return await print(examine({ ...facts, probe: undefined }), flags, stdout);
 }
 

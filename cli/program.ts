@@ -1,6 +1,7 @@
 import { Argument, Command, Option } from "commander";
 import type { CommandLine, Extra } from "#extras/extra.ts";
 import type { CliContext } from "#lib/process/context.ts";
+import { addedChecks } from "./added.ts";
 import { EXTRAS } from "./extras.ts";
 import { cureOfRefusal } from "./missing-rights.ts";
 import {
@@ -75,12 +76,14 @@ function commandLine(root: Command, context: CliContext): CommandLine {
     ownFiles: { ownFile, hasOwnFile, hasOwnFolder },
     addComponent: (name) => addComponent(root, name),
     addClusterCommand: (name) => addClusterCommand(root, name),
+    readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags, context.env)).config,
     serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
     leaderStatus: async (client, namespace, signal) => {
       const { leaderStatus } = await import("./leader-status.ts");
       return await leaderStatus(client, namespace, { all: true, observedWithinMs: 0 }, signal);
     },
     cureOfRefusal,
+    addedChecks,
   };
 }
 

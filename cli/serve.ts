@@ -7,7 +7,7 @@ import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { ProcessContext, Starter } from "#lib/process/running.ts";
 import { createLogger, type Logger } from "#lib/telemetry/log.ts";
-
+import { configSections } from "./added.ts";
 import { ownCommand } from "./own-files.ts";
 
 /** What runs as a process. `all` is controller, webhook and proxy in one. */
@@ -28,7 +28,7 @@ export async function serveStarter(
   flags: ConfigFlags,
   { env }: CliContext,
 ): Promise<void> {
-  const { config, warnings } = await loadConfig({ file: flags.config, env, set: flags.set, unknown: "warn" });
+  const { config, warnings } = await readConfig(flags, env);
   const resolvConf = readIfPresent("/etc/resolv.conf");
   const clusterDomain = config.clusterDomain ?? clusterDomainFrom(resolvConf);
   const contextOf = (part: string): ProcessContext => ({
@@ -51,6 +51,11 @@ export async function serveStarter(
   await running.stop();
   log.info({}, "stopped");
   if (failure !== undefined) throw failure;
+}
+
+/** Reads the configuration of a component, with the sections of the extras. Throws `config-invalid`. */
+export async function readConfig({ config: file, set }: ConfigFlags, env: CliContext["env"]) {
+  return await loadConfig({ file, env, set, unknown: "warn", sections: await configSections() });
 }
 
 /** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */

@@ -1,6 +1,7 @@
 import { hasCode } from "#lib/errors/errors.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
+import { uninstallParts } from "./added.ts";
 import { agree } from "./ask.ts";
 import { removeLeftovers } from "./uninstall/leftovers.ts";
 import { checkUninstall, releasePods, type UninstallOptions } from "./uninstall/release-pods.ts";
@@ -33,6 +34,7 @@ export async function uninstall(flags: UninstallFlags, { env, stdout, progress }
     now: Date.now,
     say,
     canAsk: isInPod(env),
+    parts: await uninstallParts(),
   };
   try {
     if (flags.remains) return await progress.during(REMAINS, () => removeLeftovers(options));

@@ -1,5 +1,6 @@
 import { checkAdmission } from "./checks/admission.ts";
 import { checkController } from "./checks/controller.ts";
+import { leftoverFindings } from "./checks/dns-leftovers.ts";
 import { checkHeaders } from "./checks/headers.ts";
 import { checkInstall } from "./checks/install.ts";
 import { checkNames } from "./checks/names.ts";
@@ -7,21 +8,20 @@ import { checkNeed } from "./checks/need.ts";
 import { checkNodeHosts } from "./checks/node-hosts.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
-import { checkPublishers } from "./checks/publishers.ts";
 import { checkRelay } from "./checks/relay.ts";
 import { checkResolvers } from "./checks/resolvers.ts";
 import { checkSelfCheck } from "./checks/self-check.ts";
 import { checkShortCircuit } from "./checks/short-circuit.ts";
 import { checkTargets } from "./checks/targets.ts";
 import { checkWebhook } from "./checks/webhook.ts";
-import type { ClusterFacts } from "./facts.ts";
+import type { Check, ClusterFacts } from "./facts.ts";
 import type { Finding } from "./findings.ts";
 
 /**
  * All checks, in the order of the report: Does the cluster need this? Does it have the problem?
  * Does Switchback work? Does the mapping reach pods?
  */
-const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
+const CHECKS: readonly Check[] = [
   checkNeed,
   checkShortCircuit,
   checkHeaders,
@@ -37,7 +37,8 @@ const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkPods,
   checkResolvers,
   checkNodeHosts,
-  checkPublishers,
+  (facts) => (facts.added ?? []).flatMap((check) => check(facts)),
+  leftoverFindings,
 ];
 
 /** Runs all checks. A pure function of the facts. */

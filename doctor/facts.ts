@@ -1,9 +1,9 @@
 import type { PublishedMap, Reason, TargetAddress } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { AgentLease } from "#lib/documents/agent-lease-format.ts";
-import type { PublisherState } from "#lib/documents/publisher-state.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
+import type { Finding } from "./findings.ts";
 import type { Fact } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
@@ -218,8 +218,6 @@ export interface ClusterFacts {
   readonly pods: Fact<readonly PodInfo[]>;
   /** The agents; undefined if no pod has the mode `live` and no names are configured for nodes. */
   readonly agents: Fact<readonly AgentInfo[]> | undefined;
-  /** What each publisher reports about itself, by its name. */
-  readonly publishers: Fact<ReadonlyMap<string, PublisherState | Reason>>;
   /** The files of the cluster's CoreDNS. */
   readonly clusterDns: Fact<readonly DnsFileFacts[]>;
   /** When the facts were read, milliseconds since 1970. */
@@ -228,7 +226,12 @@ export interface ClusterFacts {
   readonly probe: Fact<ProbeResult> | undefined;
   /** Undefined if no log was given. */
   readonly callers?: Fact<CallerFacts> | undefined;
+  /** The checks of extras, which have facts of their own. */
+  readonly added?: readonly Check[];
 }
+
+/** A pure function of the facts. */
+export type Check = (facts: ClusterFacts) => Finding[];
 
 /** `namespace/name`. */
 export function objectKey({ namespace, name }: ObjectName): string {

@@ -1,7 +1,3 @@
-import type { Reason } from "#hostmap/types.ts";
-import type { Config } from "#lib/config/schema.ts";
-import type { PublisherState } from "#lib/documents/publisher-state.ts";
-import { readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { DnsFileFacts } from "./facts.ts";
@@ -14,28 +10,12 @@ interface RawConfigMap {
 /** The usual place of the cluster DNS's files. */
 const USUAL = { namespace: "kube-system", names: ["coredns", "coredns-custom"] };
 
-/** The documents of the publishers, by name. */
-export async function gatherPublishers(
-  client: KubeClient,
-  namespace: string,
-): Promise<Fact<ReadonlyMap<string, PublisherState | Reason>>> {
-  return await readFact({ verb: "list", resource: "configmaps", namespace }, () =>
-    readPublisherStates(client, namespace),
-  );
-}
-
-/** The files of the cluster's CoreDNS: those at the usual place, and those that the publishers' settings name. */
+/** The files of the cluster's CoreDNS: those in the usual ConfigMaps, and in others (`namespace/name`). */
 export async function gatherClusterDns(
   client: KubeClient,
-  publishers: Config["publishers"] | undefined,
+  others: readonly string[],
 ): Promise<Fact<readonly DnsFileFacts[]>> {
-  const places = new Set(USUAL.names.map((name) => `${USUAL.namespace}/${name}`));
-  if (publishers !== undefined) {
-    const { coredns, corednsImport } = publishers;
-    places.add(`${coredns.namespace}/${coredns.configMap}`);
-    places.add(`${corednsImport.namespace}/${corednsImport.configMap}`);
-    places.add(`${corednsImport.namespace}/${corednsImport.corefile.configMap}`);
-  }
+  const places = new Set([...USUAL.names.map((name) => `${USUAL.namespace}/${name}`), ...others]);
   const files: DnsFileFacts[] = [];
   for (const place of places) {
     const [namespace = "", name = ""] = place.split("/");

@@ -1,4 +1,5 @@
 import type { Config } from "#lib/config/schema.ts";
+import type { Section } from "#lib/config/sections.ts";
 import { CONTROLLER_DEPLOYMENT, readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
 import { readSnapshot } from "#lib/documents/read-map.ts";
 import { readTargets } from "#lib/documents/read-targets.ts";
@@ -14,8 +15,15 @@ import { type Fact, known, notKnown, readFact } from "./known.ts";
 
 // Facts about the Switchback installation, from its own namespace.
 
-export async function gatherInstall(client: KubeClient, namespace: string): Promise<InstallFacts> {
-  const [config, targets] = await Promise.all([gatherConfig(client, namespace), gatherTargets(client, namespace)]);
+export async function gatherInstall(
+  client: KubeClient,
+  namespace: string,
+  sections: readonly Section[] = [],
+): Promise<InstallFacts> {
+  const [config, targets] = await Promise.all([
+    gatherConfig(client, namespace, sections),
+    gatherTargets(client, namespace),
+  ]);
   const [deployments, map, status, proxyReadyz] = await Promise.all([
     gatherDeployments(client, namespace),
     gatherMap(client, namespace),
@@ -25,8 +33,12 @@ export async function gatherInstall(client: KubeClient, namespace: string): Prom
   return { config, targets, deployments, map, status, proxyReadyz };
 }
 
-/** The configuration that the controller's pods mount; undefined if there is none. */
-export async function gatherConfig(client: KubeClient, namespace: string): Promise<Fact<Config | undefined>> {
+/** The configuration that the controller's pods mount, with the sections of extras; undefined if there is none. */
+export async function gatherConfig(
+  client: KubeClient,
+  namespace: string,
+  sections: readonly Section[],
+): Promise<Fact<Config | undefined>> {
   const naming = { verb: "get", resource: "deployments.apps", namespace, name: CONTROLLER_DEPLOYMENT };
   const name = await readFact(naming, () => readConfigName(client, namespace));
   if (!name.known || name.value === undefined) return name as Fact<undefined>;
@@ -37,7 +49,7 @@ export async function gatherConfig(client: KubeClient, namespace: string): Promi
   });
   if (!text.known || text.value === undefined) return text as Fact<undefined>;
   const { readConfig } = await import("./install-documents.ts");
-  return readConfig(configMap, text.value);
+  return readConfig(configMap, text.value, sections);
 }
 
 async function gatherTargets(client: KubeClient, namespace: string): Promise<InstallFacts["targets"]> {

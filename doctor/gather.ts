@@ -1,5 +1,6 @@
 import { DEFAULT_AGENT_NAMESPACE } from "#lib/config/defaults.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { type AddedChecks, NOTHING_ADDED } from "./added-checks.ts";
 import type { ClusterFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 import { gatherAgents } from "./gather-agents.ts";
@@ -10,7 +11,7 @@ import {
   gatherProviderIds,
   gatherServices,
 } from "./gather-cluster.ts";
-import { gatherClusterDns, gatherPublishers } from "./gather-cluster-dns.ts";
+import { gatherClusterDns } from "./gather-cluster-dns.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
 import { gatherHttpSolvers } from "./gather-issuers.ts";
@@ -27,10 +28,13 @@ interface GatherOptions {
   readonly probeNamespace: string;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** What extras add. */
+  readonly added?: AddedChecks | undefined;
 }
 
 /** Reads all facts except the probe's, with the caller's permissions. Throws if it cannot reach the API server. */
-export async function gather({ client, namespace, probeNamespace, now }: GatherOptions): Promise<ClusterFacts> {
+export async function gather(options: GatherOptions): Promise<ClusterFacts> {
+  const { client, namespace, probeNamespace, now, added = NOTHING_ADDED } = options;
   // Every user may read this. Without it, an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
   const [services, ingresses, gateways, namespaces, providerIds, httpSolvers, install, admission] = await Promise.all([
@@ -40,17 +44,16 @@ export async function gather({ client, namespace, probeNamespace, now }: GatherO
     gatherNamespaces(client),
     gatherProviderIds(client),
     gatherHttpSolvers(client),
-    gatherInstall(client, namespace),
+    gatherInstall(client, namespace, added.sections),
     gatherAdmission(client, namespace, probeNamespace),
   ]);
   const endpoints = known([]);
   const pods = await gatherPods(client, namespaces);
   const config = install.config.known ? install.config.value : undefined;
-  const dns = {
-    publishers: await gatherPublishers(client, namespace),
-    clusterDns: await gatherClusterDns(client, config?.publishers),
-    now: now(),
-  };
+  const source = { client, namespace, config, now: now() };
+  const ownChecks = await Promise.all(added.checks.map((check) => check.prepare(source)));
+  const dnsFiles = config === undefined ? [] : added.checks.flatMap((check) => check.dnsFiles?.(config) ?? []);
+  const dns = { clusterDns: await gatherClusterDns(client, dnsFiles), now: source.now, added: ownChecks };
   const pending = { endpoints, agents: undefined, probe: undefined };
   const ownFacts = { namespace, probeNamespace, install, admission, pods, ...dns, ...pending };
   const facts = { ...ownFacts, services, ingresses, gateways, namespaces, providerIds, httpSolvers };

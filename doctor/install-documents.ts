@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { checkConfig } from "#lib/config/parse.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import type { Config } from "#lib/config/schema.ts";
+import type { Section } from "#lib/config/sections.ts";
 import { finite, number, object } from "#lib/errors/schemas.ts";
 import { renderFlaw } from "#lib/errors/validation.ts";
 import { type Fact, known, notKnown } from "./known.ts";
@@ -12,9 +13,9 @@ import { type Fact, known, notKnown } from "./known.ts";
  * Reads the configuration in a ConfigMap. Fails if another version wrote it with settings that this
  * version does not know.
  */
-export async function readConfig(configMap: string, text: string): Promise<Fact<Config>> {
+export async function readConfig(configMap: string, text: string, sections: readonly Section[]): Promise<Fact<Config>> {
   try {
-    const { config, flaws } = checkConfig((await parseText(text)) ?? {});
+    const { config, flaws } = checkConfig((await parseText(text)) ?? {}, sections);
     if (config !== undefined) return known(config);
     const lines = flaws.map(renderFlaw).join("\n");
     return notKnown("config-unreadable", `ConfigMap ${configMap} is not valid for this version: ${lines}`);

@@ -2,7 +2,9 @@ import type { Command } from "commander";
 import type { Metafile } from "esbuild";
 import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
+import type { AddedCheck, AddedChecks } from "#doctor/added-checks.ts";
 import type { Config } from "#lib/config/schema.ts";
+import type { Section } from "#lib/config/sections.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { Starter } from "#lib/process/running.ts";
@@ -17,12 +19,20 @@ export interface Extra {
   readonly name: string;
   /** Adds its commands. */
   readonly addCommands?: (line: CommandLine) => void;
+  /** The sections that it adds to the configuration. */
+  readonly configSections?: () => Promise<readonly Section[]>;
+  /** The sections that it adds to the chart's values. */
+  readonly chartValues?: () => Promise<readonly Section[]>;
   /** Reads what `switchback status` says of it beside the controller's status. */
   readonly readStatus?: (client: KubeClient, namespace: string, signal?: AbortSignal) => Promise<StatusPart>;
   /** What brings running pods up to date without a restart; undefined where it is not configured. */
   readonly podUpdater?: (config: Config) => Promise<PodUpdater | undefined>;
   /** A page that shows the demo's status. The demo gets an option of the extra's name for it. */
   readonly demoPage?: DemoPage;
+  /** Checks that it adds to the doctor's. */
+  readonly checks?: () => Promise<readonly AddedCheck[]>;
+  /** What an uninstall has to do about it. */
+  readonly uninstall?: () => Promise<UninstallPart>;
   /** Files that its commands read beside the program. */
   readonly commandFiles?: CommandFiles;
 }
@@ -35,10 +45,14 @@ export interface CommandLine {
   addComponent(name: string): Command;
   /** Adds a command that talks to an API server: flags for credentials and the namespace. */
   addClusterCommand(name: string): Command;
+  /** Reads the configuration as a component does. Throws `config-invalid`. */
+  readConfig(flags: ConfigFlags): Promise<Config>;
   /** Runs a component until a signal stops it. `name` is that of its log lines. */
   serve(name: string, load: () => Promise<Starter>, flags: ConfigFlags): Promise<void>;
   /** Reads the whole status of the leading controller, with the workloads that it has observed so far. */
   leaderStatus(client: KubeClient, namespace: string, signal: AbortSignal): Promise<FullStatus>;
+  /** What the extras add to the diagnosis. */
+  addedChecks(): Promise<AddedChecks>;
   /** What to do about an error that a caller without rights gets; undefined if it is about something else. */
   cureOfRefusal(error: unknown, invoked: { readonly command: string; readonly namespace: string }): string | undefined;
 }
@@ -68,6 +82,32 @@ export interface DemoPage {
     readonly ownFiles: OwnFiles;
     readonly say: (line: string) => void;
   }): Promise<() => Promise<void>>;
+}
+
+/** Steps of an uninstall. */
+export interface UninstallPart {
+  /**
+   * Takes out what it has written for others than pods, once no pod has to be released any more. Proxies and front
+   * Services still serve. Throws `still-held` if that is not possible.
+   */
+  readonly takeOut?: (options: TakeOutOptions) => Promise<void>;
+  /** Names of ConfigMaps in Switchback's namespace that its processes have created. */
+  readonly configMaps?: (client: KubeClient, namespace: string) => Promise<readonly string[]>;
+}
+
+export interface TakeOutOptions {
+  readonly client: KubeClient;
+  /** Where Switchback is installed. */
+  readonly namespace: string;
+  /** The sections of its configuration, as they are there: the install may be of another version. */
+  readonly sections: Readonly<Record<string, unknown>>;
+  /** Whether this process resolves names as the cluster's pods do. */
+  readonly canAsk: boolean;
+  readonly timeoutMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** A line for a person. */
+  readonly say: (line: string) => void;
 }
 
 interface CommandFiles {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { parse } from "yaml";
 import { parseConfig } from "#lib/config/parse.ts";
 import { validate } from "#lib/errors/validation.ts";
-import { valuesSchema } from "./values.ts";
+import { sections, valuesSchema } from "#tools/gen/schemas.ts";
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
 const values = parse(read("chart/values.yaml"));
@@ -14,15 +14,15 @@ test("values.yaml fits the schema", () => {
 });
 
 test("the config in values.yaml repeats defaults and changes none", () => {
-  assert.deepEqual(parseConfig(values.config), parseConfig({}));
+  assert.deepEqual(parseConfig(values.config, sections), parseConfig({}, sections));
 });
 
 test("every section of the schema stands in values.yaml with its keys", () => {
   // Synonyms are accepted, and not recommended.
   const optional = ["config", "enabled", "podAnnotations", "podLabels"];
-  const sections = Object.keys(valuesSchema.entries).filter((key) => !optional.includes(key));
+  const names = Object.keys(valuesSchema.entries).filter((key) => !optional.includes(key));
   assert.deepEqual(
-    sections.toSorted(),
+    names.toSorted(),
     Object.keys(values)
       .filter((key) => key !== "config")
       .toSorted(),
@@ -60,6 +60,6 @@ for (const file of globSync("examples/values/*.yaml", { cwd: new URL("..", impor
   test(`${file} can be given to the chart`, () => {
     const { output, flaws } = validate(valuesSchema, parse(read(`../${file}`)));
     assert.deepEqual(flaws, []);
-    parseConfig(output?.config);
+    parseConfig(output?.config, sections);
   });
 }

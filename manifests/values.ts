@@ -1,76 +1,18 @@
 import * as v from "valibot";
-import { configSchema } from "#lib/config/schema.ts";
+import { configSchemaWith } from "#lib/config/schema.ts";
+import { type Section, withSections } from "#lib/config/sections.ts";
 import { described, optionalSetting } from "#lib/config/values.ts";
-import { finite, integer, record, strictObject, text } from "#lib/errors/schemas.ts";
-
-/** Passed to Kubernetes unchanged. The API server checks it. */
-const passedThrough = record(v.string(), v.unknown());
-const strings = record(v.string(), v.string());
-const quantities = record(v.string(), v.union([v.string(), finite]));
-const objectName = v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/));
-
-const probeSchema = strictObject({
-  initialDelaySeconds: v.optional(integer(0)),
-  periodSeconds: v.optional(integer(1)),
-  timeoutSeconds: v.optional(integer(1)),
-  failureThreshold: v.optional(integer(1)),
-});
-
-const probesSchema = strictObject({
-  startup: v.optional(probeSchema),
-  liveness: v.optional(probeSchema),
-  readiness: v.optional(probeSchema),
-});
-
-/** Objects with a name, such as volumes and variables. The API server checks the other fields. */
-const namedObjects = v.array(v.looseObject({ name: text }));
-
-/** Settings of all pods, which each component may override. */
-const placement = {
-  priorityClassName: optionalSetting(v.string(), "PriorityClass of the pods."),
-  nodeSelector: optionalSetting(strings, "Nodes that may run the pods."),
-  tolerations: optionalSetting(v.array(passedThrough), "Taints that the pods tolerate."),
-  affinity: optionalSetting(passedThrough, "Affinity of the pods."),
-  annotations: optionalSetting(strings, "Annotations of the pods."),
-  labels: optionalSetting(strings, "Labels of the pods."),
-  dnsPolicy: optionalSetting(
-    v.picklist(["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
-    "How the pods resolve names. Default: ClusterFirst, with hostNetwork ClusterFirstWithHostNet.",
-  ),
-  dnsConfig: optionalSetting(passedThrough, "DNS servers, search domains and options of the pods."),
-  extraEnv: optionalSetting(
-    namedObjects,
-    "More environment variables. SWITCHBACK_* ones override the configuration file.",
-  ),
-  extraArgs: optionalSetting(v.array(v.string()), "More arguments of the command, such as `--set=log.level=debug`."),
-  extraVolumes: optionalSetting(namedObjects, "More volumes of the pods."),
-  extraVolumeMounts: optionalSetting(namedObjects, "More volume mounts of the container."),
-  probes: optionalSetting(
-    probesSchema,
-    "Timings of the probes: `startup`, `liveness`, `readiness`. Omitted ones keep their defaults.",
-  ),
-};
-
-/** Other charts' words for `annotations` and `labels`. Accepted with a warning. */
-const synonyms = {
-  podAnnotations: optionalSetting(strings, "Use `annotations` instead."),
-  podLabels: optionalSetting(strings, "Use `labels` instead."),
-};
-
-const spread = optionalSetting(
-  v.union([v.array(passedThrough), v.null()]),
-  "How the pods are spread. null: by node and zone, where possible. A constraint without a labelSelector gets the " +
-    "component's.",
-);
-
-const serviceAccountSchema = strictObject({
-  create: optionalSetting(v.boolean(), "Create the account. If false, create it before the install."),
-  name: optionalSetting(
-    v.union([v.literal(""), objectName]),
-    "Name of the account, which no other component may use. Default: `switchback-` and the component's name.",
-  ),
-  annotations: optionalSetting(strings, "Annotations of the account."),
-});
+import { integer, strictObject, text } from "#lib/errors/schemas.ts";
+import {
+  componentSchema,
+  objectName,
+  passedThrough,
+  placement,
+  resources,
+  spread,
+  strings,
+  synonyms,
+} from "./pod-values.ts";
 
 const podsSchema = strictObject({
   ...placement,
@@ -83,22 +25,6 @@ const podsSchema = strictObject({
     integer(0),
     "How long webhook and proxy pods continue to serve after a stop signal, until no Service routes to them.",
   ),
-});
-
-const resources = strictObject({ requests: v.optional(quantities), limits: v.optional(quantities) });
-
-const componentSchema = strictObject({
-  ...placement,
-  ...synonyms,
-  topologySpreadConstraints: spread,
-  serviceAccount: v.optional(serviceAccountSchema),
-  strategy: optionalSetting(
-    passedThrough,
-    "Strategy of the Deployment. Default: a new pod starts before an old one stops.",
-  ),
-  replicas: optionalSetting(integer(1), "Number of pods. With two or more, a PodDisruptionBudget keeps one available."),
-  nodeFlags: optionalSetting(v.array(v.pipe(v.string(), v.regex(/^--/))), "Flags of the Node.js runtime."),
-  resources: optionalSetting(resources, "Requests and limits of the container."),
 });
 
 const webhookSchema = strictObject({
@@ -115,68 +41,6 @@ const allSchema = strictObject({
     integer(1, 2),
     "Number of pods: 1, or 2 with a PodDisruptionBudget. For more, use the default profile.",
   ),
-});
-
-const agentSchema = strictObject({
-  enabled: optionalSetting(
-    v.boolean(),
-    "Run an agent on every node, as root and with the kubelet's pods directory from the host.",
-  ),
-  createNamespace: optionalSetting(
-    v.boolean(),
-    "Create the agents' namespace, with the Pod Security level privileged.",
-  ),
-  ...placement,
-  ...synonyms,
-  serviceAccount: v.optional(serviceAccountSchema),
-  updateStrategy: optionalSetting(passedThrough, "Update strategy of the DaemonSet."),
-  nodeFlags: componentSchema.entries.nodeFlags,
-  seLinuxOptions: optionalSetting(
-    strings,
-    "SELinux context of the agents. With enforcing SELinux, set the type spc_t.",
-  ),
-  resources: componentSchema.entries.resources,
-});
-
-/** Its pods have two containers, whose probes differ. */
-const { probes: _probes, ...resolverPlacement } = placement;
-
-const podDnsSchema = strictObject({
-  enabled: optionalSetting(v.boolean(), "Run the resolvers."),
-  image: optionalSetting(v.string(), "Image of CoreDNS, 1.14.5 or newer, best by digest. Required with `enabled`."),
-  remove: optionalSetting(
-    v.boolean(),
-    "With `enabled: false`: delete the resolvers' Services. A pod that still uses them loses all DNS.",
-  ),
-  ...resolverPlacement,
-  ...synonyms,
-  topologySpreadConstraints: spread,
-  serviceAccount: v.optional(serviceAccountSchema),
-  strategy: componentSchema.entries.strategy,
-  replicas: optionalSetting(
-    integer(1),
-    "Pods of each of the two Deployments. With two or more, a PodDisruptionBudget keeps one available.",
-  ),
-  nodeFlags: componentSchema.entries.nodeFlags,
-  resources: optionalSetting(resources, "Requests and limits of the sidecar."),
-  coreDns: v.optional(
-    strictObject({
-      memoryLimit: optionalSetting(v.string(), "GOMEMLIMIT of CoreDNS, below the limit of its container."),
-      resources: optionalSetting(resources, "Requests and limits of CoreDNS."),
-    }),
-  ),
-});
-
-const publishersSchema = strictObject({
-  remove: optionalSetting(
-    v.array(v.picklist(["coredns-import", "coredns", "external-dns"])),
-    "Disabled publishers whose names the next upgrade removes.",
-  ),
-  ...placement,
-  ...synonyms,
-  topologySpreadConstraints: spread,
-  nodeFlags: componentSchema.entries.nodeFlags,
-  resources: optionalSetting(resources, "Requests and limits of the containers."),
 });
 
 const imageSchema = strictObject({
@@ -298,15 +162,29 @@ const uninstallSchema = strictObject({
 });
 
 /** The configuration's sections. The release has the `namespace`, and the chart `admission.excludedNamespaces`. */
-const { namespace: _release, pods, ...others } = configSchema.entries;
-const { excludedNamespaces: _excluded, ...podSettings } = pods.wrapped.entries;
-const sections = { ...others, pods: v.optional(strictObject(podSettings)) };
+function configOf(sections: readonly Section[]) {
+  const { namespace: _release, pods, ...others } = configSchemaWith(sections).entries;
+  const { excludedNamespaces: _excluded, ...podSettings } = pods.wrapped.entries;
+  return strictObject({ ...others, pods: v.optional(strictObject(podSettings)) });
+}
+
+/** What extras add to the chart's values. */
+export interface AddedValues {
+  /** Sections of the configuration. */
+  readonly config: readonly Section[];
+  readonly values: readonly Section[];
+}
 
 /**
  * The one schema of the chart's values; values.schema.json is generated from it. It is strict, so that a misspelt key
  * stops `helm install`. Defaults live in values.yaml.
  */
-export const valuesSchema = strictObject({
+export function valuesSchemaWith({ config, values }: AddedValues) {
+  const core = { ...coreValues, config: optionalSetting(configOf(config), "The configuration file.") };
+  return strictObject(withSections(core, values)) as unknown as v.StrictObjectSchema<typeof core, undefined>;
+}
+
+const coreValues = {
   profile: optionalSetting(
     v.picklist(["default", "small"]),
     "`small`: controller, webhook and proxy run in one process, in one Deployment with one ServiceAccount.",
@@ -322,13 +200,10 @@ export const valuesSchema = strictObject({
   controller: v.optional(componentSchema),
   webhook: v.optional(webhookSchema),
   proxy: v.optional(componentSchema),
-  agent: v.optional(agentSchema),
   all: optionalSetting(
     allSchema,
     "The Deployment of `profile: small`, which ignores `controller`, `webhook` and `proxy`.",
   ),
-  podDns: optionalSetting(podDnsSchema, "Resolvers that pods can use instead of hostAliases."),
-  publishers: optionalSetting(publishersSchema, "Pods of the publishers that `config.publishers` enables."),
   admission: v.optional(admissionSchema),
   certManager: optionalSetting(certManagerSchema, "For `config.certs.mode: cert-manager`."),
   certFiles: optionalSetting(certFilesSchema, "For `config.certs.mode: files`."),
@@ -340,7 +215,7 @@ export const valuesSchema = strictObject({
   prometheusRule: optionalSetting(prometheusRuleSchema, "Alerts (docs/alerts.md)."),
   grafanaDashboard: optionalSetting(grafanaDashboardSchema, "A dashboard for Grafana."),
   test: optionalSetting(testSchema, "`helm test`: the doctor, in a pod."),
-  config: optionalSetting(strictObject(sections), "The configuration file."),
+  config: optionalSetting(configOf([]), "The configuration file."),
   // Values that Helm passes to a chart that is a dependency of another.
   global: v.optional(
     v.looseObject({
@@ -348,4 +223,4 @@ export const valuesSchema = strictObject({
     }),
   ),
   enabled: v.optional(v.boolean()),
-});
+};

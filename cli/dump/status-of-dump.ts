@@ -7,6 +7,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { readLeaderStatus } from "#lib/documents/status-page.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
+import { configSections } from "../added.ts";
 import { statusFrom } from "../status-shape.ts";
 import type { Dump } from "./read-dump.ts";
 
@@ -37,7 +38,7 @@ export async function statusOfDump({ head, client }: Dump): Promise<FullStatus> 
 }
 
 async function configOf({ head, client }: Pick<Dump, "head" | "client">): Promise<Config> {
-  const config = await gatherConfig(client, head.namespace);
+  const config = await gatherConfig(client, head.namespace, await configSections());
   if (!config.known) throw new SwitchbackError("input-invalid", printable(config.reason.text));
   return config.value ?? parseConfig({ namespace: head.namespace });
 }

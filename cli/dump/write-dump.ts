@@ -5,6 +5,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { PRESET_NAMES } from "#lib/config/sources.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { addedChecks } from "../added.ts";
 import { DUMP_VERSION, type DumpHead } from "./format.ts";
 import { Recording, recordingClient } from "./recording.ts";
 import { Redactor } from "./redact.ts";
@@ -29,7 +30,8 @@ export async function recordCluster(
 ): Promise<RecordedCluster> {
   const recording = new Recording();
   const recorded = recordingClient(client, recording);
-  const facts = await gather({ client: recorded, namespace, probeNamespace, now: () => now });
+  const added = await addedChecks();
+  const facts = await gather({ client: recorded, namespace, probeNamespace, now: () => now, added });
   const clusterDomain = domainOf(facts);
   await observe(everySource(facts), { client: recorded, clusterDomain, identity: "dump", ...PATIENCE });
   const { resources } = recording;

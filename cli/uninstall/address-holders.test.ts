@@ -13,6 +13,7 @@ const INSTALL: Installation = {
   addresses: new Map([[OURS, "switchback-nginx"]]),
   restartNamespaces: new Set(["shop"]),
   agentNamespace: "switchback-agent",
+  sections: {},
 };
 
 interface Parts {

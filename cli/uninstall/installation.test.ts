@@ -149,6 +149,7 @@ describe("the holders", () => {
     addresses: new Map([[FRONT_IP, "switchback-nginx"]]),
     restartNamespaces: new Set(),
     agentNamespace: "a",
+    sections: {},
   };
   const names = async (api: MemoryServer, namespace?: string) =>
     (await readHolders(api.client, INSTALL, namespace)).map(({ kind, name, pods }) => `${kind}/${name} ${pods.join()}`);

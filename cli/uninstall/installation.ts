@@ -22,8 +22,8 @@ export interface Installation {
   readonly restartNamespaces: ReadonlySet<string>;
   /** Where its agents run, if any do. */
   readonly agentNamespace: string;
-  /** The section `publishers` of its configuration, as it is there. */
-  readonly publishers?: unknown;
+  /** The sections of its configuration, as they are there. */
+  readonly sections: Readonly<Record<string, unknown>>;
 }
 
 interface RawService {
@@ -38,7 +38,6 @@ const configSchema = object({
     object({ enabled: v.optional(v.boolean(), false), resolvers: v.optional(v.array(v.string()), []) }),
     {},
   ),
-  publishers: v.optional(v.unknown()),
   restart: v.optional(object({ namespaces: v.optional(v.array(v.string()), []) }), {}),
   targets: v.optional(
     v.array(
@@ -52,9 +51,14 @@ const configSchema = object({
   ),
 });
 
+interface InstalledConfig {
+  readonly config: v.InferOutput<typeof configSchema>;
+  readonly sections: Installation["sections"];
+}
+
 /** Reads what is installed in a namespace. Throws `input-invalid` if that is nothing. */
 export async function readInstallation(client: KubeClient, namespace: string): Promise<Installation> {
-  const config = await readConfig(client, namespace);
+  const { config, sections } = await readConfig(client, namespace);
   const fronts = await client.list<RawService>(corePath("services", namespace), { labelSelector: TARGET_KEY });
   const addresses = new Map(
     fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
@@ -70,10 +74,8 @@ export async function readInstallation(client: KubeClient, namespace: string): P
   for (const [address, service] of await readResolvers(client, namespace, config.podDns))
     addresses.set(address, service);
   addresses.delete("");
-  const { agent, publishers, restart } = config;
-  const restartNamespaces = new Set(restart.namespaces);
-  const settings = publishers === undefined ? {} : { publishers };
-  return { addresses, restartNamespaces, agentNamespace: agent.namespace, ...settings };
+  const { agent, restart } = config;
+  return { addresses, restartNamespaces: new Set(restart.namespaces), agentNamespace: agent.namespace, sections };
 }
 
 /** The ClusterIPs of the resolvers. Of one whose Service is gone, the pods themselves say that they hold it. */
@@ -89,7 +91,7 @@ async function readResolvers(
     .flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const));
 }
 
-async function readConfig(client: KubeClient, namespace: string): Promise<v.InferOutput<typeof configSchema>> {
+async function readConfig(client: KubeClient, namespace: string): Promise<InstalledConfig> {
   const missing = (what: string, cause?: unknown) =>
     new SwitchbackError(
       "input-invalid",
@@ -102,7 +104,8 @@ async function readConfig(client: KubeClient, namespace: string): Promise<v.Infe
     throw statusOf(error) === 404 ? missing(`ConfigMap ${name}`, error) : error;
   });
   try {
-    return parse(configSchema, (await parseText(text)) ?? {});
+    const document = (await parseText(text)) ?? {};
+    return { config: parse(configSchema, document), sections: document as InstalledConfig["sections"] };
   } catch (cause) {
     throw new SwitchbackError("data-corrupt", `the ConfigMap ${name} holds no configuration`, { cause });
   }

@@ -14,8 +14,7 @@ function remains(): MemoryServer {
   const api = installed();
   const hosts = { metadata: { labels: { "switchback.dev/map": "hosts" } } };
   for (const name of ["switchback-hosts", "switchback-hosts-0"]) api.add(ours("configmaps"), name, hosts);
-  const document = { metadata: { labels: { "switchback.dev/publisher": "coredns" } } };
-  api.add(ours("configmaps"), "switchback-publisher-coredns", document);
+  api.add(ours("configmaps"), "switchback-of-an-extra");
   for (const name of ["switchback-targets", ...RECORD_MAPS]) api.add(ours("configmaps"), name);
   for (const name of ["switchback-ca", "switchback-webhook-tls", "switchback-cert-manager-ca", "switchback-status"])
     api.add(ours("secrets"), name);
@@ -27,7 +26,7 @@ const GONE = [
   "services/switchback-nginx",
   "configmaps/switchback-hosts",
   "configmaps/switchback-hosts-0",
-  "configmaps/switchback-publisher-coredns",
+  "configmaps/switchback-of-an-extra",
   "configmaps/switchback-targets",
   ...RECORD_MAPS.map((name) => `configmaps/${name}`),
   "secrets/switchback-ca",
@@ -41,8 +40,9 @@ function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, onWait = (_
   const time = skipWaits(t, onWait);
   const said: string[] = [];
   const say = (line: string) => void said.push(line);
+  const parts = [{ configMaps: async () => ["switchback-of-an-extra"] }, {}];
   return {
-    done: removeLeftovers({ client: api.client, namespace: NAMESPACE, timeoutMs, now: Date.now, say }),
+    done: removeLeftovers({ client: api.client, namespace: NAMESPACE, timeoutMs, now: Date.now, say, parts }),
     said,
     time,
   };
@@ -51,7 +51,7 @@ function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, onWait = (_
 test("deletes what was made at run time, each said, and nothing of anybody else", async (t) => {
   const api = remains();
   api.add(ours("services"), "switchback-controller", { spec: { clusterIP: "198.51.100.12" } });
-  api.add(ours("configmaps"), "somebody-elses", { metadata: { labels: { "switchback.dev/publisher": "coredns" } } });
+  api.add(ours("configmaps"), "somebody-elses");
   api.add(ours("secrets"), "somebody-elses");
   api.add(LEASES, "somebody-elses");
   const labels = { "switchback.dev/target": "nginx", "switchback.dev/map": "hosts" };

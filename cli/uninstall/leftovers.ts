@@ -1,8 +1,7 @@
 import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
 import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
+import type { UninstallPart } from "#extras/extra.ts";
 import { MAP_KEY, TARGET_KEY } from "#hostmap/metadata-keys.ts";
-import { publisherStateName } from "#lib/documents/publisher-state.ts";
-import { readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
@@ -18,6 +17,8 @@ interface LeftoversOptions {
   readonly timeoutMs: number;
   readonly now: () => number;
   readonly say: (line: string) => void;
+  /** Those of extras. */
+  readonly parts?: readonly Pick<UninstallPart, "configMaps">[];
 }
 
 interface Named {
@@ -34,19 +35,19 @@ const OTHER_MAPS: readonly string[] = [TARGETS_NAME, ...RECORD_MAPS];
 const POLL_MS = 500;
 
 /**
- * Deletes what was created at run time, which is in no chart and no manifest: front Services, the map, publishers'
- * documents, Secrets, the election's Lease. Waits until no controller runs, which would recreate them (a publisher
- * that still runs writes no new document). Throws `still-held` where one does.
+ * Deletes what was created at run time, which is in no chart and no manifest: front Services, the map, what extras
+ * have created, Secrets, the election's Lease. Waits until no controller runs, which would recreate them. Throws
+ * `still-held` where one does.
  */
 export async function removeLeftovers(options: LeftoversOptions): Promise<void> {
   const { client, namespace, say } = options;
   await controllersGone(options);
   const lease = { group: "coordination.k8s.io", version: "v1", resource: "leases", namespace };
-  const published = [...(await readPublisherStates(client, namespace)).keys()].map(publisherStateName);
+  const added = await Promise.all((options.parts ?? []).map(({ configMaps }) => configMaps?.(client, namespace) ?? []));
   const paths = [
     ...(await labelled(client, "services", namespace, TARGET_KEY)),
     ...(await labelled(client, "configmaps", namespace, MAP_KEY)),
-    ...[...published, ...OTHER_MAPS].map((name) => corePath("configmaps", namespace, name)),
+    ...[...added.flat(), ...OTHER_MAPS].map((name) => corePath("configmaps", namespace, name)),
     ...[CA_SECRET, TLS_SECRET, CERT_MANAGER_CA, STATUS_SECRET].map((name) => corePath("secrets", namespace, name)),
     resourcePath({ ...lease, name: "switchback-controller" }),
   ];

@@ -11,6 +11,7 @@ const INSTALLATION = {
   ]),
   restartNamespaces: new Set(["shop"]),
   agentNamespace: "switchback-agent",
+  sections: {},
 };
 const HELD = ["198.51.100.9"];
 

@@ -1,4 +1,5 @@
 import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import type { UninstallPart } from "#extras/extra.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -7,7 +8,6 @@ import { pause } from "#lib/kube/time.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { AddressHolder } from "./address-holders.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
-import { leavePublishers } from "./leave-publishers.ts";
 import { planUninstall } from "./plan.ts";
 import { countPods, describePlan, refusal } from "./report.ts";
 import { restartHolder } from "./restart-holder.ts";
@@ -31,6 +31,8 @@ export interface UninstallOptions {
   readonly settleMs?: number;
   /** Whether this process resolves names as the cluster's pods do; default: no. */
   readonly canAsk?: boolean;
+  /** The steps of extras. */
+  readonly parts?: readonly UninstallPart[];
 }
 
 /** A watch event takes far less; a pod that is created in between would be injected once more. */
@@ -82,7 +84,8 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
     const message = `${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`;
     throw new SwitchbackError("still-held", message);
   }
-  await leavePublishers({ ...options, settings: install.publishers, canAsk: options.canAsk ?? false });
+  for (const { takeOut } of options.parts ?? [])
+    await takeOut?.({ ...options, sections: install.sections, canAsk: options.canAsk ?? false });
   // Last, as agents that were stopped do not start again by themselves.
   const leases = await stopAgents({ ...options, namespace: install.agentNamespace });
   if (leases.length > 0 && !force) {

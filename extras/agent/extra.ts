@@ -7,6 +7,7 @@ export const agent: Extra = {
       .description("run the agent: keeps the hosts files of one node's running pods current (as root, on that node)")
       .action(async (flags) => serve("agent", async () => (await import("./start.ts")).startAgent, flags));
   },
+  chartValues: async () => [(await import("./chart/values.ts")).AGENT_VALUES],
   podUpdater: async (config) =>
     config.agent.enabled ? (await import("./rollout/pod-updater.ts")).agentUpdater(config) : undefined,
 };

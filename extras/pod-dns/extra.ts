@@ -7,4 +7,5 @@ export const podDns: Extra = {
       .description("run the sidecar of a DNS resolver for pods: keeps the names that CoreDNS answers current")
       .action(async (flags) => serve("dns", async () => (await import("./start.ts")).startDns, flags));
   },
+  chartValues: async () => [(await import("./chart/values.ts")).POD_DNS_VALUES],
 };

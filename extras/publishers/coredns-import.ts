@@ -1,4 +1,4 @@
-import type { Config } from "#lib/config/schema.ts";
+import type { PublishersSettings } from "./config.ts";
 import { type ConfigMapClient, ConfigMapKey, lastWriter } from "./config-map-key.ts";
 import { BlocksRenderer, outcomeOf, refused } from "./coredns-file.ts";
 import { dnsReaders } from "./dns-readers.ts";
@@ -24,7 +24,7 @@ export class CorednsImportPublisher implements Publisher {
   #written: string | undefined;
 
   constructor(
-    settings: Config["publishers"]["corednsImport"],
+    settings: PublishersSettings["corednsImport"],
     client: ConfigMapClient,
     readers: Readers = dnsReaders(NAME),
   ) {

@@ -1,5 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
-import type { Config } from "#lib/config/schema.ts";
+import type { PublishersSettings } from "./config.ts";
 import { type ConfigMapClient, ConfigMapKey, lastWriter, type ReadConfigMap } from "./config-map-key.ts";
 import { BlocksRenderer, outcomeOf, refused } from "./coredns-file.ts";
 import { parseCorefile } from "./corefile.ts";
@@ -21,7 +21,7 @@ export class CorednsPublisher implements Publisher {
   /** What this process wrote last. */
   #written: string | undefined;
 
-  constructor(settings: Config["publishers"]["coredns"], client: ConfigMapClient, readers: Readers = dnsReaders(NAME)) {
+  constructor(settings: PublishersSettings["coredns"], client: ConfigMapClient, readers: Readers = dnsReaders(NAME)) {
     const { namespace, configMap, key, ttlSeconds } = settings;
     this.readers = readers;
     this.#target = new ConfigMapKey(client, { namespace, name: configMap, key });

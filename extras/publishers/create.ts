@@ -1,12 +1,16 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import type { PublishersSettings } from "./config.ts";
 import { CorednsPublisher } from "./coredns.ts";
 import { CorednsImportPublisher } from "./coredns-import.ts";
 import { ExternalDnsPublisher } from "./external-dns.ts";
 import type { Publisher } from "./publisher.ts";
 
 /** What a publisher is made from. A publisher that only removes what it wrote needs no `sources`. */
-type PublisherConfig = Pick<Config, "publishers" | "namespace"> & Partial<Pick<Config, "sources">>;
+interface PublisherConfig extends Partial<Pick<Config, "sources">> {
+  readonly publishers: PublishersSettings;
+  readonly namespace: string;
+}
 
 /** Makes each publisher, by its name. */
 const FACTORIES: Readonly<Record<string, (config: PublisherConfig, client: KubeClient) => Publisher>> = {

@@ -1,9 +1,9 @@
 import { isIPv6 } from "node:net";
-import type { Config } from "#lib/config/schema.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
+import type { PublishersSettings } from "./config.ts";
 import type { DnsRecord, PartLimits } from "./external-dns-parts.ts";
 
-type Settings = Config["publishers"]["externalDns"];
+type Settings = PublishersSettings["externalDns"];
 
 /** A kind of objects that external-dns reads. */
 export interface ExternalDnsKind {

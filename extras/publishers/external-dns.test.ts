@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { PUBLISHERS_SECTION } from "./config.ts";
 import { ExternalDnsPublisher } from "./external-dns.ts";
 import type { PublisherMap } from "./publisher-map.ts";
 
@@ -18,8 +20,9 @@ const B = ["b.example.com", "198.51.100.2", "2001:db8::2"] as const;
 function rig(settings: object = {}, services: object = {}) {
   const kube = new MemoryKube();
   const externalDns = { removeWaitSeconds: 0, ...settings };
-  const { publishers, sources } = parseConfig({ publishers: { externalDns }, sources: { services } });
-  const { annotationPrefixes } = sources.services;
+  const config = parseConfig({ publishers: { externalDns }, sources: { services } }, [PUBLISHERS_SECTION]);
+  const publishers = settingsOf(config, PUBLISHERS_SECTION);
+  const { annotationPrefixes } = config.sources.services;
   const { client } = kube;
   const deps = { namespace: "ours", client, annotationPrefixes };
   const start = () => new ExternalDnsPublisher(publishers.externalDns, deps);

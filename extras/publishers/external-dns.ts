@@ -1,13 +1,13 @@
 import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
-import type { Config } from "#lib/config/schema.ts";
 import { PUBLISHER_LABEL } from "#lib/documents/publisher-state.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
+import type { PublishersSettings } from "./config.ts";
 import { type ExternalDnsKind, kindOf } from "./external-dns-kinds.ts";
 import { Divider, MAX_PARTS, type Part, recordsOf } from "./external-dns-parts.ts";
 import type { Publisher, PublishOutcome } from "./publisher.ts";
@@ -38,7 +38,7 @@ export class ExternalDnsPublisher implements Publisher {
   readonly name = EXTERNAL_DNS;
   /** A write reaches external-dns alone, which waits for more by itself. */
   readonly minIntervalMs = 0;
-  readonly #settings: Config["publishers"]["externalDns"];
+  readonly #settings: PublishersSettings["externalDns"];
   readonly #namespace: string;
   readonly #client: ExternalDnsClient;
   readonly #kind: ExternalDnsKind;
@@ -47,7 +47,7 @@ export class ExternalDnsPublisher implements Publisher {
   readonly #written = new Map<string, Written>();
 
   constructor(
-    settings: Config["publishers"]["externalDns"],
+    settings: PublishersSettings["externalDns"],
     {
       namespace,
       client,

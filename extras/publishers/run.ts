@@ -1,10 +1,10 @@
 import type { Reason } from "#hostmap/types.ts";
-import type { Config } from "#lib/config/schema.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import type { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { livenessOf, startHealthServer } from "#lib/http/listen.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { PublishersSettings } from "./config.ts";
 import { publisherReadiness } from "./health.ts";
 import { PublisherLoop } from "./loop.ts";
 import { createPublisherMetrics } from "./metrics.ts";
@@ -27,7 +27,7 @@ interface RunningPublisher {
 }
 
 /** Runs a publisher: gives it each whole map, and serves its health and metrics. Throws `listen-failed`. */
-export async function runPublisher({ publishers }: Config, deps: PublisherDeps): Promise<RunningPublisher> {
+export async function runPublisher(publishers: PublishersSettings, deps: PublisherDeps): Promise<RunningPublisher> {
   const { publisher, log, now } = deps;
   let mapProblem: Reason | undefined;
   const facts = () => ({ state: loop.state, failure: loop.failure, mapProblem });

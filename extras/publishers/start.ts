@@ -1,13 +1,13 @@
-import { loadConfig } from "#lib/config/load.ts";
 import type { Config } from "#lib/config/schema.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
-
-import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
+import type { CliContext } from "#lib/process/context.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { PUBLISHERS_SECTION } from "./config.ts";
 import { createPublisher } from "./create.ts";
 import type { Publisher } from "./publisher.ts";
 import { PUBLISHER_MAP } from "./publisher-map.ts";
@@ -21,7 +21,7 @@ const REMOVE_MS = 300_000;
 export function publisherStarter(name: string) {
   return async (config: Config, { log, connect: connectOwn }: ProcessContext): Promise<Running> =>
     await withOwnClient(connectOwn, (client) =>
-      runPublisher(config, {
+      runPublisher(settingsOf(config, PUBLISHERS_SECTION), {
         publisher: publisherOf(name, config, client),
         maps: kubeReaderOf(PUBLISHER_MAP, { client, namespace: config.namespace, log }),
         store: new PublisherStateStore(client, config.namespace, name),
@@ -35,8 +35,7 @@ export function publisherStarter(name: string) {
  * `switchback publish NAME --remove`: takes out what the publisher has written, and forgets it. Throws what
  * `removePublisher` throws.
  */
-export async function removeOnePublisher(name: string, flags: ConfigFlags, { env, stdout }: CliContext): Promise<void> {
-  const { config } = await loadConfig({ file: flags.config, env, set: flags.set, unknown: "warn" });
+export async function removeOnePublisher(name: string, config: Config, { env, stdout }: CliContext): Promise<void> {
   const client = await connect(connectOptionsFrom(env));
   const store = new PublisherStateStore(client, config.namespace, name);
   try {
@@ -50,7 +49,9 @@ export async function removeOnePublisher(name: string, flags: ConfigFlags, { env
 }
 
 function publisherOf(name: string, config: Config, client: KubeClient): Publisher {
-  const publisher = createPublisher(name, config, client);
+  const { namespace, sources } = config;
+  const publishers = settingsOf(config, PUBLISHERS_SECTION);
+  const publisher = createPublisher(name, { publishers, namespace, sources }, client);
   if (publisher === undefined)
     throw new SwitchbackError("input-invalid", `there is no publisher ${JSON.stringify(name)}`);
   return publisher;

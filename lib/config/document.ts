@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { parseText } from "./parse-text.ts";
+import type { Section } from "./sections.ts";
 import { listSettings, type Setting } from "./settings.ts";
 
 /** The sources of a configuration; each overrides the ones before it: file, environment, `--set`. */
@@ -15,6 +16,8 @@ export interface ConfigInput {
    * starts with the file of a later release, unless the file has `strict: true`. Default: refuse.
    */
   readonly unknown?: "refuse" | "warn" | undefined;
+  /** The sections that extras add. */
+  readonly sections?: readonly Section[] | undefined;
 }
 
 /** A configuration before its validation. */
@@ -33,7 +36,7 @@ const SERVICE_LINK = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP)(_|$)|$)/;
 
 /** Reads the file, and overrides its settings by environment and flags. Throws `config-invalid`. */
 export async function gatherDocument(input: ConfigInput): Promise<GatheredDocument> {
-  const settings = listSettings();
+  const settings = listSettings(input.sections);
   const warnings: string[] = [];
   const sources = new Map<string, string>();
   const document = input.file === undefined ? {} : await readFile(input.file);

@@ -1,8 +1,4 @@
-import assert from "node:assert/strict";
-import { test } from "node:test";
-import { validate } from "#lib/errors/validation.ts";
-import { configSchema } from "./schema.ts";
-import { listSettings } from "./settings.ts";
+import { type Limits, type Texts, testSettings } from "#test/fakes/setting-limits.ts";
 
 const PORT = [0, 65_535] as const;
 const SECONDS = [0, 2_000_000] as const;
@@ -10,7 +6,7 @@ const POSITIVE = ["above 0", undefined] as const;
 const COUNT = [1, undefined] as const;
 
 /** The least and the greatest value of each setting that is a number. */
-const LIMITS: Readonly<Record<string, readonly [least: number | "above 0", greatest: number | undefined]>> = {
+const LIMITS: Limits = {
   "discovery.keepSeconds": SECONDS,
   "discovery.maxTargets": [1, 1_000],
   "discovery.maxPorts": [1, 3_000],
@@ -42,14 +38,6 @@ const LIMITS: Readonly<Record<string, readonly [least: number | "above 0", great
   "podDns.coreDnsMetricsPort": [1, 65_535],
   "podDns.ttlSeconds": [1, 2_000_000],
   "podDns.reloadMs": [50, 60_000],
-  "publishers.healthPort": PORT,
-  "publishers.checkSeconds": [1, 2_000_000],
-  "publishers.minIntervalSeconds": SECONDS,
-  "publishers.answerSeconds": [10, 2_000_000],
-  "publishers.corednsImport.ttlSeconds": [1, 2_000_000],
-  "publishers.coredns.ttlSeconds": [1, 2_000_000],
-  "publishers.externalDns.ttlSeconds": [1, 86_400],
-  "publishers.externalDns.removeWaitSeconds": [0, 600],
   "webhook.port": PORT,
   "webhook.healthPort": PORT,
   "webhook.maxBodyBytes": [1_024, undefined],
@@ -75,38 +63,8 @@ const LIMITS: Readonly<Record<string, readonly [least: number | "above 0", great
   "certs.overlapSeconds": SECONDS,
 };
 
-/** Whether the section of a setting accepts a value. Rules that span settings are not applied. */
-function accepts(path: string, value: unknown): boolean {
-  const keys = path.split(".");
-  const document = keys.reduceRight((inner, key) => ({ [key]: inner }), value);
-  return validate(configSchema, document).flaws.length === 0;
-}
-
-test("every setting that is a number has limits here", () => {
-  const numbers = listSettings().filter(({ type }) => type === "integer" || type === "number");
-  assert.deepEqual(
-    numbers.map(({ path }) => path),
-    Object.keys(LIMITS),
-  );
-});
-
-for (const [path, [least, greatest]] of Object.entries(LIMITS)) {
-  test(`${path} is ${least} to ${greatest ?? "any number"}`, () => {
-    if (least === "above 0") {
-      assert.deepEqual([accepts(path, 0), accepts(path, 0.5)], [false, true]);
-    } else {
-      assert.deepEqual(
-        [accepts(path, least), accepts(path, least - 0.01), accepts(path, least - 1)],
-        [true, false, false],
-      );
-    }
-    if (greatest === undefined) assert.equal(accepts(path, 1_000_000_000), true);
-    else assert.deepEqual([accepts(path, greatest), accepts(path, greatest + 1)], [true, false]);
-  });
-}
-
 /** Values of settings that are texts: accepted and refused. */
-const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: readonly unknown[]]>> = {
+const TEXTS: Texts = {
   "pods.excludedNamespaces": [
     [[], ["a"], ["a-1"], ["a".repeat(63)]],
     [["a".repeat(64)], ["-a"], ["a-"], ["A"], ["a.b"], [""]],
@@ -149,15 +107,6 @@ const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: re
     ["", "/", "etc/hosts", "/etc/../hosts", "/etc/hosts/", "/a b"],
   ],
   "nodeHosts.path": [["/run/hosts"], ["", "/", "hosts", "/run/./hosts"]],
-  "publishers.externalDns.kind": [["DNSEndpoint", "Service"], ["Ingress"]],
-  "publishers.corednsImport.key": [
-    ["a.server", "A_b-c"],
-    ["", "a/b", "a b", "a".repeat(254)],
-  ],
-  "publishers.coredns.configMap": [
-    ["coredns", "a.b-c"],
-    ["", "A", "a/b", "-a"],
-  ],
   "certs.mode": [["self-signed", "cert-manager", "files"], ["none"]],
   "proxy.engine": [["auto", "linux", "portable"], ["epoll"]],
   "proxy.trafficDistribution": [["PreferSameNode", "PreferSameZone", "PreferClose"], ["none"]],
@@ -182,9 +131,5 @@ const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: re
     ],
   ],
 };
-for (const [path, [good, bad]] of Object.entries(TEXTS)) {
-  test(`what ${path} accepts and refuses`, () => {
-    for (const value of good) assert.equal(accepts(path, value), true, JSON.stringify(value));
-    for (const value of bad) assert.equal(accepts(path, value), false, JSON.stringify(value));
-  });
-}
+
+testSettings(LIMITS, TEXTS);

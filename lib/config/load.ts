@@ -18,11 +18,11 @@ type Document = Record<string, unknown>;
  */
 export async function loadConfig(input: ConfigInput): Promise<LoadedConfig> {
   const { document, sources, warnings } = await gatherDocument(input);
-  const { config, flaws } = checkConfig(document);
+  const { config, flaws } = checkConfig(document, input.sections);
   if (config !== undefined) return { config, warnings };
   const unknown = flaws.filter(({ isUnknownKey }) => isUnknownKey);
   const isLenient = input.unknown === "warn" && document.strict !== true && unknown.length > 0;
-  const read = isLenient ? checkConfig(without(unknown, document)) : { flaws };
+  const read = isLenient ? checkConfig(without(unknown, document), input.sections) : { flaws };
   const place = input.file ?? "configuration";
   if (read.config === undefined) throw invalid(read.flaws, place, sources);
   const ignored = unknown.map(

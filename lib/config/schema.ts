@@ -12,7 +12,7 @@ import {
 } from "./components.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_DELIVERY, DEFAULT_ON_CHANGE } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
-import { publishersSchema } from "./publishers.ts";
+import { type Section, withSections } from "./sections.ts";
 import { sourcesSchema } from "./sources.ts";
 import { discoverySchema, targetSchema } from "./targets.ts";
 import { domain, label, optionalSetting, positive, seconds, section, setting } from "./values.ts";
@@ -101,7 +101,10 @@ const restartSchema = strictObject({
   holdSeconds: setting(seconds, 3600, "How long restarts are suspended."),
 });
 
-/** The schema of the configuration file, one section each. `parseConfig` adds the checks that span several settings. */
+/**
+ * The core's schema of the configuration file, one section each. `parseConfig` adds the checks that span several
+ * settings.
+ */
 export const configSchema = strictObject({
   namespace: setting(label, "switchback-system", "The namespace of Switchback."),
   strict: setting(
@@ -134,7 +137,6 @@ export const configSchema = strictObject({
   pods: section(podsSchema),
   restart: section(restartSchema),
   podDns: section(podDnsSchema),
-  publishers: section(publishersSchema),
   webhook: section(webhookSchema),
   controller: section(controllerSchema),
   proxy: section(proxySchema),
@@ -152,6 +154,11 @@ export const configSchema = strictObject({
     }),
   ),
 });
+
+/** The schema with the sections of extras, whose settings `settingsOf` returns. */
+export function configSchemaWith(sections: readonly Section[]): typeof configSchema {
+  return strictObject(withSections(configSchema.entries, sections)) as unknown as typeof configSchema;
+}
 
 export type Config = v.InferOutput<typeof configSchema>;
 export type CustomSource = Config["sources"]["custom"][number];

@@ -1,6 +1,7 @@
 import type * as v from "valibot";
 import type { Schema } from "#lib/errors/validation.ts";
-import { configSchema } from "./schema.ts";
+import { configSchemaWith } from "./schema.ts";
+import type { Section } from "./sections.ts";
 
 /** One setting of the configuration file, for documentation and overrides. */
 export interface Setting {
@@ -13,9 +14,9 @@ export interface Setting {
   readonly description: string;
 }
 
-/** Every setting, in the order of the schema. */
-export function listSettings(): Setting[] {
-  return [...walk(configSchema, [])];
+/** Every setting, with those of the extras' sections, in the order of the schema. */
+export function listSettings(sections: readonly Section[] = []): Setting[] {
+  return [...walk(configSchemaWith(sections), [])];
 }
 
 /** What a schema may have, by its kind. */

@@ -98,7 +98,6 @@ export const HEALTHY: ClusterFacts = {
   ),
   providerIds: known([]),
   httpSolvers: known(undefined),
-  publishers: known(new Map()),
   clusterDns: known([]),
   now: 1_700_000_000_000,
   install: {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { parse } from "yaml";
-import { valuesSchema } from "#manifests/values.ts";
+import { valuesSchema } from "#tools/gen/schemas.ts";
 import { binary } from "../cluster/binaries.ts";
 
 // The chart as a registry gets it.

@@ -3,7 +3,7 @@ import { cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlink
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { checkPublishers } from "#doctor/checks/publishers.ts";
+import { leftoverFindings } from "#doctor/checks/dns-leftovers.ts";
 import { known } from "#doctor/known.ts";
 import { binary } from "../cluster/binaries.ts";
 import { runTool, SWITCHBACK, type ToolResult } from "../cluster/tools.ts";
@@ -210,7 +210,7 @@ describe("the doctor's commands that remove what other tools left in the cluster
       { place: "kube-system/coredns", key: "Corefile", text: corefile },
       ...Object.entries(custom).map(([key, text]) => ({ place: "kube-system/coredns-custom", key, text })),
     ];
-    const findings = checkPublishers({ ...HEALTHY, publishers: known(new Map()), clusterDns: known(files) });
+    const findings = leftoverFindings({ ...HEALTHY, clusterDns: known(files) });
     assert.deepEqual(
       findings.map(({ code }) => code),
       ["dns-leftover", "dns-leftover"],

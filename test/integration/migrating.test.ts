@@ -3,8 +3,10 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { ReportDocument } from "#doctor/report.ts";
+import { PUBLISHERS_SECTION } from "#extras/publishers/config.ts";
 import { CorednsPublisher } from "#extras/publishers/coredns.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
 import { binary } from "../cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
@@ -119,7 +121,7 @@ for (const tool of DNS_TOOLS) {
       assert.deepEqual(await addresses(alone), [OTHER_PROXY], "the leftovers work");
       assert.notDeepEqual(await others(alone), expected, "they answer every type");
 
-      const publisher = new CorednsPublisher(parseConfig({}).publishers.coredns, client);
+      const publisher = new CorednsPublisher(settingsOf(parseConfig({}), PUBLISHERS_SECTION).coredns, client);
       const outcome = await publisher.publish({ revision: "r1", entries: [[NAME, [RELAY]]] });
       assert.deepEqual(outcome, { names: 1, leftOut: 0 });
       assert.deepEqual(await addresses(await asItIs(`${what} beside`)), [RELAY]);

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { parse } from "yaml";
+import { configSections } from "#cli/added.ts";
+import { PUBLISHERS_SECTION, type PublishersSettings } from "#extras/publishers/config.ts";
 import { createPublisher } from "#extras/publishers/create.ts";
 import type { Publisher } from "#extras/publishers/publisher.ts";
 import { PUBLISHER_MAP } from "#extras/publishers/publisher-map.ts";
 import { runPublisher } from "#extras/publishers/run.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import type { Config } from "#lib/config/schema.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -31,8 +33,8 @@ export interface PublisherRun {
 export async function startPublisher(
   system: System,
   name: string,
-  make: (config: Config, client: KubeClient) => Publisher | undefined = (config, client) =>
-    createPublisher(name, config, client),
+  make: (settings: PublishersSettings, client: KubeClient) => Publisher | undefined = (publishers, client) =>
+    createPublisher(name, { publishers, namespace: NAMESPACE }, client),
 ): Promise<PublisherRun> {
   const account = `switchback-publisher-${name}`;
   const token = await system.cluster.tokenFor(`${NAMESPACE}/${account}`);
@@ -40,10 +42,10 @@ export async function startPublisher(
   const mounted = 'jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';
   const map = await system.kubectl("-n", NAMESPACE, "get", "deployment", account, "-o", mounted);
   const text = await system.kubectl("-n", NAMESPACE, "get", "cm", map, "-o", "jsonpath={.data.config\\.yaml}");
-  const config = parseConfig(parse(text));
-  const publisher = make(config, client) ?? assert.fail();
+  const settings = settingsOf(parseConfig(parse(text), await configSections()), PUBLISHERS_SECTION);
+  const publisher = make(settings, client) ?? assert.fail();
   const store = new PublisherStateStore(client, NAMESPACE, name);
-  const local = { ...config, publishers: { ...config.publishers, address: "127.0.0.1", healthPort: 0 } };
+  const local = { ...settings, address: "127.0.0.1", healthPort: 0 };
   let steps = 0;
   const running = await runPublisher(local, {
     publisher,

@@ -69,7 +69,7 @@ function start(): Promise<PublisherRun> {
   return startPublisher(
     system,
     NAME,
-    (config, client) => new CorednsPublisher(config.publishers.coredns, client, readers()),
+    (publishers, client) => new CorednsPublisher(publishers.coredns, client, readers()),
   );
 }
 

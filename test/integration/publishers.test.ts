@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { PUBLISHERS_SECTION } from "#extras/publishers/config.ts";
 import { CorednsPublisher } from "#extras/publishers/coredns.ts";
 import { CorednsImportPublisher } from "#extras/publishers/coredns-import.ts";
 import type { Publisher, Readers } from "#extras/publishers/publisher.ts";
 import { removePublisher } from "#extras/publishers/remove.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
 import { PublisherStateStore, readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -108,7 +110,7 @@ const read = async (path: string) => (await admin("GET", path)) as ConfigMap;
 const clientOf = (name: string) => clients.get(name) ?? assert.fail();
 
 function publisherOf(name: "coredns" | "coredns-import"): Publisher {
-  const { publishers } = parseConfig({});
+  const publishers = settingsOf(parseConfig({}), PUBLISHERS_SECTION);
   return name === "coredns"
     ? new CorednsPublisher(publishers.coredns, clientOf(name), SILENT)
     : new CorednsImportPublisher(publishers.corednsImport, clientOf(name), SILENT);

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
 import { listSettings } from "#lib/config/settings.ts";
-import { valuesSchema } from "#manifests/values.ts";
 import type { Generator } from "./generator.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
+import { sections as configSections, valuesSchema } from "./schemas.ts";
 import { code, type JsonSchema, table, typeOf } from "./tables.ts";
 
 const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
@@ -50,7 +50,7 @@ export const chartReadme: Generator = {
     const rows = (some: Readonly<Record<string, JsonSchema>>) =>
       Object.entries(some).flatMap(([name, section]) => [...rowsOf(section, [name], values, shared)]);
     const head = ["value", "type", "default", "meaning"];
-    const settings = listSettings()
+    const settings = listSettings(configSections)
       .filter(({ path }) => path !== "namespace" && path !== "pods.excludedNamespaces")
       .map(({ path, type, default: value, description }) => [
         code(`config.${path}`),

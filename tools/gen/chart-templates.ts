@@ -9,9 +9,9 @@ const INTO = "manifests/chart/templates/extras";
 const PART = /\{\{-? define "switchback\.([a-z-]+)\.(\w+)" /g;
 
 const sources = EXTRAS.flatMap(({ name }) =>
-  globSync(`extras/${name}/chart/*`, { cwd: ROOT })
+  globSync(`extras/${name}/chart/templates/*`, { cwd: ROOT })
     .sort()
-    .map((path) => ({ path, file: `${INTO}/${path.slice("extras/".length).replace("/chart/", "/")}` })),
+    .map((path) => ({ path, file: `${INTO}/${path.slice("extras/".length).replace("/chart/templates/", "/")}` })),
 );
 const former = globSync(`${INTO}/*/*`, { cwd: ROOT }).filter((path) => !sources.some(({ file }) => file === path));
 

@@ -1,7 +1,7 @@
-import { configSchema } from "#lib/config/schema.ts";
 import { listSettings } from "#lib/config/settings.ts";
 import type { Generator } from "./generator.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
+import { configSchema, sections } from "./schemas.ts";
 import { code, type JsonSchema, table, typeOf } from "./tables.ts";
 
 const HEAD = `# Configuration
@@ -37,7 +37,7 @@ export const configurationPage: Generator = {
   name: "configuration-page",
   file: "docs/configuration.md",
   render: async () => {
-    const settings = listSettings().map(({ path, env, type, default: value, description }) => [
+    const settings = listSettings(sections).map(({ path, env, type, default: value, description }) => [
       code(path),
       code(env),
       type,

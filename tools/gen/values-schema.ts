@@ -1,7 +1,7 @@
-import { valuesSchema } from "#manifests/values.ts";
 import { formatJson } from "./format.ts";
 import type { Generator } from "./generator.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
+import { valuesSchema } from "./schemas.ts";
 
 const FILE = "manifests/chart/values.schema.json";
 

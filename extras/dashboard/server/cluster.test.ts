@@ -77,7 +77,7 @@ test("components: each part that may not be read is unknown by itself; upstreams
   const [target] = fullStatus().targets;
   assert.ok(target);
   const targets = [target, { ...target, name: "host", upstream: "203.0.113.7" }];
-  const { deployments, agents, upstreams } = await readComponents(api.client, NAMESPACE, { targets });
+  const { deployments, agents, upstreams } = await readComponents(api.client, NAMESPACE, [], { targets });
   assert.equal(deployments.known ? "" : deployments.reason.code, "right-missing");
   assert.deepEqual(agents, { known: true, value: [] });
   assert.deepEqual(upstreams, {

@@ -5,6 +5,7 @@ import { gatherEndpoints } from "#doctor/gather-endpoints.ts";
 import { gatherConfig, gatherDeployments } from "#doctor/gather-install.ts";
 import { type Fact, known, readFact } from "#doctor/known.ts";
 import { DEFAULT_AGENT_NAMESPACE } from "#lib/config/defaults.ts";
+import type { Section } from "#lib/config/sections.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { endpointSlicesOf, podsBehind, type RawEndpointSlice } from "#lib/kube/endpoints.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
@@ -26,9 +27,10 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export async function readComponents(
   client: KubeClient,
   namespace: string,
+  sections: readonly Section[],
   status: Pick<FullStatus, "targets"> | undefined,
 ): Promise<Components> {
-  const config = await gatherConfig(client, namespace);
+  const config = await gatherConfig(client, namespace, sections);
   const agentNamespace = (config.known ? config.value?.agent.namespace : undefined) ?? DEFAULT_AGENT_NAMESPACE;
   const [deployments, agents, upstreams, publishers] = await Promise.all([
     gatherDeployments(client, namespace),

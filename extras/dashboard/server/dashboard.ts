@@ -40,10 +40,14 @@ export async function serveDashboard(flags: DashboardFlags, line: CommandLine): 
         throw cure === undefined ? error : new SwitchbackError("kube-status", `${describeError(error)}; ${cure}`);
       }
     },
-    components: () => readComponents(client, namespace, last),
+    components: async () => readComponents(client, namespace, (await line.addedChecks()).sections, last),
     metrics: () => readMetrics(client, namespace),
-    doctor: async () =>
-      reportDocument(examine(await gather({ client, namespace, probeNamespace: "default", now: Date.now }))),
+    doctor: async () => {
+      const added = await line.addedChecks();
+      return reportDocument(
+        examine(await gather({ client, namespace, probeNamespace: "default", now: Date.now, added })),
+      );
+    },
   };
   try {
     const files = await progress.during("preparing the page", () => dashboardFiles(line.ownFiles));

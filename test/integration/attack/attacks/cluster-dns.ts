@@ -36,7 +36,7 @@ export const CLUSTER_DNS_ATTACKS: readonly Attack[] = [
       const publisher = await startPublisher(
         system,
         "coredns",
-        (config, client) => new CorednsPublisher(config.publishers.coredns, client, SILENT),
+        (publishers, client) => new CorednsPublisher(publishers.coredns, client, SILENT),
       );
       try {
         await until("the neighbour's name", async () => (await corefile(system)).includes(NEIGHBOUR_NAME));

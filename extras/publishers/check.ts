@@ -1,8 +1,11 @@
+import type { AddedCheck } from "#doctor/added-checks.ts";
+import { type Finding, findingsOf } from "#doctor/findings.ts";
+import { type Fact, readFact } from "#doctor/known.ts";
 import type { Reason } from "#hostmap/types.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import type { PublisherState } from "#lib/documents/publisher-state.ts";
-import type { ClusterFacts } from "../facts.ts";
-import { type Finding, findingsOf } from "../findings.ts";
-import { leftoverFindings } from "./dns-leftovers.ts";
+import { readPublisherStates } from "#lib/documents/publisher-state-store.ts";
+import { PUBLISHERS_SECTION, type PublishersSettings } from "./config.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("cluster-dns");
 
@@ -12,17 +15,37 @@ const SECTIONS = { "coredns-import": "corednsImport", coredns: "coredns", "exter
 /** A kubelet hands a ConfigMap to its pods within 90 seconds, and CoreDNS looks every 30 to 45. */
 const LATE_MS = 300_000;
 
-/**
- * What Switchback publishes in the cluster's DNS, and what other tools have left there. Nothing where there is
- * nothing of either.
- */
-export function checkPublishers(facts: ClusterFacts): Finding[] {
-  return [...publisherFindings(facts), ...leftoverFindings(facts)];
+/** What the publishers report of themselves, and whether that is what is configured. */
+export const PUBLISHERS_CHECK: AddedCheck = {
+  async prepare({ client, namespace, config, now }) {
+    const states = await readFact({ verb: "list", resource: "configmaps", namespace }, () =>
+      readPublisherStates(client, namespace),
+    );
+    const settings = config && settingsOf(config, PUBLISHERS_SECTION);
+    return () => publisherFindings({ publishers: states, settings, now });
+  },
+  dnsFiles(config) {
+    const { coredns, corednsImport } = settingsOf(config, PUBLISHERS_SECTION);
+    const { namespace } = corednsImport;
+    return [
+      `${coredns.namespace}/${coredns.configMap}`,
+      `${namespace}/${corednsImport.configMap}`,
+      `${namespace}/${corednsImport.corefile.configMap}`,
+    ];
+  },
+};
+
+interface PublisherFacts {
+  /** What each publisher reports about itself, by its name. */
+  readonly publishers: Fact<ReadonlyMap<string, PublisherState | Reason>>;
+  /** Undefined if they are not known, or there are none. */
+  readonly settings: PublishersSettings | undefined;
+  /** Milliseconds since 1970. */
+  readonly now: number;
 }
 
-function publisherFindings({ install, publishers, now }: ClusterFacts): Finding[] {
-  const config = install.config.known ? install.config.value : undefined;
-  const isOn = (name: keyof typeof SECTIONS) => config?.publishers[SECTIONS[name]].enabled === true;
+export function publisherFindings({ publishers, settings, now }: PublisherFacts): Finding[] {
+  const isOn = (name: keyof typeof SECTIONS) => settings?.[SECTIONS[name]].enabled === true;
   const names = (Object.keys(SECTIONS) as (keyof typeof SECTIONS)[]).filter(isOn);
   if (!publishers.known) {
     return names.map((name) => unknown(`publisher ${name}`, publishers.reason.code, publishers.reason.text));
@@ -39,7 +62,7 @@ function publisherFindings({ install, publishers, now }: ClusterFacts): Finding[
       ),
     ),
     ...[...states].map(([name, state]) =>
-      config !== undefined && Object.hasOwn(SECTIONS, name) && !isOn(name as keyof typeof SECTIONS)
+      settings !== undefined && Object.hasOwn(SECTIONS, name) && !isOn(name as keyof typeof SECTIONS)
         ? leftOver(name)
         : stateFinding(name, state, now),
     ),

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { emptyPublisherState, renderPublisherState } from "#lib/documents/publisher-state.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
-import { leavePublishers } from "./leave-publishers.ts";
+import { leavePublishers, PUBLISHERS_UNINSTALL } from "./leave.ts";
 
 const NAMESPACE = "switchback-system";
 const REST = ".:53 {\n    reload\n}\n";
@@ -27,7 +27,7 @@ function server(publisher: string): MemoryServer {
 
 function leave(api: MemoryServer, settings: unknown, say: (line: string) => void = () => {}): Promise<void> {
   const options = { client: api.client, namespace: NAMESPACE, canAsk: false, timeoutMs: 240_000, now: Date.now };
-  return leavePublishers({ ...options, settings, say });
+  return leavePublishers({ ...options, sections: { publishers: settings }, say });
 }
 
 test("what each publisher has written goes, and it is waited for where nobody can ask", async (t) => {
@@ -54,4 +54,12 @@ test("settings or publishers of another version end it, with nothing changed", a
   for (const api of [other, unknown]) {
     assert.equal((api.objects.get(PATH) as unknown as { data: { Corefile: string } }).data.Corefile, COREFILE);
   }
+});
+
+test("of the documents that are left, only those under the names of publishers are ours", async () => {
+  const api = server("coredns");
+  const labels = { "switchback.dev/publisher": "coredns" };
+  api.add(`/api/v1/namespaces/${NAMESPACE}/configmaps`, "somebody-elses", { metadata: { labels } });
+  const names = await PUBLISHERS_UNINSTALL.configMaps?.(api.client, NAMESPACE);
+  assert.deepEqual(names, ["switchback-publisher-coredns"]);
 });

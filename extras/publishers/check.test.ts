@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { known } from "#doctor/known.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import { emptyPublisherState, type PublisherState } from "#lib/documents/publisher-state.ts";
 import { FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
-import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
-import { checkPublishers } from "./publishers.ts";
+import { publisherFindings } from "./check.ts";
+import { PUBLISHERS_SECTION } from "./config.ts";
 
 const NOW = HEALTHY.now;
 const good: PublisherState = {
@@ -17,13 +18,9 @@ const good: PublisherState = {
 };
 
 function run(states: Record<string, PublisherState | Reason> | undefined, publishers: object = {}): string[] {
-  const install = { ...HEALTHY.install, config: known(parseConfig({ publishers })) };
-  const facts: ClusterFacts = {
-    ...HEALTHY,
-    install,
-    publishers: states === undefined ? FORBIDDEN : known(new Map(Object.entries(states))),
-  };
-  return checkPublishers(facts).map(
+  const settings = settingsOf(parseConfig({ publishers }, [PUBLISHERS_SECTION]), PUBLISHERS_SECTION);
+  const facts = states === undefined ? FORBIDDEN : known(new Map(Object.entries(states)));
+  return publisherFindings({ publishers: facts, settings, now: NOW }).map(
     ({ status, code, subject, evidence }) => `${status} ${code} | ${subject} | ${evidence}`,
   );
 }

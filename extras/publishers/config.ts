@@ -1,6 +1,7 @@
 import * as v from "valibot";
+import type { Section } from "#lib/config/sections.ts";
+import { bindPort, described, label, seconds, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { integer, record, strictObject } from "#lib/errors/schemas.ts";
-import { bindPort, described, label, seconds, secondsFrom, section, setting } from "./values.ts";
 
 // The settings of the publishers. Each is a process that gives the map to others than pods that opted in.
 
@@ -87,7 +88,7 @@ const externalDnsSchema = strictObject({
 });
 
 /** What all publishers have in common, and a section for each. */
-export const publishersSchema = strictObject({
+const publishersSchema = strictObject({
   address: setting(v.string(), "::", "Address that the port binds."),
   healthPort: setting(bindPort, 8087, "Health and metrics."),
   checkSeconds: setting(
@@ -109,3 +110,10 @@ export const publishersSchema = strictObject({
   coredns: section(corednsSchema),
   externalDns: section(externalDnsSchema),
 });
+
+const schema = section(publishersSchema);
+
+/** The section of the configuration. */
+export const PUBLISHERS_SECTION: Section<typeof schema> = { name: "publishers", schema, before: "webhook" };
+
+export type PublishersSettings = v.InferOutput<typeof publishersSchema>;

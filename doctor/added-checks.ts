@@ -1,0 +1,31 @@
+import type { Config } from "#lib/config/schema.ts";
+import type { Section } from "#lib/config/sections.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Check } from "./facts.ts";
+
+/** What extras add to the diagnosis. */
+export interface AddedChecks {
+  /** Their sections of the configuration. */
+  readonly sections: readonly Section[];
+  readonly checks: readonly AddedCheck[];
+}
+
+/** A check, with the facts that it alone needs. */
+export interface AddedCheck {
+  /** Reads these facts with the caller's permissions. Resolves to the check, a pure function of them and the others. */
+  readonly prepare: (source: FactSource) => Promise<Check>;
+  /** More files of the cluster's DNS that the configuration names: `namespace/name` of their ConfigMaps. */
+  readonly dnsFiles?: (config: Config) => readonly string[];
+}
+
+export interface FactSource {
+  readonly client: KubeClient;
+  /** Switchback's namespace. */
+  readonly namespace: string;
+  /** Undefined if it is not known, or there is none. */
+  readonly config: Config | undefined;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+export const NOTHING_ADDED: AddedChecks = { sections: [], checks: [] };

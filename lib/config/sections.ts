@@ -1,0 +1,30 @@
+import type * as v from "valibot";
+import { parse, type Schema } from "#lib/errors/validation.ts";
+
+/** A section that an extra adds to the configuration, or to the chart's values. */
+export interface Section<S extends Schema = Schema> {
+  readonly name: string;
+  readonly schema: S;
+  /** The section that it stands before, on pages and in messages. */
+  readonly before: string;
+}
+
+/** The entries of a schema, with the sections in their places. */
+export function withSections(
+  entries: Readonly<Record<string, Schema>>,
+  sections: readonly Section[],
+): Record<string, Schema> {
+  const places = new Set(Object.keys(entries));
+  const lost = sections.find(({ before }) => !places.has(before));
+  if (lost !== undefined) throw new Error(`there is no section ${lost.before} for ${lost.name} to stand before`);
+  const all = Object.entries(entries).flatMap(([key, schema]) => [
+    ...sections.filter(({ before }) => before === key).map((one) => [one.name, one.schema] as const),
+    [key, schema] as const,
+  ]);
+  return Object.fromEntries(all);
+}
+
+/** The settings of a section, in a configuration that was read with it; else its defaults. */
+export function settingsOf<S extends Schema>(config: object, { name, schema }: Section<S>): v.InferOutput<S> {
+  return parse(schema, (config as Readonly<Record<string, unknown>>)[name]);
+}

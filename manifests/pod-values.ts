@@ -1,0 +1,90 @@
+import * as v from "valibot";
+import { optionalSetting } from "#lib/config/values.ts";
+import { finite, integer, record, strictObject, text } from "#lib/errors/schemas.ts";
+
+// Values of the chart that several components have.
+
+/** Passed to Kubernetes unchanged. The API server checks it. */
+export const passedThrough = record(v.string(), v.unknown());
+export const strings = record(v.string(), v.string());
+const quantities = record(v.string(), v.union([v.string(), finite]));
+export const objectName = v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/));
+
+const probeSchema = strictObject({
+  initialDelaySeconds: v.optional(integer(0)),
+  periodSeconds: v.optional(integer(1)),
+  timeoutSeconds: v.optional(integer(1)),
+  failureThreshold: v.optional(integer(1)),
+});
+
+const probesSchema = strictObject({
+  startup: v.optional(probeSchema),
+  liveness: v.optional(probeSchema),
+  readiness: v.optional(probeSchema),
+});
+
+/** Objects with a name, such as volumes and variables. The API server checks the other fields. */
+const namedObjects = v.array(v.looseObject({ name: text }));
+
+/** Settings of all pods, which each component may override. */
+export const placement = {
+  priorityClassName: optionalSetting(v.string(), "PriorityClass of the pods."),
+  nodeSelector: optionalSetting(strings, "Nodes that may run the pods."),
+  tolerations: optionalSetting(v.array(passedThrough), "Taints that the pods tolerate."),
+  affinity: optionalSetting(passedThrough, "Affinity of the pods."),
+  annotations: optionalSetting(strings, "Annotations of the pods."),
+  labels: optionalSetting(strings, "Labels of the pods."),
+  dnsPolicy: optionalSetting(
+    v.picklist(["", "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+    "How the pods resolve names. Default: ClusterFirst, with hostNetwork ClusterFirstWithHostNet.",
+  ),
+  dnsConfig: optionalSetting(passedThrough, "DNS servers, search domains and options of the pods."),
+  extraEnv: optionalSetting(
+    namedObjects,
+    "More environment variables. SWITCHBACK_* ones override the configuration file.",
+  ),
+  extraArgs: optionalSetting(v.array(v.string()), "More arguments of the command, such as `--set=log.level=debug`."),
+  extraVolumes: optionalSetting(namedObjects, "More volumes of the pods."),
+  extraVolumeMounts: optionalSetting(namedObjects, "More volume mounts of the container."),
+  probes: optionalSetting(
+    probesSchema,
+    "Timings of the probes: `startup`, `liveness`, `readiness`. Omitted ones keep their defaults.",
+  ),
+};
+
+/** Other charts' words for `annotations` and `labels`. Accepted with a warning. */
+export const synonyms = {
+  podAnnotations: optionalSetting(strings, "Use `annotations` instead."),
+  podLabels: optionalSetting(strings, "Use `labels` instead."),
+};
+
+export const spread = optionalSetting(
+  v.union([v.array(passedThrough), v.null()]),
+  "How the pods are spread. null: by node and zone, where possible. A constraint without a labelSelector gets the " +
+    "component's.",
+);
+
+export const serviceAccountSchema = strictObject({
+  create: optionalSetting(v.boolean(), "Create the account. If false, create it before the install."),
+  name: optionalSetting(
+    v.union([v.literal(""), objectName]),
+    "Name of the account, which no other component may use. Default: `switchback-` and the component's name.",
+  ),
+  annotations: optionalSetting(strings, "Annotations of the account."),
+});
+
+export const resources = strictObject({ requests: v.optional(quantities), limits: v.optional(quantities) });
+
+export const componentSchema = strictObject({
+  ...placement,
+  ...synonyms,
+  topologySpreadConstraints: spread,
+  serviceAccount: v.optional(serviceAccountSchema),
+  strategy: optionalSetting(
+    passedThrough,
+    "Strategy of the Deployment. Default: a new pod starts before an old one stops.",
+  ),
+  replicas: optionalSetting(integer(1), "Number of pods. With two or more, a PodDisruptionBudget keeps one available."),
+  nodeFlags: optionalSetting(v.array(v.pipe(v.string(), v.regex(/^--/))), "Flags of the Node.js runtime."),
+  resources: optionalSetting(resources, "Requests and limits of the container."),
+});

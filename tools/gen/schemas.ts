@@ -1,0 +1,9 @@
+import { chartValues, configSections } from "#cli/added.ts";
+import { configSchemaWith } from "#lib/config/schema.ts";
+import { valuesSchemaWith } from "#manifests/values.ts";
+
+// The schemas with what the extras add.
+
+export const sections = await configSections();
+export const configSchema = configSchemaWith(sections);
+export const valuesSchema = valuesSchemaWith({ config: sections, values: await chartValues() });
