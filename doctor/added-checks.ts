@@ -18,7 +18,7 @@ export interface AddedCheck {
   readonly dnsFiles?: (config: Config) => readonly string[];
 }
 
-export interface FactSource {
+interface FactSource {
   readonly client: KubeClient;
   /** Switchback's namespace. */
   readonly namespace: string;

@@ -1,4 +1,5 @@
 import { parse } from "yaml";
+import { configSections } from "#cli/added.ts";
 import { type RunningAgent, runAgent } from "#extras/agent/run.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { agentLeaseName } from "#lib/documents/agent-lease-format.ts";
@@ -21,7 +22,7 @@ export interface TestAgent {
 export async function startAgent(system: System, kubeletRoot: string): Promise<TestAgent> {
   const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`, NODE);
   const client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });
-  const config = parseConfig(parse(await system.configuration("agent")));
+  const config = parseConfig(parse(await system.configuration("agent")), await configSections());
   const maps = kubeMapReader({ client, namespace: config.namespace, log: silentLogger });
   const own = { node: NODE, kubeletRoot, healthPort: 0, address: "127.0.0.1" };
   const agent = await runAgent(

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
+import { configSections } from "#cli/added.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { COMPONENTS, NAMESPACE, named, podOf, type Rendered, render, runHelm } from "./rendered.ts";
+
+const sections = await configSections();
 
 // `profile: small`: what is other than in the default profile, and that nothing else is.
 
@@ -30,7 +33,7 @@ describe("profile small", () => {
 
   function mountedConfig(objects: Rendered[]) {
     const { name } = podOf(objects, "all").spec.volumes[0].configMap;
-    return parseConfig(parse(named(objects, "ConfigMap", name).data["config.yaml"]));
+    return parseConfig(parse(named(objects, "ConfigMap", name).data["config.yaml"]), sections);
   }
 
   it("has one Deployment with one replica and one account, and with two replicas a budget", () => {

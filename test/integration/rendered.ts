@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { parse, parseAllDocuments, stringify } from "yaml";
+import { configSections } from "#cli/added.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { binary } from "../cluster/binaries.ts";
@@ -9,6 +10,7 @@ import { binary } from "../cluster/binaries.ts";
 // The chart as `helm template` renders it, and values to render it with.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
+const sections = await configSections();
 const helm = await binary("helm");
 
 /** The release's namespace: not the usual one, so that none is written down in a template. */
@@ -57,7 +59,7 @@ export function podOf(objects: Rendered[], component: string): Rendered {
 /** The config that the pods read, as they read it. */
 export function configOf(objects: Rendered[]): Config {
   const { name } = podOf(objects, "controller").spec.volumes[0].configMap;
-  return parseConfig(parse(named(objects, "ConfigMap", name).data["config.yaml"]));
+  return parseConfig(parse(named(objects, "ConfigMap", name).data["config.yaml"]), sections);
 }
 
 /** A target of its own class, with one port. */
