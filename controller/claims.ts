@@ -6,6 +6,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { AddressBook } from "./dnscheck/address-book.ts";
 import { clusterLookup } from "./dnscheck/lookup.ts";
+import { OtherTools } from "./dnscheck/other-tools.ts";
 import { verifiedSource } from "./dnscheck/verified-source.ts";
 import { DnsVerifier } from "./dnscheck/verifier.ts";
 import { customSource } from "./sources/custom.ts";
@@ -135,11 +136,18 @@ async function configuredSources(
 function verifying(
   { verifyDns: mode, dnsServers }: Config["policy"],
   sources: readonly UnresolvedSource[],
-  { resolver, book, log }: ClaimsDeps,
+  { resolver, book, clusterDomain, log }: ClaimsDeps,
 ): { readonly source: Source; readonly verifier: DnsVerifier | undefined } {
   if (mode === "off") return { source: resolveSources(sources, resolver), verifier: undefined };
   const lookup = clusterLookup(dnsServers);
-  const verifier = new DnsVerifier({ lookup, book, mode, now: () => performance.now(), log });
+  const verifier = new DnsVerifier({
+    lookup,
+    book,
+    tools: new OtherTools(lookup, clusterDomain),
+    mode,
+    now: () => performance.now(),
+    log,
+  });
   const resolved = resolveSources(sources, followedBy(resolver, verifier));
   return { source: verifiedSource(resolved, { verifier, mode, book }), verifier };
 }

@@ -18,6 +18,9 @@ export function addressBook(
     targetAt: (address) => locations.targetAt(address),
     mapsAlways: (target) => locations.mapsAlways(target),
     ownAddresses: () => fronts.ownAddresses(),
+    get isFirstStart() {
+      return locations.isFirstStart;
+    },
     get synced() {
       return fronts.synced;
     },

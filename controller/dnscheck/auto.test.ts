@@ -19,6 +19,7 @@ function rig(t: TestContext) {
     targets: { edge: [LB], internal: [INTERNAL] },
     own: [FRONT],
     always: [] as string[],
+    isFirstStart: false,
   };
   const { verifier, records, state, pass, asked } = verifierRig(t, { mode: "auto", addresses });
   let report: ClaimSink = () => {};
@@ -198,6 +199,19 @@ test("the names of the start wait for their turn while DNS answers, and 2 s when
   assert.equal(waiting(), 500 - asked.length);
   state.slow = true;
   await pass(2_200);
+  assert.equal(waiting(), 0);
+});
+
+test("the names of an install's first start wait 2 s each", async (t) => {
+  const { pass, report, state, verifier, addresses } = rig(t);
+  addresses.isFirstStart = true;
+  state.slow = true;
+  const names = Array.from({ length: 500 }, (_, index) => `n${index}.example.com`);
+  for (const name of names) report(name, [claimOf(name, "shop/x", { target: "edge" })]);
+  const waiting = () => names.filter((name) => verifier.stateOf(name) === "waiting").length;
+  await pass(1_900);
+  assert.equal(waiting(), 500);
+  await pass(200);
   assert.equal(waiting(), 0);
 });
 

@@ -4,7 +4,7 @@ const FIRST_ANSWER_MS = 2_000;
 const PER_TICK = 1_000;
 
 /**
- * The names that wait for their first answer. A new name waits for a limited time. The names that are there at the start
+ * The names that wait for their first answer. A new name waits for a limited time. The names that are there at a restart
  * are too many for that: each waits from the beginning of its own look-up, as long as DNS answers at all.
  */
 export class FirstAnswers {
@@ -20,7 +20,7 @@ export class FirstAnswers {
     this.#until.set(name, now + FIRST_ANSWER_MS);
   }
 
-  /** Adds a name of the start. */
+  /** Adds a name of a restart. */
   queue(name: string): void {
     this.#queued.add(name);
   }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Claim } from "#hostmap/types.ts";
 import { claimOf } from "#test/arbitraries.ts";
-import { fakeAddressBook } from "#test/fakes/address-book.ts";
+import { fakeAddressBook, NO_TOOLS } from "#test/fakes/address-book.ts";
 import type { ClaimSink, Source } from "../sources/types.ts";
 import { verifiedSource } from "./verified-source.ts";
 import { DnsVerifier } from "./verifier.ts";
@@ -17,6 +17,7 @@ function rig(mode: "warn" | "enforce") {
   const verifier = new DnsVerifier({
     lookup: async () => assert.fail("no test waits for DNS"),
     book,
+    tools: NO_TOOLS,
     mode,
     now: () => 0,
     log: { debug() {}, info() {}, warn() {}, error() {} },

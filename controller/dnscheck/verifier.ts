@@ -10,10 +10,13 @@ import { FirstAnswers } from "./first-answers.ts";
 import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 import { type ChangeRule, type ExpectedClaim, familiesOf, type Judge, NameRecord } from "./name-record.ts";
+import type { OtherTools } from "./other-tools.ts";
 
 interface VerifierDeps {
   readonly lookup: DnsLookup;
   readonly book: AddressBook;
+  /** Their addresses count as ours: they say nothing of where the name leads without us. */
+  readonly tools: Pick<OtherTools, "start" | "stop" | "known" | "has">;
   /** With `auto`, new names wait for their first answer, and a change needs several equal answers. */
   readonly mode: "auto" | "warn" | "enforce";
   /** A monotonic clock, milliseconds. */
@@ -70,11 +73,13 @@ export class DnsVerifier {
     this.#onDecision = onDecision;
     this.#answeredAt = this.#deps.now();
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
+    this.#deps.tools.start();
   }
 
   stop(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
+    this.#deps.tools.stop();
   }
 
   /** The names so far were there at the start; those that come now are new. */
@@ -170,7 +175,8 @@ export class DnsVerifier {
     this.#records.set(name, record);
     this.#schedule.add(name, 0);
     if (this.#deps.mode === "auto" && this.#addressesFor(record).length > 0) {
-      if (this.#started) this.#first.add(name, this.#deps.now());
+      // At a restart nobody misses a name that was not published before: it waits for its turn.
+      if (this.#started || this.#deps.book.isFirstStart) this.#first.add(name, this.#deps.now());
       else this.#first.queue(name);
     }
     // A new name does not wait for the next tick.
@@ -186,8 +192,10 @@ export class DnsVerifier {
   }
 
   #lookUpDue(): void {
+    const { book, tools } = this.#deps;
     const now = this.#deps.now();
-    if (this.#timer === undefined || now < this.#pausedUntil || !this.#deps.book.synced) return;
+    // Nothing is asked that could not be judged.
+    if (this.#timer === undefined || now < this.#pausedUntil || !book.synced || !tools.known) return;
     for (; this.#left > 0 && this.#running < CONCURRENCY; this.#left -= 1) {
       const name = this.#schedule.take(now);
       if (name === undefined) return;
@@ -244,14 +252,14 @@ export class DnsVerifier {
   }
 
   #judgeOf(name: string, own?: ReadonlySet<string>): Judge {
-    const { book } = this.#deps;
+    const { book, tools } = this.#deps;
     return (claim, answers) =>
       decideByDns({
         name,
         answers,
         addressesOfTarget: this.#expectedBy(claim),
         targetOfAddress: (address) => book.targetAt(address),
-        isOwnAddress: (address) => (own ?? book.ownAddresses()).has(address),
+        isOwnAddress: (address) => (own ?? book.ownAddresses()).has(address) || tools.has(address),
       });
   }
 

@@ -73,6 +73,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   #inUse: ReadonlySet<string> = new Set();
   /** Until it is known which targets are in use: those that were. Undefined: not read yet. */
   #wereInUse: ReadonlySet<string> | undefined;
+  #isFirstStart = true;
   #onChange: () => void = () => {};
   #onDefinition: () => void = () => {};
 
@@ -101,6 +102,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     else {
       published.start((names) => {
         this.#wereInUse = names;
+        this.#isFirstStart = names.size === 0;
         syncedToo();
       });
     }
@@ -148,6 +150,10 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     if ("code" in service || !servesHttp(service)) return undefined;
     const target = this.#targetOf(service);
     return typeof target === "string" ? target : undefined;
+  }
+
+  get isFirstStart(): boolean {
+    return this.#isFirstStart;
   }
 
   mapsAlways(target: string): boolean {

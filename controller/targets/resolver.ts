@@ -68,6 +68,8 @@ export interface TargetLocations {
   targetAt(address: string): string | undefined;
   /** Whether its Service says that its names are mapped in any case. */
   mapsAlways(target: string): boolean;
+  /** Whether nothing was published when this replica started, once the resolver is synced. */
+  readonly isFirstStart: boolean;
 }
 
 /** Without discovery no Service is read. */
@@ -75,6 +77,7 @@ export const UNKNOWN_LOCATIONS: TargetLocations = {
   addressesOf: () => [],
   targetAt: () => undefined,
   mapsAlways: () => false,
+  isFirstStart: true,
 };
 
 /** Only configured targets. */

@@ -6,15 +6,20 @@ interface Addresses {
   readonly own?: readonly string[];
   /** Targets whose Service has `switchback.dev/map: always`. */
   readonly always?: readonly string[];
+  readonly isFirstStart?: boolean;
 }
 
 /** Addresses that a test changes as it likes. */
 export function fakeAddressBook(addresses: Addresses): AddressBook {
   return {
     synced: true,
+    isFirstStart: addresses.isFirstStart ?? false,
     addressesOf: (target) => addresses.targets?.[target] ?? [],
     targetAt: (address) => Object.entries(addresses.targets ?? {}).find(([, all]) => all.includes(address))?.[0],
     mapsAlways: (target) => addresses.always?.includes(target) ?? false,
     ownAddresses: () => new Set(addresses.own),
   };
 }
+
+/** A cluster without another tool that gives names to DNS. */
+export const NO_TOOLS = { start() {}, stop() {}, known: true, has: () => false };

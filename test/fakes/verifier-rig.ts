@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import type { TestContext } from "node:test";
 import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
 import { DnsVerifier } from "#controller/dnscheck/verifier.ts";
-import { fakeAddressBook } from "./address-book.ts";
+import { fakeAddressBook, NO_TOOLS } from "./address-book.ts";
 import { LineLog } from "./clock.ts";
 
 interface Setting {
@@ -33,7 +33,14 @@ export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: S
     if (found instanceof Error) throw found;
     return { addresses: found, ttl: state.ttl };
   };
-  const verifier = new DnsVerifier({ lookup, book: fakeAddressBook(addresses), mode, now: () => state.now, log });
+  const verifier = new DnsVerifier({
+    lookup,
+    book: fakeAddressBook(addresses),
+    tools: NO_TOOLS,
+    mode,
+    now: () => state.now,
+    log,
+  });
   verifier.start((name) => reported.push(name));
   t.after(() => {
     state.slow = false;
