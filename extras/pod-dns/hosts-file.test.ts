@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DNS_HEALTH_NAME, revisionHealthName } from "#hostmap/dns-health-name.ts";
+import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { goodNames } from "#test/arbitraries.ts";
 import { fc } from "#test/property.ts";

@@ -1,4 +1,4 @@
-import { DNS_HEALTH_NAME, revisionHealthName } from "#hostmap/dns-health-name.ts";
+import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
 import { ANY_DEPTH } from "#hostmap/wildcards.ts";
 
 const HEALTHY = "127.0.0.1";

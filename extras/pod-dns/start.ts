@@ -1,4 +1,4 @@
-import { nodeSearchesNotice, readClusterDns } from "#hostmap/pod-dns.ts";
+import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 

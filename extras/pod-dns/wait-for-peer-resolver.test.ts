@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DNS_HEALTH_NAME } from "#hostmap/dns-health-name.ts";
+import { DNS_HEALTH_NAME } from "./health-name.ts";
 import { waitForPeerResolver } from "./wait-for-peer-resolver.ts";
 
 const NEW = `new.${DNS_HEALTH_NAME}`;

@@ -1,6 +1,6 @@
 import { lookup } from "node:dns/promises";
-import { DNS_HEALTH_NAME, revisionHealthName } from "#hostmap/dns-health-name.ts";
-import { answersHealth } from "#lib/kube/health-question.ts";
+import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
+import { answersHealth } from "./health-question.ts";
 import { pause } from "#lib/kube/time.ts";
 
 /** How a pod of the second resolver asks the first one. */

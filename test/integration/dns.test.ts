@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
 import { MapFiles } from "#extras/pod-dns/map-files.ts";
-import { DNS_HEALTH_NAME } from "#hostmap/dns-health-name.ts";
+import { DNS_HEALTH_NAME } from "#extras/pod-dns/health-name.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
 import { query, type TypeName } from "./dns-message.ts";
 import { until } from "./system.ts";

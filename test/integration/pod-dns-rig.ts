@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DNS_HEALTH_NAME } from "#hostmap/dns-health-name.ts";
+import { DNS_HEALTH_NAME } from "#extras/pod-dns/health-name.ts";
 import { type DnsServer, ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from "../fakes/dns-server.ts";
 import { namespaceYaml, type Pod } from "./objects.ts";
 import { NAMESPACE, type System, sumOf, until } from "./system.ts";

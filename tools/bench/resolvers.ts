@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
 import { MapFiles } from "#extras/pod-dns/map-files.ts";
-import { buildDnsConfig, readClusterDns } from "#hostmap/pod-dns.ts";
+import { buildDnsConfig, readClusterDns } from "#extras/pod-dns/webhook/dns-config.ts";
 import { binary } from "#test/cluster/binaries.ts";
 import { goProgram, muslProgram } from "#test/cluster/images.ts";
 import { run as runProgram } from "#test/cluster/node/run.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isPod, readPod } from "./admitted-pod.ts";
+import { isPod, readPod } from "#webhook/admitted-pod.ts";
 import { readResolution } from "./pod-resolution.ts";
 
 function read(spec: object) {

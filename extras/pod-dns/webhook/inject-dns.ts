@@ -1,9 +1,9 @@
-import type { Injection, PodHosts } from "./inject.ts";
-import { withoutManaged } from "./managed-aliases.ts";
-import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, RESOLVERS_KEY, REVISION_KEY, VIA_KEY } from "./metadata-keys.ts";
-import { buildDnsConfig, type DnsChange, type PodDnsConfig, type PodDnsSetup } from "./pod-dns.ts";
-import { MAX_WARNING } from "./select-hosts.ts";
-import type { Reason } from "./types.ts";
+import type { Injection, PodHosts } from "#hostmap/inject.ts";
+import { withoutManaged } from "#hostmap/managed-aliases.ts";
+import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, RESOLVERS_KEY, REVISION_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
+import { buildDnsConfig, type DnsChange, type PodDnsConfig, type PodDnsSetup } from "./dns-config.ts";
+import { MAX_WARNING } from "#hostmap/select-hosts.ts";
+import type { Reason } from "#hostmap/types.ts";
 
 /** The fields of a pod that decide how it resolves names. */
 export interface PodResolution extends PodHosts {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { fc } from "#test/property.ts";
-import { type Injection, planInjection } from "./inject.ts";
+import { type Injection, planInjection } from "#hostmap/inject.ts";
 import {
   DNS_REVISION,
   holdsResolvers,
@@ -11,9 +11,9 @@ import {
   planDnsInjection,
   withoutResolvers,
 } from "./inject-dns.ts";
-import type { PodDnsSetup } from "./pod-dns.ts";
-import { createSelector, MAX_WARNING } from "./select-hosts.ts";
-import type { HostAlias } from "./types.ts";
+import type { PodDnsSetup } from "./dns-config.ts";
+import { createSelector, MAX_WARNING } from "#hostmap/select-hosts.ts";
+import type { HostAlias } from "#hostmap/types.ts";
 
 const SETUP: PodDnsSetup = {
   resolvers: ["10.96.0.11", "10.96.0.12"],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { DNS_HEALTH_NAME } from "#hostmap/dns-health-name.ts";
+import { DNS_HEALTH_NAME } from "../health-name.ts";
 import {
   type DnsAnswers,
   ipv4,

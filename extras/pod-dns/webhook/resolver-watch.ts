@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "#hostmap/pod-dns.ts";
+import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "./dns-config.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { describeError } from "#lib/errors/errors.ts";

@@ -1,5 +1,5 @@
 import { Resolver } from "node:dns/promises";
-import { DNS_HEALTH_NAME } from "#hostmap/dns-health-name.ts";
+import { DNS_HEALTH_NAME } from "./health-name.ts";
 
 /** Two tries, of less than a second together: resolvers are asked each second. */
 const TRIES = { timeout: 350, tries: 2 };

@@ -1,6 +1,6 @@
 import { Resolver } from "node:dns/promises";
 import { isIPv6 } from "node:net";
-import { answersHealth } from "#lib/kube/health-question.ts";
+import { answersHealth } from "../health-question.ts";
 
 /** What the watch of the resolvers asks of DNS. */
 export interface ResolverQueries {

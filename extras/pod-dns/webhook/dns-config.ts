@@ -1,4 +1,4 @@
-import type { Reason } from "./types.ts";
+import type { Reason } from "#hostmap/types.ts";
 
 /** A pod's `spec.dnsConfig`. */
 export interface PodDnsConfig {
