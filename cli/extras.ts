@@ -3,6 +3,15 @@ import { dashboard } from "#extras/dashboard/extra.ts";
 import type { Extra } from "#extras/extra.ts";
 import { podDns } from "#extras/pod-dns/extra.ts";
 import { publishers } from "#extras/publishers/extra.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { Delivery } from "#webhook/delivery.ts";
 
 /** The optional parts. To drop one, delete its folder and its entry here, and run `npm run gen`. */
 export const EXTRAS: readonly Extra[] = [agent, dashboard, podDns, publishers];
+
+/** Starts every way other than hostAliases by which pods can get the names. */
+export async function startDeliveries(config: Config, log: Logger): Promise<readonly Delivery[]> {
+  const starts = await Promise.all(EXTRAS.map(({ startDelivery }) => startDelivery?.(config, log)));
+  return starts.filter((delivery) => delivery !== undefined);
+}

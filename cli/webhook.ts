@@ -6,18 +6,18 @@ import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { watchResolvers } from "#webhook/resolver-watch.ts";
 import { runWebhook } from "#webhook/run.ts";
+import { startDeliveries } from "./extras.ts";
 
 /**
  * `switchback webhook`: reads the map from its own namespace, and the certificate from a Secret there or from files.
  */
 export async function startWebhook(config: Config, { log, connect }: ProcessContext): Promise<Running> {
-  return await withOwnClient(connect, (client) =>
+  return await withOwnClient(connect, async (client) =>
     runWebhook(config, {
       maps: kubeMapReader({ client, namespace: config.namespace, log }),
       certificates: certificatesOf(config, client, log),
-      ...(config.podDns.enabled && { podDns: watchResolvers(config, log) }),
+      deliveries: await startDeliveries(config, log),
       log,
       now: Date.now,
     }),

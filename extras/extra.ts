@@ -8,6 +8,8 @@ import type { Section } from "#lib/config/sections.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { Starter } from "#lib/process/running.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { Delivery } from "#webhook/delivery.ts";
 
 /**
  * An optional part of the product, and what it adds to the core. Each extra exports one such object from its
@@ -27,6 +29,8 @@ export interface Extra {
   readonly readStatus?: (client: KubeClient, namespace: string, signal?: AbortSignal) => Promise<StatusPart>;
   /** What brings running pods up to date without a restart; undefined where it is not configured. */
   readonly podUpdater?: (config: Config) => Promise<PodUpdater | undefined>;
+  /** Starts another way than hostAliases by which pods get the names, in a webhook. */
+  readonly startDelivery?: (config: Config, log: Logger) => Promise<Delivery>;
   /** A page that shows the demo's status. The demo gets an option of the extra's name for it. */
   readonly demoPage?: DemoPage;
   /** Checks that it adds to the doctor's. */

@@ -1,12 +1,12 @@
-import type { Delivery } from "#hostmap/delivery.ts";
 import { MAX_WARNING } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AdmissionRequest, encodeAnswer } from "./admission-review.ts";
+import type { DeliveryChoice } from "./delivery.ts";
 import type { InjectionCache } from "./injection-cache.ts";
-import { type DeliveryInput, decideInjection, type InjectionDecision, type OptIn } from "./injection-decision.ts";
+import { decideInjection, type InjectionDecision, type OptIn } from "./injection-decision.ts";
 import { encodePatch } from "./json-patch.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 
@@ -17,7 +17,7 @@ export interface AnswerOptions {
   readonly log: Logger;
   readonly throttle: LogThrottle;
   /** How pods get the names; default: by hostAliases. */
-  readonly delivery?: () => Omit<DeliveryInput, "namespace">;
+  readonly delivery?: DeliveryChoice;
   /** Decides about the pod; replaced only in tests. */
   readonly decide?: typeof decideInjection;
 }
@@ -33,7 +33,7 @@ const FAULT: InjectionDecision = {
 export interface Path {
   readonly optIn: OptIn;
   /** By the namespace's label; undefined: it has none, or the install's default. */
-  readonly delivery?: Delivery;
+  readonly delivery?: string;
 }
 
 /** Answers a review, as JSON in ASCII. The answer allows the pod even if the decision fails. */
@@ -51,9 +51,10 @@ export function answerReview(request: AdmissionRequest, path: Path, options: Ans
 
 function decide(request: AdmissionRequest, { optIn, delivery: namespace }: Path, options: AnswerOptions) {
   try {
-    const delivery = options.delivery && { ...options.delivery(), namespace };
-    const decision = (options.decide ?? decideInjection)(request, optIn, options.map(), delivery);
-    return { decision, patch: decision.inject ? encodePatch(decision.pod, decision.injection) : undefined };
+    const choice = options.delivery && { ...options.delivery, namespace };
+    const decision = (options.decide ?? decideInjection)(request, optIn, options.map(), choice);
+    if (!decision.inject) return { decision, patch: undefined };
+    return { decision, patch: encodePatch(decision.pod, decision.injection, decision.changes) };
   } catch (error) {
     options.log.error({ code: FAULT.code, optIn, error: describeError(error) }, "the decision about a pod failed");
     return { decision: FAULT, patch: undefined };

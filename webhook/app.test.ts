@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 import request from "supertest";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
+import { fakeDelivery } from "#test/fakes/delivery.ts";
 import { type AppOptions, createApp } from "./app.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { createWebhookMetrics } from "./metrics.ts";
@@ -295,22 +296,24 @@ test("metrics count pods by code and opt-in, and refusals by status", async () =
 });
 
 test("the path carries by what the pods of a namespace get their names", async () => {
-  const setup = {
-    resolvers: ["10.96.0.11", "10.96.0.12"],
-    cluster: { servers: [], domain: "cluster.local", nodeSearches: [], options: [] },
-  };
-  const policyOf = async (path: string, fallback: "hosts" | "dns") => {
-    const { app } = start({ delivery: () => ({ fallback, setup }) });
+  const codeOf = async (path: string, fallback: "hosts" | "dns") => {
+    const { app, metrics } = start({ delivery: { fallback, deliveries: [fakeDelivery()] } });
     const labelled = { metadata: { labels: { "switchback.dev/inject": "enabled" } } };
-    const { body } = await request(app).post(path).send(review({}, labelled)).expect(200);
-    const operations = JSON.parse(Buffer.from(body.response.patch, "base64").toString());
-    return operations.some((operation: { path: string }) => operation.path === "/spec/dnsPolicy") ? "dns" : "hosts";
+    await request(app).post(path).send(review({}, labelled)).expect(200);
+    return /admissions_total\{code="([^"]+)"/.exec(await metrics.registry.metrics())?.[1];
   };
   for (const path of PATHS) {
-    for (const fallback of ["hosts", "dns"] as const) {
-      assert.equal(await policyOf(path, fallback), fallback);
-      assert.equal(await policyOf(`${path}/dns`, fallback), "dns");
-      assert.equal(await policyOf(`${path}/hosts`, fallback), "hosts");
+    for (const [fallback, code] of [
+      ["hosts", "injected"],
+      ["dns", "given"],
+    ] as const) {
+      assert.equal(await codeOf(path, fallback), code);
+      assert.equal(await codeOf(`${path}/dns`, fallback), "given");
+      assert.equal(await codeOf(`${path}/hosts`, fallback), "injected");
     }
   }
+});
+
+test("the path of a delivery that there is none of is not found", async () => {
+  await request(start().app).post("/mutate/namespace/dns").send(review()).expect(404);
 });

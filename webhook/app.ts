@@ -1,10 +1,12 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from "express";
+import { BY_HOSTS } from "#hostmap/delivery.ts";
 import { describeError, hasCode } from "#lib/errors/errors.ts";
 import { type ByteBudget, chargeAnswer, createByteBudget } from "#lib/http/byte-budget.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
 import { type AdmissionRequest, decodeReview } from "./admission-review.ts";
+import type { Delivery } from "./delivery.ts";
 import { type BodyReader, createBodyReader, type Refusal } from "./request-body.ts";
 
 export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
@@ -28,15 +30,17 @@ const LOG_PERIOD_MS = 60_000;
 /** Answers up to this size are not counted: those of all connections together are smaller than the budget. */
 const SMALL_ANSWER_BYTES = 16 * 1024;
 
-/** What opted the pod in, and the label `switchback.dev/via` of its namespace, if that is not the install's default. */
-const PATHS: Readonly<Record<string, Path>> = {
-  "/mutate/namespace": { optIn: "namespace" },
-  "/mutate/pod": { optIn: "pod" },
-  "/mutate/namespace/dns": { optIn: "namespace", delivery: "dns" },
-  "/mutate/pod/dns": { optIn: "pod", delivery: "dns" },
-  "/mutate/namespace/hosts": { optIn: "namespace", delivery: "hosts" },
-  "/mutate/pod/hosts": { optIn: "pod", delivery: "hosts" },
-};
+/**
+ * A path says what opted the pod in. It may end with the label `switchback.dev/via` of the pod's namespace, if that is
+ * not the install's default.
+ */
+function pathsOf(deliveries: readonly Delivery[]): readonly (readonly [path: string, about: Path])[] {
+  const names = [BY_HOSTS, ...deliveries.map(({ name }) => name)];
+  return (["namespace", "pod"] as const).flatMap((optIn) => [
+    [`/mutate/${optIn}`, { optIn }] as const,
+    ...names.map((delivery) => [`/mutate/${optIn}/${delivery}`, { optIn, delivery }] as const),
+  ]);
+}
 
 /**
  * Serves POST /mutate/namespace, /mutate/pod and those below them, transport only. A request that is not a review
@@ -48,7 +52,9 @@ export function createApp(appOptions: AppOptions): Express {
   app.disable("x-powered-by");
   app.disable("etag");
   const buffers = { read: createBodyReader(options.maxBodyBytes), unread: createByteBudget(UNREAD_BUDGET_BYTES) };
-  for (const [path, about] of Object.entries(PATHS)) app.post(path, mutate(about, buffers, options));
+  for (const [path, about] of pathsOf(options.delivery?.deliveries ?? [])) {
+    app.post(path, mutate(about, buffers, options));
+  }
   app.use(notFound);
   app.use(onError(options));
   return app;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { fakeDelivery } from "#test/fakes/delivery.ts";
 import { renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 
@@ -11,7 +12,7 @@ const notAfter = Date.parse("2030-01-01T00:00:00Z");
 
 function state(more: Partial<WebhookState> = {}): WebhookState {
   const serving = () => ({ notAfter, problem: undefined }) as ReturnType<WebhookState["serving"]>;
-  return { map, mapProblem: undefined, serving, draining: false, ...more };
+  return { map, mapProblem: undefined, serving, draining: false, deliveries: [], ...more };
 }
 
 const GOOD = ["[+] certificate: expires 2030-01-01T00:00:00.000Z", "[+] map: revision r1, 2 names", "[+] not stopping"];
@@ -35,14 +36,10 @@ for (const [what, more, ok, changed] of [
   });
 }
 
-test("pod DNS is reported, and never makes a webhook unready", () => {
-  const setup = { resolvers: ["10.96.0.11", "10.96.0.12"] } as never;
-  for (const [podDns, line] of [
-    [() => setup, "[+] pod DNS: 10.96.0.11 10.96.0.12"],
-    [() => problem, "[+] pod DNS: not used (c: why)"],
-  ] as const) {
-    assert.deepEqual(webhookReadiness(state({ podDns })), { ok: true, text: [...GOOD, line].join("\n") });
-  }
+test("a delivery may add a line, and never makes a webhook unready", () => {
+  const deliveries = ["dns: not used", undefined].map((line) => fakeDelivery({ readinessLine: () => line }));
+  const text = [...GOOD, "[+] dns: not used"].join("\n");
+  assert.deepEqual(webhookReadiness(state({ deliveries })), { ok: true, text });
 });
 
 test("the page of the loaded map has its revision, the most names of a pod, and its names", () => {

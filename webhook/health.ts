@@ -1,8 +1,8 @@
 import type { ServingStatus } from "#certs/serving.ts";
-import type { PodDnsSetup } from "#hostmap/pod-dns.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { renderLoaded } from "#lib/documents/webhook-loaded-page.ts";
 import type { Health, Page } from "#lib/http/listen.ts";
+import type { Delivery } from "./delivery.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
 export interface LoadedMap {
@@ -15,14 +15,13 @@ export interface LoadedMap {
 export interface WebhookState extends LoadedMap {
   serving: () => ServingStatus;
   draining: boolean;
-  /** Only where pod DNS is enabled: the resolvers, or why pods cannot be given them now. */
-  podDns?: () => PodDnsSetup | Reason;
+  deliveries: readonly Delivery[];
 }
 
 /**
  * Ready once a serving certificate and a map are loaded, until the pod has to stop. The text has one line per
  * condition, like the API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported:
- * the last good one serves. So is one with pod DNS, whose pods get hostAliases then.
+ * the last good one serves. So is one with a delivery, whose pods get hostAliases then.
  */
 export function webhookReadiness(state: Readonly<WebhookState>): Health {
   const { map, mapProblem, draining } = state;
@@ -34,19 +33,15 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
     },
     { ok: map !== undefined, text: line("map", map && `revision ${map.revision}, ${map.names} names`, mapProblem) },
     { ok: !draining, text: draining ? "stopping" : "not stopping" },
-    ...podDnsChecks(state),
+    ...state.deliveries.flatMap((delivery) => {
+      const text = delivery.readinessLine();
+      return text === undefined ? [] : [{ ok: true, text }];
+    }),
   ];
   return {
     ok: checks.every(({ ok }) => ok),
     text: checks.map(({ ok, text }) => `[${ok ? "+" : "-"}] ${text}`).join("\n"),
   };
-}
-
-function podDnsChecks({ podDns }: Readonly<WebhookState>) {
-  const setup = podDns?.();
-  if (setup === undefined) return [];
-  const text = "code" in setup ? `not used (${setup.code}: ${setup.text})` : setup.resolvers.join(" ");
-  return [{ ok: true, text: `pod DNS: ${text}` }];
 }
 
 /** Renders the page of `lib/documents/webhook-loaded-page.ts`. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { fakeDelivery } from "#test/fakes/delivery.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
 import { readPod } from "./admitted-pod.ts";
 import { createInjectionCache } from "./injection-cache.ts";
@@ -149,4 +150,50 @@ test("what is read of a pod: null and missing fields are empty, a pod without a 
     ],
     isWindows: false,
   });
+});
+
+const GIVEN = "switchback.dev/given";
+const given = creation({}, { annotations: { [GIVEN]: "all" } });
+const by = (fallback: string, ...deliveries: ReturnType<typeof fakeDelivery>[]) => ({ fallback, deliveries });
+
+test("a pod gets the names by the delivery that its label, or the install, asks for", () => {
+  const decision = decideInjection(labelled("enabled"), "pod", map, by("dns", fakeDelivery()));
+  assert.ok(decision.inject);
+  assert.deepEqual([decision.code, decision.injection.managed.aliases], ["given", []]);
+  assert.deepEqual(decision.changes, [{ op: "add", path: "/spec/given", value: "all" }]);
+});
+
+test("a pod that has the names by a delivery, and is to have hostAliases, loses what that gave it", () => {
+  const decision = decideInjection(given, "namespace", map, by("hosts", fakeDelivery()));
+  assert.ok(decision.inject);
+  assert.deepEqual([decision.code, decision.changes], ["injected", [{ op: "remove", path: "/spec/given" }]]);
+});
+
+test("a delivery that cannot give a pod the names takes back, and the pod gets hostAliases, with the reason", () => {
+  const reason = { code: "given-not-ready", text: "why" };
+  const delivery = fakeDelivery({}, { give: () => reason });
+  const decision = decideInjection(given, "namespace", map, by("dns", delivery));
+  assert.ok(decision.inject);
+  assert.deepEqual([decision.code, decision.warnings], ["injected", [reason]]);
+  assert.deepEqual(decision.changes, [{ op: "remove", path: "/spec/given" }]);
+});
+
+test("a delivery reads only pods that are to have the names by it, or say that they have", () => {
+  const unread = fakeDelivery({ read: () => ({ code: "pod-malformed", text: "the pod cannot be read: spec.x" }) });
+  assert.equal(decideInjection(creation(), "namespace", map, by("hosts", unread)).code, "injected");
+  for (const [request, fallback] of [
+    [creation(), "dns"],
+    [given, "hosts"],
+  ] as const) {
+    const text = "the pod cannot be read: spec.x";
+    const refused = { inject: false, code: "pod-malformed", text, warn: true };
+    assert.deepEqual(decideInjection(request, "namespace", map, by(fallback, unread)), refused);
+  }
+});
+
+test("of two deliveries, one gives the names and the other takes back", () => {
+  const other = fakeDelivery({ name: "other", code: "other" });
+  const decision = decideInjection(given, "namespace", map, by("other", fakeDelivery(), other));
+  assert.ok(decision.inject);
+  assert.deepEqual([decision.code, decision.changes.map(({ op }) => op)], ["other", ["remove", "add"]]);
 });

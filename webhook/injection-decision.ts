@@ -1,46 +1,34 @@
-import { type Delivery, effectiveDelivery } from "#hostmap/delivery.ts";
+import { BY_HOSTS, effectiveDelivery } from "#hostmap/delivery.ts";
 import { type Injection, planInjection } from "#hostmap/inject.ts";
-import { planDnsInjection, withoutResolvers } from "#hostmap/inject-dns.ts";
-import { HOSTS_KEY, INJECT_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
+import { HOSTS_KEY, INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
-import type { PodDnsSetup } from "#hostmap/pod-dns.ts";
 import { MAX_WARNING } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
 import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
+import type { Delivery, DeliveryChoice } from "./delivery.ts";
 import type { InjectionCache } from "./injection-cache.ts";
-import { readResolution } from "./pod-resolution.ts";
+import type { Operation } from "./json-patch.ts";
 
 /** What opted the pod in. The path of the request carries it. */
 export type OptIn = "namespace" | "pod";
 
-/** How pods get the names, apart from their own label. */
-export interface DeliveryInput {
-  /** By the namespace's label; the path of the request carries it. */
-  readonly namespace: Delivery | undefined;
-  /** `pods.via` of the configuration. */
-  readonly fallback: Delivery;
-  /** The resolvers of pod DNS, or why pods cannot be given them now. */
-  readonly setup: PodDnsSetup | Reason;
-}
-
-/** Where pod DNS is not enabled. */
-export const NO_POD_DNS: Reason = { code: "dns-not-enabled", text: "this install has no pod DNS (podDns.enabled)" };
-
-const BY_HOSTS: DeliveryInput = { namespace: undefined, fallback: "hosts", setup: NO_POD_DNS };
+const HOSTS_ONLY: DeliveryChoice = { fallback: BY_HOSTS, deliveries: [] };
 
 /**
- * `injected`: the pod gets managed aliases. `injected-dns`: it gets the resolvers of pod DNS instead.
+ * `injected`: the pod gets managed aliases. Another delivery has a code of its own.
  * `nothing-chosen`: the selection matches no name, or the user's aliases already map all of them. The pod then gets
  * the annotations only, which distinguishes it from a pod that the webhook never saw.
  */
 export type InjectionDecision =
   | {
       readonly inject: true;
-      readonly code: "injected" | "injected-dns" | "nothing-chosen";
+      readonly code: string;
       readonly pod: AdmittedPod;
       readonly warnings: readonly Reason[];
       readonly injection: Injection;
+      /** What deliveries change in the pod beside the injection. */
+      readonly changes: readonly Operation[];
     }
   | { readonly inject: false; readonly code: string; readonly text: string; readonly warn: boolean };
 
@@ -100,7 +88,7 @@ export function decideInjection(
   request: AdmissionRequest,
   optIn: OptIn,
   map: InjectionCache | undefined,
-  delivery: DeliveryInput = BY_HOSTS,
+  choice: DeliveryChoice = HOSTS_ONLY,
 ): InjectionDecision {
   const requestCheck = REQUEST_CHECKS.find((check) => check.applies(request));
   if (requestCheck !== undefined) return skip(requestCheck);
@@ -109,37 +97,64 @@ export function decideInjection(
   const podCheck = POD_CHECKS.find((check) => check.applies({ pod, optIn }));
   if (podCheck !== undefined) return skip(podCheck);
   if (map === undefined) return NO_MAP;
-  const wanted = effectiveDelivery({ ...delivery, pod: pod.labels[VIA_KEY] });
+  const { namespace, fallback, deliveries } = choice;
+  const wanted = effectiveDelivery({ pod: pod.labels[VIA_KEY], namespace, fallback, others: deliveries });
   const problems = wanted.problem === undefined ? [] : [shortened(wanted.problem)];
-  if (wanted.delivery === "hosts" && pod.annotations[RESOLVERS_KEY] === undefined) {
-    return byHosts({ pod, map, problems, injection: undefined });
-  }
-  const resolution = readResolution(request.object, pod, request.namespace ?? "");
-  if ("code" in resolution) return skip({ ...resolution, warn: true });
-  const restored = { dns: withoutResolvers(resolution) };
-  if (wanted.delivery === "hosts") return byHosts({ pod, map, problems, injection: restored });
-  const injection = planDnsInjection(resolution, delivery.setup);
-  if ("code" in injection) return byHosts({ pod, map, problems: [...problems, injection], injection: restored });
-  return { inject: true, code: "injected-dns", pod, warnings: problems, injection };
+  const concerned = deliveries.filter(({ name, annotation }) => {
+    return name === wanted.delivery || pod.annotations[annotation] !== undefined;
+  });
+  if (concerned.length === 0) return byHosts(pod, map, problems, NO_CHANGES);
+  return byDeliveries({ request, pod, map, problems, wanted: wanted.delivery }, concerned);
 }
 
-function byHosts({
-  pod,
-  map,
-  problems,
-  injection: more,
-}: {
-  readonly pod: AdmittedPod;
-  readonly map: InjectionCache;
-  readonly problems: readonly Reason[];
-  /** What is added to the injection of the aliases. */
-  readonly injection: Pick<Injection, "dns"> | undefined;
-}): InjectionDecision {
+/** The decision about a pod that is to get the names by one of `deliveries`, or may have them by one. */
+function byDeliveries(
+  {
+    request,
+    pod,
+    map,
+    problems,
+    wanted,
+  }: {
+    readonly request: AdmissionRequest;
+    readonly pod: AdmittedPod;
+    readonly map: InjectionCache;
+    readonly problems: readonly Reason[];
+    readonly wanted: string;
+  },
+  deliveries: readonly Delivery[],
+): InjectionDecision {
+  const instead: Reason[] = [];
+  const changes: Operation[] = [];
+  let by: { readonly code: string; readonly injection: Injection } | undefined;
+  for (const delivery of deliveries) {
+    const toPod = delivery.read(request.object, pod, request.namespace ?? "");
+    if ("code" in toPod) return skip({ ...toPod, warn: true });
+    const given = delivery.name === wanted ? toPod.give() : undefined;
+    if (given !== undefined && "code" in given) instead.push(given);
+    if (given === undefined || "code" in given) changes.push(...toPod.takeBack());
+    else {
+      changes.push(...given.changes);
+      by = { code: delivery.code, injection: given.injection };
+    }
+  }
+  if (by === undefined) return byHosts(pod, map, [...problems, ...instead], changes);
+  return { inject: true, pod, warnings: problems, changes, ...by };
+}
+
+const NO_CHANGES: readonly Operation[] = [];
+
+function byHosts(
+  pod: AdmittedPod,
+  map: InjectionCache,
+  problems: readonly Reason[],
+  changes: readonly Operation[],
+): InjectionDecision {
   const selected = map.select(pod.annotations[HOSTS_KEY]);
-  const injection = { ...planInjection(pod, selected, map.build), ...more };
+  const injection = planInjection(pod, selected, map.build);
   const code = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
   const warnings = problems.length === 0 ? selected.warnings : [...problems, ...selected.warnings];
-  return { inject: true, code, pod, warnings, injection };
+  return { inject: true, code, pod, warnings, injection, changes };
 }
 
 function shortened({ code, text }: Reason): Reason {

@@ -1,11 +1,10 @@
 import type { Injection, ManagedAliases } from "#hostmap/inject.ts";
-import { INJECTED_KEY, RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
-import type { DnsChange } from "#hostmap/pod-dns.ts";
+import { INJECTED_KEY } from "#hostmap/metadata-keys.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import type { AdmittedPod } from "./admitted-pod.ts";
 
 /** One operation of RFC 6902. */
-type Operation =
+export type Operation =
   | { readonly op: "add"; readonly path: string; readonly value: unknown }
   | { readonly op: "remove"; readonly path: string };
 
@@ -18,21 +17,22 @@ type Change = "keep" | "create" | "append" | "rewrite";
 const ALIASES = pointer("spec", "hostAliases");
 const ANNOTATIONS = pointer("metadata", "annotations");
 const LABELS = pointer("metadata", "labels");
-const DNS_POLICY = pointer("spec", "dnsPolicy");
-const DNS_CONFIG = pointer("spec", "dnsConfig");
 const MANAGED_LABELS: Readonly<Record<string, string>> = { [INJECTED_KEY]: "true" };
 
 /**
  * Returns the operations that give `pod` the planned aliases and annotations, and the label; none if it has them
- * already.
+ * already. `more` are changes of deliveries.
  */
-export function patchOperations(pod: AdmittedPod, injection: Injection): readonly Operation[] {
+export function patchOperations(
+  pod: AdmittedPod,
+  injection: Injection,
+  more: readonly Operation[] = [],
+): readonly Operation[] {
   const change = changeOf(pod, injection);
-  const dns = dnsOperations(pod, injection);
-  if (change === "keep" && dns.length === 0 && hasManagedMetadata(pod, injection.managed)) return [];
+  if (change === "keep" && more.length === 0 && hasManagedMetadata(pod, injection.managed)) return [];
   return [
     ...aliasOperations(change, injection),
-    ...dns,
+    ...more,
     ...addOperations(ANNOTATIONS, pod.hasAnnotations, injection.managed.annotations),
     ...addOperations(LABELS, pod.hasLabels, MANAGED_LABELS),
   ];
@@ -42,14 +42,14 @@ export function patchOperations(pod: AdmittedPod, injection: Injection): readonl
  * Encodes `patchOperations` for the API server: JSON in base64, or undefined if there is nothing to change.
  * A patch that depends only on the managed aliases and the shape of the pod is cached, so that similar pods share it.
  */
-export function encodePatch(pod: AdmittedPod, injection: Injection): string | undefined {
+export function encodePatch(
+  pod: AdmittedPod,
+  injection: Injection,
+  more: readonly Operation[] = [],
+): string | undefined {
   const change = changeOf(pod, injection);
-  const isByHosts = !isAboutDns(pod, injection);
-  if (change === "keep" && isByHosts && hasManagedMetadata(pod, injection.managed)) return undefined;
-  if (change === "rewrite" || !isByHosts) {
-    const operations = patchOperations(pod, injection);
-    return operations.length === 0 ? undefined : encode(operations);
-  }
+  if (change === "rewrite" || more.length > 0) return encode(patchOperations(pod, injection, more));
+  if (change === "keep" && hasManagedMetadata(pod, injection.managed)) return undefined;
   const shape = `${change} ${pod.hasAnnotations} ${pod.hasLabels}`;
   const patches = patchesOf(injection.managed);
   let patch = patches.get(shape);
@@ -94,33 +94,6 @@ function aliasOperations(change: Change, { userAliases, managed }: Injection): O
   if (change === "append") return managed.aliases.map((value) => ({ op: "add", path: `${ALIASES}/-`, value }));
   const all = [...userAliases, ...managed.aliases];
   return all.length === 0 ? [{ op: "remove", path: ALIASES }] : [{ op: "add", path: ALIASES, value: all }];
-}
-
-/** Whether the pod has resolvers of ours, or gets some. */
-function isAboutDns(pod: AdmittedPod, { managed }: Injection): boolean {
-  return pod.annotations[RESOLVERS_KEY] !== undefined || managed.annotations[RESOLVERS_KEY] !== undefined;
-}
-
-/** An annotation that names resolvers, where the pod gets none, goes. */
-function dnsOperations(pod: AdmittedPod, { dns, managed }: Injection): Operation[] {
-  const operations = changeOperations(dns);
-  if (pod.annotations[RESOLVERS_KEY] === undefined || managed.annotations[RESOLVERS_KEY] !== undefined)
-    return operations;
-  return [...operations, { op: "remove", path: `${ANNOTATIONS}${pointer(RESOLVERS_KEY)}` }];
-}
-
-function changeOperations(dns: DnsChange): Operation[] {
-  if (dns === undefined) return [];
-  if (dns === "restore") {
-    return [
-      { op: "add", path: DNS_POLICY, value: "ClusterFirst" },
-      { op: "remove", path: DNS_CONFIG },
-    ];
-  }
-  return [
-    { op: "add", path: DNS_POLICY, value: "None" },
-    { op: "add", path: DNS_CONFIG, value: dns.set },
-  ];
 }
 
 /** `add` replaces an existing member (RFC 6902, 4.1), so forged and missing ones need the same operation. */

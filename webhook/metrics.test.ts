@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { hashValue } from "#lib/telemetry/metrics.ts";
+import { fakeDelivery } from "#test/fakes/delivery.ts";
+import type { Delivery } from "./delivery.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 
 const PREFIX = "switchback_webhook_";
@@ -54,6 +56,7 @@ test("the state's gauges are read at each scrape", async () => {
     map: undefined as { revision: string; names: number } | undefined,
     mapProblem: undefined as object | undefined,
     serving: () => ({}) as { notAfter?: number; problem?: object },
+    deliveries: [],
   };
   addStateGauges(metrics.registry, state as never);
   const gauges = async () => {
@@ -76,13 +79,9 @@ test("the state's gauges are read at each scrape", async () => {
   assert.deepEqual(Object.entries(await gauges()).at(-1), ["map_hash", hashValue("r2")]);
 });
 
-test("whether pods are given the resolvers of pod DNS is read at each scrape", async () => {
-  const usable = async (podDns?: () => unknown) => {
-    const metrics = createWebhookMetrics();
-    addStateGauges(metrics.registry, { serving: () => ({}), ...(podDns && { podDns }) } as never);
-    return (await scrape(metrics)).pod_dns_usable;
-  };
-  assert.equal(await usable(), 0);
-  assert.equal(await usable(() => ({ code: "dns-not-ready", text: "why" })), 0);
-  assert.equal(await usable(() => ({ resolvers: [] })), 1);
+test("a delivery adds its own metrics", async () => {
+  const metrics = createWebhookMetrics();
+  const addMetrics: Delivery["addMetrics"] = (registry) => registry.gauge(`${PREFIX}given`, "of a delivery", () => 1);
+  addStateGauges(metrics.registry, { serving: () => ({}), deliveries: [fakeDelivery({ addMetrics })] } as never);
+  assert.equal((await scrape(metrics)).given, 1);
 });

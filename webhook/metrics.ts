@@ -56,11 +56,8 @@ export function addStateGauges(registry: MetricsRegistry, state: Readonly<Webhoo
     "1 while the newest serving certificate cannot be used; the one before is served.",
     () => (state.serving().problem ? 1 : 0),
   );
-  gauge("pod_dns_usable", "1 while pods are given the resolvers of pod DNS; 0 also where it is not enabled.", () => {
-    const setup = state.podDns?.();
-    return setup === undefined || "code" in setup ? 0 : 1;
-  });
   gauge("map_hash", "Hash of the revision of the map that is loaded.", () =>
     state.map === undefined ? [] : [[{}, hashValue(state.map.revision)]],
   );
+  for (const delivery of state.deliveries) delivery.addMetrics(registry);
 }

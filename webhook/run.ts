@@ -8,20 +8,19 @@ import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#
 import { pause } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { createApp } from "./app.ts";
+import type { Delivery } from "./delivery.ts";
 import { type LoadedMap, renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { classesOf } from "./http-classes.ts";
 import { createInjectionCache } from "./injection-cache.ts";
-import { NO_POD_DNS } from "./injection-decision.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
-import type { ResolverWatch } from "./resolver-watch.ts";
 import { createWebhookServer } from "./server.ts";
 
 /** The dependencies of a webhook. */
 interface WebhookDeps {
   readonly maps: MapReader;
   readonly certificates: ServingSource;
-  /** Where pod DNS is enabled. */
-  readonly podDns?: ResolverWatch;
+  /** How pods can get the names beside hostAliases. Stopped with the webhook. */
+  readonly deliveries?: readonly Delivery[];
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -54,11 +53,10 @@ export async function runWebhook(
   config: Pick<Config, "webhook" | "pods" | "inject">,
   deps: WebhookDeps,
 ): Promise<RunningWebhook> {
-  const { log, now } = deps;
+  const { log, now, deliveries = [] } = deps;
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
   const metrics = createWebhookMetrics();
-  const { podDns } = deps;
-  const delivery = () => ({ fallback: config.pods.via, setup: podDns?.setup() ?? NO_POD_DNS });
+  const delivery = { fallback: config.pods.via, deliveries };
   const loaded: LoadedMap = { map: undefined, mapProblem: undefined };
   const app = createApp({ map: () => loaded.map, delivery, metrics, log, maxBodyBytes });
   const server = createWebhookServer(app, classesOf(app));
@@ -66,7 +64,7 @@ export async function runWebhook(
   const state: WebhookState = Object.assign(loaded, {
     serving: certificates.status,
     draining: false,
-    ...(podDns && { podDns: () => podDns.setup() }),
+    deliveries,
   });
   addStateGauges(metrics.registry, state);
   const maps = deps.maps.start((offer) => applyOffer(loaded, offer, config.inject.maxNames, log));
@@ -74,7 +72,9 @@ export async function runWebhook(
     live: () => livenessOf(maps.inactiveMs?.() ?? 0),
     ready: () => webhookReadiness(state),
   };
-  const stopReading = async () => void (await Promise.all([maps.stop(), certificates.stop(), podDns?.stop()]));
+  const stopReading = async (): Promise<void> => {
+    await Promise.all([maps, certificates, ...deliveries].map((part) => part.stop()));
+  };
   let health: HealthServer | undefined;
   let bound: number;
   try {

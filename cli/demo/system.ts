@@ -18,6 +18,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
 import type { InjectionCache } from "#webhook/injection-cache.ts";
 import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
+import { startDeliveries } from "../extras.ts";
 
 /**
  * The components of Switchback on one machine, the same as in a cluster, connected in memory instead of by an API
@@ -137,6 +138,7 @@ async function startWebhook(
         return { stop };
       },
     },
+    deliveries: await startDeliveries(config, log),
     log,
     now: Date.now,
     // No traffic has to be redirected before it stops.

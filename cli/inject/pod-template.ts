@@ -1,8 +1,8 @@
 import { type Document, isAlias, isCollection, isMap, isScalar, isSeq } from "yaml";
 import { type Injection, planBakedInjection } from "#hostmap/inject.ts";
-import { holdsResolvers } from "#hostmap/inject-dns.ts";
 import { HOSTS_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { isWindows, longLineReason } from "#hostmap/pack.ts";
+import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
 import type { Path, YamlEditor } from "./yaml-editor.ts";

@@ -1,5 +1,5 @@
-import { holdsResolvers } from "#hostmap/inject-dns.ts";
 import { OWNED_KEY } from "#hostmap/metadata-keys.ts";
+import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
 import { hasEnded, hostAliasesOf, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { type WorkloadName, workloadKey } from "#lib/workloads/workload-keys.ts";

@@ -1,5 +1,5 @@
-import { isByDns } from "#hostmap/inject-dns.ts";
 import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "#hostmap/on-change.ts";
+import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";

@@ -1,5 +1,5 @@
-import { isByDns } from "#hostmap/inject-dns.ts";
 import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { WORKLOAD_NAME } from "#lib/workloads/owners.ts";

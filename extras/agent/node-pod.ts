@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import { isByDns } from "#hostmap/inject-dns.ts";
 import { splitAliases } from "#hostmap/managed-aliases.ts";
 import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, OWNED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
+import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
 import { controllerOf } from "#lib/workloads/owners.ts";
 import { hasEnded, hostAliasesOf, MAX_HOSTS_TEXT, MAX_WORD, type PodFacts, type RawPod } from "#lib/workloads/pods.ts";

@@ -8,4 +8,5 @@ export const podDns: Extra = {
       .action(async (flags) => serve("dns", async () => (await import("./start.ts")).startDns, flags));
   },
   chartValues: async () => [(await import("./chart/values.ts")).POD_DNS_VALUES],
+  startDelivery: async (config, log) => (await import("./webhook/delivery.ts")).startPodDns(config, log),
 };

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { goodNames } from "#test/arbitraries.ts";
 import { fc } from "#test/property.ts";
+import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
 import { healthLine, hostsLines } from "./hosts-file.ts";
 
 test("the health names are those of every resolver and of this rollout", () => {

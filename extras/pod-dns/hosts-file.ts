@@ -1,5 +1,5 @@
-import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
 import { ANY_DEPTH } from "#hostmap/wildcards.ts";
+import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
 
 const HEALTHY = "127.0.0.1";
 

@@ -1,10 +1,9 @@
-import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
-
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { DNS_MAP } from "./dns-map.ts";
 import { runDns } from "./run.ts";
+import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
 
 /** `switchback dns`: reads the map from its own namespace and writes the files of the CoreDNS beside it. */
 export async function startDns(

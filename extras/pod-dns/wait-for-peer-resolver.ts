@@ -1,7 +1,7 @@
 import { lookup } from "node:dns/promises";
+import { pause } from "#lib/kube/time.ts";
 import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
 import { answersHealth } from "./health-question.ts";
-import { pause } from "#lib/kube/time.ts";
 
 /** How a pod of the second resolver asks the first one. */
 interface PeerDeps {

@@ -1,10 +1,10 @@
-import type { Delivery } from "#hostmap/delivery.ts";
+import { BY_HOSTS } from "#hostmap/delivery.ts";
 import type { OnChange } from "#hostmap/on-change.ts";
 
 // Defaults and limits of the schema that are needed where it is not loaded.
 
 export const DEFAULT_ON_CHANGE: OnChange = "restart";
-export const DEFAULT_DELIVERY: Delivery = "hosts";
+export const DEFAULT_DELIVERY = BY_HOSTS;
 export const DEFAULT_AGENT_SILENCE_SECONDS = 600;
 export const DEFAULT_AGENT_NAMESPACE = "switchback-agent";
 /** Of external-dns' annotations: its default from 0.22 on, and the one before. */

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { effectiveDelivery } from "./delivery.ts";
 
+const others = [{ name: "dns" }];
+
 for (const [pod, namespace, fallback, expected] of [
   [undefined, undefined, "hosts", "hosts"],
   [undefined, undefined, "dns", "dns"],
@@ -11,7 +13,7 @@ for (const [pod, namespace, fallback, expected] of [
   ["hosts", "dns", "dns", "hosts"],
 ] as const) {
   test(`pod ${pod}, namespace ${namespace}, install ${fallback}: ${expected}`, () => {
-    assert.deepEqual(effectiveDelivery({ pod, namespace, fallback }), { delivery: expected });
+    assert.deepEqual(effectiveDelivery({ pod, namespace, fallback, others }), { delivery: expected });
   });
 }
 
@@ -20,7 +22,7 @@ test("an invalid label of the pod is ignored, with a reason", () => {
     ["dns", "dns"],
     [undefined, "hosts"],
   ] as const) {
-    const found = effectiveDelivery({ pod: "DNS", namespace, fallback: "hosts" });
+    const found = effectiveDelivery({ pod: "DNS", namespace, fallback: "hosts", others });
     assert.deepEqual([found.delivery, found.problem?.code], [delivery, "via-invalid"]);
   }
 });

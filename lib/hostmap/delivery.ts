@@ -2,13 +2,11 @@ import { show } from "./hostnames.ts";
 import { VIA_KEY } from "./metadata-keys.ts";
 import type { Reason } from "./types.ts";
 
-/** How a new pod gets the names: `hosts` by hostAliases, `dns` by the resolvers of pod DNS. */
-export type Delivery = "hosts" | "dns";
-
-const DELIVERIES: readonly Delivery[] = ["hosts", "dns"];
+/** The name of the delivery by hostAliases. */
+export const BY_HOSTS = "hosts";
 
 interface EffectiveDelivery {
-  readonly delivery: Delivery;
+  readonly delivery: string;
   /** The pod's label has an invalid value; the next level was used instead. */
   readonly problem?: Reason;
 }
@@ -18,14 +16,16 @@ export function effectiveDelivery(values: {
   /** The pod's label, which it may have from its workload's template. */
   readonly pod: string | undefined;
   /** The namespace's label, if its value is valid. */
-  readonly namespace: Delivery | undefined;
-  readonly fallback: Delivery;
+  readonly namespace: string | undefined;
+  readonly fallback: string;
+  /** The names of those beside hostAliases. */
+  readonly others: readonly { readonly name: string }[];
 }): EffectiveDelivery {
+  const { pod, others } = values;
   const delivery = values.namespace ?? values.fallback;
-  if (values.pod === undefined) return { delivery };
-  const own = DELIVERIES.find((known) => known === values.pod);
-  if (own !== undefined) return { delivery: own };
-  const accepted = DELIVERIES.join(", ");
-  const text = `the pod's label ${VIA_KEY} is ${show(values.pod)}; accepted are ${accepted}; it is ignored`;
+  if (pod === undefined) return { delivery };
+  if (pod === BY_HOSTS || others.some(({ name }) => name === pod)) return { delivery: pod };
+  const accepted = [BY_HOSTS, ...others.map(({ name }) => name)].join(", ");
+  const text = `the pod's label ${VIA_KEY} is ${show(pod)}; accepted are ${accepted}; it is ignored`;
   return { delivery, problem: { code: "via-invalid", text } };
 }

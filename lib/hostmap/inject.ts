@@ -2,7 +2,6 @@ import { compareNames } from "./hostnames.ts";
 import { describeManaged, withoutManaged } from "./managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
 import { longLineReason, type Packing, packLines, packOnePerAddress, packWindowsLines } from "./pack.ts";
-import type { DnsChange } from "./pod-dns.ts";
 import type { SelectedHosts } from "./select-hosts.ts";
 import type { HostAlias, Reason } from "./types.ts";
 
@@ -24,8 +23,6 @@ export interface ManagedAliases {
 export interface Injection {
   readonly userAliases: readonly HostAlias[];
   readonly managed: ManagedAliases;
-  /** Only where pod DNS gives the pod its resolvers, or gave it some. */
-  readonly dns?: DnsChange;
 }
 
 /** Builds the managed aliases for the selected names, except those in `taken`. */

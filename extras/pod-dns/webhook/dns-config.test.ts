@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Reason } from "#hostmap/types.ts";
 import { anyText, fc } from "#test/property.ts";
 import { buildDnsConfig, type ClusterDns, nodeSearchesNotice, readClusterDns } from "./dns-config.ts";
-import type { Reason } from "#hostmap/types.ts";
 
 const OWN = "switchback-system";
 const RESOLVERS = ["10.96.0.11", "10.96.0.12"];

@@ -1,19 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { fc } from "#test/property.ts";
-import { type Injection, planInjection } from "#hostmap/inject.ts";
-import {
-  DNS_REVISION,
-  holdsResolvers,
-  isByDns,
-  type PodResolution,
-  planDnsInjection,
-  withoutResolvers,
-} from "./inject-dns.ts";
-import type { PodDnsSetup } from "./dns-config.ts";
+import { planInjection } from "#hostmap/inject.ts";
+import { DNS_REVISION, holdsResolvers, isByDns } from "#hostmap/pod-dns-marks.ts";
 import { createSelector, MAX_WARNING } from "#hostmap/select-hosts.ts";
 import type { HostAlias } from "#hostmap/types.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { fc } from "#test/property.ts";
+import type { PodDnsSetup } from "./dns-config.ts";
+import { type DnsInjection, type PodResolution, planDnsInjection, withoutResolvers } from "./inject-dns.ts";
 
 const SETUP: PodDnsSetup = {
   resolvers: ["10.96.0.11", "10.96.0.12"],
@@ -39,15 +33,15 @@ const selected = createSelector(
   500,
 )(undefined);
 
-const dns = (pod: PodResolution, setup = SETUP): Injection => {
+const dns = (pod: PodResolution, setup = SETUP): DnsInjection => {
   const plan = planDnsInjection(pod, setup);
   assert.ok(!("code" in plan), JSON.stringify(plan));
   return plan;
 };
-const hosts = (pod: PodResolution): Injection => ({ ...planInjection(pod, selected), dns: withoutResolvers(pod) });
+const hosts = (pod: PodResolution): DnsInjection => ({ ...planInjection(pod, selected), dns: withoutResolvers(pod) });
 
 /** The pod after the injection, as a second pass sees it. */
-function applied(pod: PodResolution, { userAliases, managed, dns: change }: Injection): PodResolution {
+function applied(pod: PodResolution, { userAliases, managed, dns: change }: DnsInjection): PodResolution {
   const { "switchback.dev/resolvers": _gone, ...annotations } = pod.annotations;
   return {
     ...pod,

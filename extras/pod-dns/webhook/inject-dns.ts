@@ -1,9 +1,10 @@
 import type { Injection, PodHosts } from "#hostmap/inject.ts";
 import { withoutManaged } from "#hostmap/managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, RESOLVERS_KEY, REVISION_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
-import { buildDnsConfig, type DnsChange, type PodDnsConfig, type PodDnsSetup } from "./dns-config.ts";
+import { DNS_REVISION, holdsResolvers } from "#hostmap/pod-dns-marks.ts";
 import { MAX_WARNING } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
+import { buildDnsConfig, type DnsChange, type PodDnsConfig, type PodDnsSetup } from "./dns-config.ts";
 
 /** The fields of a pod that decide how it resolves names. */
 export interface PodResolution extends PodHosts {
@@ -14,22 +15,9 @@ export interface PodResolution extends PodHosts {
   readonly dnsConfig: PodDnsConfig | undefined;
 }
 
-/**
- * Value of `switchback.dev/revision` of a pod that resolves through pod DNS: it is current whatever the map is. No
- * hash has this value, and an injection of hostAliases replaces it.
- */
-export const DNS_REVISION = "dns";
-
-/** Whether a pod with this revision resolves through pod DNS, and so is never stale. */
-export function isByDns(revision: string | undefined): boolean {
-  return revision === DNS_REVISION;
-}
-
-/** Whether a pod's `dnsConfig` is one that pod DNS gave it: the annotation names exactly its nameservers. */
-export function holdsResolvers(pod: Pick<PodResolution, "dnsPolicy" | "dnsConfig" | "annotations">): boolean {
-  const nameservers = pod.dnsConfig?.nameservers ?? [];
-  const recorded = pod.annotations[RESOLVERS_KEY];
-  return pod.dnsPolicy === "None" && nameservers.length > 0 && recorded === describeResolvers(nameservers);
+/** The desired state of a pod that is to resolve through pod DNS. */
+export interface DnsInjection extends Injection {
+  readonly dns: DnsChange;
 }
 
 interface Check extends Reason {
@@ -64,7 +52,7 @@ const CHECKS: readonly Check[] = [
  * Plans the injection of a pod that is to resolve through pod DNS, or returns the reason why it gets hostAliases
  * instead. Managed aliases of an earlier pass are removed. `setup` is a reason while the resolvers cannot be used.
  */
-export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason): Injection | Reason {
+export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason): DnsInjection | Reason {
   if ("code" in setup) return instead(setup);
   const check = CHECKS.find(({ applies }) => applies(pod));
   if (check !== undefined) return instead(check);

@@ -1,10 +1,10 @@
 import * as v from "valibot";
-import type { PodResolution } from "./inject-dns.ts";
-import type { PodDnsConfig } from "./dns-config.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 import type { AdmittedPod } from "#webhook/admitted-pod.ts";
+import type { PodDnsConfig } from "./dns-config.ts";
+import type { PodResolution } from "./inject-dns.ts";
 
 const texts = v.nullish(v.array(v.string()));
 const specSchema = object({

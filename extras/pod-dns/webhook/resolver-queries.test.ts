@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { DNS_HEALTH_NAME } from "../health-name.ts";
 import {
   type DnsAnswers,
   ipv4,
@@ -11,6 +10,7 @@ import {
   TYPE_A,
   TYPE_AAAA,
 } from "#test/fakes/dns-server.ts";
+import { DNS_HEALTH_NAME } from "../health-name.ts";
 import { resolverQueries } from "./resolver-queries.ts";
 
 const stops: Array<() => void> = [];

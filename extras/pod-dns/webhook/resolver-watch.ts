@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
-import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "./dns-config.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "./dns-config.ts";
 import { ResolverHealth } from "./resolver-health.ts";
 import { resolverQueries } from "./resolver-queries.ts";
 

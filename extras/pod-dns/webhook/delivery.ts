@@ -1,0 +1,76 @@
+import { RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { Delivery } from "#webhook/delivery.ts";
+import { type Operation, pointer } from "#webhook/json-patch.ts";
+import type { DnsChange, PodDnsSetup } from "./dns-config.ts";
+import { type PodResolution, planDnsInjection, withoutResolvers } from "./inject-dns.ts";
+import { readResolution } from "./pod-resolution.ts";
+import { watchResolvers } from "./resolver-watch.ts";
+
+const DNS_POLICY = pointer("spec", "dnsPolicy");
+const DNS_CONFIG = pointer("spec", "dnsConfig");
+
+/** Gives pods the resolvers of pod DNS. Where that is not enabled, pods get hostAliases, with a reason. */
+export function startPodDns(config: Pick<Config, "namespace" | "podDns">, log: Logger): Delivery {
+  if (!config.podDns.enabled) return deliveryBy(() => NOT_ENABLED);
+  const watch = watchResolvers(config, log);
+  return { ...deliveryBy(watch.setup), readinessLine: () => describe(watch.setup()), stop: watch.stop };
+}
+
+const NOT_ENABLED: Reason = { code: "dns-not-enabled", text: "this install has no pod DNS (podDns.enabled)" };
+
+/** `setup`: the resolvers of pod DNS, or why pods cannot be given them now. */
+export function deliveryBy(setup: () => PodDnsSetup | Reason): Delivery {
+  return {
+    name: "dns",
+    code: "injected-dns",
+    annotation: RESOLVERS_KEY,
+    read(admitted, pod, namespace) {
+      const resolution = readResolution(admitted, pod, namespace);
+      if ("code" in resolution) return resolution;
+      return {
+        give() {
+          const injection = planDnsInjection(resolution, setup());
+          return "code" in injection ? injection : { injection, changes: operationsOf(injection.dns) };
+        },
+        takeBack: () => [...operationsOf(withoutResolvers(resolution)), ...annotationRemoval(resolution)],
+      };
+    },
+    readinessLine: () => undefined,
+    addMetrics(registry) {
+      registry.gauge(
+        "switchback_webhook_pod_dns_usable",
+        "1 while pods are given the resolvers of pod DNS; 0 also where it is not enabled.",
+        () => ("code" in setup() ? 0 : 1),
+      );
+    },
+    async stop() {},
+  };
+}
+
+/** The line of the webhook's readiness. */
+export function describe(setup: PodDnsSetup | Reason): string {
+  return `pod DNS: ${"code" in setup ? `not used (${setup.code}: ${setup.text})` : setup.resolvers.join(" ")}`;
+}
+
+function operationsOf(change: DnsChange): readonly Operation[] {
+  if (change === undefined) return [];
+  if (change === "restore") {
+    return [
+      { op: "add", path: DNS_POLICY, value: "ClusterFirst" },
+      { op: "remove", path: DNS_CONFIG },
+    ];
+  }
+  return [
+    { op: "add", path: DNS_POLICY, value: "None" },
+    { op: "add", path: DNS_CONFIG, value: change.set },
+  ];
+}
+
+/** An annotation that names resolvers, where the pod gets none, goes. */
+function annotationRemoval({ annotations }: PodResolution): readonly Operation[] {
+  if (annotations[RESOLVERS_KEY] === undefined) return [];
+  return [{ op: "remove", path: pointer("metadata", "annotations", RESOLVERS_KEY) }];
+}
