@@ -16,10 +16,13 @@ export type OptIn = "namespace" | "pod";
 const HOSTS_ONLY: DeliveryChoice = { fallback: BY_HOSTS, deliveries: [] };
 
 /**
- * `injected`: the pod gets managed aliases. Another delivery has a code of its own.
+ * Of pods that get hostAliases; another delivery has its own code. `injected`: the pod gets managed aliases.
  * `nothing-chosen`: the selection matches no name, or the user's aliases already map all of them. The pod then gets
  * the annotations only, which distinguishes it from a pod that the webhook never saw.
  */
+type HostAliasesCode = "injected" | "nothing-chosen";
+
+/** Whether and how a pod is injected. */
 export type InjectionDecision =
   | {
       readonly inject: true;
@@ -152,7 +155,7 @@ function byHosts(
 ): InjectionDecision {
   const selected = map.select(pod.annotations[HOSTS_KEY]);
   const injection = planInjection(pod, selected, map.build);
-  const code = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
+  const code: HostAliasesCode = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
   const warnings = problems.length === 0 ? selected.warnings : [...problems, ...selected.warnings];
   return { inject: true, code, pod, warnings, injection, changes };
 }

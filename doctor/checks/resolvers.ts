@@ -70,7 +70,7 @@ function checkHolders(holders: readonly PodInfo[], services: readonly ServiceFac
     : [ok("pods", "resolvers-held", `${holders.length} pod(s) have resolvers that are there`)];
 }
 
-/** As lib/hostmap/inject-dns.ts writes them. */
+/** As extras/pod-dns/webhook/inject-dns.ts writes them. */
 function resolversOf({ annotations }: PodInfo): string[] {
   return (annotations[RESOLVERS_KEY] ?? "").split(" ");
 }

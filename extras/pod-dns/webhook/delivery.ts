@@ -2,6 +2,7 @@ import { RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { Delivery } from "#webhook/delivery.ts";
 import { type Operation, pointer } from "#webhook/json-patch.ts";
 import type { DnsChange, PodDnsSetup } from "./dns-config.ts";
@@ -39,7 +40,7 @@ export function deliveryBy(setup: () => PodDnsSetup | Reason): Delivery {
       };
     },
     readinessLine: () => undefined,
-    addMetrics(registry) {
+    addMetrics(registry: MetricsRegistry) {
       registry.gauge(
         "switchback_webhook_pod_dns_usable",
         "1 while pods are given the resolvers of pod DNS; 0 also where it is not enabled.",

@@ -2,6 +2,7 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import type { PemPair } from "#certs/pem.ts";
+import { startDeliveries } from "#cli/extras.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createLogger } from "#lib/telemetry/log.ts";
@@ -26,6 +27,7 @@ const LOCAL = "127.0.0.1";
 async function startWebhook(names: readonly string[], ip: string, pair: PemPair): Promise<number> {
   const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const map = publishedMapOf("bench", new Map(names.map((name) => [name, [ip]])));
+  const log = createLogger({ level: "error" }, "webhook");
   const nothing = { stop: async () => {} };
   const running = await runWebhook(config, {
     maps: {
@@ -40,7 +42,8 @@ async function startWebhook(names: readonly string[], ip: string, pair: PemPair)
         return nothing;
       },
     },
-    log: createLogger({ level: "error" }, "webhook"),
+    deliveries: await startDeliveries(config, log),
+    log,
     now: Date.now,
   });
   return running.port;
