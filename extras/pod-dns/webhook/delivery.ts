@@ -10,8 +10,8 @@ import { type PodResolution, planDnsInjection, withoutResolvers } from "./inject
 import { readResolution } from "./pod-resolution.ts";
 import { watchResolvers } from "./resolver-watch.ts";
 
-const DNS_POLICY = pointer("spec", "dnsPolicy");
-const DNS_CONFIG = pointer("spec", "dnsConfig");
+const DNS_POLICY = "/spec/dnsPolicy";
+const DNS_CONFIG = "/spec/dnsConfig";
 
 /** Gives pods the resolvers of pod DNS. Where that is not enabled, pods get hostAliases, with a reason. */
 export function startPodDns(config: Pick<Config, "namespace" | "podDns">, log: Logger): Delivery {
@@ -73,5 +73,5 @@ function operationsOf(change: DnsChange): readonly Operation[] {
 /** An annotation that names resolvers, where the pod gets none, goes. */
 function annotationRemoval({ annotations }: PodResolution): readonly Operation[] {
   if (annotations[RESOLVERS_KEY] === undefined) return [];
-  return [{ op: "remove", path: pointer("metadata", "annotations", RESOLVERS_KEY) }];
+  return [{ op: "remove", path: `/metadata/annotations${pointer(RESOLVERS_KEY)}` }];
 }
