@@ -1,6 +1,5 @@
+import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
-import type { IngressSoftware } from "./known-software.ts";
-import { softwareOf } from "./software.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
 /** A Service that public names resolve to. It has the type LoadBalancer, or any type if a target uses it. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { type IngressSoftware, KNOWN_SOFTWARE, softwareOf } from "#controller/targets/known-software.ts";
 import { NGINX } from "#test/fakes/doctor-facts.ts";
-import { type IngressSoftware, KNOWN_SOFTWARE } from "./known-software.ts";
-import { acceptCure, optionalCures, softwareOf, trustCure } from "./software.ts";
+import { acceptCure, optionalCures, trustCure } from "./software.ts";
 
 const UNKNOWN = { ...NGINX, name: "edge" };
 const labelled = (label: string, value: string) => softwareOf({ ...UNKNOWN, labels: { [label]: value } });

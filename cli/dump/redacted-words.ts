@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { isSoftwareName } from "#doctor/software.ts";
+import { isSoftwareName } from "#controller/targets/known-software.ts";
 import { BUILT_IN_SUFFIXES } from "#hostmap/claim-policy.ts";
 import { isPublicTld } from "#hostmap/public-tlds.ts";
 

@@ -6,6 +6,8 @@ import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import { fc } from "#test/property.ts";
 import { claimsOfIngress, informerState, ingressSource, type RawIngress, viewIngress } from "./ingress.ts";
 
+const NO_CLASSES = { defaultClass: undefined };
+
 const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
 const CLASSES = "/apis/networking.k8s.io/v1/ingressclasses";
 
@@ -63,7 +65,7 @@ for (const last of [CLASSES, INGRESSES]) {
     assert.deepEqual(new Set(take()), new Set(["shop/a a.example.com:nginx"]));
     assert.equal(calls.synced, 1);
     assert.ok(source.state().every(({ synced }) => synced));
-    assert.deepEqual([...api.whole], [INGRESSES], "of a class an annotation counts");
+    assert.deepEqual([...api.whole].sort(), [CLASSES, INGRESSES], "of a class its controller counts too");
   });
 }
 
@@ -178,7 +180,7 @@ for (const [what, spec, annotations, defaultClass, expected] of CLASS_CASES) {
       spec: { ...spec, rules: [{ host: "a.example.com" }] },
     };
     const hints = { className: expected, addresses: [], admitted: false };
-    assert.deepEqual(claimsOfIngress(viewIngress(raw), defaultClass), [
+    assert.deepEqual(claimsOfIngress(viewIngress(raw), { defaultClass }), [
       { hostname: "a.example.com", hints, from: FROM, created: "2026-01-01T00:00:00Z" },
     ]);
   });
@@ -186,18 +188,18 @@ for (const [what, spec, annotations, defaultClass, expected] of CLASS_CASES) {
 
 test("the hints include IP addresses and host names of its status as written; a status admits it", () => {
   const ingress = [{ ip: "203.0.113.9" }, { hostname: "lb.example.net" }, {}, null, { ip: "2001:db8::9" }];
-  const [claim] = claimsOfIngress(viewIngress({ ...INGRESS, status: { loadBalancer: { ingress } } }), undefined);
+  const [claim] = claimsOfIngress(viewIngress({ ...INGRESS, status: { loadBalancer: { ingress } } }), NO_CLASSES);
   const addresses = ["203.0.113.9", "lb.example.net", "2001:db8::9"];
   assert.deepEqual(claim?.hints, { className: "nginx", addresses, admitted: true });
   for (const status of [null, {}, { loadBalancer: null }, { loadBalancer: {} }, { loadBalancer: { ingress: [] } }]) {
-    const [without] = claimsOfIngress(viewIngress({ ...INGRESS, status }), undefined);
+    const [without] = claimsOfIngress(viewIngress({ ...INGRESS, status }), NO_CLASSES);
     assert.deepEqual(without?.hints, { className: "nginx", addresses: [], admitted: false });
   }
 });
 
 test("an ignored Ingress claims its names without a target, so that status can say why", () => {
   const raw = { ...INGRESS, metadata: { ...INGRESS.metadata, annotations: { "switchback.dev/ignore": "true" } } };
-  const claims = claimsOfIngress(viewIngress(raw), undefined);
+  const claims = claimsOfIngress(viewIngress(raw), NO_CLASSES);
   assert.equal(claims.length, 3);
   for (const { hints } of claims) {
     assert.deepEqual(hints, { code: "ignored", text: 'the Ingress carries switchback.dev/ignore: "true"' });

@@ -84,10 +84,21 @@ function list<T>(value: readonly T[] | null | undefined): readonly T[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The claims of an Ingress. `defaultClass` is the cluster's default IngressClass, used when the Ingress names none. */
-export function claimsOfIngress(view: IngressView, defaultClass: string | undefined): UnresolvedClaim[] {
+/** What is known of the IngressClasses of a cluster. */
+export interface IngressClasses {
+  /** Used when an Ingress names no class. */
+  readonly defaultClass: string | undefined;
+  /** `spec.controller` of a class. */
+  controllerOf?(className: string): string | undefined;
+}
+
+/** The claims of an Ingress. */
+export function claimsOfIngress(view: IngressView, classes: IngressClasses): UnresolvedClaim[] {
+  const className = view.className ?? classes.defaultClass;
+  const controller = className === undefined ? undefined : classes.controllerOf?.(className);
   const hints: RoutingHints = {
-    className: view.className ?? defaultClass,
+    className,
+    ...(controller !== undefined && { controller }),
     addresses: view.addresses,
     admitted: view.addresses.length > 0,
   };
@@ -104,20 +115,27 @@ export function claimsOfIngress(view: IngressView, defaultClass: string | undefi
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
 
 interface RawIngressClass {
-  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+  readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
+  readonly spec?: { readonly controller?: string };
+}
+
+interface ClassView {
+  readonly isDefault: boolean;
+  readonly controller: string | undefined;
 }
 
 /** Ingresses and IngressClasses of a cluster, through the API server. */
 export function ingressSource(deps: { readonly client: KubeClient; readonly log: Logger }): UnresolvedSource {
   const { client, log } = deps;
-  let informers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<boolean> } | undefined;
+  let informers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<ClassView> } | undefined;
 
   function begin(sink: UnresolvedClaimSink, onSynced: () => void) {
     let defaultClass: string | undefined;
     let classesKnown = false;
     const emit = (key: string, view: IngressView | undefined) => {
       if (!classesKnown) return;
-      sink(key, view === undefined ? [] : claimsOfIngress(view, defaultClass));
+      const controllerOf = (name: string) => classes.objects().get(name)?.controller;
+      sink(key, view === undefined ? [] : claimsOfIngress(view, { defaultClass, controllerOf }));
     };
     const ingresses = watchObjects<IngressView>({
       client,
@@ -129,17 +147,25 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       },
       log,
     });
-    const classes = watchObjects<boolean>({
+    const classes = watchObjects<ClassView, RawIngressClass>({
       client,
       path: `/apis/${INGRESS_GROUP}/v1/ingressclasses`,
-      metadataOnly: true,
-      project: (raw) => (raw as RawIngressClass).metadata.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
-      onChange: () => {
-        if (classesKnown) redecide();
+      project: ({ metadata, spec }) => ({
+        isDefault: metadata.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
+        controller: text(spec?.controller),
+      }),
+      onChange: ({ key, before, after }) => {
+        if (!classesKnown) return;
+        const changed = new Set<string | undefined>(before?.controller === after?.controller ? [] : [key]);
+        const next = defaultAmong(classes.objects());
+        // A change of the default class, or of its controller, concerns the Ingresses without a class.
+        if (next !== defaultClass || (next !== undefined && changed.has(next))) changed.add(undefined);
+        defaultClass = next;
+        for (const [ingress, view] of ingresses.objects()) if (changed.has(view.className)) emit(ingress, view);
       },
       onSynced: () => {
         classesKnown = true;
-        redecide();
+        defaultClass = defaultAmong(classes.objects());
         // Ingresses that were listed before the classes are reported only now.
         for (const [key, view] of ingresses.objects()) emit(key, view);
         if (ingresses.state.synced) onSynced();
@@ -147,13 +173,6 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       log,
     });
 
-    /** A changed default affects only the Ingresses without a class. */
-    function redecide(): void {
-      const next = defaultAmong(classes.objects());
-      if (next === defaultClass) return;
-      defaultClass = next;
-      for (const [key, view] of ingresses.objects()) if (view.className === undefined) emit(key, view);
-    }
     return { ingresses, classes };
   }
 
@@ -172,9 +191,9 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
 }
 
 /** With several defaults the first by name is used, as it does not depend on the order of events. */
-function defaultAmong(classes: ReadonlyMap<string, boolean>): string | undefined {
+function defaultAmong(classes: ReadonlyMap<string, ClassView>): string | undefined {
   return [...classes]
-    .filter(([, isDefault]) => isDefault)
+    .filter(([, { isDefault }]) => isDefault)
     .map(([name]) => name)
     .sort()[0];
 }

@@ -6,6 +6,10 @@ import type { Claim, ObjectRef, Reason } from "#hostmap/types.ts";
 export interface RoutingHints {
   /** Ingress class or GatewayClass, or the cluster's default; undefined if there is none. */
   readonly className: string | undefined;
+  /** Whether `className` is that of a GatewayClass: other software may have its name as an IngressClass. */
+  readonly isGatewayClass?: true;
+  /** The controller that serves it: `spec.controller` of its IngressClass, or that of its kind. */
+  readonly controller?: string;
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
   /**

@@ -124,7 +124,7 @@ function emit(before: readonly FileObject[], after: readonly FileObject[], sink:
   for (const object of after.filter(isIngress)) {
     gone.delete(objectKey(object));
     const view = viewIngress(object.raw as RawIngress, object.file);
-    sink(objectKey(object), claimsOfIngress(view, defaultClass));
+    sink(objectKey(object), claimsOfIngress(view, { defaultClass }));
   }
   for (const key of gone) sink(key, []);
 }

@@ -9,8 +9,7 @@ import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { foundName } from "./service-view.ts";
 
-const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
-const NGINX = "/api/v1/namespaces/ingress-nginx/services?metadata.name=ingress-nginx-controller";
+const BALANCERS = "/api/v1/services";
 const EDGE = foundName("edge", "lb");
 /** The delay that combines changes of several Services. */
 const SETTLE_MS = 20;
@@ -18,13 +17,13 @@ const SETTLE_MS = 20;
 function service(namespace: string, name: string, ip: string, annotations: Record<string, string> = {}) {
   return {
     metadata: { namespace, name, annotations },
-    spec: { clusterIPs: ["10.96.0.7"], ports: [{ port: 443 }] },
+    spec: { type: "LoadBalancer", clusterIPs: ["10.96.0.7"], ports: [{ port: 443 }] },
     status: { loadBalancer: { ingress: [{ ip }] } },
   };
 }
 
 const hints = (ip: string) => ({ className: "any", addresses: [ip], admitted: true });
-const NO_ADDRESS: RoutingHints = { className: "any", addresses: [], admitted: false };
+const NO_ADDRESS: RoutingHints = { className: "nginx", addresses: [], admitted: false };
 const SOMEWHERE = { service: { namespace: "edge", name: "lb" } };
 const upstreamConfig = (upstream: object) => parseConfig({ targets: [{ name: "only", upstream }] });
 
@@ -88,32 +87,8 @@ test("a change that happens while another is reported is reported too", async (t
   assert.equal(calls.changes, 2);
 });
 
-for (const last of [BALANCERS, NGINX]) {
-  test(`with a target without classes, synced is reported once, after both lists: ${last} last`, async (t) => {
-    const { api, discovery, calls, start } = rig(t, parseConfig({}));
-    api.set(NGINX, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
-    const release = api.hold(last);
-    start();
-    await settled();
-    assert.equal(calls.synced, 0);
-    assert.deepEqual(
-      discovery.state().map(({ name, synced }) => [name, synced]),
-      [
-        ["services", last !== BALANCERS],
-        ["service of ingress-nginx", last !== NGINX],
-      ],
-    );
-    release();
-    await settled();
-    assert.equal(calls.synced, 1);
-    assert.ok(discovery.state().every(({ synced }) => synced));
-    assert.deepEqual(api.watched, [NGINX, BALANCERS].sort());
-    assert.deepEqual([...api.whole], [BALANCERS], "that the default target is there is all that counts of it");
-  });
-}
-
-test("without such a target there is one watch", async (t) => {
-  const { api, discovery, calls, start } = rig(t);
+test("there is one watch, also with a target without classes", async (t) => {
+  const { api, discovery, calls, start } = rig(t, parseConfig({}));
   start();
   await settled();
   assert.deepEqual([calls.synced, api.watched, discovery.state().length], [1, [BALANCERS], 1]);
@@ -140,36 +115,20 @@ test("creating and deleting the Service of the target without classes are change
   const missing = discovery.resolve(NO_ADDRESS);
   assert.match(typeof missing === "string" ? "" : missing.text, /Service ingress-nginx\/ingress-nginx-controller of/);
   const before = calls.changes;
-  api.set(NGINX, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
+  api.set(BALANCERS, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
   assert.equal(codeOf(NO_ADDRESS), "ingress-nginx");
   await pass(SETTLE_MS);
   assert.equal(calls.changes, before + 1);
-  api.remove(NGINX, "ingress-nginx/ingress-nginx-controller");
+  api.remove(BALANCERS, "ingress-nginx/ingress-nginx-controller");
   await pass(SETTLE_MS);
   assert.deepEqual([calls.changes, codeOf(NO_ADDRESS)], [before + 2, "target-missing"]);
 });
 
-test("use is a change only if it changes whether the target without classes is the only one", async (t) => {
+test("use changes nothing", async (t) => {
   const { pass, calls, start, discovery } = rig(t, parseConfig({}));
   start();
-  const changesBy = async (...names: string[]) => {
-    const before = calls.changes;
-    discovery.use(new Set(names));
-    await pass(SETTLE_MS);
-    return calls.changes - before;
-  };
   await pass(SETTLE_MS);
-  assert.equal(await changesBy("ingress-nginx"), 0);
-  assert.equal(await changesBy("ingress-nginx", EDGE), 1);
-  assert.equal(await changesBy(EDGE), 0);
-  assert.equal(await changesBy(), 1);
-});
-
-test("without a target without classes use changes nothing", async (t) => {
-  const { pass, calls, start, discovery } = rig(t);
-  start();
-  await pass(SETTLE_MS);
-  discovery.use(new Set([EDGE]));
+  discovery.use(new Set(["ingress-nginx", EDGE]));
   await pass(SETTLE_MS);
   assert.equal(calls.changes, 0);
 });
@@ -198,7 +157,7 @@ test("an invalid annotation of a Service that was never valid is a problem until
   assert.deepEqual(discovery.state()[0]?.problems, []);
 });
 
-test("stopping ends both watches, waits for them and cancels the pending report", async (t) => {
+test("stopping ends the watch, waits for them and cancels the pending report", async (t) => {
   const { pass, api, discovery, calls, start } = rig(t, parseConfig({}));
   start();
   await pass(SETTLE_MS);
@@ -208,7 +167,7 @@ test("stopping ends both watches, waits for them and cancels the pending report"
   api.lingering = linger.promise;
   const stopped = discovery.stop();
   assert.equal(await isSettled(stopped), false);
-  assert.equal(api.watched.length, 2);
+  assert.equal(api.watched.length, 1);
   linger.resolve();
   await stopped;
   assert.deepEqual(api.watched, []);

@@ -10,9 +10,8 @@ import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { foundName } from "./service-view.ts";
 
-const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
+const BALANCERS = "/api/v1/services";
 const NGINX = "ingress-nginx/ingress-nginx-controller";
-const NGINX_SERVICE = "/api/v1/namespaces/ingress-nginx/services?metadata.name=ingress-nginx-controller";
 /** Services that change together are looked at together, after this long. */
 const SETTLE_MS = 20;
 
@@ -23,21 +22,20 @@ interface Parts {
   readonly port?: number;
 }
 
-/** A cluster's Services, which the test changes; all are of type LoadBalancer, except the one of the default target. */
+/** A cluster's Services, which the test changes; all are of type LoadBalancer. */
 function cluster(t: TestContext, config: Config) {
   const pass = stopTime(t);
   const api = new MemoryApi();
-  const collectionOf = (key: string) => (key === NGINX ? NGINX_SERVICE : BALANCERS);
   const set = (key: string, { annotations = {}, ip, hostname, port = 443 }: Parts = {}) => {
     const [namespace, name] = key.split("/");
     const ingress = ip === undefined && hostname === undefined ? [] : [{ ip, hostname }];
-    api.set(collectionOf(key), {
+    api.set(BALANCERS, {
       metadata: { namespace, name, annotations },
-      spec: { clusterIPs: ["10.96.0.7"], ports: [{ port }] },
+      spec: { type: "LoadBalancer", clusterIPs: ["10.96.0.7"], ports: [{ port }] },
       status: { loadBalancer: { ingress } },
     } as ApiObject);
   };
-  const remove = (key: string) => api.remove(collectionOf(key), key);
+  const remove = (key: string) => api.remove(BALANCERS, key);
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
   const calls = { changes: 0, synced: 0 };
   const start = () =>
@@ -86,10 +84,10 @@ test("an address resolves to the Service that has it, and follows changes", asyn
   await synced();
   await becomes(hints("any", "203.0.113.9"), EDGE);
   assert.deepEqual(discovery.found(EDGE)?.upstream, { service: { namespace: "edge", name: "lb" } });
-  set("edge/lb", { ip: "203.0.113.10", port: 8443 });
+  set("edge/lb", { ip: "203.0.113.10", port: 80 });
   await becomes(hints("any", "203.0.113.10"), EDGE);
   await becomes(hints("any", "203.0.113.9"), "no-service");
-  assert.equal(discovery.found(EDGE)?.ports[0]?.port, 8443);
+  assert.equal(discovery.found(EDGE)?.ports[0]?.port, 80);
   await pass(SETTLE_MS);
   const before = calls.changes;
   remove("edge/lb");
@@ -131,13 +129,13 @@ test("the target without classes is the default for unmatched addresses, if its 
   assert.deepEqual(discovery.configured(), []);
   set(NGINX);
   await becomes(hints("nginx"), "ingress-nginx");
-  await becomes(hints("nginx", "198.51.100.77"), "ingress-nginx");
+  await becomes(hints("nginx", "198.51.100.77"), "another-controller");
   assert.equal(discovery.configured().length, 1);
   remove(NGINX);
   await becomes(hints("nginx"), "target-missing");
 });
 
-test("it is no longer the default once a discovered target is in use: then it would be a guess", async (t) => {
+test("it stays the default when discovered targets are in use", async (t) => {
   const { pass, set, synced, becomes, discovery, calls } = cluster(t, parseConfig({}));
   set(NGINX);
   set("edge/lb", { ip: "203.0.113.9" });
@@ -146,18 +144,18 @@ test("it is no longer the default once a discovered target is in use: then it wo
   const before = calls.changes;
   discovery.use(new Set(["ingress-nginx", EDGE]));
   await pass(SETTLE_MS);
-  assert.equal(calls.changes, before + 1);
-  await becomes(hints("nginx"), "no-address");
-  discovery.use(new Set(["ingress-nginx"]));
+  assert.equal(calls.changes, before);
   await becomes(hints("nginx"), "ingress-nginx");
 });
 
-test("an object with a host name or ipMode Proxy uses no target without classes: it needs no mapping", async (t) => {
-  const { set, synced, resolve, becomes } = cluster(t, parseConfig({}));
-  set(NGINX);
+test("a host name that no Service has leads to the default target, unless pods reach its load balancer", async (t) => {
+  const { set, synced, becomes } = cluster(t, parseConfig({}));
+  set(NGINX, { ip: "203.0.113.9" });
   await synced();
-  await becomes(hints("nginx"), "ingress-nginx");
-  assert.equal(resolve(hints("nginx", "lb.example.net")), "load-balancer-hostname");
+  await becomes(hints("nginx", "lb.example.net"), "ingress-nginx");
+  set(NGINX, { hostname: "other.example.net" });
+  await becomes(hints("nginx", "lb.example.net"), "load-balancer-hostname");
+  await becomes(hints("nginx"), "load-balancer-hostname");
 });
 
 test("an invalid annotation keeps the last valid ports and is reported; a valid one clears the problem", async (t) => {

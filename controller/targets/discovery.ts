@@ -7,23 +7,21 @@ import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "../sources/ingress.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
+import { AddressTable, allAddressesOf, keyOf } from "./address-table.ts";
+import { BorrowedPorts } from "./borrowed-ports.ts";
+import { serviceOfController } from "./by-controller.ts";
+import { resolveDefault } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
-import { AddressIndex, matchService, type Precedence, servesHttp } from "./match-service.ts";
+import { softwareByName } from "./known-software.ts";
+import { matchService, type Precedence, servesHttp, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
-import {
-  ConfiguredSelectors,
-  isExportedTo,
-  type Labels,
-  noneSelects,
-  notExported,
-  selects,
-  severalSelect,
-} from "./selectors.ts";
+import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSelect } from "./selectors.ts";
 import {
   type FoundTarget,
   foundName,
-  type RawLoadBalancerService,
+  isExposed,
+  type RawService,
   type ServiceView,
   targetOfService,
   viewService,
@@ -42,29 +40,41 @@ const SETTLE_MS = 20;
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * Discovers targets: the LoadBalancer Service with an object's load balancer address is that object's target, for
- * any name and implementation. In this order:
+ * Discovers targets: finds the Service that serves an object, by evidence. In this order:
  *
  *   1. a configured target that lists the class
- *   2. the Service that has the address: the configured target whose upstream it is, else a discovered target
- *   3. the configured target without classes, while it is the only target and its Service exists
+ *   2. the Service that has an address of the object's status: the configured target whose upstream it is, else a
+ *      discovered target
+ *   3. the only Service of the controller that the object names (`by-controller.ts`)
+ *   4. the configured target without classes, if nothing says that another controller serves the object
+ *      (`default-target.ts`)
  *
  * An object that names the pods that serve it has a configured target whose Service selects them (`#bySelector`).
  */
 export class TargetDiscovery implements TargetResolver, TargetLocations {
   readonly discovers = true;
   readonly #deps: DiscoveryDeps;
-  readonly #index = new AddressIndex();
-  readonly #selectors: ConfiguredSelectors;
+  readonly #table = new AddressTable();
+  readonly #borrowed = new BorrowedPorts(this.#table);
   readonly #problems = new Map<string, SourceProblem>();
   /** Discovered targets by name, each with the key of its Service. */
   readonly #found = new Map<string, { readonly key: string; readonly target: FoundTarget }>();
   /** The same by the key of the Service. */
   readonly #nameByService = new Map<string, string>();
-  readonly #fallback: Fallback | undefined;
+  /** Configured targets by the key of their Service. */
+  readonly #configuredByKey: ReadonlyMap<string, TargetConfig>;
+  /** The configured target without classes; it is the only configured one. */
+  readonly #default: TargetConfig | undefined;
   readonly #reporter = new Reconciler({
     reconcile: () => {
+      this.#borrowed.reset();
       this.#onChange();
+      this.#onDefinition();
+      return undefined;
+    },
+  });
+  readonly #definitions = new Reconciler({
+    reconcile: () => {
       this.#onDefinition();
       return undefined;
     },
@@ -74,20 +84,23 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   /** Until it is known which targets are in use: those that were. Undefined: not read yet. */
   #wereInUse: ReadonlySet<string> | undefined;
   #isFirstStart = true;
+  /** Targets of objects that were found by an address. A Service that only serves itself has no claim to others. */
+  readonly #foundByAddress = new Set<string>();
   #onChange: () => void = () => {};
   #onDefinition: () => void = () => {};
 
   constructor(deps: DiscoveryDeps) {
     this.#deps = deps;
-    this.#selectors = new ConfiguredSelectors(deps);
-    const [only] = deps.config.targets;
-    if (only !== undefined && deps.config.targets.length === 1 && only.classes.length === 0) {
-      this.#fallback = new Fallback(only, deps, () => this.#reporter.enqueue(SETTLE_MS));
-    }
+    const { targets } = deps.config;
+    this.#configuredByKey = new Map(
+      targets.flatMap((target) => ("service" in target.upstream ? [[keyOf(target.upstream.service), target]] : [])),
+    );
+    const [only] = targets;
+    if (only !== undefined && targets.length === 1 && only.classes.length === 0) this.#default = only;
   }
 
   start(onChange: () => void, onSynced: () => void): void {
-    const { client, config, log } = this.#deps;
+    const { client, config, log, published } = this.#deps;
     this.#onChange = onChange;
     let reported = false;
     const syncedToo = () => {
@@ -95,9 +108,6 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       reported = true;
       onSynced();
     };
-    this.#fallback?.start(syncedToo);
-    this.#selectors.start(() => this.#reporter.enqueue(SETTLE_MS), syncedToo);
-    const { published } = this.#deps;
     if (published === undefined) this.#wereInUse = NONE;
     else {
       published.start((names) => {
@@ -106,12 +116,15 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
         syncedToo();
       });
     }
-    this.#services = watchObjects<ServiceView, RawLoadBalancerService>({
+    this.#services = watchObjects<ServiceView, RawService>({
       client,
       path: corePath("services"),
-      // A Service that changes to another type is reported as deleted.
-      fieldSelector: "spec.type=LoadBalancer",
-      project: (raw) => viewService(raw, config.discovery.protocol, config.discovery.map),
+      // Any type may have externalIPs, which no field selector finds. A Service that has none any more is reported as
+      // deleted.
+      project: (raw) =>
+        isExposed(raw) || this.#configuredByKey.has(keyOf(nameOf(raw)))
+          ? viewService(raw, config.discovery.protocol, config.discovery.map)
+          : undefined,
       onChange: ({ key, after }) => this.#onService(key, after),
       onSynced: syncedToo,
       log,
@@ -119,8 +132,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   get #synced(): boolean {
-    const isRead = this.#wereInUse !== undefined && this.#selectors.synced;
-    return isRead && this.#services?.state.synced === true && (this.#fallback?.synced ?? true);
+    return this.#wereInUse !== undefined && this.#services?.state.synced === true;
   }
 
   resolve(hints: RoutingHints, incumbent?: string): string | Reason {
@@ -128,27 +140,35 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return byClass.name;
-    const service = matchService(hints, this.#index, this.#precedence(incumbent));
-    if (!("code" in service)) return this.#targetOf(service);
-    if (service.code !== "no-service" && service.code !== "no-address") return service;
-    return this.#fallback?.answer(this.#inUse) ?? this.#withClass(hints, service);
+    const precedence = this.#precedence(incumbent);
+    const found = matchService(hints, this.#table, precedence);
+    if (!("code" in found)) {
+      const target = this.#targetOf(found, hints);
+      if (hints.service === undefined && typeof target === "string") this.#foundByAddress.add(target);
+      return target;
+    }
+    if (hints.service !== undefined || !UNKNOWN_ADDRESS.has(found.code)) return found;
+    const service = serviceOfController(hints, this.#table, precedence.isIncumbent);
+    if (service !== undefined) return "code" in service ? service : this.#targetOf(service, hints);
+    return this.#default === undefined ? this.#withClass(hints, found) : this.#byDefault(hints, this.#default);
   }
 
   /** The current definition of a discovered target, or undefined if its Service does not exist. */
   found(name: string): FoundTarget | undefined {
-    return this.#found.get(name)?.target;
+    const found = this.#found.get(name);
+    const view = found === undefined ? undefined : this.#table.get(found.key);
+    return found === undefined || view === undefined ? undefined : this.#borrowed.complete(found.target, view);
   }
 
   addressesOf(target: string): readonly string[] {
-    const view = this.#viewOf(target);
-    return view === undefined || view.proxied ? [] : view.addresses;
+    return this.#viewOf(target)?.addresses ?? [];
   }
 
   targetAt(address: string): string | undefined {
     const hints = { className: undefined, addresses: [address], admitted: true };
-    const service = matchService(hints, this.#index, this.#precedence(undefined));
+    const service = matchService(hints, this.#table, this.#precedence(undefined));
     if ("code" in service || !servesHttp(service)) return undefined;
-    const target = this.#targetOf(service);
+    const target = this.#targetOf(service, hints);
     return typeof target === "string" ? target : undefined;
   }
 
@@ -164,37 +184,29 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#onDefinition = onChange;
   }
 
-  /**
-   * The targets that have names. With a discovered one among them, the target without classes is no longer the only
-   * one.
-   */
+  /** The targets that have names. */
   use(names: ReadonlySet<string>): void {
-    const alone = this.#isAlone();
     this.#inUse = names;
     if (this.#wereInUse !== undefined) this.#wereInUse = NONE;
-    if (alone !== this.#isAlone()) this.#reporter.enqueue(SETTLE_MS);
+    for (const name of this.#foundByAddress) if (!names.has(name)) this.#foundByAddress.delete(name);
   }
 
   /** Configured targets that are active: one without classes only if its Service exists. */
   configured(): readonly TargetConfig[] {
-    const { targets } = this.#deps.config;
-    return targets.filter((target) => target !== this.#fallback?.target || this.#fallback.exists);
+    return this.#deps.config.targets.filter((target) => target !== this.#default || this.#exists(target));
   }
 
   state(): SourceState[] {
     const services = informerState("services", this.#services);
-    const problems = [...services.problems, ...this.#problems.values()];
-    const configured = this.#selectors.state();
-    return [{ ...services, problems }, ...(this.#fallback?.state() ?? []), ...configured];
+    return [{ ...services, problems: [...services.problems, ...this.#problems.values()] }];
   }
 
   async stop(): Promise<void> {
     await Promise.all([
       this.#deps.published?.stop(),
       this.#reporter.stop(),
+      this.#definitions.stop(),
       this.#services?.stop(),
-      this.#fallback?.stop(),
-      this.#selectors.stop(),
     ]);
   }
 
@@ -203,42 +215,78 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
    * class. No discovered one is taken: an egress gateway may have a LoadBalancer Service, and tenants can copy labels.
    * A host outside the cluster selects nothing: there the class decides, as for other objects.
    */
-  #bySelector({ className, exportedTo }: RoutingHints, selector: Labels): string | Reason {
+  #bySelector(hints: RoutingHints, selector: Labels): string | Reason {
+    const { className, exportedTo } = hints;
     const { targets } = this.#deps.config;
     const lists = ({ classes }: TargetConfig) => className !== undefined && classes.includes(className);
-    const ofPods = targets.filter(({ name }) => selects(this.#selectors.of(name), selector));
+    const ofPods = targets.filter((target) => selects(this.#serviceOf(target)?.selector, selector));
     const selecting = ofPods.filter((target) => isExportedTo(target, exportedTo));
     if (selecting.length < ofPods.length && selecting.length === 0) return notExported(ofPods, exportedTo ?? []);
     const [one, ...others] = selecting.some(lists) ? selecting.filter(lists) : selecting;
     if (one !== undefined) return others.length === 0 ? one.name : severalSelect([one, ...others], selector);
     const outside = targets.find((target) => "host" in target.upstream && lists(target));
     if (outside !== undefined) return outside.name;
-    const isOutside = this.#fallback !== undefined && "host" in this.#fallback.target.upstream;
-    return (isOutside ? this.#fallback?.answer(this.#inUse) : undefined) ?? noneSelects(selector);
+    const isOutside = this.#default !== undefined && "host" in this.#default.upstream;
+    return isOutside && this.#default !== undefined ? this.#byDefault(hints, this.#default) : noneSelects(selector);
+  }
+
+  #byDefault(hints: RoutingHints, target: TargetConfig): string | Reason {
+    const view = this.#serviceOf(target);
+    if (view !== undefined && view.hostnames.length + view.proxied.length > 0) {
+      const reached = whetherShortCircuited(view, allAddressesOf(view));
+      if ("code" in reached) return reached;
+    }
+    const software = view?.software ?? (view === undefined ? undefined : softwareByName(view.name));
+    return resolveDefault(hints, { target, exists: this.#exists(target), software });
+  }
+
+  /** A host outside the cluster is assumed to exist. */
+  #exists(target: TargetConfig): boolean {
+    return "host" in target.upstream || this.#serviceOf(target) !== undefined;
+  }
+
+  #serviceOf({ upstream }: TargetConfig): ServiceView | undefined {
+    return "service" in upstream ? this.#table.get(keyOf(upstream.service)) : undefined;
   }
 
   /** If targets are configured, the reason starts with the class that none of them lists. */
   #withClass({ className }: RoutingHints, reason: Reason): Reason {
     const { targets } = this.#deps.config;
-    if (this.#fallback !== undefined || targets.length === 0) return reason;
+    if (targets.length === 0) return reason;
     const byClass = targetOfClass(className, targets);
     return typeof byClass === "string" ? reason : { ...byClass, text: `${byClass.text}; ${reason.text}` };
   }
 
-  #isAlone(): boolean {
-    return this.#fallback?.isAlone(this.#inUse) ?? true;
+  #precedence(incumbent: string | undefined): Precedence {
+    return {
+      isOfAnotherClass: (view) => (this.#configuredFor(view)?.classes.length ?? 0) > 0,
+      isIncumbent: (view) => this.#nameOf(view) === incumbent,
+      isInUse: (view) => this.#servesByAddress(this.#nameOf(view)),
+    };
+  }
+
+  /** The Service of a target, if it is there. */
+  #viewOf(target: string): ServiceView | undefined {
+    const configured = this.#deps.config.targets.find(({ name }) => name === target);
+    return configured === undefined
+      ? this.#table.get(this.#found.get(target)?.key ?? "")
+      : this.#serviceOf(configured);
+  }
+
+  #servesByAddress(name: string): boolean {
+    return (this.#inUse.has(name) && this.#foundByAddress.has(name)) || this.#wereInUse?.has(name) === true;
   }
 
   #onService(key: string, after: ServiceView | undefined): void {
     this.#problems.delete(key);
-    const before = this.#index.get(key);
+    const before = this.#table.get(key);
     let view = after;
     if (after !== undefined && "code" in after.ports) {
       this.#problems.set(key, { place: `Service ${key}`, ...after.ports });
       // A typing error, or a port too many, must not remove working names: what was valid last stays.
       if (before !== undefined) view = { ...after, ports: before.ports, map: before.map };
     }
-    this.#index.set(key, view);
+    this.#table.set(key, view);
     this.#remember(key, view);
     this.#reporter.enqueue(SETTLE_MS);
   }
@@ -247,114 +295,35 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const before = this.#nameByService.get(key);
     if (before !== undefined) this.#found.delete(before);
     this.#nameByService.delete(key);
-    const target = view === undefined ? undefined : targetOfService(view);
+    const target = view?.exposed ? targetOfService(view) : undefined;
     if (target === undefined || "code" in target || this.#found.has(target.name)) return;
     this.#found.set(target.name, { key, target });
     this.#nameByService.set(key, target.name);
   }
 
-  #precedence(incumbent: string | undefined): Precedence {
-    return {
-      isOfAnotherClass: (view) => (this.#configuredFor(view)?.classes.length ?? 0) > 0,
-      isIncumbent: (view) => this.#nameOf(view) === incumbent,
-      isInUse: (view) => this.#inUse.has(this.#nameOf(view)) || this.#wereInUse?.has(this.#nameOf(view)) === true,
-    };
-  }
-
-  /** The Service of a target, if it is of type LoadBalancer. */
-  #viewOf(target: string): ServiceView | undefined {
-    const upstream = this.#deps.config.targets.find(({ name }) => name === target)?.upstream;
-    if (upstream === undefined) return this.#index.get(this.#found.get(target)?.key ?? "");
-    return "service" in upstream
-      ? this.#index.get(`${upstream.service.namespace}/${upstream.service.name}`)
-      : undefined;
-  }
-
   /** The configured target whose upstream is this Service. */
-  #configuredFor({ namespace, name }: ServiceView): TargetConfig | undefined {
-    return this.#deps.config.targets.find(
-      ({ upstream }) =>
-        "service" in upstream && upstream.service.namespace === namespace && upstream.service.name === name,
-    );
+  #configuredFor(view: ServiceView): TargetConfig | undefined {
+    return this.#configuredByKey.get(keyOf(view));
   }
 
   #nameOf(view: ServiceView): string {
     return this.#configuredFor(view)?.name ?? foundName(view.namespace, view.name);
   }
 
-  #targetOf(view: ServiceView): string | Reason {
-    const { namespace, name } = view;
+  #targetOf(view: ServiceView, { ports }: RoutingHints): string | Reason {
     const configured = this.#configuredFor(view);
     if (configured !== undefined) return configured.name;
     const target = targetOfService(view);
     if ("code" in target) return target;
     // Tenants choose the names of Services, and a collision of a 48-bit hash can be constructed.
-    if (this.#found.get(target.name)?.key === `${namespace}/${name}`) return target.name;
-    return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
+    if (this.#found.get(target.name)?.key !== keyOf(view)) {
+      return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
+    }
+    if (this.#borrowed.want(target.name, view, ports)) this.#definitions.enqueue(SETTLE_MS);
+    return target.name;
   }
 }
 
-/** The configured target without classes. It serves objects without another match, while it is the only target. */
-class Fallback {
-  readonly target: TargetConfig;
-  readonly #deps: DiscoveryDeps;
-  readonly #onChange: () => void;
-  #informer: Informer<true> | undefined;
-
-  constructor(target: TargetConfig, deps: DiscoveryDeps, onChange: () => void) {
-    this.target = target;
-    this.#deps = deps;
-    this.#onChange = onChange;
-  }
-
-  start(onSynced: () => void): void {
-    const { upstream } = this.target;
-    if (!("service" in upstream)) return;
-    const { client, log } = this.#deps;
-    this.#informer = watchObjects<true>({
-      client,
-      path: corePath("services", upstream.service.namespace),
-      fieldSelector: `metadata.name=${upstream.service.name}`,
-      metadataOnly: true,
-      project: () => true,
-      onChange: this.#onChange,
-      onSynced,
-      log,
-    });
-  }
-
-  get synced(): boolean {
-    return this.#informer?.state.synced ?? true;
-  }
-
-  /** A host outside the cluster is assumed to exist. */
-  get exists(): boolean {
-    return this.#informer === undefined || this.#informer.objects().size > 0;
-  }
-
-  isAlone(inUse: ReadonlySet<string>): boolean {
-    return [...inUse].every((name) => name === this.target.name);
-  }
-
-  /** Undefined if it is not the only target. */
-  answer(inUse: ReadonlySet<string>): string | Reason | undefined {
-    if (!this.isAlone(inUse)) return undefined;
-    const { name, upstream } = this.target;
-    if (this.exists) return name;
-    const where = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
-    return {
-      code: "target-missing",
-      text:
-        `no load balancer address identifies its target, and the Service ${where} of the target ${name} does not ` +
-        "exist",
-    };
-  }
-
-  state(): SourceState[] {
-    return this.#informer === undefined ? [] : [informerState(`service of ${this.target.name}`, this.#informer)];
-  }
-
-  async stop(): Promise<void> {
-    await this.#informer?.stop();
-  }
+function nameOf({ metadata }: RawService): { readonly namespace: string; readonly name: string } {
+  return { namespace: metadata?.namespace ?? "", name: metadata?.name ?? "" };
 }

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RoutingHints } from "../sources/types.ts";
-import { AddressIndex, matchService, type Precedence } from "./match-service.ts";
-import { type RawLoadBalancerService, viewService } from "./service-view.ts";
+import { AddressTable } from "./address-table.ts";
+import { matchService, type Precedence } from "./match-service.ts";
+import { type RawService, viewService } from "./service-view.ts";
 
 type Ingress = { ip?: string; hostname?: string; ipMode?: string };
 
@@ -13,16 +14,16 @@ function service(
   ingress: Ingress[],
   ports: object[] = [{ port: 443 }],
   annotations: Record<string, string> = {},
-): RawLoadBalancerService {
+): RawService {
   return {
     metadata: { namespace: "edge", name, annotations },
-    spec: { ports: ports as { port: number }[] },
+    spec: { type: "LoadBalancer", ports: ports as { port: number }[] },
     status: { loadBalancer: { ingress } },
   };
 }
 
-function indexOf(...services: RawLoadBalancerService[]): AddressIndex {
-  const index = new AddressIndex();
+function indexOf(...services: RawService[]): AddressTable {
+  const index = new AddressTable();
   for (const raw of services) index.set(`edge/${raw.metadata?.name}`, viewService(raw, "v1"));
   return index;
 }
@@ -34,7 +35,7 @@ function hints(...addresses: string[]): RoutingHints {
 /** Nothing is known but the Services. */
 const ANY: Precedence = { isOfAnotherClass: () => false, isIncumbent: () => false, isInUse: () => false };
 
-function match(of: RoutingHints, ...services: RawLoadBalancerService[]): string {
+function match(of: RoutingHints, ...services: RawService[]): string {
   const found = matchService(of, indexOf(...services), ANY);
   return "code" in found ? found.code : found.name;
 }
@@ -44,7 +45,7 @@ const B = service("b", [{ ip: "203.0.113.2" }]);
 const always = (name: string, ...ingress: Ingress[]) => service(name, ingress, undefined, ALWAYS);
 const LB = always("lb", { hostname: "lb.example.net" });
 
-const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawLoadBalancerService[]]> = [
+const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawService[]]> = [
   ["the Service with the address", "a", hints("203.0.113.1"), A, B],
   ["either address of it, in any spelling", "a", hints("2001:DB8:0::1"), A, B],
   ["both addresses of one Service", "a", hints("203.0.113.1", "2001:db8::1"), A, B],
@@ -83,13 +84,13 @@ const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawLoadBal
     A,
   ],
   ["a host name, and mapped always", "h", hints("LB.example.net"), always("h", { hostname: "lb.Example.net" }), A],
-  ["another host name", "load-balancer-hostname", hints("x.example.net"), always("h", { hostname: "lb.example.net" })],
+  ["another host name", "unknown-hostname", hints("x.example.net"), always("h", { hostname: "lb.example.net" })],
   ["a host name beside an address that no Service has", "no-service", hints("lb.example.net", "198.51.100.1"), LB],
   ["a host name that two share", "a-lb", hints("lb.example.net"), LB, always("a-lb", { hostname: "lb.example.net" })],
   ["host names of two", "several-services", hints("lb.example.net", "x.net"), LB, always("x", { hostname: "x.net" })],
   [
-    "a host name of which one Service is not mapped always",
-    "lb",
+    "a host name that an older Service, which is not mapped always, has too",
+    "load-balancer-hostname",
     hints("lb.example.net"),
     LB,
     service("a", [{ hostname: "lb.example.net" }]),
@@ -121,34 +122,36 @@ test("addresses follow their Service, and are removed with it", () => {
   index.set("edge/lb", viewService(LB, "v1"));
   assert.equal(code("lb.example.net"), "lb");
   index.set("edge/lb", undefined);
-  assert.equal(code("lb.example.net"), "load-balancer-hostname");
+  assert.equal(code("lb.example.net"), "unknown-hostname");
 });
 
 test("each reason why there is no Service, as a whole", () => {
-  const reason = (of: RoutingHints, ...services: RawLoadBalancerService[]) =>
-    matchService(of, indexOf(...services), ANY);
+  const reason = (of: RoutingHints, ...services: RawService[]) => matchService(of, indexOf(...services), ANY);
   const named = (name: string): RoutingHints => ({ ...hints(), service: { namespace: "edge", name } });
   assert.deepEqual(reason(named("x"), A), {
     code: "no-service",
-    text: "the Service edge/x is not of type LoadBalancer",
+    text: "the Service edge/x is not of type LoadBalancer and has no externalIPs",
   });
   assert.deepEqual(reason(named("h"), service("h", [])), {
     code: "no-address",
     text: "the load balancer of the Service edge/h has no address yet",
   });
   const host = "its load balancer has the host name a.net, b.net, which is not short-circuited: pods reach it";
-  assert.deepEqual(reason(hints("a.net", "b.net"), A), { code: "load-balancer-hostname", text: host });
+  assert.deepEqual(reason(hints("a.net", "b.net"), A), {
+    code: "unknown-hostname",
+    text: "no Service has the host name a.net, b.net that its status has",
+  });
   assert.deepEqual(reason(named("h"), service("h", [{ hostname: "a.net" }, { hostname: "b.net" }])), {
     code: "load-balancer-hostname",
     text: host,
   });
   assert.deepEqual(reason(hints(), A), {
     code: "no-address",
-    text: "its status has no load balancer address yet, and no target lists its class",
+    text: "its status has no load balancer address yet",
   });
   assert.deepEqual(reason(hints("198.51.100.1", "a.net", "198.51.100.2"), A), {
     code: "no-service",
-    text: "no LoadBalancer Service has the address 198.51.100.1, 198.51.100.2",
+    text: "no Service has the address 198.51.100.1, 198.51.100.2 that its status has",
   });
   assert.deepEqual(reason(hints("203.0.113.2", "203.0.113.1"), B, A), {
     code: "several-services",

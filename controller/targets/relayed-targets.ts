@@ -81,7 +81,10 @@ function nameTaken(name: string): Reason {
  */
 function observed(target: PublishedTarget, catalog: RelayedInput["catalog"]): PublishedTarget {
   if (!catalog.discovers || namespaceOfFound(target) === undefined) return target;
-  return { ...target, upstreamIPs: catalog.found(target.name)?.upstreamIPs ?? [] };
+  const found = catalog.found(target.name);
+  const lent = (port: number) => found?.ports.find((one) => one.port === port)?.upstreamIPs ?? [];
+  const ports = target.ports.map((entry) => (entry.upstreamIPs ? { ...entry, upstreamIPs: lent(entry.port) } : entry));
+  return { ...target, ports, upstreamIPs: found?.upstreamIPs ?? [] };
 }
 
 function listened(
@@ -107,12 +110,7 @@ function listened(
       name,
       upstream: first.upstream,
       ...("upstreamIPs" in target && { upstreamIPs: target.upstreamIPs }),
-      ports: targetListeners.map(({ port, listenPort, upstreamPort, protocol }) => ({
-        port,
-        listenPort,
-        upstreamPort,
-        protocol,
-      })),
+      ports: targetListeners.map(({ target: _target, upstream: _upstream, ...port }) => port),
       clusterIPs: clusterIPs.length > 0 ? clusterIPs : (addresses.get(name) ?? []),
     };
   });

@@ -132,19 +132,12 @@ function isGroup(group: Group | Reason): group is Group {
   return "objects" in group;
 }
 
-function hintsKey({ className, addresses, ports, admitted, service, selector, exportedTo }: RoutingHints): string {
-  const { namespace = null, name = null } = service ?? {};
-  const labels = selector === undefined ? null : Object.entries(selector).sort();
-  return JSON.stringify([
-    className ?? null,
-    addresses,
-    ports ?? null,
-    admitted,
-    namespace,
-    name,
-    labels,
-    exportedTo ?? null,
-  ]);
+function hintsKey(hints: RoutingHints): string {
+  const { className = null, isGatewayClass, controller = null, addresses, ports = null, admitted } = hints;
+  const { namespace = null, name = null } = hints.service ?? {};
+  const labels = hints.selector === undefined ? null : Object.entries(hints.selector).sort();
+  const named = [className, isGatewayClass === true, controller];
+  return JSON.stringify([...named, addresses, ports, admitted, namespace, name, labels, hints.exportedTo ?? null]);
 }
 
 function sameTarget(a: string | Reason, b: string | Reason): boolean {

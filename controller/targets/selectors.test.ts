@@ -11,7 +11,6 @@ import { selects } from "./selectors.ts";
 const INGRESS = { istio: "ingressgateway" };
 const PRESETS = { sources: { presets: ["istio-gateway"] } };
 const service = (name: string) => ({ service: { namespace: "edge", name } });
-const collectionOf = (name: string) => `/api/v1/namespaces/edge/services?metadata.name=${name}`;
 
 /** Targets of a cluster with Istio's preset, whose Services have selectors. */
 async function cluster(t: TestContext, targets: readonly object[], more: object = PRESETS) {
@@ -21,10 +20,10 @@ async function cluster(t: TestContext, targets: readonly object[], more: object 
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
   t.after(() => discovery.stop());
   const calls = { changes: 0, synced: 0 };
-  const put = (name: string, selector?: object, collection = collectionOf(name)) =>
-    api.set(collection, {
+  const put = (name: string, selector?: object) =>
+    api.set("/api/v1/services", {
       metadata: { namespace: "edge", name },
-      spec: { clusterIPs: ["10.96.0.7"], ports: [{ port: 443 }], ...(selector && { selector }) },
+      spec: { type: "LoadBalancer", clusterIPs: ["10.96.0.7"], ports: [{ port: 443 }], ...(selector && { selector }) },
       status: { loadBalancer: { ingress: [{ ip: "203.0.113.9" }] } },
     } as ApiObject);
   const start = async () => {
@@ -101,7 +100,7 @@ test("of several the one that lists the class; if none or two do, no target", as
 
 test("no discovered Service is taken: tenants copy labels, an egress gateway may have a load balancer", async (t) => {
   const { put, start, target } = await cluster(t, []);
-  put("copy", INGRESS, "/api/v1/services?spec.type=LoadBalancer");
+  put("copy", INGRESS);
   await start();
   assert.match(target(INGRESS), /^no-gateway-service/);
 });
@@ -126,28 +125,4 @@ test("a host outside the cluster as the only target, without classes", async (t)
   const { start, target } = await cluster(t, [{ name: "outside", upstream: { host: "gateway.example.net" } }]);
   await start();
   assert.equal(target(INGRESS), "outside");
-});
-
-test("not synced before the Services of targets are known; without Istio's presets they are not read", async (t) => {
-  const targets = [{ name: "edge", upstream: service("edge"), classes: ["istio"] }];
-  const { api, start, calls, discovery, pass } = await cluster(t, targets);
-  api.refuse(collectionOf("edge"), 403);
-  await start();
-  assert.equal(calls.synced, 0);
-  assert.deepEqual(
-    discovery.state().map(({ name, synced }) => [name, synced]),
-    [
-      ["services", true],
-      ["selector of edge", false],
-    ],
-  );
-  api.refuse(collectionOf("edge"), undefined);
-  await pass(30_000, 100);
-  assert.equal(calls.synced, 1);
-});
-
-test("without Istio's presets the Services of targets are not read", async (t) => {
-  const { api, start } = await cluster(t, [{ name: "edge", upstream: service("edge"), classes: ["istio"] }], {});
-  await start();
-  assert.deepEqual(api.watched, ["/api/v1/services?spec.type=LoadBalancer"]);
 });

@@ -1,14 +1,6 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
-import type { Config, TargetConfig } from "#lib/config/schema.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
-import { corePath } from "#lib/kube/paths.ts";
-import { type Informer, watchObjects } from "#lib/kube/watch.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import { informerState } from "../sources/ingress.ts";
-import { isIstio } from "../sources/istio.ts";
-import { mapOf, type Raw, textMapOf } from "../sources/raw-object.ts";
-import type { SourceState } from "../sources/types.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -56,58 +48,4 @@ export function noneSelects(selector: Labels): Reason {
     ? "its Gateway has no selector, so it is not known which Service serves it"
     : `no configured target's Service has all labels of ${showSelector(selector)} in its own selector`;
   return { code: "no-gateway-service", text };
-}
-
-interface ConfiguredSelectorsDeps {
-  readonly client: Pick<KubeClient, "get" | "stream">;
-  readonly config: Pick<Config, "targets" | "sources">;
-  readonly log: Logger;
-}
-
-/** What the Services of configured targets select, of any type. They are read only if Istio's kinds are. */
-export class ConfiguredSelectors {
-  readonly #deps: ConfiguredSelectorsDeps;
-  readonly #services = new Map<string, Informer<Labels>>();
-  #started = false;
-
-  constructor(deps: ConfiguredSelectorsDeps) {
-    this.#deps = deps;
-  }
-
-  start(onChange: () => void, onSynced: () => void): void {
-    this.#started = true;
-    const { client, config, log } = this.#deps;
-    if (!config.sources.presets.some(isIstio)) return;
-    for (const { name, upstream } of config.targets) {
-      if (!("service" in upstream)) continue;
-      const informer = watchObjects<Labels, Raw>({
-        client,
-        path: corePath("services", upstream.service.namespace),
-        fieldSelector: `metadata.name=${upstream.service.name}`,
-        project: ({ spec }) => textMapOf(mapOf(spec).selector),
-        onChange,
-        onSynced,
-        log,
-      });
-      this.#services.set(name, informer);
-    }
-  }
-
-  get synced(): boolean {
-    return this.#started && [...this.#services.values()].every(({ state }) => state.synced);
-  }
-
-  /** Undefined: the target's Service does not exist, or the target is a host outside the cluster. */
-  of(target: string): Labels | undefined {
-    const [selector] = this.#services.get(target)?.objects().values() ?? [];
-    return selector;
-  }
-
-  state(): SourceState[] {
-    return [...this.#services].map(([name, informer]) => informerState(`selector of ${name}`, informer));
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all([...this.#services.values()].map((informer) => informer.stop()));
-  }
 }

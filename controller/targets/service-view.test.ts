@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkConfig } from "#lib/config/parse.ts";
 import { fc } from "#test/property.ts";
-import { canonicalIp, foundName, type RawLoadBalancerService, targetOfService, viewService } from "./service-view.ts";
+import { canonicalIp, foundName, isExposed, type RawService, targetOfService, viewService } from "./service-view.ts";
 
-const RAW: RawLoadBalancerService = {
+const RAW: RawService = {
   metadata: { namespace: "edge", name: "lb", creationTimestamp: "2026-01-01T00:00:00Z" },
   spec: {
+    type: "LoadBalancer",
     clusterIPs: ["10.96.0.7", "fd00::7"],
     ports: [{ port: 80 }, { port: 443, protocol: "TCP" }, { port: 443, protocol: "UDP" }],
   },
@@ -18,20 +19,23 @@ test("its normalized addresses, its TCP ports, its ClusterIPs", () => {
     namespace: "edge",
     name: "lb",
     created: "2026-01-01T00:00:00Z",
+    exposed: true,
     addresses: ["203.0.113.9", "2001:db8::9"],
+    proxied: [],
     hostnames: [],
-    proxied: false,
     map: "auto",
     clusterIPs: ["10.96.0.7", "fd00::7"],
     ports: [
       { port: 80, protocol: "v2" },
       { port: 443, protocol: "v2" },
     ],
+    selector: {},
+    software: undefined,
   });
 });
 
 test("agentgateway takes version 2 unless something says otherwise", () => {
-  const protocols = (metadata: RawLoadBalancerService["metadata"], fallback: "v1" | "v2" | "none" = "v1") => {
+  const protocols = (metadata: RawService["metadata"], fallback: "v1" | "v2" | "none" = "v1") => {
     const { ports } = viewService({ ...RAW, metadata: { ...RAW.metadata, ...metadata } }, fallback);
     return "code" in ports ? ports.code : ports.map(({ protocol }) => protocol).join(" ");
   };
@@ -47,15 +51,33 @@ test("agentgateway takes version 2 unless something says otherwise", () => {
   assert.equal(protocols({ ...byClass, annotations }), "v1 v1");
 });
 
-test("ipMode Proxy applies if all addresses have it; a host name applies if there is no IP", () => {
-  const view = (...ingress: { ip?: string; hostname?: string; ipMode?: string }[]) =>
-    viewService({ ...RAW, status: { loadBalancer: { ingress } } }, "v1");
-  assert.equal(view({ ip: "203.0.113.9", ipMode: "Proxy" }).proxied, true);
-  assert.equal(view({ ip: "203.0.113.9", ipMode: "Proxy" }, { ip: "203.0.113.8" }).proxied, false);
-  assert.deepEqual(view({ hostname: "lb.example.net" }, { ip: "203.0.113.9", hostname: "x" }).hostnames, [
-    "lb.example.net",
+test("each entry of its status counts by itself, and its externalIPs are short-circuited in any case", () => {
+  const view = (ingress: { ip?: string; hostname?: string; ipMode?: string }[], spec: object = {}) => {
+    const { addresses, proxied, hostnames } = viewService(
+      { ...RAW, spec: { ...RAW.spec, ...spec }, status: { loadBalancer: { ingress } } },
+      "v1",
+    );
+    return [addresses, proxied, hostnames];
+  };
+  const proxy = { ip: "203.0.113.9", ipMode: "Proxy" };
+  assert.deepEqual(view([proxy, { ip: "203.0.113.8", ipMode: "VIP" }]), [["203.0.113.8"], ["203.0.113.9"], []]);
+  assert.deepEqual(view([{ hostname: "lb.example.net" }, { ip: "203.0.113.9", hostname: "x" }]), [
+    ["203.0.113.9"],
+    [],
+    ["lb.example.net", "x"],
   ]);
+  const externalIPs = ["203.0.113.9", "2001:DB8::1", "nonsense"];
+  assert.deepEqual(view([proxy], { externalIPs }), [["203.0.113.9", "2001:db8::1"], [], []]);
+  assert.deepEqual(view([proxy], { type: "ClusterIP", externalIPs }), [["203.0.113.9", "2001:db8::1"], [], []]);
   assert.deepEqual(viewService({ ...RAW, status: {} }, "v1").addresses, []);
+});
+
+test("kube-proxy handles externalIPs of any type, but of no headless Service", () => {
+  const exposed = (spec: RawService["spec"]) => isExposed({ ...RAW, spec: spec ?? {} });
+  assert.ok(exposed({ type: "LoadBalancer" }));
+  assert.ok(exposed({ type: "NodePort", clusterIP: "10.96.0.7", externalIPs: ["203.0.113.7"] }));
+  assert.ok(!exposed({ type: "ClusterIP", clusterIP: "10.96.0.7" }));
+  assert.ok(!exposed({ type: "ClusterIP", clusterIPs: ["None"], externalIPs: ["203.0.113.7"] }));
 });
 
 test("when its names are mapped: as its annotation says, else the configuration; another value is a reason", () => {
@@ -90,7 +112,7 @@ test("the target: all TCP ports, through the Service; without a header on any po
 });
 
 test("a Service without a TCP port, or with an invalid annotation, is not a target and has a reason", () => {
-  const code = (raw: RawLoadBalancerService) => {
+  const code = (raw: RawService) => {
     const target = targetOfService(viewService(raw, "v1"));
     return "code" in target ? target.code : "a target";
   };
@@ -123,18 +145,20 @@ test("a Service of which nothing is known has no addresses, ports or name", () =
     namespace: "",
     name: "",
     created: "",
+    exposed: false,
     addresses: [],
+    proxied: [],
     hostnames: [],
-    proxied: false,
     map: "auto",
     clusterIPs: [],
     ports: [],
+    selector: {},
+    software: undefined,
   });
 });
 
 test("ClusterIPs are addresses: those of a list, else the only one; a headless Service has none", () => {
-  const clusterIPs = (spec: RawLoadBalancerService["spec"]) =>
-    viewService({ ...RAW, spec: { ...spec } }, "v1").clusterIPs;
+  const clusterIPs = (spec: RawService["spec"]) => viewService({ ...RAW, spec: { ...spec } }, "v1").clusterIPs;
   assert.deepEqual(clusterIPs({ clusterIP: "10.96.0.1" }), ["10.96.0.1"]);
   assert.deepEqual(clusterIPs({ clusterIP: "10.96.0.1", clusterIPs: ["10.96.0.2"] }), ["10.96.0.2"]);
   assert.deepEqual([clusterIPs({ clusterIP: "None", clusterIPs: ["None"] }), clusterIPs({ clusterIP: "" })], [[], []]);

@@ -5,34 +5,40 @@ import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
+import { softwareByLabels } from "./known-software.ts";
 import { type Protocol, protocolOf } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: if kube-proxy short-circuits its load balancer, or in any case. */
 type MapWhen = "auto" | "always";
 const MAP_WHEN: readonly MapWhen[] = ["auto", "always"];
 
-/** The projection of a LoadBalancer Service. */
+/** The projection of a Service that kube-proxy may short-circuit, or that a configured target has as its upstream. */
 export interface ServiceView {
   readonly namespace: string;
   readonly name: string;
   readonly created: string;
-  /** IP addresses of its load balancer status. */
+  /** Whether kube-proxy may short-circuit addresses of it; else it is only the upstream of a configured target. */
+  readonly exposed: boolean;
+  /** IP addresses that kube-proxy short-circuits: its `externalIPs`, and those of its load balancer. */
   readonly addresses: readonly string[];
-  /** Host names of that status; these are never short-circuited. */
+  /** Addresses of its load balancer that kube-proxy leaves alone: `ipMode: Proxy` (KEP-1860). */
+  readonly proxied: readonly string[];
+  /** Host names of its load balancer. */
   readonly hostnames: readonly string[];
-  /** Whether all addresses have `ipMode: Proxy` (KEP-1860), so kube-proxy does not short-circuit them. */
-  readonly proxied: boolean;
   readonly map: MapWhen;
   readonly clusterIPs: readonly string[];
   /** TCP ports with the expected protocol, or the reason why that is unknown: an annotation has an invalid value. */
   readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: Protocol }> | Reason;
+  readonly selector: Readonly<Record<string, string>>;
+  /** Title of the ingress controller that its labels and selector name. */
+  readonly software: string | undefined;
 }
 
 /** On what an implementation makes for a Gateway (GEP-1762): the name of its class. */
 const GATEWAY_CLASS_LABEL = "gateway.networking.k8s.io/gateway-class-name";
 
 /** The fields of a Service that are read. */
-export interface RawLoadBalancerService {
+export interface RawService {
   readonly metadata?: {
     readonly name?: string;
     readonly namespace?: string;
@@ -41,6 +47,9 @@ export interface RawLoadBalancerService {
     readonly labels?: Readonly<Record<string, string>>;
   };
   readonly spec?: {
+    readonly type?: string;
+    readonly externalIPs?: readonly string[];
+    readonly selector?: Readonly<Record<string, string>> | null;
     readonly clusterIP?: string;
     readonly clusterIPs?: readonly string[];
     readonly ports?: ReadonlyArray<{ readonly port?: number; readonly protocol?: string }>;
@@ -53,25 +62,55 @@ export interface RawLoadBalancerService {
 }
 
 /**
+ * Whether kube-proxy may short-circuit addresses of the Service. It handles `externalIPs` of any type, and skips
+ * headless Services (kubernetes, pkg/proxy/util/utils.go, ShouldSkipService, and pkg/proxy/serviceport.go).
+ */
+export function isExposed({ spec }: RawService): boolean {
+  if (spec?.type === "LoadBalancer") return true;
+  return (spec?.externalIPs ?? []).length > 0 && literalIPs(spec).length > 0;
+}
+
+/**
+ * The addresses of a Service as kube-proxy sees them. It handles each entry of the load balancer status by itself;
+ * the entry's `ports` do not count.
+ */
+export function addressesOfService({
+  spec,
+  status,
+}: RawService): Pick<ServiceView, "addresses" | "proxied" | "hostnames"> {
+  const entries = spec?.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
+  const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
+  const isProxied = ({ ipMode }: { readonly ipMode?: string }) => ipMode === "Proxy";
+  const ips = (list: typeof withIp) => list.map(({ ip }) => canonicalIp(ip ?? ""));
+  const external = (spec?.externalIPs ?? []).filter((address) => isIP(address) !== 0).map(canonicalIp);
+  const addresses = new Set([...ips(withIp.filter((entry) => !isProxied(entry))), ...external]);
+  return {
+    addresses: [...addresses],
+    proxied: ips(withIp.filter(isProxied)).filter((address) => !addresses.has(address)),
+    hostnames: entries.flatMap(({ hostname }) => hostname || []),
+  };
+}
+
+/**
  * Projects a Service. `fallback` and `map` apply if no annotation sets the protocol, or when to map. An ingress
  * controller that takes no v1 unless it is told to gets v2 instead.
  */
-export function viewService(raw: RawLoadBalancerService, fallback: Protocol, map: MapWhen = "auto"): ServiceView {
-  const { metadata, spec, status } = raw;
-  const entries = status?.loadBalancer?.ingress ?? [];
-  const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
+export function viewService(raw: RawService, fallback: Protocol, map: MapWhen = "auto"): ServiceView {
+  const { metadata, spec } = raw;
   const mapped = mapWhen(metadata?.annotations?.[MAP_KEY], map);
   const isValid = typeof mapped === "string";
+  const selector = spec?.selector ?? {};
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
     created: metadata?.creationTimestamp ?? "",
-    addresses: withIp.map(({ ip }) => canonicalIp(ip ?? "")),
-    hostnames: entries.flatMap(({ ip, hostname }) => (ip || !hostname ? [] : [hostname])),
-    proxied: withIp.length > 0 && withIp.every(({ ipMode }) => ipMode === "Proxy"),
+    exposed: isExposed(raw),
+    ...addressesOfService(raw),
     map: isValid ? mapped : map,
     clusterIPs: literalIPs(spec),
     ports: isValid ? portsOf(raw, fallback) : mapped,
+    selector,
+    software: softwareByLabels({ labels: metadata?.labels ?? {}, selector })?.title,
   };
 }
 
@@ -82,11 +121,11 @@ function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | R
 }
 
 /** The IP addresses in clusterIPs, which contains `None` for a headless Service. */
-export function literalIPs(spec: RawLoadBalancerService["spec"]): readonly string[] {
+export function literalIPs(spec: RawService["spec"]): readonly string[] {
   return (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).filter((address) => isIP(address) !== 0);
 }
 
-function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol): ServiceView["ports"] {
+function portsOf({ metadata, spec }: RawService, fallback: Protocol): ServiceView["ports"] {
   const ports: { port: number; protocol: Protocol }[] = [];
   const usual = fallback === "v1" && takesOnlyV2(metadata?.labels) ? "v2" : fallback;
   for (const { port, protocol: transport } of spec?.ports ?? []) {
@@ -136,7 +175,13 @@ export function foundName(namespace: string, name: string): string {
 export interface FoundTarget extends TargetConfig {
   /** The ClusterIPs of its Service. */
   readonly upstreamIPs: readonly string[];
+  readonly ports: FoundPort[];
 }
+
+type FoundPort = TargetConfig["ports"][number] & {
+  /** Of a port that another Service has at the same address: the ClusterIPs of that one. */
+  readonly upstreamIPs?: readonly string[];
+};
 
 /** Returns the target of a Service, or the reason why it cannot be one. */
 export function targetOfService(view: ServiceView): FoundTarget | Reason {

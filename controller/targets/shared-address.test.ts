@@ -15,7 +15,7 @@ import { foundName } from "./service-view.ts";
 // them share addresses. Objects as it writes them: k3s-io/k3s, pkg/cloudprovider/servicelb.go, `getStatus` and
 // `podIPs`.
 
-const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
+const BALANCERS = "/api/v1/services";
 const NODES = ["192.168.1.11", "192.168.1.12", "192.168.1.13"];
 
 interface Balancer {

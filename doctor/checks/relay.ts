@@ -1,7 +1,7 @@
+import type { IngressSoftware } from "#controller/targets/known-software.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import type { IngressSoftware } from "../known-software.ts";
 import { findLoadBalancers } from "../load-balancers.ts";
 import { dialOf, proxyProtocolSupportOf } from "../probe/proxy-protocol-support.ts";
 import type { DialResult } from "../probe/result.ts";

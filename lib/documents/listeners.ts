@@ -9,7 +9,10 @@ export interface Listener {
   readonly listenPort: number;
   /** Host name or IP literal of the ingress controller. */
   readonly upstream: string;
-  /** Of a discovered target: the only addresses that it is relayed to; `upstream` is then never looked up. */
+  /**
+   * Of a discovered target, or of a port that another Service has at its address: the only addresses that it is
+   * relayed to; `upstream` is then never looked up.
+   */
   readonly upstreamIPs?: readonly string[];
   readonly upstreamPort: number;
   readonly protocol: "v1" | "v2" | "none";
@@ -21,9 +24,18 @@ export interface Listener {
 const FIRST_PORT = 15_000;
 const PORT_SPAN = 10_000;
 
-/** Whether a target goes through the proxy; if no port wants a header, names map straight to the ingress controller. */
-export function isRelayed(target: TargetConfig): boolean {
-  return target.ports.some((port) => port.protocol !== "none");
+/** A port of a target. `upstreamIPs` are set if another Service than the target's has it. */
+type RelayedPort = TargetConfig["ports"][number] & { readonly upstreamIPs?: readonly string[] };
+
+/** A target, with what is known of its ports beyond the configuration. */
+type RelayedTarget = Omit<TargetConfig, "ports"> & { readonly ports: readonly RelayedPort[] };
+
+/**
+ * Whether a target goes through the proxy. If its own Service has all ports and none wants a header, names map straight
+ * to the ingress controller.
+ */
+export function isRelayed({ ports }: Pick<RelayedTarget, "ports">): boolean {
+  return ports.some(({ protocol, upstreamIPs }) => protocol !== "none" || upstreamIPs !== undefined);
 }
 
 /** The name of a target's front Service. */
@@ -32,7 +44,7 @@ export function frontName(target: string): string {
 }
 
 /** The name under which the upstream is looked up: a Service's cluster DNS name, or the host as it was given. */
-export function upstreamHost(target: TargetConfig, clusterDomain: string | undefined): string {
+export function upstreamHost(target: Pick<TargetConfig, "upstream">, clusterDomain: string | undefined): string {
   if ("host" in target.upstream) return target.upstream.host;
   const { name, namespace } = target.upstream.service;
   // Without the domain the pod's own search list completes the name; with it, one look-up is enough.
@@ -48,24 +60,34 @@ export function upstreamHost(target: TargetConfig, clusterDomain: string | undef
  * in use. If no listen port is free, the port is left out. The limits of config and discovery are far below that.
  */
 export function listenersOf(
-  targets: readonly TargetConfig[],
+  targets: readonly RelayedTarget[],
   clusterDomain?: string,
   remembered: ReadonlyMap<string, number> = new Map(),
 ): Listener[] {
   const relayed = targets.filter(isRelayed);
   const ports = assignListenPorts(relayed, remembered);
   return relayed.flatMap((target) =>
-    target.ports.flatMap(({ port, upstreamPort = port, protocol }) => {
+    target.ports.flatMap(({ port, upstreamPort = port, protocol, upstreamIPs }) => {
       const listenPort = ports.get(portKey(target.name, port));
       if (listenPort === undefined) return [];
       const upstream = upstreamHost(target, clusterDomain);
-      return [{ target: target.name, port, listenPort, upstream, upstreamPort, protocol }];
+      return [
+        {
+          target: target.name,
+          port,
+          listenPort,
+          upstream,
+          upstreamPort,
+          protocol,
+          ...(upstreamIPs && { upstreamIPs }),
+        },
+      ];
     }),
   );
 }
 
 function assignListenPorts(
-  targets: readonly TargetConfig[],
+  targets: readonly RelayedTarget[],
   remembered: ReadonlyMap<string, number>,
 ): Map<string, number> {
   const assigned = new Map<string, number>();

@@ -23,7 +23,13 @@ const address = v.pipe(
   v.check((text) => isIPv4(text) || (isIPv6(text) && !text.includes("%"))),
 );
 const addresses = v.pipe(v.array(address), v.maxLength(2));
-const portSchema = object({ port, listenPort: port, upstreamPort: port, protocol: v.picklist(["v1", "v2", "none"]) });
+const portSchema = object({
+  port,
+  listenPort: port,
+  upstreamPort: port,
+  protocol: v.picklist(["v1", "v2", "none"]),
+  upstreamIPs: v.optional(addresses),
+});
 const NAME = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
 const UPSTREAM = /^[0-9A-Za-z_:.-]+$/;
 const targetSchema = object({
@@ -42,6 +48,11 @@ const MAX_TARGETS = 2_000;
 /** Refused targets that are described; the others are counted. */
 const MAX_DESCRIBED = 5;
 
+interface PublishedPort extends Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol"> {
+  /** Of a port that another Service has at the target's address: the ClusterIPs of that one, as above. */
+  readonly upstreamIPs?: readonly string[] | undefined;
+}
+
 /** One relayed target as it is published. */
 export interface PublishedTarget {
   readonly name: string;
@@ -53,7 +64,7 @@ export interface PublishedTarget {
    * proxies do not listen, but the target keeps its listen ports and front Service. Absent: a configured target.
    */
   readonly upstreamIPs?: readonly string[] | undefined;
-  readonly ports: ReadonlyArray<Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol">>;
+  readonly ports: readonly PublishedPort[];
   /** Of its front Service, once known. */
   readonly clusterIPs: readonly string[];
   /** Since when no name is mapped to it, RFC 3339; absent while one is. */
@@ -156,9 +167,9 @@ function malformed(text: string): Reason {
 
 /** What a proxy listens on for published targets. */
 export function listenersOfPublished({ targets }: Pick<PublishedTargets, "targets">): Listener[] {
-  return targets
-    .filter(({ upstreamIPs }) => upstreamIPs === undefined || upstreamIPs.length > 0)
-    .flatMap(({ name, upstream, upstreamIPs, ports }) =>
-      ports.map((entry) => ({ target: name, upstream, ...(upstreamIPs && { upstreamIPs }), ...entry })),
-    );
+  return targets.flatMap(({ name, upstream, upstreamIPs: ofTarget, ports }) =>
+    ports.flatMap(({ upstreamIPs = ofTarget, ...entry }) =>
+      upstreamIPs?.length === 0 ? [] : [{ target: name, upstream, ...(upstreamIPs && { upstreamIPs }), ...entry }],
+    ),
+  );
 }

@@ -222,7 +222,11 @@ const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(
 export const SURFACES: readonly Surface[] = [
   admission(),
   hostsFiles(),
-  { name: "Ingresses", seeds: [INGRESS], feed: tolerant((raw) => planned(claimsOfIngress(viewIngress(raw), "nginx"))) },
+  {
+    name: "Ingresses",
+    seeds: [INGRESS],
+    feed: tolerant((raw) => planned(claimsOfIngress(viewIngress(raw), { defaultClass: "nginx" }))),
+  },
   {
     name: "Gateways",
     seeds: [GATEWAY],

@@ -168,7 +168,7 @@ describe("presets", () => {
       hostname: "a.com",
       from: { kind: "IngressRoute", namespace: "shop", name: "web" },
       created: CREATED,
-      hints: { className: "traefik", addresses: [], admitted: true },
+      hints: { className: "traefik", controller: "traefik.io/ingress-controller", addresses: [], admitted: true },
     });
   });
 });

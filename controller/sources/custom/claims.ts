@@ -14,6 +14,8 @@ export interface ClaimPaths {
   /** Paths to the class; the first that exists is used, else `className`. */
   readonly classes: readonly string[];
   readonly className: string | undefined;
+  /** The controller that serves the kind, as an IngressClass names it. */
+  readonly controller?: string;
   readonly addresses?: string | undefined;
   /** Selects a value once a controller has admitted the object. */
   readonly admitted?: string | undefined;
@@ -82,6 +84,7 @@ function clueReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => Rou
     }
     return {
       className: classes.flatMap((path) => textsAt(path, raw))[0] ?? source.className,
+      ...(source.controller !== undefined && { controller: source.controller }),
       addresses: addresses === undefined ? [] : [...new Set(textsAt(addresses, raw))],
       admitted: isAdmitted,
     };

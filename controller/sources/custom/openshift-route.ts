@@ -20,7 +20,8 @@ export function routeClaims(raw: Raw, kind: string): readonly UnresolvedClaim[] 
   const waiting = { code: "not-admitted", text: `no router has admitted the ${kind}` };
   const hintsOf = (entry: Raw): RoutingHints | Reason => {
     if (origin.ignored) return ignored;
-    return admitted.length === 0 ? waiting : { className: textOf(entry.routerName), addresses: [], admitted: true };
+    if (admitted.length === 0) return waiting;
+    return { className: textOf(entry.routerName), controller: "openshift.io/router", addresses: [], admitted: true };
   };
   for (const entry of admitted.length > 0 ? admitted : [{}]) {
     const host = textOf(entry.host) ?? textOf(spec.host);

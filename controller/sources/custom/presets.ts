@@ -22,6 +22,7 @@ const TRAEFIK = {
   // Traefik 3.7, pkg/provider/kubernetes/crd/kubernetes.go, getIngressClassName: the field wins.
   classes: ["$.spec.ingressClassName", OLD_CLASS],
   className: "traefik",
+  controller: "traefik.io/ingress-controller",
 } as const;
 
 /** Kinds of well-known ingress controllers, for use in the configuration. Istio's are a source of their own. */
@@ -37,6 +38,7 @@ export const PRESETS: Readonly<Record<Exclude<PresetName, IstioPreset>, Claiming
     // Contour, internal/ingressclass and internal/annotation: an annotation wins over the field.
     classes: ["$.metadata.annotations['projectcontour.io/ingress.class']", OLD_CLASS, "$.spec.ingressClassName"],
     className: "contour",
+    controller: "projectcontour.io/ingress-controller",
     addresses: "$.status.loadBalancer.ingress[*]['ip','hostname']",
     admitted: "$[?@.currentStatus == 'valid']",
     // Of several HTTPProxies with one name, those that Contour does not serve are not valid.

@@ -37,7 +37,7 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
     ignored: true,
     accepted: true,
     refusal: undefined,
-    hints: { className: "edge", addresses: ["192.0.2.1"], ports: [443], admitted: true },
+    hints: { className: "edge", isGatewayClass: true, addresses: ["192.0.2.1"], ports: [443], admitted: true },
     listeners: [
       {
         name: "web",
@@ -63,7 +63,7 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
     ignored: false,
     accepted: false,
     refusal: undefined,
-    hints: { className: undefined, addresses: [], admitted: false },
+    hints: { className: undefined, isGatewayClass: true, addresses: [], admitted: false },
     listeners: [],
     allowedSets: { from: "None", selector: undefined },
   });
@@ -182,7 +182,7 @@ test("addresses of a Gateway: IP addresses and host names, each once; with one i
     { value: "192.0.2.1" },
   ];
   const addresses = ["192.0.2.1", "192.0.2.2", "lb.com"];
-  assert.deepEqual(hints(known), { className: undefined, addresses, admitted: true });
+  assert.deepEqual(hints(known), { className: undefined, isGatewayClass: true, addresses, admitted: true });
   assert.equal(hints([]).admitted, false);
   assert.equal(hints([], accepted("True")).admitted, true);
   assert.equal(hints([], accepted("False")).admitted, false);

@@ -47,7 +47,7 @@ describe("a route's claims", () => {
         hostname: "a.com",
         from: { kind: "HTTPRoute", namespace: INFRA, name: "web" },
         created: CREATED,
-        hints: { className: "example", addresses: ["192.0.2.1"], ports: [80], admitted: true },
+        hints: { className: "example", isGatewayClass: true, addresses: ["192.0.2.1"], ports: [80], admitted: true },
       },
     ]);
   });
@@ -254,7 +254,7 @@ describe("a Gateway's own claims", () => {
     assert.deepEqual(claims(pending), ["Gateway a.com not-accepted"]);
     assert.deepEqual(claims(pending, false), ["Gateway a.com example"]);
     const [claim] = claimsOfGateway(viewGateway(pending), false);
-    assert.deepEqual(claim?.hints, { className: "example", addresses: [], ports: [80], admitted: false });
+    assert.deepEqual(claim?.hints, { className: "example", isGatewayClass: true, addresses: [], ports: [80], admitted: false });
   });
 
   it("of a rejected listener have lower priority than those of another one", () => {

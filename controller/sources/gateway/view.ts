@@ -105,6 +105,7 @@ export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {
     ...own,
     hints: notIngress ?? {
       className: textOf(spec.gatewayClassName),
+      isGatewayClass: true,
       addresses: [...new Set(addresses)],
       ...portsOf(own.listeners),
       admitted: addresses.length > 0 || own.accepted,

@@ -14,6 +14,10 @@ export interface IngressSoftware {
 }
 
 interface KnownSoftware extends IngressSoftware {
+  /** `spec.controller` of its IngressClasses, as its own manifests have it. */
+  readonly controllers?: readonly string[];
+  /** The class that it serves if nobody configures another, also where there is no IngressClass. */
+  readonly className?: string;
   /** Names of its Service, and values of the labels that charts and operators set on all their Services. */
   readonly names?: RegExp;
   /** Labels that only this software uses, or whose value is ambiguous under another key. */
@@ -22,7 +26,7 @@ interface KnownSoftware extends IngressSoftware {
 
 const MANAGED_BY = "app.kubernetes.io/managed-by";
 const CLASS = "gateway.networking.k8s.io/gateway-class-name";
-export const ANY = /^/;
+const ANY = /^/;
 
 /** Ingress controllers and Gateway API implementations. The first match wins. */
 export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
@@ -36,6 +40,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     // Before ingress-nginx: its Service is called `nginx-ingress-controller` in a release `nginx-ingress`.
     title: "F5 NGINX Ingress Controller",
+    controllers: ["nginx.org/ingress-controller"],
+    className: "nginx",
     names: /^nginx-ingress$/,
     trust: "add the proxy pods' addresses to `set-real-ip-from` in the controller's ConfigMap",
     accept: 'set `proxy-protocol: "True"` and `real-ip-header: proxy_protocol` in the controller\'s ConfigMap',
@@ -44,6 +50,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "ingress-nginx",
+    controllers: ["k8s.io/ingress-nginx"],
+    className: "nginx",
     names: /^(ingress-nginx|rke2-ingress-nginx|nginx-ingress-controller)$/,
     trust: "add the proxy pods' addresses to `proxy-real-ip-cidr` in the controller's ConfigMap",
     accept: 'set `use-proxy-protocol: "true"` in the controller\'s ConfigMap',
@@ -58,6 +66,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Traefik",
+    controllers: ["traefik.io/ingress-controller"],
+    className: "traefik",
     names: /^traefik$/,
     trust: "add the proxy pods' addresses to `entryPoints.<name>.proxyProtocol.trustedIPs`",
     accept: "set `entryPoints.<name>.proxyProtocol.trustedIPs` to the addresses that send headers",
@@ -66,6 +76,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "HAProxy Technologies' ingress controller",
+    controllers: ["haproxy.org/ingress-controller"],
+    className: "haproxy",
     names: /^(kubernetes-ingress|haproxy-kubernetes-ingress)$/,
     labels: { run: /^haproxy-ingress$/ },
     trust: "add the proxy pods' addresses to `proxy-protocol` in the controller's ConfigMap",
@@ -74,6 +86,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "HAProxy Ingress",
+    controllers: ["haproxy-ingress.github.io/controller"],
+    className: "haproxy",
     names: /^haproxy-ingress(-controller)?$/,
     trust: "it accepts a header from any address once `use-proxy-protocol` is set",
     accept: 'set `use-proxy-protocol: "true"` in the controller\'s ConfigMap',
@@ -82,6 +96,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     // Its manifests call the Service of its Envoy `envoy`.
     title: "Contour",
+    controllers: ["projectcontour.io/ingress-controller"],
+    className: "contour",
     names: /^contour$/,
     labels: { app: /^envoy$/, "projectcontour.io/owning-gateway-name": ANY },
     trust: "Contour accepts a header from any address once `--use-proxy-protocol` is set",
@@ -98,6 +114,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Istio's ingress gateway",
+    controllers: ["istio.io/ingress-controller"],
+    className: "istio",
     names: /^istio-(ingressgateway|ingress)$/,
     labels: { "gateway.istio.io/managed": /^istio\.io-gateway-controller$/, [CLASS]: /^istio$/ },
     trust: "Envoy accepts a header from any address once the gateway's `proxyProtocol` is set",
@@ -122,6 +140,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Cilium",
+    controllers: ["cilium.io/ingress-controller"],
+    className: "cilium",
     names: /^cilium-ingress$/,
     labels: { "io.cilium.gateway/owning-gateway": ANY, "cilium.io/ingress": /^true$/ },
     trust: "it accepts a header from any address, and requires one, once `enableProxyProtocol` is set",
@@ -130,6 +150,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Kong",
+    controllers: ["ingress-controllers.konghq.com/kong"],
+    className: "kong",
     names: /^kong$/,
     trust: "add the proxy pods' addresses to `KONG_TRUSTED_IPS`",
     accept: "add `proxy_protocol` to `KONG_PROXY_LISTEN` and set `KONG_REAL_IP_HEADER=proxy_protocol`",
@@ -137,6 +159,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Emissary-ingress",
+    controllers: ["getambassador.io/ingress-controller"],
+    className: "ambassador",
     names: /^(emissary-ingress|edge-stack|ambassador)$/,
     trust: "it accepts a header from any address on a Listener whose `protocolStack` begins with PROXY",
     accept: "begin the Listener's `protocolStack` with PROXY",
@@ -144,6 +168,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Apache APISIX",
+    controllers: ["apisix.apache.org/apisix-ingress-controller"],
+    className: "apisix",
     names: /^apisix(-gateway)?$/,
     trust: "it accepts a header from any address on its ports for the PROXY protocol",
     accept:
@@ -153,9 +179,99 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Pomerium",
+    controllers: ["pomerium.io/ingress-controller"],
+    className: "pomerium",
     names: /^pomerium(-proxy)?$/,
     trust: "Envoy accepts a header from any address once `useProxyProtocol` is set",
     accept: "set `useProxyProtocol: true` in the Pomerium resource",
     source: "https://www.pomerium.com/docs/reference/use-proxy-protocol",
   },
 ];
+
+/**
+ * Controllers whose load balancers lead to no Service of the cluster: to pods directly, to node ports, or out of a
+ * tunnel. By `spec.controller` of their IngressClasses, and by the classes that they serve without one.
+ */
+const OUTSIDE = {
+  controllers: new Set([
+    "azure/application-gateway",
+    "eks.amazonaws.com/alb",
+    "ingress.k8s.alibabacloud/alb",
+    "ingress.k8s.aws/alb",
+    "k8s.ngrok.com/ingress-controller",
+    "oci.oraclecloud.com/native-ingress-controller",
+    "strrl.dev/cloudflare-tunnel-ingress-controller",
+    "tailscale.com/ts-ingress",
+  ]),
+  // GKE's have no IngressClass: kubernetes/ingress-gce, pkg/annotations/ingress.go.
+  classes: new Set(["alb", "azure/application-gateway", "gce", "gce-internal", "gce-multi-cluster", "tailscale"]),
+};
+
+/** Labels that charts and operators set to the name of the software behind a Service. */
+const LABELS: readonly string[] = ["app.kubernetes.io/name", "app", "k8s-app", "istio"];
+
+interface ServiceLabels {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly selector: Readonly<Record<string, string>>;
+}
+
+/** Infers the ingress controller behind a Service from its labels and selector; undefined if unknown. */
+export function softwareByLabels({ labels, selector }: ServiceLabels, more: readonly string[] = []) {
+  const valuesOf = (label: string) => [labels[label] ?? [], selector[label] ?? []].flat();
+  const matches = (values: readonly string[], pattern: RegExp) => values.some((value) => pattern.test(value));
+  const names = [...LABELS.flatMap(valuesOf), ...more];
+  const found: IngressSoftware | undefined = KNOWN_SOFTWARE.find(
+    (known) =>
+      (known.names !== undefined && matches(names, known.names)) ||
+      Object.entries(known.labels ?? {}).some(([label, pattern]) => matches(valuesOf(label), pattern)),
+  );
+  return found;
+}
+
+/** The same, from its name as well. */
+export function softwareOf(service: ServiceLabels & { readonly name: string }): IngressSoftware | undefined {
+  return softwareByLabels(service, [service.name]);
+}
+
+/** The title of the software whose Service has this name: charts add `-controller` to that of the release. */
+export function softwareByName(name: string): string | undefined {
+  return softwareByLabels({ labels: {}, selector: {} }, [name, name.replace(/-controller$/, "")])?.title;
+}
+
+/** Whether an ingress controller is known by this name, or by this value of a label. */
+export function isSoftwareName(word: string): boolean {
+  return KNOWN_SOFTWARE.some(({ names, labels = {} }) =>
+    [names, ...Object.values(labels)].some((pattern) => pattern !== undefined && pattern !== ANY && pattern.test(word)),
+  );
+}
+
+/** What an object says of the controller that serves it. */
+export interface NamedController {
+  readonly className: string | undefined;
+  readonly isGatewayClass?: true;
+  /** `spec.controller` of its IngressClass, or the controller of its kind. */
+  readonly controller?: string;
+}
+
+/**
+ * Titles of the known software that an object names; two projects may serve one class. `outside`: it leads to no
+ * Service of the cluster. Undefined: the object names nothing that is known.
+ */
+export function softwareNamed(by: NamedController): ReadonlySet<string> | "outside" | undefined {
+  const { className, isGatewayClass, controller } = by;
+  if (controller === undefined && isGatewayClass) return undefined;
+  const isOutside =
+    controller === undefined ? OUTSIDE.classes.has(className ?? "") : OUTSIDE.controllers.has(controller);
+  if (isOutside) return "outside";
+  const named = KNOWN_SOFTWARE.filter((known) =>
+    controller === undefined
+      ? className !== undefined && known.className === className
+      : known.controllers?.includes(baseOf(controller)) === true,
+  );
+  return named.length === 0 ? undefined : new Set(named.map(({ title }) => title));
+}
+
+/** HAProxy's projects append a class of their own: `haproxy.org/ingress-controller/edge`. */
+function baseOf(controller: string): string {
+  return controller.split("/").slice(0, 2).join("/");
+}

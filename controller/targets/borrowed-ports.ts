@@ -1,0 +1,70 @@
+import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
+import { type AddressTable, keyOf } from "./address-table.ts";
+import { HTTP_PORTS } from "./match-service.ts";
+import type { FoundTarget, ServiceView } from "./service-view.ts";
+
+/**
+ * The ports that objects want and a target's own Service lacks. Services may split the ports of one address (MetalLB
+ * shares it on request); kube-proxy leads each port to the Service that has it. Only ports that an object wants
+ * count: in k3s the Services of all tenants have the addresses of the nodes.
+ */
+export class BorrowedPorts {
+  readonly #table: AddressTable;
+  /** By target. */
+  #wanted = new Map<string, Set<number>>();
+  /** The same before the last reset. */
+  #before: ReadonlyMap<string, ReadonlySet<number>> = new Map();
+  /** The Service that lends a port, by target and port: it stays while it has the port. */
+  readonly #lenders = new Map<string, string>();
+
+  constructor(table: AddressTable) {
+    this.#table = table;
+  }
+
+  /** Before all objects are resolved again: forgets what they wanted. */
+  reset(): void {
+    this.#before = this.#wanted;
+    this.#wanted = new Map();
+  }
+
+  /** Returns whether an object wants a port that none wanted before. */
+  want(target: string, view: ServiceView, ports: readonly number[] = HTTP_PORTS): boolean {
+    const wanted = this.#wanted.get(target) ?? new Set();
+    const lacking = ports.filter((port) => !wanted.has(port) && !hasPort(view, port));
+    const added = lacking.slice(0, MAX_TARGET_PORTS - wanted.size);
+    if (added.length === 0) return false;
+    for (const port of added) wanted.add(port);
+    this.#wanted.set(target, wanted);
+    return added.some((port) => this.#before.get(target)?.has(port) !== true);
+  }
+
+  /** The target with the ports that it borrows. */
+  complete(target: FoundTarget, view: ServiceView): FoundTarget {
+    const borrowed = [...(this.#wanted.get(target.name) ?? [])].flatMap((port) => {
+      const lender = this.#lenderOf(target.name, view, port);
+      const entry =
+        lender === undefined || "code" in lender.ports ? undefined : lender.ports.find((one) => one.port === port);
+      return lender === undefined || entry === undefined ? [] : [{ ...entry, upstreamIPs: lender.clusterIPs }];
+    });
+    if (borrowed.length === 0) return target;
+    const ports = [...target.ports, ...borrowed].slice(0, MAX_TARGET_PORTS);
+    // Relayed in any case: the ClusterIPs of its own Service lack these ports.
+    return { ...target, ports, clusterIPs: [] };
+  }
+
+  #lenderOf(target: string, view: ServiceView, port: number): ServiceView | undefined {
+    const candidates = view.addresses
+      .flatMap((address) => this.#table.at(address))
+      .filter((one) => hasPort(one, port) && one.addresses.some((address) => view.addresses.includes(address)));
+    const memo = `${target}:${port}`;
+    const before = this.#lenders.get(memo);
+    const lender = candidates.find((one) => keyOf(one) === before) ?? candidates[0];
+    if (lender === undefined) this.#lenders.delete(memo);
+    else this.#lenders.set(memo, keyOf(lender));
+    return lender;
+  }
+}
+
+function hasPort({ ports }: ServiceView, wanted: number): boolean {
+  return !("code" in ports) && ports.some(({ port }) => port === wanted);
+}

@@ -1,0 +1,45 @@
+import { isIP } from "node:net";
+import { show } from "#hostmap/hostnames.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
+import type { RoutingHints } from "../sources/types.ts";
+import { softwareNamed } from "./known-software.ts";
+
+/** What is known of the Service of the configured target without classes. */
+interface DefaultTarget {
+  readonly target: TargetConfig;
+  /** Whether its Service exists; a host outside the cluster is assumed to. */
+  readonly exists: boolean;
+  /** Title of the ingress controller behind it, if it is known. */
+  readonly software: string | undefined;
+}
+
+/**
+ * Whether the configured target without classes serves an object for which nothing else was found: only if nothing
+ * says that another controller does. Returns the target's name, or the reason why not.
+ */
+export function resolveDefault(hints: RoutingHints, { target, exists, software }: DefaultTarget): string | Reason {
+  const { name, upstream } = target;
+  const another = (text: string): Reason => ({
+    code: "another-controller",
+    text: `${text}, not of the target ${name}`,
+  });
+  if (!exists) {
+    const where = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
+    const text = `no load balancer address identifies its target, and the Service ${where} of the target ${name} does not exist`;
+    return { code: "target-missing", text };
+  }
+  const ips = hints.addresses.filter((address) => isIP(address) !== 0);
+  if ("service" in upstream && ips.length > 0)
+    return another(`its status has ${ips.join(", ")}, an address of no Service`);
+  const named = softwareNamed(hints);
+  const what =
+    hints.controller === undefined
+      ? `its class ${show(hints.className ?? "")} is`
+      : `its controller ${show(hints.controller)} is`;
+  if (named === "outside") return another(`${what} of a load balancer outside the cluster`);
+  if (software === undefined) return name;
+  if (named === undefined && hints.className === undefined && hints.controller === undefined) return name;
+  if (named === undefined) return another(`${what} not known to be of ${software}`);
+  return named.has(software) ? name : another(`${what} of ${[...named].join(" or ")}`);
+}

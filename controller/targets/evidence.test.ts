@@ -1,0 +1,217 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import type { RoutingHints } from "../sources/types.ts";
+import { TargetDiscovery } from "./discovery.ts";
+import { foundName } from "./service-view.ts";
+
+// What counts as evidence for the Service that serves an object, beside its addresses.
+
+const SERVICES = "/api/v1/services";
+const SETTLE_MS = 20;
+const NGINX = { "app.kubernetes.io/name": "ingress-nginx" };
+
+interface Parts {
+  readonly type?: string;
+  readonly ips?: readonly string[];
+  readonly external?: readonly string[];
+  readonly hostname?: string;
+  readonly ports?: readonly number[];
+  readonly created?: string;
+  readonly labels?: object;
+  readonly annotations?: object;
+  readonly clusterIP?: string;
+}
+
+function service(key: string, parts: Parts = {}): ApiObject {
+  const { type = "LoadBalancer", ips = [], external, hostname, ports = [80, 443], clusterIP = "10.96.0.7" } = parts;
+  const { created = "2026-01-01T00:00:00Z", labels = {}, annotations = {} } = parts;
+  const [namespace, name] = key.split("/");
+  const ingress = [...ips.map((ip) => ({ ip })), ...(hostname === undefined ? [] : [{ hostname }])];
+  return {
+    metadata: { namespace, name, creationTimestamp: created, labels, annotations },
+    spec: {
+      type,
+      clusterIPs: [clusterIP],
+      ...(external && { externalIPs: external }),
+      ports: ports.map((port) => ({ port })),
+    },
+    status: { loadBalancer: { ingress } },
+  } as unknown as ApiObject;
+}
+
+async function cluster(t: TestContext, config: object, ...services: readonly ApiObject[]) {
+  const pass = stopTime(t);
+  const api = new MemoryApi();
+  for (const each of services) api.set(SERVICES, each);
+  const discovery = new TargetDiscovery({ client: api.client, config: parseConfig(config), log: silentLogger });
+  t.after(() => discovery.stop());
+  const definitions = { count: 0 };
+  discovery.follow(() => {
+    definitions.count += 1;
+  });
+  discovery.start(
+    () => {},
+    () => {},
+  );
+  await settled();
+  await pass(SETTLE_MS);
+  const resolve = (hints: Partial<RoutingHints>, incumbent?: string) => {
+    const target = discovery.resolve({ className: "nginx", addresses: [], admitted: true, ...hints }, incumbent);
+    return typeof target === "string" ? target : target.code;
+  };
+  const text = (hints: Partial<RoutingHints>) => {
+    const target = discovery.resolve({ className: "nginx", addresses: [], admitted: true, ...hints });
+    return typeof target === "string" ? target : target.text;
+  };
+  const portsOf = (key: string) => {
+    const [namespace = "", name = ""] = key.split("/");
+    const target = discovery.found(foundName(namespace, name));
+    return target?.ports.map(({ port, upstreamIPs }) => [port, ...(upstreamIPs ?? [])].join(" ")).sort();
+  };
+  const set = async (each: ApiObject) => {
+    api.set(SERVICES, each);
+    await settled();
+    await pass(SETTLE_MS);
+  };
+  return { api, pass, discovery, definitions, resolve, text, portsOf, set };
+}
+
+const EDGE = foundName("edge", "lb");
+const NONE = { targets: [] };
+const NGINX_CLASS = { controller: "k8s.io/ingress-nginx" };
+
+test("without an address, the only Service with the labels of its controller", async (t) => {
+  const { resolve, set, text } = await cluster(t, NONE, service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX }));
+  assert.equal(resolve(NGINX_CLASS), EDGE);
+  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["lb.example.net"] }), EDGE, "a host name that no Service has");
+  assert.equal(resolve({ className: "public", ...NGINX_CLASS }), EDGE, "the class may have any name");
+  assert.equal(resolve({}), EDGE, "the class is one that it serves by default");
+  assert.equal(resolve({ className: "public" }), "no-address", "of this class nothing is known");
+  assert.equal(resolve({ controller: "traefik.io/ingress-controller" }), "no-address");
+  assert.equal(resolve({ isGatewayClass: true }), "no-address", "a GatewayClass of that name is something else");
+  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "no-service", "its address is elsewhere");
+  await set(service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX }));
+  assert.equal(resolve(NGINX_CLASS), "several-services");
+  assert.match(text(NGINX_CLASS), /edge\/lb, tenant\/copy; configure the target by its class/);
+  assert.equal(resolve(NGINX_CLASS, EDGE), EDGE, "the one that serves it already stays");
+});
+
+test("a Service without a short-circuited address is no candidate, unless it is mapped always", async (t) => {
+  const hostname = { hostname: "lb.example.net", labels: NGINX };
+  const { resolve, set } = await cluster(t, NONE, service("edge/lb", hostname));
+  assert.equal(resolve(NGINX_CLASS), "no-address");
+  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "no-service");
+  await set(service("edge/lb", { ...hostname, annotations: { "switchback.dev/map": "always" } }));
+  assert.equal(resolve(NGINX_CLASS), EDGE);
+  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), EDGE);
+});
+
+/** The default target is `ingress-nginx/ingress-nginx-controller`. */
+const DEFAULT = service("ingress-nginx/ingress-nginx-controller", { ips: ["203.0.113.1"] });
+
+for (const [what, hints, expected] of [
+  ["nothing says otherwise", { className: undefined }, "ingress-nginx"],
+  ["its class is the default one of the software", {}, "ingress-nginx"],
+  ["its class has the controller", { className: "edge", ...NGINX_CLASS }, "ingress-nginx"],
+  ["its host name is of no Service", { addresses: ["lb.example.net"] }, "ingress-nginx"],
+  ["its address is of no Service", { addresses: ["198.51.100.44"] }, "another-controller"],
+  ["GKE's class", { className: "gce" }, "another-controller"],
+  ["a class of AWS, with a host name", { className: "alb", addresses: ["x.elb.amazonaws.com"] }, "another-controller"],
+  ["the class of a cloud", { className: "agic", controller: "azure/application-gateway" }, "another-controller"],
+  ["the class of other software", { className: "kong" }, "another-controller"],
+  ["the controller of other software", { controller: "traefik.io/ingress-controller" }, "another-controller"],
+  ["an unknown controller", { controller: "example.com/ingress" }, "another-controller"],
+  ["an unknown class", { className: "nobody" }, "another-controller"],
+  ["a GatewayClass", { isGatewayClass: true }, "another-controller"],
+] as const) {
+  test(`the default target: ${what}: ${expected}`, async (t) => {
+    const other = service("edge/lb", { ips: ["203.0.113.9"] });
+    const { resolve } = await cluster(t, {}, DEFAULT, other);
+    assert.equal(resolve(hints), expected);
+  });
+}
+
+test("a default target of unknown software serves what nothing known serves", async (t) => {
+  const upstream = { service: { namespace: "edge", name: "lb" } };
+  const { resolve } = await cluster(
+    t,
+    { targets: [{ name: "only", upstream }] },
+    service("edge/lb", { type: "NodePort" }),
+  );
+  assert.equal(resolve({ className: "own" }), "only");
+  assert.equal(resolve({ className: "own", controller: "example.com/own" }), "only");
+  assert.equal(resolve({ className: "gce" }), "another-controller");
+});
+
+test("externalIPs of a Service of any type, which the status of an object has", async (t) => {
+  const external = service("edge/lb", { type: "NodePort", external: ["203.0.113.7"] });
+  const { resolve, set } = await cluster(t, NONE, external);
+  assert.equal(resolve({ addresses: ["203.0.113.7"] }), EDGE);
+  await set(service("edge/lb", { type: "NodePort" }));
+  assert.equal(resolve({ addresses: ["203.0.113.7"] }), "no-service");
+});
+
+test("a Service without a port of the object is not chosen", async (t) => {
+  const { resolve, text } = await cluster(t, NONE, service("edge/lb", { ips: ["203.0.113.1"], ports: [8443] }));
+  assert.equal(resolve({ addresses: ["203.0.113.1"] }), "service-without-port");
+  assert.match(text({ addresses: ["203.0.113.1"] }), /^edge\/lb: no Service .* ports 80, 443$/);
+  assert.equal(resolve({ addresses: ["203.0.113.1"], ports: [8443] }), EDGE);
+});
+
+const SHARED = { ips: ["203.0.113.1"] };
+
+test("a port that its Service lacks comes from the Service that has it at the same address", async (t) => {
+  const http = service("edge/lb", { ...SHARED, ports: [80] });
+  const https = service("edge/tls", {
+    ...SHARED,
+    ports: [443],
+    clusterIP: "10.96.0.8",
+    created: "2026-01-02T00:00:00Z",
+  });
+  const { resolve, portsOf, set, definitions, api, pass } = await cluster(t, NONE, http, https);
+  const before = definitions.count;
+  assert.equal(resolve({ addresses: ["203.0.113.1"] }), EDGE);
+  await pass(SETTLE_MS);
+  assert.equal(definitions.count, before + 1, "the target has another port than before");
+  assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
+  // A later Service changes nothing, whatever it says of itself.
+  const annotations = { "switchback.dev/map": "always" };
+  const late = { ...SHARED, ports: [443], clusterIP: "10.96.0.9", created: "2026-01-03T00:00:00Z", annotations };
+  await set(service("a-tenant/late", late));
+  resolve({ addresses: ["203.0.113.1"] });
+  assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
+  api.remove(SERVICES, "edge/tls");
+  await pass(SETTLE_MS);
+  resolve({ addresses: ["203.0.113.1"] });
+  assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.9", "80"]);
+});
+
+test("only the ports that objects want are borrowed", async (t) => {
+  const nodes = { ips: ["192.168.1.11", "192.168.1.12"] };
+  const web = service("edge/lb", { ...nodes, ports: [80, 443] });
+  const others = [5_432, 8_443].map((port) => service(`tenant/p${port}`, { ...nodes, ports: [port] }));
+  const { resolve, portsOf } = await cluster(t, NONE, web, ...others);
+  resolve({ addresses: nodes.ips });
+  assert.deepEqual(portsOf("edge/lb"), ["443", "80"]);
+  resolve({ addresses: nodes.ips, ports: [443, 8_443, 9_000] });
+  assert.deepEqual(portsOf("edge/lb"), ["443", "80", "8443 10.96.0.7"]);
+});
+
+test("a Service that shares a host name takes no names from the one that was there", async (t) => {
+  const hostname = "lb.example.net";
+  const always = { hostname, annotations: { "switchback.dev/map": "always" } };
+  const late = service("tenant/late", { ...always, created: "2026-02-01T00:00:00Z" });
+  const { resolve, discovery, set } = await cluster(t, NONE, service("edge/lb", { hostname }), late);
+  // It serves itself: that gives it no claim to the names of others.
+  const own = resolve({ service: { namespace: "tenant", name: "late" } });
+  assert.equal(own, foundName("tenant", "late"));
+  discovery.use(new Set([own]));
+  assert.equal(resolve({ addresses: [hostname] }), "load-balancer-hostname");
+  await set(service("edge/lb", always));
+  assert.equal(resolve({ addresses: [hostname] }), EDGE);
+});
