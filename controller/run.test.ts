@@ -322,7 +322,7 @@ test("every source that is configured is read, and no other", async (t) => {
     const rig = await controllerRig(t, { config: { sources } });
     return (await rig.status()).sources.map(({ name }) => name);
   };
-  const services = ["services", "service of ingress-nginx"];
+  const services = ["services"];
   const ingress = ["ingresses", "ingressclasses"];
   assert.deepEqual(await sourceNames({}), ["namespace names", ...ingress, ...services]);
   const off = { ingress: { enabled: false } };

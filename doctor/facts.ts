@@ -37,6 +37,7 @@ export interface ServiceFacts extends ObjectName {
   readonly clusterIPs: readonly string[];
   /** TCP ports. */
   readonly ports: readonly ServicePort[];
+  /** Of its load balancer, and its `externalIPs`. */
   readonly entries: readonly LoadBalancerIngress[];
 }
 

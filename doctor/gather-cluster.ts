@@ -1,4 +1,4 @@
-import { literalIPs } from "#controller/targets/service-view.ts";
+import { isExposed, literalIPs } from "#controller/targets/service-view.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -18,6 +18,7 @@ interface RawService {
   readonly spec?: {
     readonly type?: string;
     readonly selector?: Record<string, string> | null;
+    readonly externalIPs?: readonly string[];
     readonly clusterIP?: string;
     readonly clusterIPs?: readonly string[];
     readonly ports?: readonly {
@@ -39,7 +40,8 @@ export async function gatherServices(client: KubeClient): Promise<Fact<readonly 
   });
 }
 
-function serviceFacts({ metadata, spec = {}, status }: RawService): ServiceFacts {
+function serviceFacts(service: RawService): ServiceFacts {
+  const { metadata, spec = {} } = service;
   const { ports = [] } = spec;
   return {
     namespace: metadata.namespace ?? "",
@@ -54,8 +56,15 @@ function serviceFacts({ metadata, spec = {}, status }: RawService): ServiceFacts
       .map(({ name = "", port, targetPort = port, appProtocol = "" }) => {
         return { name, port, targetPort: String(targetPort), appProtocol };
       }),
-    entries: status?.loadBalancer?.ingress ?? [],
+    entries: entriesOf(service),
   };
+}
+
+/** The addresses that kube-proxy may short-circuit; `externalIPs` have no `ipMode`. */
+function entriesOf({ metadata, spec = {}, status }: RawService): LoadBalancerIngress[] {
+  if (!isExposed({ metadata, spec })) return [];
+  const balancer = spec.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
+  return [...balancer, ...(spec.externalIPs ?? []).map((ip) => ({ ip }))];
 }
 
 interface RawIngress {

@@ -2,12 +2,12 @@ import { type IngressSoftware, softwareOf } from "#controller/targets/known-soft
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
-/** A Service that public names resolve to. It has the type LoadBalancer, or any type if a target uses it. */
+/** A Service that public names resolve to: of type LoadBalancer, with `externalIPs`, or one that a target uses. */
 export interface LoadBalancer {
   readonly service: ServiceFacts;
   /** Why it counts as a load balancer. */
   readonly foundBy: string;
-  /** IP addresses and hostnames in its status. */
+  /** IP addresses and hostnames in its status, and its `externalIPs`. */
   readonly addresses: readonly string[];
   /** Hosts served by it, lower-cased, without wildcards. */
   readonly names: readonly string[];
@@ -63,7 +63,7 @@ interface Matches {
 function reasonFor(service: ServiceFacts, { routes, target, software }: Matches): string | undefined {
   const [first] = routes;
   if (target !== undefined) return `target ${target.name} uses it`;
-  if (service.type !== "LoadBalancer") return undefined;
+  if (service.type !== "LoadBalancer" && service.entries.length === 0) return undefined;
   if (first !== undefined) return `the status of ${first.kind} ${objectKey(first)} has its address`;
   if (software !== undefined) return `it has labels of ${software.title}`;
   const web = service.ports.find(({ port }) => WEB_PORTS.includes(port));

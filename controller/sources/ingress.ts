@@ -155,13 +155,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
         controller: text(spec?.controller),
       }),
       onChange: ({ key, before, after }) => {
-        if (!classesKnown) return;
-        const changed = new Set<string | undefined>(before?.controller === after?.controller ? [] : [key]);
-        const next = defaultAmong(classes.objects());
-        // A change of the default class, or of its controller, concerns the Ingresses without a class.
-        if (next !== defaultClass || (next !== undefined && changed.has(next))) changed.add(undefined);
-        defaultClass = next;
-        for (const [ingress, view] of ingresses.objects()) if (changed.has(view.className)) emit(ingress, view);
+        if (classesKnown) redecide(before?.controller === after?.controller ? undefined : key);
       },
       onSynced: () => {
         classesKnown = true;
@@ -173,6 +167,15 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       log,
     });
 
+    /** After a change of a class. `moved` is a class that has another controller now. */
+    function redecide(moved: string | undefined): void {
+      const changed = new Set<string | undefined>(moved === undefined ? [] : [moved]);
+      const next = defaultAmong(classes.objects());
+      // A change of the default class, or of its controller, concerns the Ingresses without a class.
+      if (next !== defaultClass || (next !== undefined && next === moved)) changed.add(undefined);
+      defaultClass = next;
+      for (const [key, view] of ingresses.objects()) if (changed.has(view.className)) emit(key, view);
+    }
     return { ingresses, classes };
   }
 

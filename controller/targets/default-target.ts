@@ -12,13 +12,18 @@ interface DefaultTarget {
   readonly exists: boolean;
   /** Title of the ingress controller behind it, if it is known. */
   readonly software: string | undefined;
+  /** Whether it is known that no Service has the addresses of the object. */
+  readonly readsAddresses: boolean;
 }
 
 /**
  * Whether the configured target without classes serves an object for which nothing else was found: only if nothing
  * says that another controller does. Returns the target's name, or the reason why not.
  */
-export function resolveDefault(hints: RoutingHints, { target, exists, software }: DefaultTarget): string | Reason {
+export function resolveDefault(
+  hints: RoutingHints,
+  { target, exists, software, readsAddresses }: DefaultTarget,
+): string | Reason {
   const { name, upstream } = target;
   const another = (text: string): Reason => ({
     code: "another-controller",
@@ -30,7 +35,7 @@ export function resolveDefault(hints: RoutingHints, { target, exists, software }
     return { code: "target-missing", text };
   }
   const ips = hints.addresses.filter((address) => isIP(address) !== 0);
-  if ("service" in upstream && ips.length > 0)
+  if (readsAddresses && "service" in upstream && ips.length > 0)
     return another(`its status has ${ips.join(", ")}, an address of no Service`);
   const named = softwareNamed(hints);
   const what =

@@ -237,7 +237,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       if ("code" in reached) return reached;
     }
     const software = view?.software ?? (view === undefined ? undefined : softwareByName(view.name));
-    return resolveDefault(hints, { target, exists: this.#exists(target), software });
+    return resolveDefault(hints, { target, exists: this.#exists(target), software, readsAddresses: true });
   }
 
   /** A host outside the cluster is assumed to exist. */

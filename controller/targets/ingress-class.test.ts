@@ -12,13 +12,10 @@ function targetsOf(...targets: ReadonlyArray<readonly [name: string, classes: re
   }));
 }
 
-const ALONE = targetsOf(["nginx", []]);
 const LISTED = targetsOf(["nginx", ["nginx", "nginx-old"]]);
 const TWO = targetsOf(["nginx", ["nginx"]], ["traefik", ["traefik"]]);
 
 const CASES: ReadonlyArray<readonly [targets: TargetConfig[], className: string | undefined, expected: string]> = [
-  [ALONE, undefined, "nginx"],
-  [ALONE, "anything", "nginx"],
   [LISTED, "nginx-old", "nginx"],
   [LISTED, "traefik", "no-target"],
   [LISTED, undefined, "no-class"],

@@ -2,13 +2,10 @@ import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 
 /**
- * Returns the target that serves an ingress class, or the reason why there is none. `className` is the class of the
- * object, or the cluster's default. A target without classes serves every class if it is the only target: with two,
- * a guess could misroute traffic.
+ * Returns the target that lists an ingress class, or the reason why there is none. `className` is the class of the
+ * object, or the cluster's default.
  */
 export function targetOfClass(className: string | undefined, targets: readonly TargetConfig[]): string | Reason {
-  const [only] = targets;
-  if (only !== undefined && targets.length === 1 && only.classes.length === 0) return only.name;
   if (className === undefined) {
     return { code: "no-class", text: "it names no ingress class and the cluster has no default IngressClass" };
   }

@@ -12,6 +12,14 @@ test("by class only, regardless of addresses", () => {
   assert.equal(resolver.resolve({ ...hints, addresses: [], admitted: false }), "ingress-nginx");
 });
 
+test("the only target serves every class if it lists none, apart from those of load balancers outside the cluster", () => {
+  const resolver = classResolver(parseConfig({}).targets);
+  assert.equal(resolver.resolve({ ...hints, className: undefined }), "ingress-nginx");
+  assert.equal(resolver.resolve({ ...hints, className: "anything" }), "ingress-nginx");
+  const outside = resolver.resolve({ ...hints, className: "gce" });
+  assert.equal(typeof outside === "string" || outside.code, "another-controller");
+});
+
 test("if admission is required, objects that no controller has admitted wait", () => {
   const resolver = admittedOnly(classResolver(parseConfig({}).targets));
   assert.equal(resolver.resolve(hints), "ingress-nginx");

@@ -1,6 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
+import { resolveDefault } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import type { FoundTarget } from "./service-view.ts";
 
@@ -19,11 +20,16 @@ export interface TargetResolver {
   stop(): Promise<void>;
 }
 
-/** Resolves to configured targets, by class only. */
+/** Resolves to configured targets, by class only: no Service is read. */
 export function classResolver(targets: readonly TargetConfig[]): TargetResolver {
+  const [only] = targets;
+  const byDefault = targets.length === 1 && only?.classes.length === 0 ? only : undefined;
   return {
     start: (_onChange, onSynced) => onSynced(),
-    resolve: ({ className }) => targetOfClass(className, targets),
+    resolve: (hints) => {
+      if (byDefault === undefined) return targetOfClass(hints.className, targets);
+      return resolveDefault(hints, { target: byDefault, exists: true, software: undefined, readsAddresses: false });
+    },
     state: () => [],
     stop: async () => {},
   };

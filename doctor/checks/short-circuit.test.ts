@@ -77,7 +77,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
   ],
   [
     "it is no load balancer",
-    nginx({ type: "NodePort" }),
+    nginx({ type: "NodePort", entries: [] }),
     [
       "ok not-a-load-balancer | Service ingress-nginx/ingress-nginx-controller | it is of type NodePort: " +
         "kube-proxy has no load balancer address for it (selected because target ingress-nginx uses it)",

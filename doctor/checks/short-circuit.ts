@@ -32,7 +32,7 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
   const subject = `Service ${objectKey(service)}`;
   const found = `(selected because ${foundBy})`;
   const addresses = shortCircuited(loadBalancer);
-  if (service.type !== "LoadBalancer") {
+  if (service.type !== "LoadBalancer" && service.entries.length === 0) {
     return ok(
       subject,
       "not-a-load-balancer",

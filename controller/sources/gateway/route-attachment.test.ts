@@ -254,7 +254,13 @@ describe("a Gateway's own claims", () => {
     assert.deepEqual(claims(pending), ["Gateway a.com not-accepted"]);
     assert.deepEqual(claims(pending, false), ["Gateway a.com example"]);
     const [claim] = claimsOfGateway(viewGateway(pending), false);
-    assert.deepEqual(claim?.hints, { className: "example", isGatewayClass: true, addresses: [], ports: [80], admitted: false });
+    assert.deepEqual(claim?.hints, {
+      className: "example",
+      isGatewayClass: true,
+      addresses: [],
+      ports: [80],
+      admitted: false,
+    });
   });
 
   it("of a rejected listener have lower priority than those of another one", () => {
