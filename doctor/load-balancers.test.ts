@@ -48,7 +48,7 @@ describe("a Service counts as a load balancer, for the first of these reasons:",
   test("others are left alone", () => {
     assert.deepEqual(foundBy({}), []);
     assert.deepEqual(foundBy({}, { gateways: known([{ ...route, addresses: ["192.0.2.8"] }]) }), []);
-    assert.deepEqual(foundBy({ type: "ClusterIP", labels, ports: [port(80)] }, { gateways }), []);
+    assert.deepEqual(foundBy({ type: "ClusterIP", entries: [], labels, ports: [port(80)] }, { gateways }), []);
     assert.deepEqual(foundBy({ ports: [port(81), port(442)] }), []);
     assert.deepEqual(findLoadBalancers({ ...NOT_INSTALLED, services: FORBIDDEN }), []);
   });

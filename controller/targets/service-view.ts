@@ -74,10 +74,7 @@ export function isExposed({ spec }: RawService): boolean {
  * The addresses of a Service as kube-proxy sees them. It handles each entry of the load balancer status by itself;
  * the entry's `ports` do not count.
  */
-export function addressesOfService({
-  spec,
-  status,
-}: RawService): Pick<ServiceView, "addresses" | "proxied" | "hostnames"> {
+function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "addresses" | "proxied" | "hostnames"> {
   const entries = spec?.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
   const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
   const isProxied = ({ ipMode }: { readonly ipMode?: string }) => ipMode === "Proxy";
