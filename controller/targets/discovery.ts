@@ -268,9 +268,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   /** The Service of a target, if it is there. */
   #viewOf(target: string): ServiceView | undefined {
     const configured = this.#deps.config.targets.find(({ name }) => name === target);
-    return configured === undefined
-      ? this.#table.get(this.#found.get(target)?.key ?? "")
-      : this.#serviceOf(configured);
+    return configured === undefined ? this.#table.get(this.#found.get(target)?.key ?? "") : this.#serviceOf(configured);
   }
 
   #servesByAddress(name: string): boolean {
