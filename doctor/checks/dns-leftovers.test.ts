@@ -6,7 +6,7 @@ import type { DnsFileFacts } from "../facts.ts";
 import { known } from "../known.ts";
 import { leftoverFindings } from "./dns-leftovers.ts";
 
-// That each command removes its lines and nothing else is in test/integration/migrating.test.ts.
+// That each command removes its lines and nothing else is in extras/publishers/integration/migrating.test.ts.
 
 const COREFILE = ".:53 {\n    errors\n    reload\n}\n";
 const found = (...files: readonly DnsFileFacts[]) => leftoverFindings({ ...HEALTHY, clusterDns: known(files) });

@@ -38,7 +38,10 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [/^helm test /, "test/integration/helm-test.test.ts"],
   [/^helm upgrade .*prometheusRule/, "test/integration/chart-monitoring.test.ts, with the operator's definitions"],
   [/^helm (?:rollback|uninstall) |^switchback uninstall(?! --check)/, "test/e2e/60 and 90; test/integration/uninstall"],
-  [/^switchback publish \S+ --remove/, "test/integration/publishers.test.ts; it waits minutes for CoreDNS"],
+  [
+    /^switchback publish \S+ --remove/,
+    "extras/publishers/integration/publishers.test.ts; it waits minutes for CoreDNS",
+  ],
   [/^kubectl apply --server-side -f manifests/, "test/integration/install.test.ts: here Helm has installed it"],
   [/^kubectl delete namespace switchback-system|delete job switchback-uninstall/, "test/e2e/90-uninstall.test.ts"],
   [/^kubectl (?:\S+ )*(?:logs|exec) /, "no container runs here; test/e2e/10-healed.test.ts, and 75"],

@@ -30,7 +30,7 @@ function partsTemplate(): string {
     }
   }
   const lines = Object.entries(parts).map(([part, extras]) => `  "${part}": ${JSON.stringify(extras)}`);
-  return `{{- /* Made by \`npm run gen\`. This folder is copied from the extras' folders "chart": change the files there. */}}
+  return `{{- /* Made by \`npm run gen\`. This folder is copied from extras, "chart/templates": change it there. */}}
 
 {{/* The parts of the core's templates that extras add to, and which extras do. */}}
 {{- define "switchback.parts" -}}

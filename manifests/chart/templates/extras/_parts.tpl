@@ -1,4 +1,4 @@
-{{- /* Made by `npm run gen`. This folder is copied from the extras' folders "chart": change the files there. */}}
+{{- /* Made by `npm run gen`. This folder is copied from extras, "chart/templates": change it there. */}}
 
 {{/* The parts of the core's templates that extras add to, and which extras do. */}}
 {{- define "switchback.parts" -}}

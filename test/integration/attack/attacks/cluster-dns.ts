@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { CorednsPublisher } from "#extras/publishers/coredns.ts";
+import { startPublisher } from "#extras/publishers/integration/publisher-run.ts";
 import { NO_ANSWER, type Readers } from "#extras/publishers/publisher.ts";
 import { CoreDnsBed, LOCAL } from "../../coredns.ts";
 import { query } from "../../dns-message.ts";
-import { startPublisher } from "../../publisher-run.ts";
 import { NAMESPACE, type System, until } from "../../system.ts";
 import type { Attack } from "../attack.ts";
 import { NEIGHBOUR_NAME } from "../stage.ts";

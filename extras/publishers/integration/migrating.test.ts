@@ -3,17 +3,17 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { ReportDocument } from "#doctor/report.ts";
-import { PUBLISHERS_SECTION } from "#extras/publishers/config.ts";
-import { CorednsPublisher } from "#extras/publishers/coredns.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
-import { binary } from "../cluster/binaries.ts";
-import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
-import { runSwitchback, runTool } from "../cluster/tools.ts";
-import { DNS_TOOLS, type DnsTool } from "../fakes/dns-tools.ts";
-import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
-import { query, type TypeName } from "./dns-message.ts";
+import { binary } from "#test/cluster/binaries.ts";
+import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
+import { runSwitchback, runTool } from "#test/cluster/tools.ts";
+import { DNS_TOOLS, type DnsTool } from "#test/fakes/dns-tools.ts";
+import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
+import { query, type TypeName } from "#test/integration/dns-message.ts";
+import { PUBLISHERS_SECTION } from "../config.ts";
+import { CorednsPublisher } from "../coredns.ts";
 
 // Coming from hairpin-proxy, hairpin-proxy-gen2 and ouroboros: with what each of them leaves in the cluster's DNS
 // the publisher answers, the doctor's command takes it away and nothing else, and DNS-01 has its records back. Real

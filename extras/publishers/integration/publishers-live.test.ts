@@ -3,14 +3,14 @@ import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { CorednsPublisher } from "#extras/publishers/coredns.ts";
-import { dnsReaders } from "#extras/publishers/dns-readers.ts";
-import { removePublisher } from "#extras/publishers/remove.ts";
-import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
-import { query } from "./dns-message.ts";
-import { ingress, namespaceYaml } from "./objects.ts";
+import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
+import { query } from "#test/integration/dns-message.ts";
+import { ingress, namespaceYaml } from "#test/integration/objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "#test/integration/system.ts";
+import { CorednsPublisher } from "../coredns.ts";
+import { dnsReaders } from "../dns-readers.ts";
+import { removePublisher } from "../remove.ts";
 import { type PublisherRun, startPublisher } from "./publisher-run.ts";
-import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // From an Ingress to the answer of a real CoreDNS, by a real API server and a controller; only the kubelet, which
 // copies the ConfigMap to the file of CoreDNS, is played.

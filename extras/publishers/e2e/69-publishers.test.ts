@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
-import { setText } from "../cluster/addons/internet.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import { COREFILE } from "../cluster/node/coredns.ts";
-import { NODE_HOSTS, statePath } from "../cluster/node/layout.ts";
-import { withCluster } from "../cluster/whole.ts";
-import { clusterTarget } from "./cluster-target.ts";
-import { othersObjects } from "./objects.ts";
-import { programCommand, programDeployment } from "./programs/run.ts";
+import { CERT_MANAGER } from "#test/cluster/addons/cert-manager.ts";
+import { setText } from "#test/cluster/addons/internet.ts";
+import type { Cluster } from "#test/cluster/cluster.ts";
+import { COREFILE } from "#test/cluster/node/coredns.ts";
+import { NODE_HOSTS, statePath } from "#test/cluster/node/layout.ts";
+import { withCluster } from "#test/cluster/whole.ts";
+import { clusterTarget } from "#test/e2e/cluster-target.ts";
+import { othersObjects } from "#test/e2e/objects.ts";
+import { programCommand, programDeployment } from "#test/e2e/programs/run.ts";
 import {
   certificateIsReady,
   closeShop,
@@ -19,8 +19,8 @@ import {
   openShop,
   orderCertificate,
   SHOP,
-} from "./shop.ts";
-import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent } from "./switchback.ts";
+} from "#test/e2e/shop.ts";
+import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent } from "#test/e2e/switchback.ts";
 
 // The names in the cluster's own DNS, and in the hosts file of its node: each publisher heals a Certificate by
 // itself, with nobody opted in, and leaves every object of the cluster as it was.

@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
 import { parse } from "yaml";
 import { configSections } from "#cli/added.ts";
-import { PUBLISHERS_SECTION, type PublishersSettings } from "#extras/publishers/config.ts";
-import { createPublisher } from "#extras/publishers/create.ts";
-import type { Publisher } from "#extras/publishers/publisher.ts";
-import { PUBLISHER_MAP } from "#extras/publishers/publisher-map.ts";
-import { runPublisher } from "#extras/publishers/run.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
@@ -13,7 +8,12 @@ import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { NAMESPACE, type System, until } from "./system.ts";
+import { NAMESPACE, type System, until } from "#test/integration/system.ts";
+import { PUBLISHERS_SECTION, type PublishersSettings } from "../config.ts";
+import { createPublisher } from "../create.ts";
+import type { Publisher } from "../publisher.ts";
+import { PUBLISHER_MAP } from "../publisher-map.ts";
+import { runPublisher } from "../run.ts";
 
 /** A publisher in this process. */
 export interface PublisherRun {

@@ -3,19 +3,18 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { dnsEndpointDefinition } from "../cluster/addons/external-dns.ts";
-import { setText } from "../cluster/addons/internet.ts";
-import { namespace, serviceAccount } from "../cluster/addons/objects.ts";
-import type { Cluster, KubeObject } from "../cluster/cluster.ts";
-import { kubeconfigText } from "../cluster/kubeconfig.ts";
-import { COREFILE } from "../cluster/node/coredns.ts";
-import { ADDRESSES, API_URL, statePath } from "../cluster/node/layout.ts";
-import { inNamespace } from "../cluster/node/run.ts";
-import { withCluster } from "../cluster/whole.ts";
-import { clusterTarget } from "./cluster-target.ts";
-import { ExternalDns } from "./external-dns.ts";
-import { othersObjects } from "./objects.ts";
-import { programCommand, programDeployment } from "./programs/run.ts";
+import { dnsEndpointDefinition } from "#test/cluster/addons/external-dns.ts";
+import { setText } from "#test/cluster/addons/internet.ts";
+import { namespace, serviceAccount } from "#test/cluster/addons/objects.ts";
+import type { Cluster, KubeObject } from "#test/cluster/cluster.ts";
+import { kubeconfigText } from "#test/cluster/kubeconfig.ts";
+import { COREFILE } from "#test/cluster/node/coredns.ts";
+import { ADDRESSES, API_URL, statePath } from "#test/cluster/node/layout.ts";
+import { inNamespace } from "#test/cluster/node/run.ts";
+import { withCluster } from "#test/cluster/whole.ts";
+import { clusterTarget } from "#test/e2e/cluster-target.ts";
+import { othersObjects } from "#test/e2e/objects.ts";
+import { programCommand, programDeployment } from "#test/e2e/programs/run.ts";
 import {
   certificateIsReady,
   closeShop,
@@ -26,8 +25,9 @@ import {
   openShop,
   orderCertificate,
   SHOP,
-} from "./shop.ts";
-import { frontAddress, installSwitchback, restoreCertManager, SYSTEM } from "./switchback.ts";
+} from "#test/e2e/shop.ts";
+import { frontAddress, installSwitchback, restoreCertManager, SYSTEM } from "#test/e2e/switchback.ts";
+import { ExternalDns } from "./external-dns.ts";
 
 // The names by a real external-dns: from our DNSEndpoints it writes records into an etcd that the cluster's CoreDNS
 // serves. A Certificate is healed with nobody opted in, DNS-01 sees what it saw, and nothing is left behind.

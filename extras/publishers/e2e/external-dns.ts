@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
-import { binary } from "../cluster/binaries.ts";
-import { type Component, Processes } from "../cluster/processes.ts";
+import { binary } from "#test/cluster/binaries.ts";
+import { type Component, Processes } from "#test/cluster/processes.ts";
 
 const WAIT_MS = 60_000;
 const POLL_MS = 200;

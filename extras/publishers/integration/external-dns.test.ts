@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { isIP } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { EXTERNAL_DNS } from "#extras/publishers/external-dns.ts";
-import { removePublisher } from "#extras/publishers/remove.ts";
-import { dnsEndpointDefinition } from "../cluster/addons/external-dns.ts";
-import { ingress, namespaceYaml } from "./objects.ts";
+import { dnsEndpointDefinition } from "#test/cluster/addons/external-dns.ts";
+import { ingress, namespaceYaml } from "#test/integration/objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "#test/integration/system.ts";
+import { EXTERNAL_DNS } from "../external-dns.ts";
+import { removePublisher } from "../remove.ts";
 import { type PublisherRun, startPublisher } from "./publisher-run.ts";
-import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // From an Ingress to objects that external-dns reads, on a real API server, with the account, the rights and the
 // policy of the chart.

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { parseCorefile } from "#extras/publishers/corefile.ts";
-import { markedBlock, splitMarked } from "#extras/publishers/marked-block.ts";
-import type { PublisherMap } from "#extras/publishers/publisher-map.ts";
-import { healthNameOf, renderServerBlocks, tagOf } from "#extras/publishers/server-blocks.ts";
-import { type ServerZones, serverZones } from "#extras/publishers/server-zones.ts";
-import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
-import { query, TYPES, type TypeName } from "./dns-message.ts";
+import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
+import { query, TYPES, type TypeName } from "#test/integration/dns-message.ts";
+import { parseCorefile } from "../corefile.ts";
+import { markedBlock, splitMarked } from "../marked-block.ts";
+import type { PublisherMap } from "../publisher-map.ts";
+import { healthNameOf, renderServerBlocks, tagOf } from "../server-blocks.ts";
+import { type ServerZones, serverZones } from "../server-zones.ts";
 
 // Real CoreDNS with a cluster's Corefile: with our blocks in it, with our blocks in a file that it imports, and as
 // it was.

@@ -1,24 +1,24 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { PUBLISHERS_SECTION } from "#extras/publishers/config.ts";
-import { CorednsPublisher } from "#extras/publishers/coredns.ts";
-import { CorednsImportPublisher } from "#extras/publishers/coredns-import.ts";
-import type { Publisher, Readers } from "#extras/publishers/publisher.ts";
-import { removePublisher } from "#extras/publishers/remove.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
 import { PublisherStateStore, readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { connect } from "#lib/kube/connect.ts";
-import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
-import { until } from "./system.ts";
+import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
+import { until } from "#test/integration/system.ts";
+import { PUBLISHERS_SECTION } from "../config.ts";
+import { CorednsPublisher } from "../coredns.ts";
+import { CorednsImportPublisher } from "../coredns-import.ts";
+import type { Publisher, Readers } from "../publisher.ts";
+import { removePublisher } from "../remove.ts";
 
 // The publishers of the cluster's DNS on a real API server, each with its own account under the chart's rights and
 // policies.
 
-const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
+const CHART = fileURLToPath(new URL("../../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";
 const COREFILE_PATH = "/api/v1/namespaces/kube-system/configmaps/coredns";
 const CUSTOM_PATH = "/api/v1/namespaces/kube-system/configmaps/coredns-custom";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { NAMESPACE, named, render } from "./rendered.ts";
+import { NAMESPACE, named, render } from "#test/integration/rendered.ts";
 
 // What the chart leaves behind to take a publisher's names out after it was switched off.
 
