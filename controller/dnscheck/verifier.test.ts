@@ -231,3 +231,23 @@ test("for one claim: unknown without an answer or addresses, else by the last an
   assert.equal(decisionOf("a.example.com", [LB]), "verified");
   assert.equal(decisionOf("a.example.com", ["lb.example.net"]), "unknown");
 });
+
+for (const mode of ["warn", "enforce"] as const) {
+  test(`${mode}: a publisher that gives our addresses to DNS changes no decision, and is no mismatch`, async (t) => {
+    const { verifier, expect, records, pass, state, code, reported } = rig(t, {
+      mode,
+      addresses: { own: ["10.96.0.9"] },
+    });
+    state.ttl = 1;
+    records.set("a.example.com", [LB]);
+    expect("a.example.com", [LB]);
+    await pass(100);
+    // The mapped name is published, then the record is ours; a name that is no longer mapped would have its own again.
+    for (let turn = 0; turn < 5; turn += 1) {
+      records.set("a.example.com", code("a.example.com") === "verified" ? ["10.96.0.9"] : [LB]);
+      await pass(62_000);
+    }
+    assert.deepEqual([code("a.example.com"), reported], ["verified", ["a.example.com"]]);
+    assert.deepEqual([...verifier.mismatches()], []);
+  });
+}
