@@ -5,35 +5,50 @@ import { type AddressTable, keyOf } from "./address-table.ts";
 import { softwareNamed } from "./known-software.ts";
 import type { ServiceView } from "./service-view.ts";
 
+/** What is known of Services beyond their labels. */
+interface Known {
+  /** Whether it is the target of the object already. */
+  readonly isIncumbent: (view: ServiceView) => boolean;
+  /** Whether a configured target has it as its upstream. */
+  readonly isConfigured: (view: ServiceView) => boolean;
+}
+
 /**
- * Returns the Service of the controller that an object names: the only one with that software's labels whose address
- * kube-proxy short-circuits. Tenants can copy labels: of several, only the one that serves the object already is
- * taken. An IP in the object's status that no Service has leads elsewhere; only `switchback.dev/map: always` on the
- * Service says otherwise. Undefined: the object names no known controller, or no Service has its labels.
+ * Returns the Service of the controller that an object names: the only exposed one with that software's labels. Tenants
+ * can copy labels: if Services of several namespaces have them, only the one that serves the object already is taken.
+ * An IP in the object's status that no Service has leads elsewhere; only `switchback.dev/map: always` on the Service
+ * says otherwise. Undefined: the object names no known controller, its Service is not short-circuited, or a configured
+ * target is of that software.
  */
 export function serviceOfController(
   hints: RoutingHints,
   table: AddressTable,
-  isIncumbent: (view: ServiceView) => boolean,
+  { isIncumbent, isConfigured }: Known,
 ): ServiceView | Reason | undefined {
   const named = softwareNamed(hints);
   if (named === undefined || named === "outside") return undefined;
-  const leadsElsewhere = hints.addresses.some((address) => isIP(address) !== 0);
-  const candidates: ServiceView[] = [];
-  for (const view of table.values()) {
-    const isAlways = view.map === "always";
-    const isReached = isAlways || (view.addresses.length > 0 && !leadsElsewhere);
-    if (view.exposed && isReached && view.software !== undefined && named.has(view.software)) candidates.push(view);
-  }
-  const [only] = candidates;
-  if (candidates.length <= 1) return only;
-  const incumbent = candidates.find(isIncumbent);
-  if (incumbent !== undefined) return incumbent;
-  const names = candidates.map(keyOf).sort();
+  const labelled: ServiceView[] = [];
+  for (const view of table.values()) if (view.software !== undefined && named.has(view.software)) labelled.push(view);
+  if (labelled.some(isConfigured)) return undefined;
+  const exposed = labelled.filter((view) => view.exposed);
+  const [first] = exposed;
+  const isOnly = exposed.length === 1 && labelled.every(({ namespace }) => namespace === first?.namespace);
+  const chosen = isOnly ? first : exposed.find(isIncumbent);
+  if (chosen !== undefined) return isReached(chosen, hints) ? chosen : undefined;
+  return exposed.length === 0 ? undefined : severalLabelled(labelled, named);
+}
+
+function isReached(view: ServiceView, { addresses }: RoutingHints): boolean {
+  const leadsElsewhere = addresses.some((address) => isIP(address) !== 0);
+  return view.map === "always" || (view.addresses.length > 0 && !leadsElsewhere);
+}
+
+function severalLabelled(services: readonly ServiceView[], named: ReadonlySet<string>): Reason {
+  const names = services.map(keyOf).sort();
   const listed = names.slice(0, 3).join(", ");
   const more = names.length > 3 ? ` and ${names.length - 3} more` : "";
   const text =
-    `its status has no address, and several Services have labels of its controller (${[...named].join(", ")}): ` +
+    `no Service has an address of its status, and several have labels of its controller (${[...named].join(", ")}): ` +
     `${listed}${more}; configure the target by its class`;
   return { code: "several-services", text };
 }

@@ -23,6 +23,7 @@ import {
   isExposed,
   type RawService,
   type ServiceView,
+  softwareOfService,
   targetOfService,
   viewService,
 } from "./service-view.ts";
@@ -100,7 +101,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   start(onChange: () => void, onSynced: () => void): void {
-    const { client, config, log, published } = this.#deps;
+    const { client, log, published } = this.#deps;
     this.#onChange = onChange;
     let reported = false;
     const syncedToo = () => {
@@ -119,12 +120,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#services = watchObjects<ServiceView, RawService>({
       client,
       path: corePath("services"),
-      // Any type may have externalIPs, which no field selector finds. A Service that has none any more is reported as
-      // deleted.
-      project: (raw) =>
-        isExposed(raw) || this.#configuredByKey.has(keyOf(nameOf(raw)))
-          ? viewService(raw, config.discovery.protocol, config.discovery.map)
-          : undefined,
+      // Any type may have externalIPs, which no field selector finds.
+      project: (raw) => this.#view(raw),
       onChange: ({ key, after }) => this.#onService(key, after),
       onSynced: syncedToo,
       log,
@@ -148,7 +145,10 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       return target;
     }
     if (hints.service !== undefined || !UNKNOWN_ADDRESS.has(found.code)) return found;
-    const service = serviceOfController(hints, this.#table, precedence.isIncumbent);
+    const service = serviceOfController(hints, this.#table, {
+      isIncumbent: precedence.isIncumbent,
+      isConfigured: (view) => this.#configuredFor(view) !== undefined,
+    });
     if (service !== undefined) return "code" in service ? service : this.#targetOf(service, hints);
     return this.#default === undefined ? this.#withClass(hints, found) : this.#byDefault(hints, this.#default);
   }
@@ -236,8 +236,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       const reached = whetherShortCircuited(view, allAddressesOf(view));
       if ("code" in reached) return reached;
     }
-    const software = view?.software ?? (view === undefined ? undefined : softwareByName(view.name));
-    return resolveDefault(hints, { target, exists: this.#exists(target), software, readsAddresses: true });
+    const exists = this.#exists(target);
+    return resolveDefault(hints, { target, exists, software: view?.software, readsAddresses: true });
   }
 
   /** A host outside the cluster is assumed to exist. */
@@ -273,6 +273,16 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   #servesByAddress(name: string): boolean {
     return (this.#inUse.has(name) && this.#foundByAddress.has(name)) || this.#wereInUse?.has(name) === true;
+  }
+
+  /** Undefined if nothing of the Service counts. */
+  #view(raw: RawService): ServiceView | undefined {
+    const { protocol, map } = this.#deps.config.discovery;
+    const isConfigured = this.#configuredByKey.has(keyOf(nameOf(raw)));
+    const software = softwareOfService(raw) ?? (isConfigured ? softwareByName(nameOf(raw).name) : undefined);
+    // Of a Service without a public address, its labels count: another one may have copied them.
+    if (software === undefined && !isConfigured && !isExposed(raw)) return undefined;
+    return { ...viewService(raw, protocol, map), software };
   }
 
   #onService(key: string, after: ServiceView | undefined): void {

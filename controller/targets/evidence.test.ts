@@ -85,6 +85,9 @@ const EDGE = foundName("edge", "lb");
 const NONE = { targets: [] };
 const NGINX_CLASS = { controller: "k8s.io/ingress-nginx" };
 
+/** The default target is `ingress-nginx/ingress-nginx-controller`. */
+const DEFAULT = service("ingress-nginx/ingress-nginx-controller", { ips: ["203.0.113.1"] });
+
 test("without an address, the only Service with the labels of its controller", async (t) => {
   const { resolve, set, text } = await cluster(t, NONE, service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX }));
   assert.equal(resolve(NGINX_CLASS), EDGE);
@@ -101,6 +104,27 @@ test("without an address, the only Service with the labels of its controller", a
   assert.equal(resolve(NGINX_CLASS, EDGE), EDGE, "the one that serves it already stays");
 });
 
+test("copied labels take no names, also where its own Service has no public address", async (t) => {
+  const own = service("edge/admission", { type: "ClusterIP", labels: NGINX });
+  const lb = service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX });
+  const always = { "switchback.dev/map": "always" };
+  const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX, annotations: always });
+  const { resolve, set, api, pass } = await cluster(t, NONE, own, lb);
+  assert.equal(resolve(NGINX_CLASS), EDGE, "Services of one namespace are one installation");
+  await set(copy);
+  assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), "several-services");
+  api.remove(SERVICES, "edge/lb");
+  await pass(SETTLE_MS);
+  assert.equal(resolve(NGINX_CLASS), "several-services");
+});
+
+test("copied labels take no names of the default target, whose Service may have none", async (t) => {
+  const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX });
+  const { resolve } = await cluster(t, {}, DEFAULT, copy);
+  assert.equal(resolve(NGINX_CLASS), "ingress-nginx");
+  assert.equal(resolve({ addresses: ["lb.example.net"] }), "ingress-nginx");
+});
+
 test("a Service without a short-circuited address is no candidate, unless it is mapped always", async (t) => {
   const hostname = { hostname: "lb.example.net", labels: NGINX };
   const { resolve, set } = await cluster(t, NONE, service("edge/lb", hostname));
@@ -110,9 +134,6 @@ test("a Service without a short-circuited address is no candidate, unless it is 
   assert.equal(resolve(NGINX_CLASS), EDGE);
   assert.equal(resolve({ ...NGINX_CLASS, addresses: ["198.51.100.1"] }), EDGE);
 });
-
-/** The default target is `ingress-nginx/ingress-nginx-controller`. */
-const DEFAULT = service("ingress-nginx/ingress-nginx-controller", { ips: ["203.0.113.1"] });
 
 for (const [what, hints, expected] of [
   ["nothing says otherwise", { className: undefined }, "ingress-nginx"],

@@ -96,7 +96,6 @@ export function viewService(raw: RawService, fallback: Protocol, map: MapWhen = 
   const { metadata, spec } = raw;
   const mapped = mapWhen(metadata?.annotations?.[MAP_KEY], map);
   const isValid = typeof mapped === "string";
-  const selector = spec?.selector ?? {};
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
@@ -106,9 +105,14 @@ export function viewService(raw: RawService, fallback: Protocol, map: MapWhen = 
     map: isValid ? mapped : map,
     clusterIPs: literalIPs(spec),
     ports: isValid ? portsOf(raw, fallback) : mapped,
-    selector,
-    software: softwareByLabels({ labels: metadata?.labels ?? {}, selector })?.title,
+    selector: spec?.selector ?? {},
+    software: softwareOfService(raw),
   };
+}
+
+/** Title of the ingress controller that the labels and the selector of a Service name. */
+export function softwareOfService({ metadata, spec }: RawService): string | undefined {
+  return softwareByLabels({ labels: metadata?.labels ?? {}, selector: spec?.selector ?? {} })?.title;
 }
 
 function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | Reason {

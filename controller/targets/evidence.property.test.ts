@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { fc } from "#test/property.ts";
+import { TargetDiscovery } from "./discovery.ts";
+import { foundName } from "./service-view.ts";
+
+// Random clusters against a model of kube-proxy: it leads an address and a port to a Service that has both. A name is
+// mapped only to a Service with evidence, and each web port leads where kube-proxy may lead it.
+
+const IPS = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
+const LABELS = { nginx: { "app.kubernetes.io/name": "ingress-nginx" }, traefik: { app: "traefik" }, none: {} };
+const CONTROLLERS = { nginx: "k8s.io/ingress-nginx", traefik: "traefik.io/ingress-controller" } as const;
+const WEB = [80, 443];
+
+const arbitraryService = fc.record({
+  namespace: fc.constantFrom("edge", "tenant"),
+  type: fc.constantFrom("LoadBalancer", "NodePort"),
+  entries: fc.uniqueArray(fc.record({ ip: fc.constantFrom(...IPS), ipMode: fc.constantFrom("VIP", "Proxy") }), {
+    maxLength: 2,
+    selector: ({ ip }) => ip,
+  }),
+  externalIPs: fc.uniqueArray(fc.constantFrom(...IPS), { maxLength: 1 }),
+  ports: fc.uniqueArray(fc.constantFrom<number>(80, 443, 8443), { maxLength: 3 }),
+  software: fc.constantFrom("nginx", "traefik", "none"),
+  always: fc.boolean(),
+  age: fc.integer({ min: 10, max: 99 }),
+});
+type Service = typeof arbitraryService extends fc.Arbitrary<infer T> ? T : never;
+
+const arbitraryObject = fc.record({
+  addresses: fc.uniqueArray(fc.constantFrom(...IPS, "198.51.100.1"), { maxLength: 2 }),
+  controller: fc.constantFrom(undefined, "nginx", "traefik"),
+});
+
+/** The addresses at which kube-proxy handles a Service (kubernetes, pkg/proxy/serviceport.go). */
+function vips({ type, entries, externalIPs }: Service): string[] {
+  const balancer = type === "LoadBalancer" ? entries.filter(({ ipMode }) => ipMode === "VIP") : [];
+  return [...balancer.map(({ ip }) => ip), ...externalIPs];
+}
+
+/** All addresses that its status has, and its externalIPs. */
+function written(service: Service): string[] {
+  return [...(service.type === "LoadBalancer" ? service.entries.map(({ ip }) => ip) : []), ...service.externalIPs];
+}
+
+function rawOf(service: Service, index: number) {
+  return {
+    metadata: {
+      namespace: service.namespace,
+      name: `s${index}`,
+      creationTimestamp: `20${service.age}-01-01T00:00:00Z`,
+      labels: LABELS[service.software as keyof typeof LABELS],
+      annotations: service.always ? { "switchback.dev/map": "always" } : {},
+    },
+    spec: {
+      type: service.type,
+      clusterIPs: [`10.0.0.${index + 1}`],
+      externalIPs: service.externalIPs,
+      ports: service.ports.map((port) => ({ port })),
+    },
+    status: { loadBalancer: { ingress: service.entries } },
+  };
+}
+
+test("property: no name is mapped without evidence, and its ports lead where kube-proxy may lead them", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(arbitraryService, { maxLength: 5 }), arbitraryObject, async (services, object) => {
+      const api = new MemoryApi();
+      for (const [index, service] of services.entries()) api.set("/api/v1/services", rawOf(service, index));
+      const discovery = new TargetDiscovery({
+        client: api.client,
+        config: parseConfig({ targets: [] }),
+        log: silentLogger,
+      });
+      await new Promise<void>((synced) => discovery.start(() => {}, synced));
+      const { addresses, controller } = object;
+      const named = controller === undefined ? {} : { controller: CONTROLLERS[controller] };
+      const target = discovery.resolve({ className: "any", addresses, admitted: true, ...named });
+      if (typeof target === "string") {
+        const index = services.findIndex(({ namespace }, place) => foundName(namespace, `s${place}`) === target);
+        const service = services[index];
+        assert.ok(service !== undefined, "it is a Service of the cluster");
+        const own = service.always ? written(service) : vips(service);
+        const byAddress = addresses.some((address) => own.includes(address));
+        const alike = services.filter((one) => one.software === controller);
+        const byController = service.software === controller && (service.always || vips(service).length > 0);
+        const isElsewhere = addresses.length > 0 && !service.always;
+        assert.ok(byAddress || (byController && !isElsewhere), "its address, or its controller, is evidence");
+        if (byAddress)
+          assert.ok(
+            service.ports.some((port) => WEB.includes(port)),
+            "it has a port of the object",
+          );
+        else assert.equal(new Set(alike.map(({ namespace }) => namespace)).size, 1, "tenants can copy labels");
+        checkPorts(services, index, discovery.found(target)?.ports ?? []);
+      }
+      await discovery.stop();
+    }),
+    { numRuns: 300 },
+  );
+});
+
+/** Each port of the target is of its Service, or of one that has it at the same short-circuited address. */
+function checkPorts(
+  services: readonly Service[],
+  index: number,
+  ports: ReadonlyArray<{ readonly port: number; readonly upstreamIPs?: readonly string[] }>,
+): void {
+  const own = services[index];
+  if (own === undefined) return;
+  const mine = new Set(vips(own));
+  const lenders = (port: number) =>
+    services.flatMap((one, place) => {
+      const shares = vips(one).some((address) => mine.has(address));
+      return place !== index && shares && one.ports.includes(port) ? [`10.0.0.${place + 1}`] : [];
+    });
+  for (const { port, upstreamIPs } of ports) {
+    if (upstreamIPs === undefined) assert.ok(own.ports.includes(port));
+    else assert.ok(!own.ports.includes(port) && upstreamIPs.every((ip) => lenders(port).includes(ip)));
+  }
+  for (const port of WEB) {
+    const isThere = ports.some((one) => one.port === port);
+    assert.equal(isThere, own.ports.includes(port) || lenders(port).length > 0, `port ${port} is lost`);
+  }
+}
