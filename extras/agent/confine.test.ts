@@ -9,7 +9,7 @@ import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { kubeletFiles, uidOf } from "#test/fakes/kubelet-files.ts";
 
-const PROGRAM = join(import.meta.dirname, "..", "..", "test", "fakes", "confined-program.ts");
+const PROGRAM = join(import.meta.dirname, "fakes", "confined-program.ts");
 const run = promisify(execFile);
 
 /**

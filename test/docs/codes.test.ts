@@ -10,7 +10,7 @@ const PAGE = readFileSync(join(ROOT, "docs", "codes.md"), "utf8");
  * Tests, measurements and tools for releases print no codes for users of Switchback. Only they parse PROXY headers.
  */
 const NOT_RUN =
-  /^(?:test|bench|release|demo)\/|\.test\.ts$|\/(?:conformance|integration|e2e)\/|^proxy\/proxy-header-parse\.ts$/;
+  /^(?:test|bench|release|demo)\/|\.test\.ts$|\/(?:conformance|fakes|integration|e2e)\/|^proxy\/proxy-header-parse\.ts$/;
 const SOURCES = new Map(
   execFileSync("git", ["ls-files", "*.ts"], { cwd: ROOT, encoding: "utf8" })
     .trim()

@@ -18,7 +18,7 @@ const config: KnipConfig = {
     "**/*.test.ts",
     "test/cluster/build-ahead.ts",
     "test/e2e/programs/*.ts",
-    "test/fakes/{confined-program,elector}.ts",
+    "{extras/agent,test}/fakes/{confined-program,elector}.ts",
   ],
   project: [
     "**/*.{ts,tsx,js}!",

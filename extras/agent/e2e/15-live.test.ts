@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import { NODE_HOSTS, statePath } from "../cluster/node/layout.ts";
-import { ctr } from "../cluster/node/up.ts";
-import { withCluster } from "../cluster/whole.ts";
-import { clusterTarget } from "./cluster-target.ts";
-import { certificateIsReady, ingress, orderCertificate } from "./shop.ts";
-import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
+import { CERT_MANAGER } from "#test/cluster/addons/cert-manager.ts";
+import type { Cluster } from "#test/cluster/cluster.ts";
+import { NODE_HOSTS, statePath } from "#test/cluster/node/layout.ts";
+import { ctr } from "#test/cluster/node/up.ts";
+import { withCluster } from "#test/cluster/whole.ts";
+import { clusterTarget } from "#test/e2e/cluster-target.ts";
+import { certificateIsReady, ingress, orderCertificate } from "#test/e2e/shop.ts";
+import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "#test/e2e/switchback.ts";
 
 // `live`: the agent of the node keeps running pods current, and nobody touches cert-manager.
 

@@ -1,13 +1,13 @@
 import { parse } from "yaml";
 import { configSections } from "#cli/added.ts";
-import { type RunningAgent, runAgent } from "#extras/agent/run.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { agentLeaseName } from "#lib/documents/agent-lease-format.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
-import { NODE } from "../cluster/kubelet.ts";
-import { AGENTS, type System } from "./system.ts";
+import { NODE } from "#test/cluster/kubelet.ts";
+import { AGENTS, type System } from "#test/integration/system.ts";
+import { type RunningAgent, runAgent } from "../run.ts";
 
 /** An agent in this process. */
 export interface TestAgent {

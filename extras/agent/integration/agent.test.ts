@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { NODE } from "../cluster/kubelet.ts";
-import { aliasesText, hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
+import { NODE } from "#test/cluster/kubelet.ts";
+import { aliasesText, hasName, kubeletFiles } from "#test/fakes/kubelet-files.ts";
+import { ingress, namespaceYaml, podObject } from "#test/integration/objects.ts";
+import { AGENTS, type System, startSystem, until } from "#test/integration/system.ts";
 import { agentLease, startAgent, type TestAgent } from "./agents.ts";
-import { ingress, namespaceYaml, podObject } from "./objects.ts";
-import { AGENTS, type System, startSystem, until } from "./system.ts";
 
 // The agent against a real API server, with the rights and the configuration that the chart gives it. There is no
 // kubelet: the test writes the hosts files, in a directory of its own.

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
+import { hasName, kubeletFiles } from "#test/fakes/kubelet-files.ts";
+import { enoughToRestart, type Following, startFollowing } from "#test/integration/following.ts";
+import type { Kubelet } from "#test/integration/kubelet.ts";
+import { workload } from "#test/integration/objects.ts";
+import { type System, until } from "#test/integration/system.ts";
 import { agentLease, startAgent, type TestAgent } from "./agents.ts";
-import { enoughToRestart, type Following, startFollowing } from "./following.ts";
-import type { Kubelet } from "./kubelet.ts";
-import { workload } from "./objects.ts";
-import { type System, until } from "./system.ts";
 
 // The controller's side of `live`, where it may restart: an agent that is at work, is exchanged or is dead, on a
 // real API server.

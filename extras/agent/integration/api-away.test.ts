@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { aliasesText, hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
+import { aliasesText, hasName, kubeletFiles } from "#test/fakes/kubelet-files.ts";
+import { type Following, startFollowing } from "#test/integration/following.ts";
+import type { Kubelet } from "#test/integration/kubelet.ts";
+import { ingress, workload } from "#test/integration/objects.ts";
+import { type System, until } from "#test/integration/system.ts";
 import { agentLease, startAgent, type TestAgent } from "./agents.ts";
-import { type Following, startFollowing } from "./following.ts";
-import type { Kubelet } from "./kubelet.ts";
-import { ingress, workload } from "./objects.ts";
-import { type System, until } from "./system.ts";
 
 // The API server is away for a minute: for much longer than a leader keeps its Lease, and than an agent may be
 // silent here.

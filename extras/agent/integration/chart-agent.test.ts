@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { NAMESPACE, named, notesOf, type Rendered, render } from "./rendered.ts";
+import { NAMESPACE, named, notesOf, type Rendered, render } from "#test/integration/rendered.ts";
 
 // What the chart renders for the agents: nothing unless asked, and no more rights than docs/running-pods.md says.
 

@@ -2,11 +2,11 @@ import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
 import net from "node:net";
-import { confine } from "#extras/agent/confine.ts";
-import { openHostsFiles } from "#extras/agent/hosts-files.ts";
-import { openNodeHostsFile } from "#extras/agent/node-hosts-file.ts";
 import { createLogger } from "#lib/telemetry/log.ts";
-import { OWNER, uidOf } from "./kubelet-files.ts";
+import { OWNER, uidOf } from "#test/fakes/kubelet-files.ts";
+import { confine } from "../confine.ts";
+import { openHostsFiles } from "../hosts-files.ts";
+import { openNodeHostsFile } from "../node-hosts-file.ts";
 
 // A program that confines itself as the agent does, and then tries what an attacker in it would. It prints what
 // came of each attempt.
