@@ -99,6 +99,21 @@ test("another default class changes only the Ingresses without a class", async (
   assert.deepEqual(take(), ["shop/a a.example.com:m"]);
 });
 
+test("what ingress-nginx adds to an Ingress counts while the controller of its class is ingress-nginx", async (t) => {
+  const { api, start, take } = rig(t);
+  const annotations = { "nginx.ingress.kubernetes.io/server-alias": "alias.example.com" };
+  const own = ingress("a", "nginx");
+  api.set(INGRESSES, { ...own, metadata: { ...own.metadata, annotations } });
+  start();
+  await settled();
+  const whole = ["shop/a a.example.com:nginx", "shop/a alias.example.com:nginx"];
+  assert.deepEqual(take(), whole, "without an IngressClass its name decides");
+  api.set(CLASSES, { ...ingressClass("nginx"), spec: { controller: "nginx.org/ingress-controller" } });
+  assert.deepEqual(take(), whole.slice(0, 1));
+  api.set(CLASSES, { ...ingressClass("nginx"), spec: { controller: "k8s.io/ingress-nginx" } });
+  assert.deepEqual(take(), whole);
+});
+
 test("stopping ends both watches and waits for them", async (t) => {
   const { api, start, source, take } = rig(t);
   start();

@@ -3,6 +3,7 @@ import type { ObjectRef } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx.ts";
 import { ignoredBy } from "./raw-object.ts";
 import type { RoutingHints, SourceState, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
@@ -16,6 +17,8 @@ export interface IngressView {
   readonly className: string | undefined;
   /** Every host of `spec.rules` and `spec.tls`, without duplicates. */
   readonly hosts: readonly string[];
+  /** What annotations of ingress-nginx add to these, if it serves the Ingress. */
+  readonly nginx?: NginxNames;
   /** IP addresses and host names of `status.loadBalancer.ingress`. */
   readonly addresses: readonly string[];
   readonly ignored: boolean;
@@ -52,11 +55,15 @@ const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
 export function viewIngress(raw: RawIngress, file?: string): IngressView {
   const { metadata, spec, status } = raw;
   const ref = { kind: "Ingress", namespace: metadata?.namespace ?? "default", name: metadata?.name ?? "" };
+  const hosts = hostsOf(spec);
+  const ruleHosts = list(spec?.rules).map((rule) => text(rule?.host) ?? "");
+  const nginx = nginxNames(metadata?.annotations ?? {}, ruleHosts, hosts);
   return {
     ref: file === undefined ? ref : { ...ref, file },
     created: text(metadata?.creationTimestamp) ?? "",
     className: text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]),
-    hosts: hostsOf(spec),
+    hosts,
+    ...(nginx !== undefined && { nginx }),
     addresses: addressesOf(status?.loadBalancer),
     ignored: metadata?.annotations?.[IGNORE_KEY] === "true",
   };
@@ -102,13 +109,11 @@ export function claimsOfIngress(view: IngressView, classes: IngressClasses): Unr
     addresses: view.addresses,
     admitted: view.addresses.length > 0,
   };
-  const ignored = ignoredBy(view.ref.kind);
-  return view.hosts.map((hostname) => ({
-    hostname,
-    from: view.ref,
-    created: view.created,
-    hints: view.ignored ? ignored : hints,
-  }));
+  const { ref: from, created, nginx } = view;
+  const common = { from, created, hints: view.ignored ? ignoredBy(from.kind) : hints };
+  const claims = view.hosts.map((hostname) => ({ hostname, ...common }));
+  if (nginx === undefined || !isIngressNginx(className, controller)) return claims;
+  return [...claims, ...nginxClaims(view, nginx, common.hints)];
 }
 
 /** Marks an IngressClass as the cluster's default. */

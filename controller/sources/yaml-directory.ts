@@ -5,6 +5,7 @@ import { describeError } from "#lib/errors/errors.ts";
 import { groupOf } from "#lib/kube/paths.ts";
 import { GatewayFiles } from "./gateway/files.ts";
 import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress.ts";
+import { mapOf, textOf } from "./raw-object.ts";
 import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 import { validateObject } from "./validate-object.ts";
 import { type FileObject, isIngressKind, parseYamlFile } from "./yaml-file.ts";
@@ -121,10 +122,12 @@ async function scan(directory: string, before: ReadonlyMap<string, ReadFile>): P
 function emit(before: readonly FileObject[], after: readonly FileObject[], sink: UnresolvedClaimSink): void {
   const gone = new Set(before.filter(isIngress).map(objectKey));
   const defaultClass = defaultClassIn(after);
+  const controllers = new Map(after.filter((one) => isIngressKind(one, "IngressClass")).map(nameAndController));
+  const controllerOf = (name: string) => controllers.get(name);
   for (const object of after.filter(isIngress)) {
     gone.delete(objectKey(object));
     const view = viewIngress(object.raw as RawIngress, object.file);
-    sink(objectKey(object), claimsOfIngress(view, { defaultClass }));
+    sink(objectKey(object), claimsOfIngress(view, { defaultClass, controllerOf }));
   }
   for (const key of gone) sink(key, []);
 }
@@ -184,6 +187,10 @@ function isIngress(object: FileObject): boolean {
 
 function objectKey({ raw }: FileObject): string {
   return `${raw.metadata.namespace ?? "default"}/${raw.metadata.name}`;
+}
+
+function nameAndController({ raw }: FileObject): readonly [name: string, controller: string | undefined] {
+  return [raw.metadata.name, textOf(mapOf((raw as { spec?: unknown }).spec).controller)];
 }
 
 function defaultClassIn(objects: readonly FileObject[]): string | undefined {

@@ -156,7 +156,13 @@ const text = (name: string, seeds: readonly string[], feed: (text: string) => vo
 });
 
 const INGRESS = {
-  metadata: METADATA,
+  metadata: {
+    ...METADATA,
+    annotations: {
+      "nginx.ingress.kubernetes.io/server-alias": "alias.example.com, *.alias.example.com",
+      "nginx.ingress.kubernetes.io/from-to-www-redirect": "true",
+    },
+  },
   spec: {
     ingressClassName: "nginx",
     rules: [{ host: "a.example.com" }, { host: "*.example.com" }],

@@ -1,0 +1,80 @@
+import { show } from "#hostmap/hostnames.ts";
+import type { ObjectRef, Reason } from "#hostmap/types.ts";
+import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
+import { textOf } from "./raw-object.ts";
+import type { RoutingHints, UnresolvedClaim } from "./types.ts";
+
+// The names that ingress-nginx serves for an Ingress besides its hosts. Other controllers ignore its annotations.
+
+const CONTROLLER = "k8s.io/ingress-nginx";
+/** Its class if a cluster has no object of this name (`--ingress-class`). */
+const DEFAULT_CLASS = "nginx";
+const PREFIX = "nginx.ingress.kubernetes.io/";
+
+/** As an Ingress has them, whichever controller serves it. */
+export interface NginxNames {
+  readonly names: readonly string[];
+  /** The first alias that ingress-nginx does not accept: it refuses the Ingress, so there are no names. */
+  readonly invalid: string | undefined;
+}
+
+/** Whether ingress-nginx serves Ingresses of a class. `controller` is that of the IngressClass, if there is one. */
+export function isIngressNginx(className: string | undefined, controller: string | undefined): boolean {
+  return controller === undefined ? className === DEFAULT_CLASS : controller === CONTROLLER;
+}
+
+/**
+ * Undefined: the Ingress has no such annotation. A canary has no server of its own (internal/ingress/controller,
+ * createServers). `ruleHosts` are the hosts of its rules, empty for a rule without one; `hosts` those that it claims.
+ */
+export function nginxNames(
+  annotations: Readonly<Record<string, unknown>>,
+  ruleHosts: readonly string[],
+  hosts: readonly string[],
+): NginxNames | undefined {
+  const alias = textOf(annotations[`${PREFIX}server-alias`]);
+  const redirects = isTrue(annotations[`${PREFIX}from-to-www-redirect`]);
+  if ((alias === undefined && !redirects) || isTrue(annotations[`${PREFIX}canary`])) return undefined;
+  const aliases = alias === undefined || ruleHosts.length === 0 ? [] : aliasesOf(alias);
+  const invalid = aliases.find((name) => !ACCEPTED.test(name));
+  if (invalid !== undefined) return { names: [], invalid };
+  const redirected = redirects ? ruleHosts.filter((host) => host !== "" && !host.startsWith("*")).map(otherOf) : [];
+  const own = new Set(hosts);
+  const names = new Set([...redirected, ...aliases].filter((name) => !own.has(name)));
+  return { names: [...names].slice(0, MAX_NAMES_PER_OBJECT + 1), invalid };
+}
+
+/** internal/ingress/annotations/alias/main.go, Parse. */
+function aliasesOf(text: string): string[] {
+  return text.split(",").flatMap((alias) => alias.trim() || []);
+}
+
+/** Regular expressions are accepted, and are no names (internal/ingress/annotations/parser/validators.go). */
+const ACCEPTED = /^[-/._~a-zA-Z0-9:^$[\](){}*+?|&=\\]*$/;
+
+/** The name that is redirected to a host (pkg/util/ingress/ingress.go, BuildRedirects). */
+function otherOf(host: string): string {
+  return host.startsWith("www.") ? host.slice("www.".length) : `www.${host}`;
+}
+
+/** Go's strconv.ParseBool. */
+function isTrue(value: unknown): boolean {
+  return typeof value === "string" && /^(?:1|[tT]|true|TRUE|True)$/.test(value);
+}
+
+/**
+ * A name that is a host of another Ingress stays that one's: the same target serves both (createServers). NGINX's own wildcards cover any number of labels (nginx.org, "Server names").
+ */
+export function nginxClaims(
+  object: { readonly ref: ObjectRef; readonly created: string },
+  { names, invalid }: NginxNames,
+  hints: RoutingHints | Reason,
+): UnresolvedClaim[] {
+  const claims = new ClaimList(object, { anyDepth: true });
+  if (invalid !== undefined) {
+    const text = `ingress-nginx does not accept the server-alias ${show(invalid)}, nor the Ingress with it`;
+    claims.add(invalid, { code: "server-alias-invalid", text });
+  }
+  for (const name of names) claims.add(name, hints);
+  return claims.all;
+}
