@@ -106,6 +106,7 @@ function startedAfter(prerequisites: readonly Prerequisite[], source: Source): S
       }
     },
     state: () => [...prerequisites, source].flatMap((one) => one.state()),
+    resourceOf: (object) => source.resourceOf?.(object),
     stop: async () => {
       await Promise.all([...prerequisites, source].map((one) => one.stop()));
     },

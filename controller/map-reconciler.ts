@@ -9,6 +9,7 @@ import { createBackoff } from "#lib/kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
+import type { ClaimEvents } from "./claim-events/reporter.ts";
 import { LeaderMap } from "./leader-map.ts";
 import { MapAnnouncements } from "./map-announcements.ts";
 import type { PublishPacer } from "./publish-pacer.ts";
@@ -30,6 +31,8 @@ interface MapReconcilerDeps {
   readonly onFailed?: (error: unknown) => void;
   /** Called once for each hold. */
   readonly onHeld?: (names: number, of: number, until: number) => void;
+  /** Tells owners of objects what was decided. */
+  readonly claimEvents?: Pick<ClaimEvents, "begin" | "changed"> | undefined;
 }
 
 /** First wait after a failed publication; doubles up to `MAX_RETRY_MS`. */
@@ -208,7 +211,7 @@ export class MapReconciler {
 
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
-    const { addresses, plan, now, removal } = this.#deps;
+    const { addresses, plan, now, removal, claimEvents } = this.#deps;
     await this.#writer.begin(term.signal);
     term.signal.throwIfAborted();
     const orders = new Map<string, number>();
@@ -218,12 +221,16 @@ export class MapReconciler {
     addresses.lead(this.#writer.loadTargets(), term.signal);
     this.#takePlan();
     map.releaseUnplanned(lines, plan, now());
+    claimEvents?.begin(term.signal, (name) => orders.has(name));
     return map;
   }
 
   #takePlan(): ReadonlyMap<string, PlannedName | undefined> {
     const { plan, addresses } = this.#deps;
     const changes = plan.takeChanges();
+    const touched = plan.takeTouched();
+    // Before the takeover all objects are new: it looks at each of them.
+    if (this.#term?.map !== undefined) this.#deps.claimEvents?.changed(touched);
     // Before the sources have synced, it is not known which targets are no longer needed.
     if (this.#sourceSynced) addresses.use(plan.targets);
     return changes;

@@ -3,8 +3,10 @@ import { Plan } from "#hostmap/plan.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { KubeMapStore } from "#lib/documents/map-store-kube.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import type { EventRecorder } from "#lib/kube/events.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { ClaimEvents } from "./claim-events/reporter.ts";
 import { claimsOf, targetsOf } from "./claims.ts";
 import { addressBook } from "./dnscheck/address-book.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
@@ -26,6 +28,8 @@ interface ReplicaDeps {
   readonly onFrontLost: (code: string, note: string, service: string) => void;
   /** Reports what the map's reconciler does. */
   readonly reporters: Pick<ConstructorParameters<typeof MapReconciler>[0], "onPublished" | "onFailed" | "onHeld">;
+  /** Undefined: no Event is written. */
+  readonly events?: Pick<EventRecorder, "record" | "waitMs">;
   /** How many processes read each version of the map. */
   readonly mapReaders: () => number;
 }
@@ -52,6 +56,8 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
   const store = new KubeMapStore({ client, namespace, log });
+  const { events } = deps;
+  const claimEvents = events && new ClaimEvents({ plan, source, events, client, log, wallClock: now });
   const map = new MapReconciler({
     source,
     plan,
@@ -62,6 +68,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
     // A jump of the wall clock removes no name early, and holds none for longer.
     now: steadyNow,
     log,
+    claimEvents,
     ...deps.reporters,
   });
   claims.follow(map);

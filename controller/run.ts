@@ -67,6 +67,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     askProxy: askByHttp(config.proxy.healthPort),
     onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
     reporters: reporters(metrics, events, { namespace, log }),
+    events,
     mapReaders: () => tasks.rollouts?.mapReaders ?? 0,
   });
   addStatusGauges(registry, status);

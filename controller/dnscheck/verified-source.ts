@@ -82,6 +82,7 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
       );
     },
     state: () => source.state(),
+    resourceOf: (object) => source.resourceOf?.(object),
     stop: async () => {
       verifier.stop();
       await Promise.all([reporter.stop(), source.stop()]);

@@ -47,6 +47,7 @@ export function customSource(deps: {
       }
     },
     state: () => kinds.map(({ state }) => state),
+    resourceOf: (object) => kinds[Number.parseInt(object, 10)]?.resource,
     stop: async () => {
       await Promise.all([...[...groups.values()].map((group) => group.stop()), ...kinds.map((kind) => kind.stop())]);
     },

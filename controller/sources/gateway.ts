@@ -9,7 +9,7 @@ import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import type { Labels } from "./gateway/selector.ts";
 import { GATEWAY_GROUP, type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
 import { informerState } from "./ingress.ts";
-import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
+import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
 import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
@@ -91,6 +91,7 @@ export function gatewaySource(deps: {
       ...kinds.map(({ state }) => state),
       ...(namespaces === undefined ? [] : [informerState("namespaces", namespaces)]),
     ],
+    resourceOf: (object) => resourceOfKind(kinds, object),
     stop: async () => {
       await Promise.all([discovery.stop(), namespaces?.stop(), ...kinds.map((kind) => kind.stop())]);
     },

@@ -1,14 +1,24 @@
 import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { ObjectRef } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx.ts";
 import { ignoredBy } from "./raw-object.ts";
-import type { RoutingHints, SourceState, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
+import type {
+  ApiResource,
+  RoutingHints,
+  SourceState,
+  UnresolvedClaim,
+  UnresolvedClaimSink,
+  UnresolvedSource,
+} from "./types.ts";
 
 /** The API group of Ingresses and IngressClasses. */
 export const INGRESS_GROUP = "networking.k8s.io";
+
+const INGRESSES: ApiResource = { group: INGRESS_GROUP, version: "v1", resource: "ingresses", kind: "Ingress" };
 
 /** The projection of an Ingress (networking.k8s.io/v1). */
 export interface IngressView {
@@ -144,7 +154,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
     };
     const ingresses = watchObjects<IngressView>({
       client,
-      path: `/apis/${INGRESS_GROUP}/v1/ingresses`,
+      path: resourcePath(INGRESSES),
       project: (raw) => viewIngress(raw as RawIngress),
       onChange: ({ key, after }) => emit(key, after),
       onSynced: () => {
@@ -192,6 +202,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       informerState("ingresses", informers?.ingresses),
       informerState("ingressclasses", informers?.classes),
     ],
+    resourceOf: () => INGRESSES,
     stop: async () => {
       await Promise.all([informers?.ingresses.stop(), informers?.classes.stop()]);
     },

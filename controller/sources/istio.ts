@@ -7,7 +7,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { watchGroup } from "./api-discovery.ts";
 import { IstioRegistry } from "./istio/istio-registry.ts";
 import { viewGateway, viewVirtualService } from "./istio/view.ts";
-import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
+import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
 import type { UnresolvedSource } from "./types.ts";
 
 const KIND = { group: "networking.istio.io", versions: ["v1", "v1beta1", "v1alpha3"] };
@@ -67,6 +67,7 @@ export function istioSource(deps: {
       );
     },
     state: () => kinds.map(({ state }) => state),
+    resourceOf: (object) => resourceOfKind(kinds, object),
     stop: async () => {
       await Promise.all([discovery.stop(), ...kinds.map((kind) => kind.stop())]);
     },

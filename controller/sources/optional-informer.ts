@@ -6,14 +6,21 @@ import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { GroupWatch, ServedGroup, ServedResource } from "./api-discovery.ts";
 import type { Raw } from "./raw-object.ts";
-import type { SourceState } from "./types.ts";
+import type { ApiResource, SourceState } from "./types.ts";
 
 /** An informer for a kind, without the type of its projection. */
 export interface OptionalKind {
   /** Every object was reported, or the kind does not exist. */
   readonly known: boolean;
   readonly state: SourceState;
+  readonly resource: ApiResource | undefined;
   stop(): Promise<void>;
+}
+
+/** The resource of an object whose key begins with its kind: `HTTPRoute shop/web`. */
+export function resourceOfKind(kinds: readonly OptionalKind[], object: string): ApiResource | undefined {
+  const kind = object.split(" ", 1)[0];
+  return kinds.map(({ resource }) => resource).find((resource) => resource?.kind === kind);
 }
 
 /** Options to follow the objects of a kind that a cluster may not have. */
@@ -60,7 +67,8 @@ export class OptionalInformer<P> implements OptionalKind {
   readonly #deletedAt = new Map<string, number>();
   readonly #ended: Promise<void>[] = [];
   #informer: Informer<P> | undefined;
-  #version: string | undefined;
+  /** What is watched. */
+  #found: ServedResource | undefined;
   #creatable = false;
   #removedAt: number | undefined;
   #known = false;
@@ -88,6 +96,12 @@ export class OptionalInformer<P> implements OptionalKind {
       ...(inactiveMs !== undefined && { inactiveMs }),
       problems: problem === undefined ? [] : [{ place: name, ...problem }],
     };
+  }
+
+  /** Undefined while the kind is not served. */
+  get resource(): ApiResource | undefined {
+    const { group, resource } = this.#deps;
+    return this.#found && { group, resource, version: this.#found.version, kind: this.#found.kind };
   }
 
   async stop(): Promise<void> {
@@ -133,7 +147,7 @@ export class OptionalInformer<P> implements OptionalKind {
     if (this.#removedAt !== undefined) this.#log("info", "a kind is served again");
     this.#removedAt = undefined;
     this.#creatable ||= found.verbs.includes("create");
-    if (found.version !== this.#version) this.#watch(found);
+    if (found.version !== this.#found?.version) this.#watch(found);
     this.#settle(begunAt);
   }
 
@@ -159,17 +173,18 @@ export class OptionalInformer<P> implements OptionalKind {
 
   #forget(): void {
     this.#end();
-    this.#version = undefined;
+    this.#found = undefined;
     this.#creatable = false;
     this.#removedAt = undefined;
     this.#deletedAt.clear();
     for (const key of [...this.#reported]) this.#report(key, undefined);
   }
 
-  #watch({ version, kind }: ServedResource): void {
+  #watch(found: ServedResource): void {
+    const { version, kind } = found;
     const { client, group, resource, project, log } = this.#deps;
     this.#end();
-    this.#version = version;
+    this.#found = found;
     const informer = watchObjects<P, Raw>({
       client,
       path: resourcePath({ group, version, resource }),

@@ -68,11 +68,23 @@ export interface SourceState {
   readonly inactiveMs?: number;
 }
 
+/** Where the API serves the objects of a kind. */
+export interface ApiResource {
+  /** Empty for the core group. */
+  readonly group: string;
+  readonly version: string;
+  /** The plural name: `httproutes`. */
+  readonly resource: string;
+  readonly kind: string;
+}
+
 /** Converts objects of one kind to claims. */
 interface SourceOf<C> {
   /** Starts. `sink` is called for every object, then for every change; `onSynced` once, after the initial list. */
   start(sink: Sink<C>, onSynced: () => void): void;
   state(): SourceState[];
+  /** The resource of an object that was passed to the sink. Without it the objects are in no API server. */
+  resourceOf?(object: string): ApiResource | undefined;
   stop(): Promise<void>;
 }
 

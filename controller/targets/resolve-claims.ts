@@ -96,6 +96,7 @@ export function resolveSources(sources: readonly UnresolvedSource[], resolver: T
       }
     },
     state: () => [...sources, resolver].flatMap((one) => one.state()),
+    resourceOf: (object) => sources[Number.parseInt(object, 10)]?.resourceOf?.(object.slice(object.indexOf("/") + 1)),
     stop: async () => {
       await Promise.all([...sources, resolver].map((one) => one.stop()));
     },

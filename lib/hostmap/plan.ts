@@ -61,6 +61,9 @@ export class Plan {
   #orderOf: (name: string) => number | undefined = () => undefined;
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
+  #touched = new Set<string>();
+  /** The winners of names that several objects claim. To look for one takes time for each claim. */
+  readonly #contested = new Map<string, IndexedClaim>();
 
   constructor(
     policy: ClaimPolicy,
@@ -82,6 +85,7 @@ export class Plan {
       this.#unindex(old);
       this.#followPending(old, -1);
     }
+    this.#touched.add(object);
     this.#withServiceNames.delete(object);
     if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
@@ -125,6 +129,7 @@ export class Plan {
     const decided = this.#pending.takeDecided();
     for (const name of decided) this.#dirtyNames.add(name);
     for (const name of this.#dirtyNames) {
+      for (const { object } of this.#byName.get(name) ?? []) this.#touched.add(object);
       const next = this.#planName(name);
       const before = this.#planned.get(name);
       // What is mapped stays until it is decided.
@@ -139,6 +144,13 @@ export class Plan {
     this.#dirtyNamespaces = new Set();
     this.#dirtyNames = new Set();
     return changes;
+  }
+
+  /** The objects of which a decision may have changed since the last call: set since, or with a name that changed. */
+  takeTouched(): ReadonlySet<string> {
+    const touched = this.#touched;
+    this.#touched = new Set();
+    return touched;
   }
 
   /** All planned names, as of the last `takeChanges()`. */
@@ -156,15 +168,23 @@ export class Plan {
     return new Set(this.#namesPerTarget.keys());
   }
 
+  /** All objects with claims, once; those that come meanwhile are among them. */
+  get objects(): Iterable<string> {
+    return this.#byObject.keys();
+  }
+
   /** Every claim with its decision. Iterates over all claims, so it is for status only. */
   *report(): Generator<ReportedClaim> {
-    for (const claims of this.#byObject.values()) {
-      for (const indexed of claims) {
-        const { from, created: since } = indexed.claim;
-        const decision = this.#decisionOn(indexed);
-        const warning = decision.mapped ? this.#inCluster(indexed.name) : undefined;
-        yield { name: indexed.name, wildcard: indexed.wildcard, from, since, decision, ...(warning && { warning }) };
-      }
+    for (const object of this.#byObject.keys()) yield* this.decisionsOf(object);
+  }
+
+  /** The claims of one object with their decisions. */
+  *decisionsOf(object: string): Generator<ReportedClaim> {
+    for (const indexed of this.#byObject.get(object) ?? []) {
+      const { from, created: since } = indexed.claim;
+      const decision = this.#decisionOn(indexed);
+      const warning = decision.mapped ? this.#inCluster(indexed.name) : undefined;
+      yield { name: indexed.name, wildcard: indexed.wildcard, from, since, decision, ...(warning && { warning }) };
     }
   }
 
@@ -268,6 +288,8 @@ export class Plan {
 
   #planName(name: string): PlannedName | undefined {
     const winner = this.#winner(name);
+    if (winner !== undefined && (this.#byName.get(name)?.length ?? 0) > 1) this.#contested.set(name, winner);
+    else this.#contested.delete(name);
     if (winner === undefined || typeof winner.claim.target !== "string") return undefined;
     const { target, from } = winner.claim;
     const planned = { name, wildcard: winner.wildcard, target, from };
@@ -310,7 +332,8 @@ export class Plan {
         "those of its oldest objects, are mapped";
       return { code: "namespace-quota", text };
     }
-    const winner = this.#winner(indexed.name);
+    const isDirty = this.#dirtyNames.has(indexed.name);
+    const winner = (isDirty ? undefined : this.#contested.get(indexed.name)) ?? this.#winner(indexed.name);
     if (winner === undefined || winner.claim.target === target) return undefined;
     const { kind, namespace, name } = winner.claim.from;
     const byDns = winner.claim.verified && !indexed.claim.verified;

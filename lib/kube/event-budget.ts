@@ -30,8 +30,11 @@ export class EventBudget {
     return true;
   }
 
-  /** How long an Event that can wait should wait: it leaves half of the total burst to those that cannot. */
-  waitMs(namespace: string): number {
+  /**
+   * How long an Event that can wait should wait: it leaves half of the total burst to those that cannot. Without a
+   * namespace: how long one of any has to wait.
+   */
+  waitMs(namespace = ""): number {
     const now = this.#now();
     const half = { ...TOTAL, burst: TOTAL.burst / 2 };
     return Math.max(untilFree(this.#fullAt.get(namespace), NAMESPACE, now), untilFree(this.#totalFullAt, half, now));

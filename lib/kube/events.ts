@@ -61,8 +61,8 @@ interface EventStats {
 export interface EventRecorder {
   /** Never throws and never blocks: Events are best effort. */
   record(event: EventRecord): void;
-  /** How long an Event of this namespace that can wait should wait, milliseconds. */
-  waitMs(namespace: string): number;
+  /** How long an Event that can wait should wait, milliseconds; without a namespace: one of any. */
+  waitMs(namespace?: string): number;
   readonly stats: EventStats;
   /** Resolves when all recorded Events are sent or have failed. */
   flush(): Promise<void>;

@@ -1,0 +1,59 @@
+/** What the owner of an object reads of a name that is not mapped. */
+export interface Advice {
+  readonly text: string;
+  /** Nothing is wrong: pods reach the name without a mapping. */
+  readonly harmless?: true;
+}
+
+const HOSTNAME = "it is no public hostname: correct it";
+const PROTECTED = "such a name is never mapped, and no setting allows it";
+const OF_CLUSTER = "ask whoever runs the cluster, if pods should get it";
+const GATEWAY_REFUSES = "its Gateway's controller does not accept it: the status of the object says why";
+const HARMLESS = {
+  harmless: true,
+  text: "pods reach its load balancer without a mapping; nothing has to be done",
+} as const;
+
+/**
+ * By reason code. Constant texts: the reason's own text may name objects of other tenants, which the owner of this
+ * object must not learn from an Event.
+ */
+const ADVICE: Readonly<Record<string, Advice>> = {
+  "name-empty": { text: HOSTNAME },
+  "name-too-long": { text: HOSTNAME },
+  "name-too-deep": { text: HOSTNAME },
+  "name-single-label": { text: HOSTNAME },
+  "name-not-rfc1123": { text: HOSTNAME },
+  "name-is-ip": { text: HOSTNAME },
+  "cluster-domain": { text: PROTECTED },
+  "loopback-name": { text: PROTECTED },
+  "metadata-server": { text: PROTECTED },
+  "acme-server": { text: PROTECTED },
+  "in-cluster-name": { text: "in pods the name stands for a Service: use another name" },
+  "namespace-not-allowed": { text: `this namespace may not claim names; ${OF_CLUSTER}` },
+  "domain-denied": { text: `its domain may not be mapped; ${OF_CLUSTER}` },
+  "domain-not-allowed": { text: `its domain may not be mapped; ${OF_CLUSTER}` },
+  "claim-not-allowed": { text: `this namespace may not claim its domain; ${OF_CLUSTER}` },
+  "namespace-quota": { text: `this namespace claims more names than it may; claim fewer, or ${OF_CLUSTER}` },
+  "too-many-names": { text: "one object may have 1,000 names, and the others are ignored: split it" },
+  conflict: {
+    text: "an older object has the name and leads it to another ingress controller; remove it from one of them",
+  },
+  "not-admitted": { text: "no ingress controller has admitted the object: find out why it is not served" },
+  "no-class": { text: "the object names no class, and the cluster has no default: set its class" },
+  "no-target": { text: `no known ingress controller serves the class of the object; correct it, or ${OF_CLUSTER}` },
+  "no-address": { text: "the object has no load balancer address yet: see whether its ingress controller serves it" },
+  "dns-not-verified": { text: "DNS does not lead the name to its load balancer yet: create the record, or wait" },
+  "dns-absent": { text: "DNS does not know the name: create the record" },
+  "dns-elsewhere": { text: "DNS leads the name elsewhere: correct the record, or remove the name from the object" },
+  "not-accepted": { text: GATEWAY_REFUSES },
+  "listener-refused": { text: GATEWAY_REFUSES },
+  "ip-mode-proxy": HARMLESS,
+  "load-balancer-hostname": HARMLESS,
+  "not-a-load-balancer": HARMLESS,
+};
+
+/** A code without an entry has its row on the page. */
+export function adviceOn(code: string): Advice {
+  return ADVICE[code] ?? { text: "docs/codes.md of Switchback has the cause and the remedy" };
+}

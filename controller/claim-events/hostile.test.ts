@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { claimEventsRig, NO_TARGET } from "#test/fakes/claim-events-rig.ts";
+
+const MINUTE = 60;
+
+function names(count: number, suffix: string) {
+  return Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}.${suffix}`, NO_TARGET]));
+}
+
+test("an Ingress that flaps each second for ten minutes gets one Event, and none if it is created anew each time", async () => {
+  const rig = claimEventsRig();
+  rig.lead();
+  await rig.pass(10 * MINUTE, (second) => {
+    const isBad = second % 3 < 2;
+    rig.set("shop/same", { "a.example.com": isBad ? NO_TARGET : "nginx" });
+    // It is deleted and created again.
+    rig.set("shop/gone", isBad ? { "b.example.com": NO_TARGET } : {});
+    rig.run();
+  });
+  assert.deepEqual(
+    rig.sent.map(({ regarding }) => regarding.name),
+    ["same"],
+  );
+  assert.ok(rig.api.lookups <= 60, String(rig.api.lookups));
+});
+
+test("an Ingress with another bad name each second takes its namespace's budget and no more", async () => {
+  const rig = claimEventsRig();
+  const { claimEvents } = rig.lead();
+  await rig.pass(10 * MINUTE, (second) => {
+    rig.set("shop/web", { [`n${second}.example.com`]: NO_TARGET });
+    if (second === 5 * MINUTE) rig.set("quiet/web", { "quiet.example.com": NO_TARGET });
+    rig.run();
+  });
+  assert.ok(rig.sent.length <= 61, String(rig.sent.length));
+  assert.equal(rig.sent.filter(({ namespace }) => namespace === "quiet").length, 1);
+  const { known, waiting } = claimEvents.sizes;
+  assert.ok(known <= 2 && waiting <= 1, `${known} ${waiting}`);
+});
+
+test("10,000 bad names in one Ingress are one Event, of at most 1,024 bytes", async () => {
+  const rig = claimEventsRig();
+  rig.lead();
+  rig.set("shop/web", names(10_000, `${"x".repeat(60)}.${"y".repeat(60)}.${"z".repeat(60)}.example.com`));
+  rig.run();
+  await rig.pass(15);
+  assert.equal(rig.sent.length, 1);
+  assert.match(rig.sent[0]?.note ?? "", /and 9995 more are not mapped \(no-target\): no known ingress controller/);
+  assert.ok(Buffer.byteLength(rig.sent[0]?.note ?? "") <= 1_024);
+});
+
+test("10,000 bad Ingresses of one namespace delay nobody else, and are forgotten when they are deleted", async () => {
+  const rig = claimEventsRig();
+  const { claimEvents } = rig.lead();
+  for (let index = 0; index < 10_000; index++) rig.set(`noisy/web-${index}`, { [`n${index}.example.com`]: NO_TARGET });
+  rig.set("quiet/web", { "quiet.example.com": NO_TARGET });
+  rig.run();
+  await rig.pass(12);
+  assert.ok(rig.sent.some(({ namespace }) => namespace === "quiet"));
+  await rig.pass(MINUTE);
+  const noisy = rig.sent.filter(({ namespace }) => namespace === "noisy").length;
+  assert.ok(noisy >= 35 && noisy <= 40, String(noisy));
+  for (let index = 0; index < 10_000; index++) rig.set(`noisy/web-${index}`, {});
+  rig.run();
+  await rig.pass(1);
+  assert.deepEqual(claimEvents.sizes, { known: 1, waiting: 0 });
+});
+
+test("10,000 namespaces whose names lose their target at once all get their Event, at five each second", async () => {
+  const rig = claimEventsRig();
+  rig.lead();
+  const set = (target: string | typeof NO_TARGET) => {
+    for (let index = 0; index < 10_000; index++) rig.set(`ns-${index}/web`, { [`n${index}.example.com`]: target });
+    rig.run();
+  };
+  set("nginx");
+  await rig.pass(12);
+  set(NO_TARGET);
+  await rig.pass(12);
+  assert.ok(rig.sent.length >= 50 && rig.sent.length <= 60, String(rig.sent.length));
+  await rig.pass(34 * MINUTE);
+  assert.deepEqual([rig.sent.length, new Set(rig.sent.map(({ namespace }) => namespace)).size], [10_000, 10_000]);
+});
+
+test("50,000 refused names in 10,000 objects take less than 4 MB", async () => {
+  const rig = claimEventsRig();
+  for (let index = 0; index < 10_000; index++)
+    rig.set(`ns-${index % 100}/web-${index}`, names(5, `${index}.example.com`));
+  rig.run();
+  const used = () => {
+    globalThis.gc?.();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = used();
+  const { claimEvents } = rig.lead();
+  await rig.pass(5);
+  assert.equal(claimEvents.sizes.known, 10_000);
+  assert.ok(globalThis.gc === undefined || used() - before < 4_000_000, String(used() - before));
+});

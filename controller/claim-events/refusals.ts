@@ -1,0 +1,70 @@
+import type { Plan } from "#hostmap/plan.ts";
+import type { ObjectRef } from "#hostmap/types.ts";
+
+/** Reason codes by the names that are not mapped. */
+export type Refusals = ReadonlyMap<string, string>;
+
+/** One object with its names that are not mapped. */
+export interface RefusedObject {
+  readonly from: ObjectRef;
+  /** creationTimestamp of the object. */
+  readonly since: string;
+  readonly refusals: Refusals;
+}
+
+/** The owner's own choice. */
+const CHOSEN = "ignored";
+
+/** Undefined: the object is gone, or is read from a file, so that nobody looks for its Events. */
+export function refusedOf(plan: Pick<Plan, "decisionsOf" | "planned">, object: string): RefusedObject | undefined {
+  const refusals = new Map<string, string>();
+  const mapped = new Set<string>();
+  let first: Omit<RefusedObject, "refusals"> | undefined;
+  for (const { name, from, since, decision } of plan.decisionsOf(object)) {
+    if (from.file !== undefined) return undefined;
+    first ??= { from, since };
+    // An object may claim a name twice, of two targets.
+    if (decision.mapped) mapped.add(name);
+    else if (decision.reason.code !== CHOSEN) refusals.set(name, decision.reason.code);
+  }
+  for (const name of mapped) refusals.delete(name);
+  // What was mapped may stay until new evidence decides.
+  for (const name of refusals.keys()) if (isOf(plan.planned.get(name)?.from, first?.from)) refusals.delete(name);
+  return first && { ...first, refusals };
+}
+
+function isOf(one: ObjectRef | undefined, other: ObjectRef | undefined): boolean {
+  return one?.namespace === other?.namespace && one?.name === other?.name && one?.kind === other?.kind;
+}
+
+/**
+ * What is known already of each object: its owner was told, or it was so when this leader began. Kept as pairs of
+ * name and code, as a Map for each object would take several times as much memory.
+ */
+export class KnownRefusals {
+  readonly #pairs = new Map<string, readonly string[]>();
+
+  /** The part of the refusals that is known. */
+  knownOf(object: string, refusals: Refusals): Refusals {
+    const known = new Map<string, string>();
+    const pairs = this.#pairs.get(object) ?? [];
+    for (let index = 0; index < pairs.length; index += 2) {
+      const [name = "", code = ""] = [pairs[index], pairs[index + 1]];
+      if (refusals.get(name) === code) known.set(name, code);
+    }
+    return known;
+  }
+
+  set(object: string, refusals: Refusals): void {
+    if (refusals.size === 0) this.#pairs.delete(object);
+    else this.#pairs.set(object, [...refusals].flat());
+  }
+
+  delete(object: string): void {
+    this.#pairs.delete(object);
+  }
+
+  get size(): number {
+    return this.#pairs.size;
+  }
+}

@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { claimEventsRig, NO_TARGET, OLD } from "#test/fakes/claim-events-rig.ts";
+
+type Rig = ReturnType<typeof claimEventsRig>;
+
+/** A leader that began before anything was refused. */
+function leading(): Rig {
+  const rig = claimEventsRig();
+  rig.lead();
+  return rig;
+}
+
+const notes = ({ sent }: Rig) =>
+  sent.map(({ namespace, regarding, note }) => `${namespace}/${regarding.name}: ${note}`);
+const reasons = ({ sent }: Rig) => sent.map(({ regarding, reason }) => `${regarding.name} ${reason}`);
+
+describe("an object whose names are not mapped", () => {
+  it("gets one Event for each reason, ten seconds later, with the names, the code and what to do", async () => {
+    const rig = leading();
+    rig.set("shop/web", {
+      "a.example.com": NO_TARGET,
+      "b.example.com": NO_TARGET,
+      "denied.example.com": "nginx",
+      "d.example.com": "nginx",
+    });
+    rig.run();
+    await rig.pass(9);
+    assert.deepEqual(rig.sent, []);
+    await rig.pass(10);
+    assert.deepEqual(notes(rig), [
+      "shop/web: a.example.com, b.example.com are not mapped (no-target): no known ingress controller serves the class " +
+        "of the object; correct it, or ask whoever runs the cluster, if pods should get it",
+      "shop/web: denied.example.com is not mapped (domain-denied): its domain may not be mapped; ask whoever runs the " +
+        "cluster, if pods should get it",
+    ]);
+    const [{ type, reason, regarding }] = rig.sent as [(typeof rig.sent)[0]];
+    assert.deepEqual(
+      { type, reason, regarding },
+      {
+        type: "Warning",
+        reason: "NoTarget",
+        regarding: {
+          apiVersion: "networking.k8s.io/v1",
+          kind: "Ingress",
+          namespace: "shop",
+          name: "web",
+          uid: "uid of shop/web",
+        },
+      },
+    );
+  });
+
+  it("gets none for what lasts shorter, what its owner chose, what a file says, and while nothing changes", async () => {
+    const rig = leading();
+    rig.set("shop/new", { "a.example.com": NO_TARGET });
+    rig.set("shop/ignored", { "b.example.com": { code: "ignored", text: "" } });
+    rig.set("shop/file", { "c.example.com": NO_TARGET }, OLD, "a.yaml");
+    rig.set("shop/stays", { "d.example.com": NO_TARGET });
+    rig.run();
+    await rig.pass(5);
+    rig.set("shop/new", { "a.example.com": "nginx" });
+    rig.run();
+    await rig.pass(20, () => {
+      rig.set("shop/stays", { "d.example.com": NO_TARGET });
+      rig.run();
+    });
+    assert.deepEqual(reasons(rig), ["stays NoTarget"]);
+  });
+
+  it("gets another one for another reason or name, none for a name that goes, and one after it was mapped", async () => {
+    const rig = leading();
+    const change = async (names: Parameters<Rig["set"]>[1]) => {
+      rig.set("shop/web", names);
+      rig.run();
+      await rig.pass(20);
+      return notes(rig).map((note) => note.slice(0, note.indexOf(")") + 1));
+    };
+    const first = "shop/web: a.example.com is not mapped (no-target)";
+    assert.deepEqual(await change({ "a.example.com": NO_TARGET }), [first]);
+    const second = "shop/web: a.example.com is not mapped (no-address)";
+    assert.deepEqual(await change({ "a.example.com": { code: "no-address", text: "" } }), [first, second]);
+    const both = { "a.example.com": NO_TARGET, "b.example.com": NO_TARGET };
+    const third = "shop/web: a.example.com, b.example.com are not mapped (no-target)";
+    assert.deepEqual(await change(both), [first, second, third]);
+    assert.equal((await change({ "b.example.com": NO_TARGET })).length, 3);
+    assert.equal((await change({ "b.example.com": "nginx" })).length, 3);
+    const last = "shop/web: b.example.com is not mapped (no-target)";
+    assert.equal((await change({ "b.example.com": NO_TARGET }))[3], last);
+  });
+
+  it("gets one for a conflict that another object causes; its text names nothing of the other tenant", async () => {
+    const rig = leading();
+    rig.set("shop/web", { "a.example.com": "nginx" }, "2002-01-01T00:00:00Z");
+    rig.run();
+    await rig.pass(20);
+    rig.set("secret-tenant/secret-object", { "a.example.com": "secret-target" }, OLD);
+    rig.run();
+    await rig.pass(20);
+    assert.deepEqual(reasons(rig), ["web Conflict"]);
+    assert.doesNotMatch(JSON.stringify(rig.sent), /secret/);
+  });
+
+  it("gets a normal one where pods reach the name without a mapping", async () => {
+    const rig = leading();
+    rig.set("shop/web", { "a.example.com": { code: "load-balancer-hostname", text: "" } });
+    rig.run();
+    await rig.pass(20);
+    assert.deepEqual(
+      rig.sent.map(({ type, reason }) => [type, reason]),
+      [["Normal", "LoadBalancerHostname"]],
+    );
+  });
+
+  it("that is deleted before its turn gets none; that cannot be read gets it later", async () => {
+    const rig = leading();
+    rig.set("shop/web", { "a.example.com": NO_TARGET });
+    rig.run();
+    await rig.pass(5);
+    rig.set("shop/web", {});
+    rig.run();
+    await rig.pass(20);
+    assert.equal(rig.api.lookups, 0);
+    rig.api.fails = true;
+    rig.set("shop/web", { "a.example.com": NO_TARGET });
+    rig.run();
+    await rig.pass(15);
+    rig.api.fails = false;
+    await rig.pass(40);
+    assert.deepEqual([reasons(rig), rig.api.lookups], [["web NoTarget"], 2]);
+  });
+});
+
+describe("a new leader", () => {
+  const age = (rig: Rig, seconds: number) => new Date(rig.clock.now() - seconds * 1_000).toISOString();
+
+  it("repeats nothing: old refusals are known, and the API server still has the Events of young objects", async () => {
+    const rig = leading();
+    rig.set("shop/old", { "a.example.com": NO_TARGET });
+    rig.set("shop/young", { "b.example.com": NO_TARGET }, age(rig, 0));
+    rig.run();
+    await rig.pass(20);
+    assert.deepEqual(reasons(rig), ["old NoTarget", "young NoTarget"]);
+    rig.kept.delete(rig.sent[0]?.name ?? "");
+    const { events } = rig.lead();
+    await rig.pass(30);
+    assert.equal(rig.sent.length, 2);
+    assert.deepEqual(events.stats, { sent: 0, repeated: 1, dropped: 0, failed: 0 });
+  });
+
+  it("reports what an object got while nobody led, and the names that are no longer mapped", async () => {
+    const rig = claimEventsRig();
+    rig.set("shop/old", { "a.example.com": NO_TARGET });
+    rig.set("shop/young", { "b.example.com": NO_TARGET }, age(rig, 60));
+    rig.set("shop/lost", { "c.example.com": NO_TARGET, "d.example.com": NO_TARGET });
+    rig.set("shop/first", { "e.example.com": "nginx" }, "2000-01-01T00:00:00Z");
+    rig.set("shop/second", { "e.example.com": "other" });
+    rig.run();
+    rig.lead((name) => name === "c.example.com" || name === "e.example.com");
+    await rig.pass(30);
+    assert.deepEqual(reasons(rig), ["young NoTarget", "lost NoTarget"]);
+  });
+
+  it("writes nothing once its term is over", async () => {
+    const rig = claimEventsRig();
+    const { stop } = rig.lead();
+    rig.set("shop/web", { "a.example.com": NO_TARGET });
+    rig.run();
+    await rig.pass(5);
+    stop();
+    await rig.pass(30);
+    assert.deepEqual([rig.sent, rig.clock.pending], [[], 0]);
+  });
+});

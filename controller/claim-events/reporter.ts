@@ -1,0 +1,224 @@
+import { show } from "#hostmap/hostnames.ts";
+import type { Plan } from "#hostmap/plan.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { METADATA_LIST } from "#lib/kube/accept.ts";
+import { createBackoff } from "#lib/kube/backoff.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type EventRecorder, eventReason } from "#lib/kube/events.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import { type StartTimer, steadyNow, timeSlices } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { Source } from "../sources/types.ts";
+import { adviceOn } from "./advice.ts";
+import { EventQueue } from "./queue.ts";
+import { KnownRefusals, type Refusals, type RefusedObject, refusedOf } from "./refusals.ts";
+
+interface ClaimEventsDeps {
+  readonly plan: Pick<Plan, "decisionsOf" | "objects" | "planned">;
+  readonly source: Pick<Source, "resourceOf">;
+  readonly events: Pick<EventRecorder, "record" | "waitMs">;
+  readonly client: Pick<KubeClient, "get">;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly wallClock: () => number;
+  /** A monotonic clock, milliseconds. */
+  readonly now?: () => number;
+  /** Another one only in tests. */
+  readonly startTimer?: StartTimer;
+}
+
+/** A refusal must last this long: most objects have no address in their first seconds. */
+const SETTLE_MS = 10_000;
+/** A new leader reports refusals of younger objects: their Events of an earlier leader still exist. */
+const YOUNG_MS = 10 * 60_000;
+/** After an object could not be read. */
+const RETRY_MS = 30_000;
+/** Names that an Event lists; the others are counted. */
+const LISTED = 5;
+
+/**
+ * Writes an Event on each object whose names are not mapped: one for each reason, when a name gets it and keeps it.
+ * Only the leader does so. An object that has to wait for its namespace's budget is judged when its turn comes, so
+ * a budget delays an Event and an outdated one is never written.
+ *
+ *   plan ──> touched objects ──> compared with what is known ──> queue by namespace ──> Event
+ */
+export class ClaimEvents {
+  readonly #deps: ClaimEventsDeps;
+  readonly #now: () => number;
+  #term: Term | undefined;
+
+  constructor(deps: ClaimEventsDeps) {
+    this.#deps = deps;
+    this.#now = deps.now ?? steadyNow;
+  }
+
+  /**
+   * Begins a term, once the plan is complete. What is refused now counts as known, since an earlier leader had the
+   * time to report it. It is news only of a young object, or of a name that was mapped until now. Where the earlier
+   * leader did report it, the API server still has the Event, and refuses it (`once`).
+   */
+  begin(signal: AbortSignal, wasMapped: (name: string) => boolean): void {
+    if (signal.aborted) return;
+    const { plan, log, startTimer } = this.#deps;
+    const reconciler = new Reconciler({
+      reconcile: async () => ({ requeueAfter: await this.#turn(term) }),
+      ...(startTimer && { startTimer }),
+      // One odd object costs itself: it is not looked at again before it changes.
+      retry: {
+        backoff: createBackoff(RETRY_MS, RETRY_MS),
+        onError: (error) => log.error({ code: "object-failed" }, describeError(error)),
+      },
+    });
+    const term: Term = { signal, wasMapped, reconciler, unread: plan.objects, ...newState() };
+    this.#term = term;
+    signal.addEventListener("abort", () => {
+      void reconciler.stop();
+      if (this.#term === term) this.#term = undefined;
+    });
+    reconciler.enqueue();
+  }
+
+  /** Decisions about names of these objects may have changed. */
+  changed(objects: ReadonlySet<string>): void {
+    const term = this.#term;
+    if (term === undefined || objects.size === 0) return;
+    for (const object of objects) term.touched.add(object);
+    term.reconciler.enqueue();
+  }
+
+  /** Objects that are remembered, and objects that wait. */
+  get sizes(): { readonly known: number; readonly waiting: number } {
+    const { known, queue, touched } = this.#term ?? newState();
+    return { known: known.size, waiting: queue.size + touched.size };
+  }
+
+  /** Returns after how many milliseconds the next turn is due. */
+  async #turn(term: Term): Promise<number | undefined> {
+    const slice = timeSlices();
+    for (const object of term.unread) {
+      // One that has changed already may have been mapped when the term began.
+      if (!term.touched.has(object)) this.#learn(term, object);
+      await slice();
+    }
+    // It may hold the whole map of the takeover.
+    term.wasMapped = () => false;
+    for (const object of term.touched) {
+      term.touched.delete(object);
+      this.#compare(term, object);
+      await slice();
+    }
+    while (!term.signal.aborted && term.queue.size > 0) {
+      // Not asked for each of 10,000 namespaces.
+      const waitMs = this.#deps.events.waitMs();
+      if (waitMs > 0) return waitMs;
+      const next = term.queue.take(this.#now(), (namespace) => this.#deps.events.waitMs(namespace));
+      if (!("object" in next)) return next.waitMs;
+      if (await this.#report(term, next.object)) return 0;
+      await slice();
+    }
+    return undefined;
+  }
+
+  #learn(term: Term, object: string): void {
+    const found = refusedOf(this.#deps.plan, object);
+    if (found === undefined) return;
+    const isYoung = this.#deps.wallClock() - Date.parse(found.since) < YOUNG_MS;
+    const isNews = (name: string) => isYoung || (term.wasMapped(name) && !this.#deps.plan.planned.has(name));
+    term.known.set(object, new Map([...found.refusals].filter(([name]) => !isNews(name))));
+    this.#compare(term, object);
+  }
+
+  /** Forgets what holds no more, and lets the object wait for its turn if there is news. */
+  #compare({ known, queue }: Term, object: string): void {
+    const found = refusedOf(this.#deps.plan, object);
+    if (found === undefined) {
+      known.delete(object);
+      queue.remove(object);
+      return;
+    }
+    const before = known.knownOf(object, found.refusals);
+    known.set(object, before);
+    if (before.size < found.refusals.size) queue.add(object, found.from.namespace, this.#now() + SETTLE_MS);
+  }
+
+  /** Reports the first reason that is news. Returns whether there was one. */
+  async #report(term: Term, object: string): Promise<boolean> {
+    const { known, queue } = term;
+    const found = refusedOf(this.#deps.plan, object);
+    if (found === undefined) return false;
+    const before = known.knownOf(object, found.refusals);
+    const news = new Set([...found.refusals].filter(([name]) => !before.has(name)).map(([, code]) => code));
+    const [code] = news;
+    if (code === undefined) return false;
+    if ((await this.#write(term, object, found, code)) === "failed") {
+      queue.add(object, found.from.namespace, this.#now() + RETRY_MS);
+      return true;
+    }
+    known.set(object, new Map([...found.refusals].filter(([name, each]) => each === code || before.has(name))));
+    if (news.size > 1) queue.add(object, found.from.namespace, this.#now());
+    return true;
+  }
+
+  async #write(
+    { signal }: Term,
+    object: string,
+    { from, refusals }: RefusedObject,
+    code: string,
+  ): Promise<"done" | "failed"> {
+    const resource = this.#deps.source.resourceOf?.(object);
+    if (resource === undefined) return "done";
+    const { namespace, name } = from;
+    try {
+      const path = resourcePath({ ...resource, ...(namespace !== "" && { namespace }) });
+      // `kubectl describe` looks for Events by the uid, and no source keeps it.
+      const query = { fieldSelector: `metadata.name=${name}` };
+      const { items } = await this.#deps.client.get<ObjectList>(path, query, { accept: METADATA_LIST });
+      const uid = items[0]?.metadata.uid;
+      if (uid === undefined || signal.aborted) return "done";
+      const { text, harmless = false } = adviceOn(code);
+      this.#deps.events.record({
+        type: harmless ? "Normal" : "Warning",
+        reason: eventReason(code),
+        action: "Map",
+        note: `${listOf(refusals, code)} not mapped (${code}): ${text}`,
+        regarding: { apiVersion: versionOf(resource), kind: resource.kind, namespace, name, uid },
+        once: true,
+      });
+      return "done";
+    } catch (error) {
+      this.#deps.log.debug({ object: show(object), error: describeError(error) }, "no Event could be written");
+      return "failed";
+    }
+  }
+}
+
+interface ObjectList {
+  readonly items: ReadonlyArray<{ readonly metadata: { readonly uid?: string } }>;
+}
+
+/** The state of a leader from `begin` until its signal aborts. */
+interface Term extends ReturnType<typeof newState> {
+  readonly signal: AbortSignal;
+  wasMapped: (name: string) => boolean;
+  readonly reconciler: Reconciler;
+  /** The objects that were there when the term began: an iterator, so each is read once. */
+  readonly unread: Iterable<string>;
+}
+
+function newState() {
+  return { known: new KnownRefusals(), queue: new EventQueue(), touched: new Set<string>() };
+}
+
+function versionOf({ group, version }: { readonly group: string; readonly version: string }): string {
+  return group === "" ? version : `${group}/${version}`;
+}
+
+/** The names that have this reason, as the beginning of a sentence. */
+function listOf(refusals: Refusals, code: string): string {
+  const names = [...refusals].filter(([, each]) => each === code).map(([name]) => name);
+  const listed = names.slice(0, LISTED).map((name) => (/^[a-z0-9.*-]{1,80}$/.test(name) ? name : show(name)));
+  const more = names.length > LISTED ? ` and ${names.length - LISTED} more` : "";
+  return `${listed.join(", ")}${more} ${names.length === 1 ? "is" : "are"}`;
+}

@@ -1,0 +1,121 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { ClaimEvents } from "#controller/claim-events/reporter.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import type { Claim, Reason } from "#hostmap/types.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { createEventRecorder } from "#lib/kube/events.ts";
+import { KubeStatusError } from "#lib/kube/status.ts";
+import { FakeClock, LineLog } from "./clock.ts";
+
+const RULES = {
+  allowDomains: [],
+  denyDomains: ["denied.example.com"],
+  namespaces: [],
+  denyNamespaces: [],
+  maxNamesPerNamespace: 100_000,
+};
+
+interface SentEvent {
+  readonly at: number;
+  readonly name: string | undefined;
+  readonly namespace: string;
+  readonly type: string;
+  readonly reason: string;
+  readonly note: string;
+  readonly regarding: {
+    readonly kind: string;
+    readonly name: string;
+    readonly uid: string;
+    readonly apiVersion: string;
+  };
+}
+
+export const NO_TARGET: Reason = { code: "no-target", text: "no target serves it" };
+/** Long before a rig's clock begins. */
+export const OLD = "2001-01-01T00:00:00Z";
+
+/** A plan, a leader's Events of its decisions, and an API server that keeps Events, on a clock that stands still. */
+export function claimEventsRig() {
+  const clock = new FakeClock();
+  const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), RULES.maxNamesPerNamespace);
+  const sent: SentEvent[] = [];
+  const log = new LineLog();
+  const kept = new Set<string>();
+  const api = { lookups: 0, fails: false };
+  const client = {
+    get: async (path: string, { fieldSelector }: { fieldSelector: string }) => {
+      api.lookups++;
+      if (api.fails) throw new KubeStatusError("GET", 503, { message: "away" });
+      const name = fieldSelector.replace("metadata.name=", "");
+      const key = `${path.split("/")[5]}/${name}`;
+      return { items: [...plan.decisionsOf(key).take(1)].map(() => ({ metadata: { uid: `uid of ${key}` } })) };
+    },
+    create: async (_path: string, event: SentEvent & { metadata: { name?: string; namespace: string } }) => {
+      const { name, namespace } = event.metadata;
+      if (name !== undefined && kept.has(name)) throw new KubeStatusError("POST", 409, { message: "exists" });
+      if (name !== undefined) kept.add(name);
+      const { type, reason, note, regarding } = event;
+      sent.push({ at: clock.now(), name, namespace, type, reason, note, regarding });
+    },
+  } as unknown as KubeClient;
+  const resource = { group: "networking.k8s.io", version: "v1", resource: "ingresses", kind: "Ingress" };
+
+  /** A leader: a process of its own, on the same plan. */
+  function lead(wasMapped: (name: string) => boolean = () => false) {
+    const end = new AbortController();
+    const now = () => clock.now();
+    const events = createEventRecorder({ client, component: "c", instance: "i", namespace: "own", now });
+    const claimEvents = new ClaimEvents({
+      plan,
+      source: { resourceOf: () => resource },
+      events,
+      client,
+      log,
+      wallClock: now,
+      now,
+      startTimer: (callback, ms) => clock.after(ms, callback),
+    });
+    plan.takeTouched();
+    claimEvents.begin(end.signal, wasMapped);
+    return { claimEvents, events, stop: () => end.abort() };
+  }
+  let leader: ReturnType<typeof lead> | undefined;
+
+  /** What a run of the map's reconciler does. */
+  const run = () => {
+    plan.takeChanges();
+    leader?.claimEvents.changed(plan.takeTouched());
+  };
+  return {
+    clock,
+    plan,
+    sent,
+    log,
+    api,
+    kept,
+    /** Sets the names of an object `namespace/name`, each with its target or the reason why there is none. */
+    set(object: string, names: Readonly<Record<string, string | Reason>>, created = OLD, file?: string) {
+      const [namespace = "", name = ""] = object.split("/");
+      const from = { kind: "Ingress", namespace, name, ...(file !== undefined && { file }) };
+      const claims = Object.entries(names).map(([hostname, target]): Claim => ({ hostname, target, from, created }));
+      plan.set(object, claims);
+    },
+    run,
+    lead(wasMapped?: (name: string) => boolean) {
+      leader?.stop();
+      leader = lead(wasMapped);
+      return leader;
+    },
+    /** Lets seconds pass, with time for long loops in each. */
+    async pass(seconds: number, each: (second: number) => void = () => {}) {
+      for (let second = 0; second < seconds; second++) {
+        each(second);
+        for (let part = 0; part < 5; part++) {
+          await clock.pass(200);
+          await turn();
+        }
+      }
+    },
+  };
+}
