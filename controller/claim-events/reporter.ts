@@ -88,10 +88,10 @@ export class ClaimEvents {
     term.reconciler.enqueue();
   }
 
-  /** Objects that are remembered, and objects that wait. */
-  get sizes(): { readonly known: number; readonly waiting: number } {
+  /** Objects that are remembered, that wait for their Event, and that are to be looked at. */
+  get sizes(): { readonly known: number; readonly waiting: number; readonly touched: number } {
     const { known, queue, touched } = this.#term ?? newState();
-    return { known: known.size, waiting: queue.size + touched.size };
+    return { known: known.size, waiting: queue.size, touched: touched.size };
   }
 
   /** Returns after how many milliseconds the next turn is due. */
