@@ -294,7 +294,7 @@ test("names are resolved: with `warn` nothing waits for it, with `enforce` names
   assert.equal(lines(enforced), "");
 });
 
-test("auto: a name that DNS leads elsewhere is not mapped, one that it leads here is, also without an answer", async (t) => {
+test("auto: a name that DNS leads elsewhere is not mapped; one is that leads here, or has no answer", async (t) => {
   const records = new Map(Object.entries({ "cdn.example.com": "198.51.100.50", [NAME]: "192.0.2.80" }));
   const dns = await startDnsServer(ipv4Answers(records));
   t.after(() => dns.close());

@@ -8,7 +8,7 @@ function names(count: number, suffix: string) {
   return Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}.${suffix}`, NO_TARGET]));
 }
 
-test("an Ingress that flaps each second for ten minutes gets one Event, and none if it is created anew each time", async () => {
+test("an Ingress that flaps each second for ten minutes gets one Event, none if it is made anew", async () => {
   const rig = claimEventsRig();
   rig.lead();
   await rig.pass(10 * MINUTE, (second) => {

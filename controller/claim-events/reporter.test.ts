@@ -29,10 +29,10 @@ describe("an object whose names are not mapped", () => {
     assert.deepEqual(rig.sent, []);
     await rig.pass(10);
     assert.deepEqual(notes(rig), [
-      "shop/web: a.example.com, b.example.com are not mapped (no-target): no known ingress controller serves the class " +
-        "of the object; correct it, or ask whoever runs the cluster, if pods should get it",
-      "shop/web: denied.example.com is not mapped (domain-denied): its domain may not be mapped; ask whoever runs the " +
-        "cluster, if pods should get it",
+      "shop/web: a.example.com, b.example.com are not mapped (no-target): no known ingress controller serves the " +
+        "class of the object; correct it, or ask whoever runs the cluster, if pods should get it",
+      "shop/web: denied.example.com is not mapped (domain-denied): its domain may not be mapped; ask whoever runs " +
+        "the cluster, if pods should get it",
     ]);
     const [{ type, reason, regarding }] = rig.sent as [(typeof rig.sent)[0]];
     assert.deepEqual(
@@ -51,7 +51,7 @@ describe("an object whose names are not mapped", () => {
     );
   });
 
-  it("gets none for what lasts shorter, what its owner chose, what a file says, and while nothing changes", async () => {
+  it("gets none for what lasts shorter, what its owner chose, what a file says, while nothing changes", async () => {
     const rig = leading();
     rig.set("shop/new", { "a.example.com": NO_TARGET });
     rig.set("shop/ignored", { "b.example.com": { code: "ignored", text: "" } });
@@ -68,7 +68,7 @@ describe("an object whose names are not mapped", () => {
     assert.deepEqual(reasons(rig), ["stays NoTarget"]);
   });
 
-  it("gets another one for another reason or name, none for a name that goes, and one after it was mapped", async () => {
+  it("gets another one for another reason or name, none for a name that goes, one after it was mapped", async () => {
     const rig = leading();
     const change = async (names: Parameters<Rig["set"]>[1]) => {
       rig.set("shop/web", names);

@@ -1,8 +1,9 @@
 import type { DnsLookup } from "./lookup.ts";
 
 /**
- * The Services of tools with the same purpose, as `name.namespace`: they let the cluster's DNS answer with their ClusterIPs
- * (docs/migrating.md runs them beside us). compumike/hairpin-proxy, dextercrypt/hairpin-proxy-gen2, ouroboros.
+ * The Services of tools with the same purpose, as `name.namespace`: they let the cluster's DNS answer with their
+ * ClusterIPs (docs/migrating.md runs them beside us). They are compumike/hairpin-proxy, dextercrypt/hairpin-proxy-gen2
+ * and ouroboros.
  */
 const SERVICES = ["hairpin-proxy.hairpin-proxy", "haproxy-nginx.hairpin-proxy-gen2", "ouroboros-proxy.ouroboros"];
 const REFRESH_MS = 60_000;

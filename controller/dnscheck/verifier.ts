@@ -68,7 +68,7 @@ export class DnsVerifier {
     this.#deps = deps;
   }
 
-  /** `onDecision` is called when a decision on a name may have changed, unless its claims did: they are the caller's. */
+  /** `onDecision` is called when a decision on a name may have changed. The caller knows changes of claims itself. */
   start(onDecision: (name: string) => void): void {
     this.#onDecision = onDecision;
     this.#answeredAt = this.#deps.now();
@@ -149,7 +149,7 @@ export class DnsVerifier {
     return counts;
   }
 
-  /** Looks the names of those targets up again whose addresses have changed: to be called after any change of Services. */
+  /** Call this after any change of Services: looks the names of targets with changed addresses up again. */
   reconsider(): void {
     const changed = new Set<string>();
     for (const [target, before] of this.#targets) {

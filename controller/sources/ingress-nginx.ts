@@ -63,7 +63,8 @@ function isTrue(value: unknown): boolean {
 }
 
 /**
- * A name that is a host of another Ingress stays that one's: the same target serves both (createServers). NGINX's own wildcards cover any number of labels (nginx.org, "Server names").
+ * A name that is a host of another Ingress stays that one's: the same target serves both (createServers). NGINX's own
+ * wildcards cover any number of labels (nginx.org, "Server names").
  */
 export function nginxClaims(
   object: { readonly ref: ObjectRef; readonly created: string },

@@ -31,8 +31,11 @@ export function resolveDefault(
   });
   if (!exists) {
     const where = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
-    const text = `no load balancer address identifies its target, and the Service ${where} of the target ${name} does not exist`;
-    return { code: "target-missing", text };
+    const service = `the Service ${where} of the target ${name}`;
+    return {
+      code: "target-missing",
+      text: `no load balancer address identifies its target, and ${service} does not exist`,
+    };
   }
   const ips = hints.addresses.filter((address) => isIP(address) !== 0);
   if (readsAddresses && "service" in upstream && ips.length > 0)

@@ -12,7 +12,7 @@ test("by class only, regardless of addresses", () => {
   assert.equal(resolver.resolve({ ...hints, addresses: [], admitted: false }), "ingress-nginx");
 });
 
-test("the only target serves every class if it lists none, apart from those of load balancers outside the cluster", () => {
+test("the only target serves every class if it lists none, but those of load balancers outside the cluster", () => {
   const resolver = classResolver(parseConfig({}).targets);
   assert.equal(resolver.resolve({ ...hints, className: undefined }), "ingress-nginx");
   assert.equal(resolver.resolve({ ...hints, className: "anything" }), "ingress-nginx");

@@ -20,7 +20,7 @@ export interface Claim {
    * status.
    */
   readonly publicAddresses?: readonly string[];
-  /** DNS leads the name to its target: of several objects with different targets it has the name, whatever their ages. */
+  /** DNS leads the name to its target: of objects with different targets it has the name, whatever their ages. */
   readonly verified?: true;
   /**
    * The target that it may get: it is not decided yet whether it gets one, and `target` says why. What is published

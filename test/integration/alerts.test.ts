@@ -280,7 +280,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackAgentsSilent");
   });
 
-  it("SwitchbackNamesUnmapped, while objects claim as many names as before and none of them may be mapped", async () => {
+  it("SwitchbackNamesUnmapped, while objects claim as many names and none of them may be mapped", async () => {
     await until("Prometheus to have seen them mapped for a while", async () => {
       const query = `switchback_controller_names{outcome="mapped"} offset 10s >= ${NAMES.length}`;
       return (await prometheus.query(query)).length > 0;
