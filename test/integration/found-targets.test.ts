@@ -184,8 +184,11 @@ describe("no target is found, and status says why", () => {
   });
 
   it("where the load balancer has a host name: it is not short-circuited", async () => {
+    await balancer("hosted", { status: [{ hostname: "lb.example.net" }] });
     await admitted("named", "named.example.com", { hostname: "lb.example.net" });
     assert.match(await refused("named.example.com", "load-balancer-hostname"), /lb\.example\.net/);
+    await admitted("astray", "astray.example.com", { hostname: "other.example.net" });
+    assert.match(await refused("astray.example.com", "unknown-hostname"), /other\.example\.net/);
   });
 });
 
