@@ -1,5 +1,5 @@
 import type { AddedChecks } from "#doctor/added-checks.ts";
-import type { UninstallPart } from "#extras/extra.ts";
+import type { Extra, UninstallPart } from "#extras/extra.ts";
 import type { Section } from "#lib/config/sections.ts";
 import { EXTRAS } from "./extras.ts";
 
@@ -7,22 +7,24 @@ import { EXTRAS } from "./extras.ts";
 
 /** The sections that they add to the configuration. */
 export async function configSections(): Promise<Section[]> {
-  const all = await Promise.all(EXTRAS.map(async ({ configSections: read }) => (await read?.()) ?? []));
-  return all.flat();
+  return await partsOf(({ configSections: read }) => read?.());
 }
 
 /** The sections that they add to the chart's values. */
 export async function chartValues(): Promise<Section[]> {
-  const all = await Promise.all(EXTRAS.map(async ({ chartValues: read }) => (await read?.()) ?? []));
-  return all.flat();
+  return await partsOf(({ chartValues: read }) => read?.());
 }
 
 export async function addedChecks(): Promise<AddedChecks> {
-  const checks = await Promise.all(EXTRAS.map(async ({ checks: read }) => (await read?.()) ?? []));
-  return { sections: await configSections(), checks: checks.flat() };
+  return { sections: await configSections(), checks: await partsOf(({ checks: read }) => read?.()) };
 }
 
 export async function uninstallParts(): Promise<UninstallPart[]> {
-  const all = await Promise.all(EXTRAS.map(async ({ uninstall: read }) => (await read?.()) ?? []));
-  return all.flat();
+  return await partsOf(({ uninstall: read }) => read?.());
+}
+
+/** What each extra of the list adds at one extension point. */
+async function partsOf<T>(read: (extra: Extra) => Promise<T | readonly T[]> | undefined): Promise<T[]> {
+  const all = await Promise.all(EXTRAS.map(async (extra) => (await read(extra)) ?? []));
+  return all.flat() as T[];
 }

@@ -31,7 +31,7 @@ import {
 
 /** How targets are resolved: by class alone, or also by the cluster's Services. */
 export function targetsOf(
-  config: Pick<Config, "namespace" | "policy" | "sources" | "targets" | "discovery">,
+  config: Pick<Config, "namespace" | "policy" | "targets" | "discovery">,
   client: KubeClient,
   log: Logger,
 ): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog; readonly locations: TargetLocations } {
@@ -133,7 +133,7 @@ async function configuredSources(
   return sources;
 }
 
-/** The source whose names are looked up, and its verifier. Both are told when Services have changed. */
+/** The source whose names are looked up, and its verifier. A change of Services notifies both. */
 function verifying(
   { verifyDns: mode, dnsServers }: Config["policy"],
   sources: readonly UnresolvedSource[],

@@ -38,7 +38,7 @@ function isOf(one: ObjectRef | undefined, other: ObjectRef | undefined): boolean
 }
 
 /**
- * What is known already of each object: its owner was told, or it was so when this leader began. Kept as pairs of
+ * The refusals of each object that its owner has read already, or that existed when this leader began. Kept as pairs of
  * name and code, as a Map for each object would take several times as much memory.
  */
 export class KnownRefusals {

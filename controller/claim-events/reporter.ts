@@ -1,6 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import { describeError } from "#lib/errors/errors.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -39,7 +40,7 @@ const LISTED = 5;
 
 /**
  * Writes an Event on each object whose names are not mapped: one for each reason, when a name gets it and keeps it.
- * Only the leader does so. An object that has to wait for its namespace's budget is judged when its turn comes, so
+ * Only the leader does so. An object that has to wait for its namespace's budget is decided on when its turn comes, so
  * a budget delays an Event and an outdated one is never written.
  *
  *   plan ──> touched objects ──> compared with what is known ──> queue by namespace ──> Event
@@ -106,7 +107,7 @@ export class ClaimEvents {
     term.wasMapped = () => false;
     for (const object of term.touched) {
       term.touched.delete(object);
-      this.#compare(term, object);
+      this.#compare(term, object, refusedOf(this.#deps.plan, object));
       await slice();
     }
     while (!term.signal.aborted && term.queue.size > 0) {
@@ -127,12 +128,11 @@ export class ClaimEvents {
     const isYoung = this.#deps.wallClock() - Date.parse(found.since) < YOUNG_MS;
     const isNews = (name: string) => isYoung || (term.wasMapped(name) && !this.#deps.plan.planned.has(name));
     term.known.set(object, new Map([...found.refusals].filter(([name]) => !isNews(name))));
-    this.#compare(term, object);
+    this.#compare(term, object, found);
   }
 
   /** Forgets what holds no more, and lets the object wait for its turn if there is news. */
-  #compare({ known, queue }: Term, object: string): void {
-    const found = refusedOf(this.#deps.plan, object);
+  #compare({ known, queue }: Term, object: string, found: RefusedObject | undefined): void {
     if (found === undefined) {
       known.delete(object);
       queue.remove(object);
@@ -218,7 +218,6 @@ function versionOf({ group, version }: { readonly group: string; readonly versio
 /** The names that have this reason, as the beginning of a sentence. */
 function listOf(refusals: Refusals, code: string): string {
   const names = [...refusals].filter(([, each]) => each === code).map(([name]) => name);
-  const listed = names.slice(0, LISTED).map((name) => (/^[a-z0-9.*-]{1,80}$/.test(name) ? name : show(name)));
-  const more = names.length > LISTED ? ` and ${names.length - LISTED} more` : "";
-  return `${listed.join(", ")}${more} ${names.length === 1 ? "is" : "are"}`;
+  const textOf = (name: string) => (/^[a-z0-9.*-]{1,80}$/.test(name) ? name : show(name));
+  return `${listSome(names, LISTED, textOf)} ${names.length === 1 ? "is" : "are"}`;
 }

@@ -1,8 +1,8 @@
 import type { TargetLocations } from "../targets/resolver.ts";
 
-/** What has to be known of addresses to judge an answer of DNS. */
+/** What has to be known of addresses to decide by an answer of DNS. */
 export interface AddressBook extends TargetLocations {
-  /** False until all of it is known: until then nothing is judged. */
+  /** False until all of it is known: until then nothing is decided. */
   readonly synced: boolean;
   /** The ClusterIPs that names of the map may resolve to. A publisher gives them to DNS. */
   ownAddresses(): ReadonlySet<string>;

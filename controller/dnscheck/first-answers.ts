@@ -4,8 +4,8 @@ const FIRST_ANSWER_MS = 2_000;
 const PER_TICK = 1_000;
 
 /**
- * The names that wait for their first answer. A new name waits for a limited time. The names that are there at a
- * restart are too many for that: each waits from the beginning of its own look-up, as long as DNS answers at all.
+ * The names that wait for their first answer. A new name waits for a limited time. A restart brings too many names
+ * at once. So there the time of a name begins with its own look-up, while DNS answers at all.
  */
 export class FirstAnswers {
   readonly #queued = new Set<string>();

@@ -9,7 +9,7 @@ export interface ExpectedClaim {
 }
 
 /** Decides on a claim of a name with the answers of DNS. */
-export type Judge = (claim: ExpectedClaim, answers: readonly string[] | undefined) => DnsDecision;
+export type Decide = (claim: ExpectedClaim, answers: readonly string[] | undefined) => DnsDecision;
 
 /** How many equal answers change a decision, over how many milliseconds at least. */
 export interface ChangeRule {
@@ -62,27 +62,27 @@ export class NameRecord {
   }
 
   /** Replaces the claims. The decisions on those that stay, stay. Returns false if all are the same. */
-  expect(claims: readonly ExpectedClaim[], judge: Judge): boolean {
+  expect(claims: readonly ExpectedClaim[], decide: Decide): boolean {
     const before = new Map(this.#claims.map((claim, index) => [claimKey(claim), this.#decisions[index]]));
     const after = new Map(claims.map((claim) => [claimKey(claim), claim]));
     if (after.size === before.size && [...after.keys()].every((key) => before.has(key))) return false;
     this.#claims = [...after.values()];
-    this.#decisions = [...after].map(([key, claim]) => before.get(key) ?? judge(claim, this.#answers));
+    this.#decisions = [...after].map(([key, claim]) => before.get(key) ?? decide(claim, this.#answers));
     if (this.#candidate !== undefined)
-      this.#candidate = { ...this.#candidate, key: this.#keyFor(this.#candidate, judge) };
+      this.#candidate = { ...this.#candidate, key: this.#keyFor(this.#candidate, decide) };
     return true;
   }
 
-  decisionOf(claim: ExpectedClaim, judge: Judge): DnsDecision {
+  decisionOf(claim: ExpectedClaim, decide: Decide): DnsDecision {
     const key = claimKey(claim);
     const index = this.#claims.findIndex((each) => claimKey(each) === key);
-    return this.#decisions[index] ?? judge(claim, this.#answers);
+    return this.#decisions[index] ?? decide(claim, this.#answers);
   }
 
   /** Takes an answer. Returns whether a decision has changed, or is settled now. */
-  learn(answers: readonly string[], now: number, judge: Judge): boolean {
+  learn(answers: readonly string[], now: number, decide: Decide): boolean {
     this.answered = true;
-    const decisions = this.#claims.map((claim) => judge(claim, answers));
+    const decisions = this.#claims.map((claim) => decide(claim, answers));
     if (decisions.every((decision) => decision === "unknown")) return false;
     const key = keyOf(decisions);
     const isFirst = this.#answers === undefined;
@@ -112,8 +112,8 @@ export class NameRecord {
     return true;
   }
 
-  #keyFor({ answers }: Candidate, judge: Judge): string {
-    return keyOf(this.#claims.map((claim) => judge(claim, answers)));
+  #keyFor({ answers }: Candidate, decide: Decide): string {
+    return keyOf(this.#claims.map((claim) => decide(claim, answers)));
   }
 }
 

@@ -3,13 +3,13 @@ import type { Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { canonicalIp } from "../targets/service-view.ts";
+import { canonicalIp, literalsOf } from "../targets/service-view.ts";
 import type { AddressBook } from "./address-book.ts";
 import { type DnsDecision, decideByDns } from "./dns-decision.ts";
 import { FirstAnswers } from "./first-answers.ts";
 import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
-import { type ChangeRule, type ExpectedClaim, familiesOf, type Judge, NameRecord } from "./name-record.ts";
+import { type ChangeRule, type Decide, type ExpectedClaim, familiesOf, NameRecord } from "./name-record.ts";
 import type { OtherTools } from "./other-tools.ts";
 
 interface VerifierDeps {
@@ -95,7 +95,7 @@ export class DnsVerifier {
       this.#add(name, claims);
       return;
     }
-    if (!record.expect(claims, this.#judgeOf(name))) return;
+    if (!record.expect(claims, this.#deciderOf(name))) return;
     // The previous answer may lack the family of the new addresses; another look-up is cheap.
     this.#schedule.add(name, 0);
   }
@@ -109,7 +109,7 @@ export class DnsVerifier {
   decisionOf(name: string, claim?: ExpectedClaim): DnsDecision {
     const record = this.#records.get(name);
     if (record === undefined) return "unknown";
-    return claim === undefined ? overall(record) : record.decisionOf(claim, this.#judgeOf(name));
+    return claim === undefined ? overall(record) : record.decisionOf(claim, this.#deciderOf(name));
   }
 
   /** Whether the first answer is waited for, or says that the name is elsewhere and is not confirmed yet. */
@@ -171,7 +171,7 @@ export class DnsVerifier {
 
   #add(name: string, claims: readonly ExpectedClaim[]): void {
     const record = new NameRecord(this.#deps.mode === "auto" ? THREE_IN_A_MINUTE : EVERY_ANSWER);
-    record.expect(claims, this.#judgeOf(name));
+    record.expect(claims, this.#deciderOf(name));
     this.#records.set(name, record);
     this.#schedule.add(name, 0);
     if (this.#deps.mode === "auto" && this.#addressesFor(record).length > 0) {
@@ -194,7 +194,7 @@ export class DnsVerifier {
   #lookUpDue(): void {
     const { book, tools } = this.#deps;
     const now = this.#deps.now();
-    // Nothing is asked that could not be judged.
+    // Nothing is asked that could not be decided on.
     if (this.#timer === undefined || now < this.#pausedUntil || !book.synced || !tools.known) return;
     for (; this.#left > 0 && this.#running < CONCURRENCY; this.#left -= 1) {
       const name = this.#schedule.take(now);
@@ -247,11 +247,11 @@ export class DnsVerifier {
     const waited = this.#first.has(name);
     this.#first.delete(name);
     record.hasPublicIpv6 = addresses.some((address) => isIP(address) === 6 && !own.has(address));
-    const changed = record.learn(addresses, this.#deps.now(), this.#judgeOf(name, own));
+    const changed = record.learn(addresses, this.#deps.now(), this.#deciderOf(name, own));
     if (changed || waited) this.#onDecision(name);
   }
 
-  #judgeOf(name: string, own?: ReadonlySet<string>): Judge {
+  #deciderOf(name: string, own?: ReadonlySet<string>): Decide {
     const { book, tools } = this.#deps;
     return (claim, answers) =>
       decideByDns({
@@ -266,7 +266,7 @@ export class DnsVerifier {
   #expectedBy({ target, publicAddresses }: ExpectedClaim): readonly string[] {
     const addresses = this.#deps.book.addressesOf(target);
     if (addresses.length > 0) return addresses;
-    return publicAddresses.filter((address) => isIP(address) !== 0).map(canonicalIp);
+    return literalsOf(publicAddresses).map(canonicalIp);
   }
 
   #addressesFor({ claims }: NameRecord): readonly string[] {

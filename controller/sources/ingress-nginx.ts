@@ -24,7 +24,7 @@ export function isIngressNginx(className: string | undefined, controller: string
 }
 
 /**
- * Undefined: the Ingress has no such annotation. A canary has no server of its own (internal/ingress/controller,
+ * Undefined: the Ingress has no such annotation. A canary adds no server (internal/ingress/controller,
  * createServers). `ruleHosts` are the hosts of its rules, empty for a rule without one; `hosts` those that it claims.
  */
 export function nginxNames(

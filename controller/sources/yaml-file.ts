@@ -25,7 +25,7 @@ export interface KubeObject {
   };
 }
 
-/** Whether an object is of this kind. Knative has Ingresses of its own, and Istio Gateways. */
+/** Whether an object is of this kind. Knative also has a kind Ingress, and Istio a kind Gateway. */
 export function isOfKind({ raw }: FileObject, group: string, kind: string): boolean {
   return raw.kind === kind && groupOf(raw.apiVersion) === group;
 }

@@ -1,9 +1,9 @@
-import { isIP } from "node:net";
 import type { Reason } from "#hostmap/types.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { type AddressTable, keyOf } from "./address-table.ts";
 import { softwareNamed } from "./known-software.ts";
-import type { ServiceView } from "./service-view.ts";
+import { literalsOf, type ServiceView } from "./service-view.ts";
 
 /** What is known of Services beyond their labels. */
 interface Known {
@@ -39,16 +39,14 @@ export function serviceOfController(
 }
 
 function isReached(view: ServiceView, { addresses }: RoutingHints): boolean {
-  const leadsElsewhere = addresses.some((address) => isIP(address) !== 0);
+  const leadsElsewhere = literalsOf(addresses).length > 0;
   return view.map === "always" || (view.addresses.length > 0 && !leadsElsewhere);
 }
 
 function severalLabelled(services: readonly ServiceView[], named: ReadonlySet<string>): Reason {
-  const names = services.map(keyOf).sort();
-  const listed = names.slice(0, 3).join(", ");
-  const more = names.length > 3 ? ` and ${names.length - 3} more` : "";
+  const names = listSome(services.map(keyOf).sort(), 3, String);
   const text =
     `no Service has an address of its status, and several have labels of its controller (${[...named].join(", ")}): ` +
-    `${listed}${more}; configure the target by its class`;
+    `${names}; configure the target by its class`;
   return { code: "several-services", text };
 }

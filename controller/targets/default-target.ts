@@ -1,9 +1,9 @@
-import { isIP } from "node:net";
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { softwareNamed } from "./known-software.ts";
+import { literalsOf } from "./service-view.ts";
 
 /** What is known of the Service of the configured target without classes. */
 interface DefaultTarget {
@@ -14,6 +14,12 @@ interface DefaultTarget {
   readonly software: string | undefined;
   /** Whether it is known that no Service has the addresses of the object. */
   readonly readsAddresses: boolean;
+}
+
+/** The configured target without classes: the only configured one, as the configuration's checks see to. */
+export function defaultAmong(targets: readonly TargetConfig[]): TargetConfig | undefined {
+  const [only] = targets;
+  return targets.length === 1 && only?.classes.length === 0 ? only : undefined;
 }
 
 /**
@@ -37,7 +43,7 @@ export function resolveDefault(
       text: `no load balancer address identifies its target, and ${service} does not exist`,
     };
   }
-  const ips = hints.addresses.filter((address) => isIP(address) !== 0);
+  const ips = literalsOf(hints.addresses);
   if (readsAddresses && "service" in upstream && ips.length > 0)
     return another(`its status has ${ips.join(", ")}, an address of no Service`);
   const named = softwareNamed(hints);

@@ -10,7 +10,7 @@ import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.
 import { AddressTable, allAddressesOf, keyOf } from "./address-table.ts";
 import { BorrowedPorts } from "./borrowed-ports.ts";
 import { serviceOfController } from "./by-controller.ts";
-import { resolveDefault } from "./default-target.ts";
+import { defaultAmong, resolveDefault } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { softwareByName } from "./known-software.ts";
 import { matchService, type Precedence, servesHttp, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
@@ -30,7 +30,7 @@ import {
 
 interface DiscoveryDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
-  readonly config: Pick<Config, "targets" | "discovery" | "sources">;
+  readonly config: Pick<Config, "targets" | "discovery">;
   readonly log: Logger;
   /** The targets that had names before; absent: none. */
   readonly published?: PublishedTargetNames;
@@ -96,8 +96,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#configuredByKey = new Map(
       targets.flatMap((target) => ("service" in target.upstream ? [[keyOf(target.upstream.service), target]] : [])),
     );
-    const [only] = targets;
-    if (only !== undefined && targets.length === 1 && only.classes.length === 0) this.#default = only;
+    this.#default = defaultAmong(targets);
   }
 
   start(onChange: () => void, onSynced: () => void): void {
@@ -226,8 +225,9 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     if (one !== undefined) return others.length === 0 ? one.name : severalSelect([one, ...others], selector);
     const outside = targets.find((target) => "host" in target.upstream && lists(target));
     if (outside !== undefined) return outside.name;
-    const isOutside = this.#default !== undefined && "host" in this.#default.upstream;
-    return isOutside && this.#default !== undefined ? this.#byDefault(hints, this.#default) : noneSelects(selector);
+    const byDefault = this.#default;
+    if (byDefault === undefined || "service" in byDefault.upstream) return noneSelects(selector);
+    return this.#byDefault(hints, byDefault);
   }
 
   #byDefault(hints: RoutingHints, target: TargetConfig): string | Reason {
@@ -277,12 +277,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   /** Undefined if nothing of the Service counts. */
   #view(raw: RawService): ServiceView | undefined {
-    const { protocol, map } = this.#deps.config.discovery;
     const isConfigured = this.#configuredByKey.has(keyOf(nameOf(raw)));
-    const software = softwareOfService(raw) ?? (isConfigured ? softwareByName(nameOf(raw).name) : undefined);
     // Of a Service without a public address, its labels count: another one may have copied them.
-    if (software === undefined && !isConfigured && !isExposed(raw)) return undefined;
-    return { ...viewService(raw, protocol, map), software };
+    const counts = isConfigured || isExposed(raw) || softwareOfService(raw) !== undefined;
+    if (!counts) return undefined;
+    const { protocol, map } = this.#deps.config.discovery;
+    const view = viewService(raw, protocol, map);
+    return isConfigured && view.software === undefined ? { ...view, software: softwareByName(view.name) } : view;
   }
 
   #onService(key: string, after: ServiceView | undefined): void {

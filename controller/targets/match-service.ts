@@ -1,8 +1,7 @@
-import { isIP } from "node:net";
 import type { Reason } from "#hostmap/types.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { type AddressTable, allAddressesOf, canonicalAddress, keyOf, oldestFirst } from "./address-table.ts";
-import type { ServiceView } from "./service-view.ts";
+import { literalsOf, portOf, type ServiceView } from "./service-view.ts";
 
 /**
  * The ports of an object whose kind has none, such as an Ingress; Traefik's Gateways are served there too, whatever
@@ -37,7 +36,7 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
     const text = `the Service ${service.namespace}/${service.name} is not of type LoadBalancer and has no externalIPs`;
     return { code: "no-service", text };
   }
-  const ips = hints.addresses.filter((address) => isIP(address) !== 0);
+  const ips = literalsOf(hints.addresses);
   const addresses = (ips.length > 0 ? ips : hints.addresses).map(canonicalAddress);
   const found = [...new Set(addresses.flatMap((address) => table.at(address)))];
   if (found.length === 0) return withoutService(addresses, ips.length > 0);
@@ -53,15 +52,16 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
 }
 
 /** Whether it has a port of HTTP or HTTPS. */
-export function servesHttp({ ports }: ServiceView): boolean {
-  return !("code" in ports) && ports.some(({ port }) => HTTP_PORTS.includes(port));
+export function servesHttp(view: ServiceView): boolean {
+  return HTTP_PORTS.some((port) => portOf(view, port) !== undefined);
 }
 
 /** The Services that may serve the object, the one that does first. */
 function inOrder(services: readonly ServiceView[], hints: RoutingHints, precedence: Precedence): ServiceView[] {
   const wanted = hints.ports ?? HTTP_PORTS;
-  const hasPort = ({ ports }: ServiceView, list: readonly number[]) =>
-    "code" in ports || ports.some(({ port }) => list.includes(port));
+  // Ports that are not known hide no Service: the reason is reported.
+  const hasPort = (view: ServiceView, list: readonly number[]) =>
+    "code" in view.ports || list.some((port) => portOf(view, port) !== undefined);
   const withPort = services.filter((view) => hasPort(view, wanted) || hasPort(view, HTTP_PORTS));
   const ofClass = withPort.filter((view) => !precedence.isOfAnotherClass(view));
   const rank = (view: ServiceView) => {
@@ -80,8 +80,7 @@ function inOrder(services: readonly ServiceView[], hints: RoutingHints, preceden
  */
 export function whetherShortCircuited(view: ServiceView, addresses: readonly string[]): ServiceView | Reason {
   if (view.map === "always") return view;
-  const isIp = (address: string) => isIP(address) !== 0;
-  const named = addresses.some(isIp) ? addresses : allAddressesOf(view);
+  const named = literalsOf(addresses).length > 0 ? addresses : allAddressesOf(view);
   if (named.some((address) => view.addresses.includes(address))) return view;
   if (named.some((address) => view.proxied.includes(address))) {
     const text = `the Service ${keyOf(view)} has ipMode Proxy: pods reach its load balancer, no mapping is needed`;

@@ -1,7 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
-import { resolveDefault } from "./default-target.ts";
+import { defaultAmong, resolveDefault } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import type { FoundTarget } from "./service-view.ts";
 
@@ -22,8 +22,7 @@ export interface TargetResolver {
 
 /** Resolves to configured targets, by class only: no Service is read. */
 export function classResolver(targets: readonly TargetConfig[]): TargetResolver {
-  const [only] = targets;
-  const byDefault = targets.length === 1 && only?.classes.length === 0 ? only : undefined;
+  const byDefault = defaultAmong(targets);
   return {
     start: (_onChange, onSynced) => onSynced(),
     resolve: (hints) => {

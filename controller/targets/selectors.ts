@@ -1,6 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
+import { listSome } from "#lib/errors/printable.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -23,9 +24,8 @@ export function isExportedTo({ upstream }: TargetConfig, namespaces: readonly st
 
 export function notExported(targets: readonly TargetConfig[], namespaces: readonly string[]): Reason {
   const names = targets.map(({ name }) => name).join(", ");
-  const list = namespaces.slice(0, 3).map(show).join(", ");
-  const more = namespaces.length > 3 ? ` and ${namespaces.length - 3} more` : "";
-  const text = `\`exportTo\` allows the namespaces ${list}${more}, and the Service of ${names} is in none of them`;
+  const list = listSome(namespaces, 3, show);
+  const text = `\`exportTo\` allows the namespaces ${list}, and the Service of ${names} is in none of them`;
   return { code: "not-exported", text };
 }
 

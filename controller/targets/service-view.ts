@@ -79,7 +79,7 @@ function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "ad
   const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
   const isProxied = ({ ipMode }: { readonly ipMode?: string }) => ipMode === "Proxy";
   const ips = (list: typeof withIp) => list.map(({ ip }) => canonicalIp(ip ?? ""));
-  const external = (spec?.externalIPs ?? []).filter((address) => isIP(address) !== 0).map(canonicalIp);
+  const external = literalsOf(spec?.externalIPs ?? []).map(canonicalIp);
   const addresses = new Set([...ips(withIp.filter((entry) => !isProxied(entry))), ...external]);
   return {
     addresses: [...addresses],
@@ -110,6 +110,11 @@ export function viewService(raw: RawService, fallback: Protocol, map: MapWhen = 
   };
 }
 
+/** The TCP port of a Service; undefined if it has none of that number, or its ports are not known. */
+export function portOf({ ports }: ServiceView, number: number) {
+  return "code" in ports ? undefined : ports.find(({ port }) => port === number);
+}
+
 /** Title of the ingress controller that the labels and the selector of a Service name. */
 export function softwareOfService({ metadata, spec }: RawService): string | undefined {
   return softwareByLabels({ labels: metadata?.labels ?? {}, selector: spec?.selector ?? {} })?.title;
@@ -121,9 +126,14 @@ function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | R
   return MAP_WHEN.find((value) => value === annotation) ?? { code: "annotation-invalid", text };
 }
 
+/** The IP addresses among addresses and host names. */
+export function literalsOf(addresses: readonly string[]): string[] {
+  return addresses.filter((address) => isIP(address) !== 0);
+}
+
 /** The IP addresses in clusterIPs, which contains `None` for a headless Service. */
 export function literalIPs(spec: RawService["spec"]): readonly string[] {
-  return (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).filter((address) => isIP(address) !== 0);
+  return literalsOf(spec?.clusterIPs ?? [spec?.clusterIP ?? ""]);
 }
 
 function portsOf({ metadata, spec }: RawService, fallback: Protocol): ServiceView["ports"] {

@@ -1,4 +1,5 @@
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
@@ -73,7 +74,5 @@ function shown({ name, addresses }: ProbeLookup): string {
 }
 
 function list(lookups: readonly string[]): string {
-  const listed = lookups.slice(0, MAX_LISTED);
-  const rest = lookups.length - listed.length;
-  return `${listed.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
+  return listSome(lookups, MAX_LISTED, String);
 }

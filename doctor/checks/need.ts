@@ -1,3 +1,4 @@
+import { listSome } from "#lib/errors/printable.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
@@ -158,7 +159,5 @@ function goodReason(loadBalancer: LoadBalancer, reached: Reached): string {
 const MAX_LISTED = 5;
 
 function list(loadBalancers: readonly LoadBalancer[]): string {
-  const names = loadBalancers.slice(0, MAX_LISTED).map(({ service }) => `Service ${objectKey(service)}`);
-  const rest = loadBalancers.length - names.length;
-  return `${names.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
+  return listSome(loadBalancers, MAX_LISTED, ({ service }) => `Service ${objectKey(service)}`);
 }

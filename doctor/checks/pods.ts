@@ -2,6 +2,7 @@ import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import { WORKLOAD_NAME } from "#lib/workloads/owners.ts";
 import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
 import { podFacts } from "#lib/workloads/pods.ts";
@@ -167,6 +168,5 @@ function about(
 
 /** The names of the first pods, and the number of the others. */
 export function listPods(pods: readonly PodInfo[]): string {
-  const named = pods.slice(0, MAX_LISTED).map(objectKey).join(", ");
-  return pods.length > MAX_LISTED ? `${named} and ${pods.length - MAX_LISTED} more` : named;
+  return listSome(pods, MAX_LISTED, objectKey);
 }

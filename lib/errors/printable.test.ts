@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { printable, printableLines } from "./printable.ts";
+import { listSome, printable, printableLines } from "./printable.ts";
 
 describe("characters that a terminal may act on are escaped as in JSON:", () => {
   for (const [what, text, escaped] of [
@@ -34,4 +34,11 @@ test("the caller may choose other escapes", () => {
     printableLines("a\n\u001b\u{e0001}", (char) => `<${char.codePointAt(0)}>`),
     "a\n<27><917505>",
   );
+});
+
+test("of a long list the first items, and the number of the others", () => {
+  const upper = (word: string) => word.toUpperCase();
+  assert.equal(listSome(["a", "b"], 2, upper), "A, B");
+  assert.equal(listSome(["a", "b", "c", "d"], 2, upper), "A, B and 2 more");
+  assert.equal(listSome([], 2, upper), "");
 });

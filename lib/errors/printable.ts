@@ -27,3 +27,9 @@ function jsonEscape(char: string): string {
     .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
     .join("");
 }
+
+/** The first items of a list as text, and the number of the others: `a, b and 7 more`. */
+export function listSome<T>(items: readonly T[], most: number, textOf: (item: T) => string): string {
+  const rest = items.length - most;
+  return `${items.slice(0, most).map(textOf).join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
+}

@@ -1,6 +1,7 @@
 import { foldCase, show } from "#hostmap/hostnames.ts";
 import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import { ClaimList } from "../claim-list.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { narrowerOf } from "./hostnames.ts";
@@ -251,12 +252,8 @@ function noGateway({ kind }: ObjectRef): Reason {
 }
 
 function noMatchingHostname(listeners: readonly ListenerView[]): Reason {
-  const taken = listeners.slice(0, MAX_SHOWN).map(({ hostname }) => show(hostname ?? "*"));
-  const more = listeners.length > MAX_SHOWN ? ` and ${listeners.length - MAX_SHOWN} more` : "";
-  return {
-    code: "no-matching-hostname",
-    text: `no listener accepts this name; they accept ${taken.join(", ")}${more}`,
-  };
+  const taken = listSome(listeners, MAX_SHOWN, ({ hostname }) => show(hostname ?? "*"));
+  return { code: "no-matching-hostname", text: `no listener accepts this name; they accept ${taken}` };
 }
 
 function listenerRefused({ kind }: ObjectRef, hostname: string): Reason {
