@@ -1,7 +1,7 @@
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import { type AddressTable, keyOf } from "./address-table.ts";
 import { HTTP_PORTS } from "./match-service.ts";
-import type { FoundTarget, ServiceView } from "./service-view.ts";
+import { type FoundTarget, portOf, type ServiceView } from "./service-view.ts";
 
 /**
  * The ports that objects want and a target's own Service lacks. Services may split the ports of one address (MetalLB
@@ -30,7 +30,7 @@ export class BorrowedPorts {
   /** Returns whether an object wants a port that none wanted before. */
   want(target: string, view: ServiceView, ports: readonly number[] = HTTP_PORTS): boolean {
     const wanted = this.#wanted.get(target) ?? new Set();
-    const lacking = ports.filter((port) => !wanted.has(port) && !hasPort(view, port));
+    const lacking = ports.filter((port) => !wanted.has(port) && portOf(view, port) === undefined);
     const added = lacking.slice(0, MAX_TARGET_PORTS - wanted.size);
     if (added.length === 0) return false;
     for (const port of added) wanted.add(port);
@@ -38,24 +38,25 @@ export class BorrowedPorts {
     return added.some((port) => this.#before.get(target)?.has(port) !== true);
   }
 
-  /** The target with the ports that it borrows. */
+  /** The target with the ports that it borrows. Those of HTTP count also if only DNS leads names to it. */
   complete(target: FoundTarget, view: ServiceView): FoundTarget {
-    const borrowed = [...(this.#wanted.get(target.name) ?? [])].flatMap((port) => {
+    const wanted = new Set([...HTTP_PORTS, ...(this.#wanted.get(target.name) ?? [])]);
+    const borrowed = [...wanted].flatMap((port) => {
+      if (portOf(view, port) !== undefined) return [];
       const lender = this.#lenderOf(target.name, view, port);
-      const entry =
-        lender === undefined || "code" in lender.ports ? undefined : lender.ports.find((one) => one.port === port);
-      return lender === undefined || entry === undefined ? [] : [{ ...entry, upstreamIPs: lender.clusterIPs }];
+      const entry = lender && portOf(lender, port);
+      return lender && entry ? [{ ...entry, upstreamIPs: lender.clusterIPs }] : [];
     });
     if (borrowed.length === 0) return target;
     const ports = [...target.ports, ...borrowed].slice(0, MAX_TARGET_PORTS);
-    // Relayed in any case: the ClusterIPs of its own Service lack these ports.
+    // Relayed whatever the protocol is: the ClusterIPs of its own Service lack these ports.
     return { ...target, ports, clusterIPs: [] };
   }
 
   #lenderOf(target: string, view: ServiceView, port: number): ServiceView | undefined {
     const candidates = view.addresses
-      .flatMap((address) => this.#table.at(address))
-      .filter((one) => hasPort(one, port) && one.addresses.some((address) => view.addresses.includes(address)));
+      .flatMap((address) => this.#table.at(address).filter(({ addresses }) => addresses.includes(address)))
+      .filter((one) => portOf(one, port) !== undefined);
     const memo = `${target}:${port}`;
     const before = this.#lenders.get(memo);
     const lender = candidates.find((one) => keyOf(one) === before) ?? candidates[0];
@@ -63,8 +64,4 @@ export class BorrowedPorts {
     else this.#lenders.set(memo, keyOf(lender));
     return lender;
   }
-}
-
-function hasPort({ ports }: ServiceView, wanted: number): boolean {
-  return !("code" in ports) && ports.some(({ port }) => port === wanted);
 }

@@ -212,6 +212,21 @@ test("a port that its Service lacks comes from the Service that has it at the sa
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.9", "80"]);
 });
 
+test("the port stays when Services change, also if only DNS leads names to the target", async (t) => {
+  const http = service("edge/lb", { ...SHARED, ports: [80] });
+  const https = service("edge/tls", {
+    ...SHARED,
+    ports: [443],
+    clusterIP: "10.96.0.8",
+    created: "2026-01-02T00:00:00Z",
+  });
+  const { discovery, portsOf, set } = await cluster(t, NONE, http, https);
+  assert.equal(discovery.targetAt("203.0.113.1"), EDGE);
+  assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
+  await set(service("tenant/other", { ips: ["203.0.113.9"] }));
+  assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
+});
+
 test("only the ports that objects want are borrowed", async (t) => {
   const nodes = { ips: ["192.168.1.11", "192.168.1.12"] };
   const web = service("edge/lb", { ...nodes, ports: [80, 443] });
