@@ -14,7 +14,12 @@ const DROPPED = Array.from({ length: 8 }, (_, index) => `n${index}.example.com`)
 let system: System;
 let operator: string;
 before(async () => {
-  const config = { map: { vanishSeconds: VANISH_MS / 1000 }, sources: { discoverySeconds: 1 } };
+  const upstream = { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } };
+  const config = {
+    map: { vanishSeconds: VANISH_MS / 1000 },
+    sources: { discoverySeconds: 1 },
+    targets: [{ name: "ingress-nginx", upstream, classes: ["nginx", "edge"] }],
+  };
   system = await startSystem({ values: { config } });
   operator = await system.person("switchback-operator");
   await system.apply(ingress("kept", KEPT));
