@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { Following } from "./following.ts";
-import { Kubelet } from "./kubelet.ts";
-import { ingress, mapped, workload } from "./objects.ts";
+import { Following } from "#test/integration/following.ts";
+import { Kubelet } from "#test/integration/kubelet.ts";
+import { ingress, mapped, workload } from "#test/integration/objects.ts";
+import { type System, startSystem, until } from "#test/integration/system.ts";
 import { A, B, type DnsPod, PodDnsRig, usable, viaNamespace, whyNot } from "./pod-dns-rig.ts";
-import { type System, startSystem, until } from "./system.ts";
 
 // Running pods that have the resolvers of pod DNS: nobody restarts them for a name, and an uninstall does not leave
 // them without DNS.

@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DNS_HEALTH_NAME } from "#extras/pod-dns/health-name.ts";
-import { type DnsServer, ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from "../fakes/dns-server.ts";
-import { namespaceYaml, type Pod } from "./objects.ts";
-import { NAMESPACE, type System, sumOf, until } from "./system.ts";
+import { type DnsServer, ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from "#test/fakes/dns-server.ts";
+import { namespaceYaml, type Pod } from "#test/integration/objects.ts";
+import { NAMESPACE, type System, sumOf, until } from "#test/integration/system.ts";
+import { DNS_HEALTH_NAME } from "../health-name.ts";
 
 // The cluster's DNS and the two resolvers of pod DNS: servers on addresses of the loopback that no other test
 // process has, since pods know port 53 alone.

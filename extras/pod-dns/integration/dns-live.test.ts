@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
-import { query } from "./dns-message.ts";
-import { ingress } from "./objects.ts";
-import { NAMESPACE, type System, startSystem, until } from "./system.ts";
-import type { Replica } from "./system-options.ts";
+import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
+import { query } from "#test/integration/dns-message.ts";
+import { ingress } from "#test/integration/objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "#test/integration/system.ts";
+import type { Replica } from "#test/integration/system-options.ts";
 
 // `switchback dns` as the chart's account beside a real CoreDNS: what is written in the cluster is answered.
 

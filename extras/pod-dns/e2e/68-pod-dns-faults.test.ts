@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { after, before, type TestContext, test } from "node:test";
-import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
-import { setText } from "../cluster/addons/internet.ts";
-import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
-import type { Cluster, KubeObject } from "../cluster/cluster.ts";
-import { IMAGES } from "../cluster/images.ts";
-import { withCluster } from "../cluster/whole.ts";
-import { OPTED_IN, optIn } from "./opted-in.ts";
-import { dropPackets, processesOf } from "./pod-processes.ts";
-import { imageName, programCommand } from "./programs/run.ts";
-import { certificateIsReady, ingress, openShop, orderCertificate, SHOP } from "./shop.ts";
-import { applyChart, installSwitchback, restartCertManager, restoreCertManager, SYSTEM } from "./switchback.ts";
+import { CERT_MANAGER } from "#test/cluster/addons/cert-manager.ts";
+import { setText } from "#test/cluster/addons/internet.ts";
+import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "#test/cluster/addons/objects.ts";
+import type { Cluster, KubeObject } from "#test/cluster/cluster.ts";
+import { IMAGES } from "#test/cluster/images.ts";
+import { withCluster } from "#test/cluster/whole.ts";
+import { OPTED_IN, optIn } from "#test/e2e/opted-in.ts";
+import { dropPackets, processesOf } from "#test/e2e/pod-processes.ts";
+import { imageName, programCommand } from "#test/e2e/programs/run.ts";
+import { certificateIsReady, ingress, openShop, orderCertificate, SHOP } from "#test/e2e/shop.ts";
+import { applyChart, installSwitchback, restartCertManager, restoreCertManager, SYSTEM } from "#test/e2e/switchback.ts";
 
 // Running pods with pod DNS: what appears while they run, cert-manager among them, and what each C library and Go
 // notice of each fault.

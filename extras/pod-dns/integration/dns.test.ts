@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
-import { DNS_HEALTH_NAME } from "#extras/pod-dns/health-name.ts";
-import { MapFiles } from "#extras/pod-dns/map-files.ts";
-import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
-import { query, type TypeName } from "./dns-message.ts";
-import { until } from "./system.ts";
+import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
+import { query, type TypeName } from "#test/integration/dns-message.ts";
+import { until } from "#test/integration/system.ts";
+import { dnsMapOf } from "../dns-map.ts";
+import { DNS_HEALTH_NAME } from "../health-name.ts";
+import { MapFiles } from "../map-files.ts";
 
 // A real CoreDNS with the product's Corefile and files, and another one as the DNS of the cluster.
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { NAMESPACE, named, type Rendered, render, runHelm } from "./rendered.ts";
+import { NAMESPACE, named, type Rendered, render, runHelm } from "#test/integration/rendered.ts";
 
 // What the chart renders for the resolvers: nothing unless asked, two that can fail apart, and the right to read
 // the map.

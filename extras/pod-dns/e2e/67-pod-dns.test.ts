@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
-import type { Cluster, KubeObject } from "../cluster/cluster.ts";
-import { IMAGES } from "../cluster/images.ts";
-import { withCluster } from "../cluster/whole.ts";
-import { clusterTarget } from "./cluster-target.ts";
-import { imageName, programCommand } from "./programs/run.ts";
-import { ingress, openShop, SHOP } from "./shop.ts";
-import { frontAddress, installSwitchback, publishedMap, SYSTEM } from "./switchback.ts";
+import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "#test/cluster/addons/objects.ts";
+import type { Cluster, KubeObject } from "#test/cluster/cluster.ts";
+import { IMAGES } from "#test/cluster/images.ts";
+import { withCluster } from "#test/cluster/whole.ts";
+import { clusterTarget } from "#test/e2e/cluster-target.ts";
+import { imageName, programCommand } from "#test/e2e/programs/run.ts";
+import { ingress, openShop, SHOP } from "#test/e2e/shop.ts";
+import { frontAddress, installSwitchback, publishedMap, SYSTEM } from "#test/e2e/switchback.ts";
 
 // Two resolvers as the chart deploys them, and pods that the webhook gives them: what each C library and Go resolve.
 
