@@ -2,7 +2,7 @@ import { runController } from "#controller/run.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
-import { EXTRAS } from "./extras.ts";
+import { EXTRAS, wildcardPodsOf } from "./extras.ts";
 
 /**
  * `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a
@@ -15,7 +15,15 @@ export async function startController(
 ): Promise<Running> {
   const loaded = await Promise.all(EXTRAS.map(({ podUpdater }) => podUpdater?.(config)));
   const updaters = loaded.filter((updater) => updater !== undefined);
+  const wildcardPods = await wildcardPodsOf(config);
   return await withOwnClient(connect, (client) =>
-    runController(config, { ...context, client, updaters, now: Date.now, ...(probes !== undefined && { probes }) }),
+    runController(config, {
+      ...context,
+      client,
+      updaters,
+      wildcardPods,
+      now: Date.now,
+      ...(probes !== undefined && { probes }),
+    }),
   );
 }

@@ -10,6 +10,8 @@ interface ObserveOptions {
   readonly clusterDomain: string | undefined;
   /** Takes the place of the pod's name in the status. */
   readonly identity: string;
+  /** The pods that get every name below a wildcard, in words. By default no pod does. */
+  readonly wildcardPods?: string | undefined;
   /** How long to wait until everything is known, milliseconds. */
   readonly withinMs: number;
   /** How long to wait while nothing is being read and something cannot be, milliseconds. */
@@ -23,11 +25,12 @@ const POLL_MS = 10;
  * nothing. If something cannot be read, the status says `synced: false`, and its sources say why.
  */
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
-  const { client, clusterDomain, identity } = options;
+  const { client, clusterDomain, identity, wildcardPods } = options;
   const replica = await createReplica(config, {
     client,
     identity,
     clusterDomain,
+    wildcardPods,
     log: silentLogger,
     now: Date.now,
     // Only a leader asks the proxies.

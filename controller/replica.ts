@@ -24,6 +24,8 @@ interface ReplicaDeps {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly askProxy: AskProxy;
+  /** The pods that get every name below a wildcard, in words. By default no pod does. */
+  readonly wildcardPods?: string | undefined;
   /** Reports an address that pods hold and that is lost. */
   readonly onFrontLost: (code: string, note: string, service: string) => void;
   /** Reports what the map's reconciler does. */
@@ -46,7 +48,7 @@ export interface Replica {
 
 /** Starts nothing: `map.start()` does. */
 export async function createReplica(config: Config, deps: ReplicaDeps): Promise<Replica> {
-  const { client, identity, clusterDomain, log, now, askProxy, onFrontLost: notify } = deps;
+  const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify } = deps;
   const { namespace, policy } = config;
   const { resolver, catalog, locations } = targetsOf(config, client, log);
   const addresses = new FrontReconciler({ client, config, clusterDomain, catalog, log, notify, now, askProxy });
@@ -72,6 +74,6 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
     ...deps.reporters,
   });
   claims.follow(map);
-  const facts = { identity, source, plan, addresses, catalog, verifier, config, map };
+  const facts = { identity, source, plan, addresses, catalog, verifier, config, wildcardPods, map };
   return { source, plan, addresses, store, map, status: (options) => statusDocument({ ...facts, ...options }) };
 }

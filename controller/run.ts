@@ -30,6 +30,8 @@ interface ControllerDeps {
   readonly now: () => number;
   /** What brings running pods up to date without a restart. By default nothing. */
   readonly updaters?: readonly PodUpdater[];
+  /** The pods that get every name below a wildcard, in words. By default no pod does. */
+  readonly wildcardPods?: string | undefined;
   /**
    * Makes the answers of the health server from the controller's own, where it answers for other parts of the process.
    */
@@ -65,6 +67,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     log,
     now,
     askProxy: askByHttp(config.proxy.healthPort),
+    wildcardPods: deps.wildcardPods,
     onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
     reporters: reporters(metrics, events, { namespace, log }),
     events,

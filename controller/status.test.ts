@@ -289,17 +289,18 @@ test("warns of more names than a pod should get, and of more than it can; wildca
   );
 });
 
-test("a wildcard is said to reach no pod, or with pod DNS the pods that have the resolvers", () => {
+const wildcardPods = (enabled: boolean) => ({ wildcardPods: enabled ? "pods with pod DNS" : undefined });
+
+test("a wildcard is said to reach no pod, or the pods that an extra says get it", () => {
   const textOf = (enabled: boolean) => {
-    const podDns = { ...config.podDns, enabled };
     const plan = planOf(claimOf("*.example.com", "w/x", { target: "relayed" }));
-    return statusDocument(depsOf(plan, { config: { ...config, podDns } })).names[0]?.reason?.text;
+    return statusDocument(depsOf(plan, wildcardPods(enabled))).names[0]?.reason?.text;
   };
   assert.match(textOf(false) ?? "", /: it is kept, but no pod gets it$/);
-  assert.match(textOf(true) ?? "", /: only pods with the resolvers of pod DNS get it$/);
+  assert.match(textOf(true) ?? "", /: only pods with pod DNS get it$/);
 });
 
-test("with pod DNS, a name that is not mapped is said to get the addresses of a mapped wildcard above it", () => {
+test("a name that is not mapped is said to get the addresses of a mapped wildcard above it, where pods get those", () => {
   const none = { target: { code: "no-target", text: "no target" } };
   const plan = planOf(
     claimOf("*.example.com", "w/one-label", { target: "relayed" }),
@@ -315,8 +316,7 @@ test("with pod DNS, a name that is not mapped is said to get the addresses of a 
     claimOf("*.x.example.com", "n/wildcard", none),
     claimOf("bad name.example.com", "n/invalid", none),
   );
-  const document = (enabled: boolean) =>
-    statusDocument(depsOf(plan, { config: { ...config, podDns: { ...config.podDns, enabled } } }));
+  const document = (enabled: boolean) => statusDocument(depsOf(plan, wildcardPods(enabled)));
   const covered = document(true).names.filter(({ warning }) => warning?.code === "wildcard-covers");
   assert.deepEqual(
     covered.map(({ name, warning }) => [name, warning?.text]),

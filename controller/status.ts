@@ -27,7 +27,7 @@ export interface NameStatus {
   readonly reason: Reason | undefined;
   /**
    * A problem of a mapped name: a Service has it by now, it resolves to another address, or its target lacks ports.
-   * Of a name that is not mapped: a wildcard takes it in pods with pod DNS.
+   * Of a name that is not mapped: a wildcard takes it in some pods.
    */
   readonly warning?: Reason;
 }
@@ -70,7 +70,9 @@ export interface StatusDeps {
   /** DNS decisions of names; undefined: names are not resolved. */
   readonly verifier?: Pick<DnsVerifier, "warningOf" | "mismatches" | "hasPublicIpv6" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
-  readonly config: Pick<Config, "inject" | "podDns">;
+  readonly config: Pick<Config, "inject">;
+  /** The pods that get every name below a wildcard, in words. By default no pod does. */
+  readonly wildcardPods?: string | undefined;
   readonly map: {
     readonly synced: boolean;
     /** Undefined: this replica does not lead. */
@@ -102,7 +104,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
       ...dnsWarnings(deps),
       ...serviceNameWarnings(names),
       ...ipv6Warnings(names),
-      ...wildcardWarnings(names),
+      ...wildcardWarnings(names, deps.wildcardPods),
     ],
     dns: deps.verifier?.counts(),
     leaving: [...(published?.leaving.keys() ?? [])].filter((name) => !name.startsWith(ANY_DEPTH)),
@@ -185,16 +187,12 @@ function ipv6Warnings(all: readonly NameStatus[]): Reason[] {
   return [{ code: "public-ipv6", text }];
 }
 
-/**
- * Names that are not mapped, for a reason that pods with pod DNS do not see: a resolver answers every name below a
- * wildcard.
- */
-function wildcardWarnings(all: readonly NameStatus[]): Reason[] {
+/** Names that are not mapped, and nevertheless get an address in pods that get every name below a wildcard. */
+function wildcardWarnings(all: readonly NameStatus[], pods: string | undefined): Reason[] {
   const names = [...new Set(namesWith(WILDCARD_COVERS, all))];
-  if (names.length === 0) return [];
+  if (names.length === 0 || pods === undefined) return [];
   const text =
-    `${names.length} names are not mapped, but pods with pod DNS get the addresses of a wildcard for them: ` +
-    `${listed(names)}`;
+    `${names.length} names are not mapped, but ${pods} get the addresses of a wildcard for them: ` + `${listed(names)}`;
   return [{ code: WILDCARD_COVERS, text }];
 }
 
@@ -210,7 +208,7 @@ function listed(names: readonly string[]): string {
 function nameStatus(
   claim: ReportedClaim,
   addresses: ReadonlyMap<string, readonly string[]>,
-  deps: Pick<StatusDeps, "addresses" | "verifier" | "config" | "plan">,
+  deps: Pick<StatusDeps, "addresses" | "verifier" | "wildcardPods" | "plan">,
 ): NameStatus {
   const { name, from, since, decision, wildcard, warning: ofName } = claim;
   if (!decision.mapped) {
@@ -222,7 +220,7 @@ function nameStatus(
   const clusterIPs = addresses.get(target) ?? [];
   const ofTarget = deps.addresses.reasonOf?.(target);
   const reason =
-    (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs, deps.config);
+    (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs, deps.wildcardPods);
   const ofDns = deps.verifier?.warningOf(name);
   const inCluster = ofName?.code === IN_CLUSTER_NAME ? ofName : undefined;
   const ofMapping = (clusterIPs.length > 0 ? ofTarget : undefined) ?? bypassedByIpv6(name, clusterIPs, deps.verifier);
@@ -243,32 +241,32 @@ function bypassedByIpv6(
   return { code: "public-ipv6", text };
 }
 
-/** Whether pods with pod DNS get a wildcard's addresses for a name that is not mapped. */
+/** Whether some pods get a wildcard's addresses for a name that is not mapped. */
 function coveredBy(
   name: string,
   addresses: ReadonlyMap<string, readonly string[]>,
-  { plan, config }: Pick<StatusDeps, "plan" | "config">,
+  { plan, wildcardPods }: Pick<StatusDeps, "plan" | "wildcardPods">,
 ): Reason | undefined {
   const { planned } = plan;
-  if (!config.podDns.enabled || isWildcard(name) || planned.has(name)) return undefined;
+  if (wildcardPods === undefined || isWildcard(name) || planned.has(name)) return undefined;
   if (parseHostname(name).kind !== "name") return undefined;
   const wildcard = wildcardAbove(name, planned);
   const target = wildcard === undefined ? undefined : planned.get(wildcard)?.target;
   if (target === undefined || (addresses.get(target) ?? []).length === 0) return undefined;
-  return { code: WILDCARD_COVERS, text: `pods with pod DNS get the addresses of ${wildcard} for it` };
+  return { code: WILDCARD_COVERS, text: `${wildcardPods} get the addresses of ${wildcard} for it` };
 }
 
 function mappedReason(
   wildcard: boolean,
   target: string,
   clusterIPs: readonly string[],
-  { podDns }: StatusDeps["config"],
+  wildcardPods: string | undefined,
 ): Reason | undefined {
   if (clusterIPs.length === 0) {
     return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
   }
   if (wildcard) {
-    const reach = podDns.enabled ? "only pods with the resolvers of pod DNS get it" : "it is kept, but no pod gets it";
+    const reach = wildcardPods === undefined ? "it is kept, but no pod gets it" : `only ${wildcardPods} get it`;
     return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
   }
   return undefined;

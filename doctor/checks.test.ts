@@ -13,7 +13,6 @@ import {
   namespaces,
   nginx,
   pod,
-  podDns,
   probe,
   REFUSED,
   services,
@@ -45,12 +44,6 @@ test("every finding about a healthy installation is ok", () => {
   ];
   const others = ["relay-answers", "proxy-serving", "webhook-whole", "webhook-answers", "controller-settled"];
   assert.deepEqual(codes(HEALTHY), [...expected, ...others, "opted-in", "pods-in-step"]);
-});
-
-test("every finding about ready resolvers that pods use is ok", () => {
-  const findings = examine({ ...HEALTHY, ...podDns({}) });
-  assert.deepEqual([...new Set(findings.map(({ status }) => status))], ["ok"]);
-  assert.ok(findings.some(({ code }) => code === "resolvers-held"));
 });
 
 test("each finding that is not ok has a cure, except where the cluster hides the facts", () => {
@@ -174,11 +167,6 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
     }),
     "broken pod-address-lost",
   ],
-  ["a resolver without a Service", podDns({ services: ["a"] }), "broken resolver-missing", "warning pod-resolver-lost"],
-  ["a resolver that is not ready", podDns({ ready: 0 }), "broken deployment-not-ready"],
-  ["a pod that has other resolvers", podDns({ held: "10.96.0.77 10.96.0.78" }), "broken pod-without-dns"],
-  ["a pod that has one other resolver", podDns({ held: "10.96.0.11 10.96.0.78" }), "warning pod-resolver-lost"],
-  ["pod DNS that ended before its pods", podDns({ enabled: false, services: [] }), "broken pod-without-dns"],
   ["no map", install({ map: known(undefined) }), "broken map-missing", "warning front-not-published"],
   ["a source that is not read", status({ sources: [{ name: "ingress", synced: false }] }), "broken source-not-synced"],
   ["nobody leads", status({ leader: false }), "broken no-leader"],

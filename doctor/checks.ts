@@ -9,7 +9,6 @@ import { checkNodeHosts } from "./checks/node-hosts.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
 import { checkRelay } from "./checks/relay.ts";
-import { checkResolvers } from "./checks/resolvers.ts";
 import { checkSelfCheck } from "./checks/self-check.ts";
 import { checkShortCircuit } from "./checks/short-circuit.ts";
 import { checkTargets } from "./checks/targets.ts";
@@ -35,7 +34,6 @@ const CHECKS: readonly Check[] = [
   checkController,
   checkOptIn,
   checkPods,
-  checkResolvers,
   checkNodeHosts,
   (facts) => (facts.added ?? []).flatMap((check) => check(facts)),
   leftoverFindings,

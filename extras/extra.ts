@@ -31,6 +31,8 @@ export interface Extra {
   readonly podUpdater?: (config: Config) => Promise<PodUpdater | undefined>;
   /** Starts another way than hostAliases by which pods get the names, in a webhook. */
   readonly startDelivery?: (config: Config, log: Logger) => Promise<Delivery>;
+  /** Its pods that get every name below a wildcard, in words for a status; undefined where it is not configured. */
+  readonly wildcardPods?: (config: Config) => Promise<string | undefined>;
   /** A page that shows the demo's status. The demo gets an option of the extra's name for it. */
   readonly demoPage?: DemoPage;
   /** Checks that it adds to the doctor's. */
@@ -95,6 +97,12 @@ export interface UninstallPart {
    * Services still serve. Throws `still-held` if that is not possible.
    */
   readonly takeOut?: (options: TakeOutOptions) => Promise<void>;
+  /** ClusterIPs that end with it and that pods hold, and the Service of each. */
+  readonly addresses?: (
+    client: KubeClient,
+    namespace: string,
+    sections: TakeOutOptions["sections"],
+  ) => Promise<ReadonlyMap<string, string>>;
   /** Names of ConfigMaps in Switchback's namespace that its processes have created. */
   readonly configMaps?: (client: KubeClient, namespace: string) => Promise<readonly string[]>;
 }

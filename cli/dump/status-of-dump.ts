@@ -8,6 +8,7 @@ import { readLeaderStatus } from "#lib/documents/status-page.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { configSections } from "../added.ts";
+import { wildcardPodsOf } from "../extras.ts";
 import { statusFrom } from "../status-shape.ts";
 import type { Dump } from "./read-dump.ts";
 
@@ -26,6 +27,7 @@ export async function statusOfDump({ head, client }: Dump): Promise<FullStatus> 
   const observed = await observe(withoutDns(config), {
     client,
     clusterDomain: config.clusterDomain ?? clusterDomain,
+    wildcardPods: await wildcardPodsOf(config),
     identity: "the dump",
     withinMs: WITHIN_MS,
     stuckMs: STUCK_MS,

@@ -24,23 +24,13 @@ function withState(api: MemoryServer, ...targets: (readonly [name: string, ...cl
   return api;
 }
 
-describe("the resolvers of pod DNS", () => {
-  const RESOLVERS = "resolvers: [switchback-dns-a, switchback-dns-b]";
-  const withResolvers = (config: string) => {
-    const api = installed(config);
-    api.add(ours("services"), "switchback-dns-a", { spec: { clusterIPs: ["192.0.2.53", "2001:db8::53"] } });
-    api.add(ours("services"), "switchback-webhook", { spec: { clusterIPs: ["192.0.2.1"] } });
-    return api;
+test("addresses of an extra end with us, as those of the front Services do", async () => {
+  const part = {
+    addresses: async (_client: unknown, namespace: string, sections: object) =>
+      new Map([["192.0.2.53", [namespace, ...Object.keys(sections)].join(" ")]]),
   };
-
-  test("end with us, as the front Services do", async () => {
-    const found = await addressesOf(withResolvers(`podDns: { enabled: true, ${RESOLVERS} }`));
-    assert.deepEqual(found, [FRONT, ["192.0.2.53", "switchback-dns-a"], ["2001:db8::53", "switchback-dns-a"]]);
-  });
-
-  test("are none where pod DNS is not enabled", async () => {
-    assert.deepEqual(await addressesOf(withResolvers(`podDns: { enabled: false, ${RESOLVERS} }`)), [FRONT]);
-  });
+  const { addresses } = await readInstallation(installed("some: { enabled: true }").client, NAMESPACE, [part]);
+  assert.deepEqual([...addresses], [FRONT, ["192.0.2.53", `${NAMESPACE} some`]]);
 });
 
 describe("the configuration", () => {

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
+import type { UninstallPart } from "#extras/extra.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
@@ -16,7 +17,7 @@ import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holde
 
 /** What an uninstall has to know about the installation. */
 export interface Installation {
-  /** ClusterIPs that end with us, and the Service of each: a front, or a resolver of pod DNS. */
+  /** ClusterIPs that end with us, and the Service of each: a front, or one of an extra. */
   readonly addresses: ReadonlyMap<string, string>;
   /** `restart.namespaces` of its configuration. */
   readonly restartNamespaces: ReadonlySet<string>;
@@ -34,10 +35,6 @@ interface RawService {
 /** Only what matters here, and leniently: the install may be of another version. */
 const configSchema = object({
   agent: v.optional(object({ namespace: v.optional(v.string(), "switchback-agent") }), {}),
-  podDns: v.optional(
-    object({ enabled: v.optional(v.boolean(), false), resolvers: v.optional(v.array(v.string()), []) }),
-    {},
-  ),
   restart: v.optional(object({ namespaces: v.optional(v.array(v.string()), []) }), {}),
   targets: v.optional(
     v.array(
@@ -56,8 +53,12 @@ interface InstalledConfig {
   readonly sections: Installation["sections"];
 }
 
-/** Reads what is installed in a namespace. Throws `input-invalid` if that is nothing. */
-export async function readInstallation(client: KubeClient, namespace: string): Promise<Installation> {
+/** Reads what is installed in a namespace, with the `parts` of extras. Throws `input-invalid` if that is nothing. */
+export async function readInstallation(
+  client: KubeClient,
+  namespace: string,
+  parts: readonly UninstallPart[] = [],
+): Promise<Installation> {
   const { config, sections } = await readConfig(client, namespace);
   const fronts = await client.list<RawService>(corePath("services", namespace), { labelSelector: TARGET_KEY });
   const addresses = new Map(
@@ -71,24 +72,11 @@ export async function readInstallation(client: KubeClient, namespace: string): P
     for (const address of isOurs ? clusterIPs : [])
       if (!addresses.has(address)) addresses.set(address, frontName(name));
   }
-  for (const [address, service] of await readResolvers(client, namespace, config.podDns))
-    addresses.set(address, service);
+  const added = await Promise.all(parts.map((part) => part.addresses?.(client, namespace, sections)));
+  for (const [address, service] of added.flatMap((found) => [...(found ?? [])])) addresses.set(address, service);
   addresses.delete("");
   const { agent, restart } = config;
   return { addresses, restartNamespaces: new Set(restart.namespaces), agentNamespace: agent.namespace, sections };
-}
-
-/** The ClusterIPs of the resolvers. Of one whose Service is gone, the pods themselves say that they hold it. */
-async function readResolvers(
-  client: KubeClient,
-  namespace: string,
-  { enabled, resolvers }: v.InferOutput<typeof configSchema>["podDns"],
-): Promise<Array<readonly [address: string, service: string]>> {
-  if (!enabled) return [];
-  const services = await client.list<RawService>(corePath("services", namespace));
-  return services.items
-    .filter(({ metadata }) => resolvers.includes(metadata.name))
-    .flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const));
 }
 
 async function readConfig(client: KubeClient, namespace: string): Promise<InstalledConfig> {

@@ -44,8 +44,8 @@ const SAY_MS = 10_000;
  * Describes what `releasePods` would do, and changes nothing. Throws `still-held` while pods hold Switchback's
  * addresses.
  */
-export async function checkUninstall({ client, namespace, say }: UninstallOptions): Promise<void> {
-  const install = await readInstallation(client, namespace);
+export async function checkUninstall({ client, namespace, say, parts = [] }: UninstallOptions): Promise<void> {
+  const install = await readInstallation(client, namespace, parts);
   const holders = await readHolders(client, install);
   for (const line of describePlan(planUninstall(holders, install), install, namespace)) say(line);
   const held = holders.filter(({ addresses }) => addresses.length > 0);
@@ -63,8 +63,8 @@ export async function checkUninstall({ client, namespace, say }: UninstallOption
  * more or `force` is set.
  */
 export async function releasePods(options: UninstallOptions): Promise<void> {
-  const { client, namespace, force, say } = options;
-  const install = await readInstallation(client, namespace);
+  const { client, namespace, force, say, parts = [] } = options;
+  const install = await readInstallation(client, namespace, parts);
   await deleteWebhookConfiguration(client);
   say(`the webhook configuration ${WEBHOOK_CONFIGURATION} is gone: new pods are no longer injected`);
   await pause(options.settleMs ?? SETTLE_MS);
@@ -84,7 +84,7 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
     const message = `${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`;
     throw new SwitchbackError("still-held", message);
   }
-  for (const { takeOut } of options.parts ?? [])
+  for (const { takeOut } of parts)
     await takeOut?.({ ...options, sections: install.sections, canAsk: options.canAsk ?? false });
   // Last, as agents that were stopped do not start again by themselves.
   const leases = await stopAgents({ ...options, namespace: install.agentNamespace });

@@ -7,6 +7,10 @@ export const podDns: Extra = {
       .description("run the sidecar of a DNS resolver for pods: keeps the names that CoreDNS answers current")
       .action(async (flags) => serve("dns", async () => (await import("./start.ts")).startDns, flags));
   },
+  configSections: async () => [(await import("./config.ts")).POD_DNS_SECTION],
   chartValues: async () => [(await import("./chart/values.ts")).POD_DNS_VALUES],
   startDelivery: async (config, log) => (await import("./webhook/delivery.ts")).startPodDns(config, log),
+  wildcardPods: async (config) => (await import("./wildcard-pods.ts")).wildcardPods(config),
+  checks: async () => [(await import("./check.ts")).POD_DNS_CHECK],
+  uninstall: async () => (await import("./leave.ts")).POD_DNS_UNINSTALL,
 };

@@ -4,11 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Reason } from "#hostmap/types.ts";
-import { parseConfig } from "#lib/config/parse.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
+import { parse } from "#lib/errors/validation.ts";
 import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
 import { hashValue } from "#lib/telemetry/metrics.ts";
 import { until } from "#test/fakes/kube-api.ts";
+import { POD_DNS_SECTION } from "./config.ts";
 import { type DnsMap, dnsMapOf } from "./dns-map.ts";
 import { runDns } from "./run.ts";
 
@@ -25,8 +26,8 @@ async function start(t: TestContext, log: Logger = silentLogger) {
       return { stop: async () => {}, inactiveMs: () => inactiveMs };
     },
   };
-  const config = parseConfig({ podDns: { directory, address: LOCAL, healthPort: 0 } });
-  const dns = await runDns(config, { maps, clusterDomain: "k8s.test", log, now: Date.now });
+  const settings = parse(POD_DNS_SECTION.schema, { directory, address: LOCAL, healthPort: 0 });
+  const dns = await runDns(settings, { maps, clusterDomain: "k8s.test", log, now: Date.now });
   t.after(async () => {
     await dns.stop();
     rmSync(directory, { recursive: true });

@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import type { Reason } from "#hostmap/types.ts";
-import type { Config } from "#lib/config/schema.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { describeError } from "#lib/errors/errors.ts";
@@ -8,6 +7,7 @@ import { livenessOf, startHealthServer } from "#lib/http/listen.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { PodDnsSettings } from "./config.ts";
 import { COREFILE, type CorefileOptions, renderCorefile } from "./corefile.ts";
 import type { DnsMap } from "./dns-map.ts";
 import { type DnsState, dnsReadiness } from "./health.ts";
@@ -44,15 +44,15 @@ const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
  * Runs the sidecar of a resolver: writes the Corefile once, and the files with the map whenever it changes. Throws
  * `listen-failed`; rejects if the Corefile cannot be written.
  */
-export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns> {
+export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<RunningDns> {
   const { log } = deps;
-  const { directory, address, healthPort, revision, waitFor } = config.podDns;
-  const corefile = renderCorefile(corefileOptions(config.podDns, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN));
+  const { directory, address, healthPort, revision, waitFor } = settings;
+  const corefile = renderCorefile(corefileOptions(settings, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN));
   await replaceFile(join(directory, COREFILE), corefile);
 
   const state: DnsState = { written: undefined, problem: undefined, waitsFor: waitFor };
   const metrics = createDnsMetrics(state);
-  const files = mapFilesOf(config.podDns, deps);
+  const files = mapFilesOf(settings, deps);
   let newest: DnsMap | undefined;
   const setProblem = (problem: Reason): void => {
     if (problem.text !== state.problem?.text)
@@ -87,7 +87,7 @@ export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns>
     writer.enqueue();
   });
   const stopping = new AbortController();
-  const turn = waitForTurn(config.podDns, stopping.signal).then(() => {
+  const turn = waitForTurn(settings, stopping.signal).then(() => {
     if (stopping.signal.aborted) return;
     if (waitFor !== undefined) log.info({ service: waitFor, revision }, "rollout: the turn of this resolver");
     state.waitsFor = undefined;
@@ -121,7 +121,7 @@ export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns>
   }
 }
 
-function mapFilesOf({ directory, ttlSeconds: ttl, revision }: Config["podDns"], { now, log }: DnsDeps): MapFiles {
+function mapFilesOf({ directory, ttlSeconds: ttl, revision }: PodDnsSettings, { now, log }: DnsDeps): MapFiles {
   const seconds = () => Math.floor(now() / 1000);
   return new MapFiles({ directory, ttl, revision, seconds, onTooDeep: (names) => warnOfDeep(names, log) });
 }
@@ -134,11 +134,11 @@ function warnOfDeep(tooDeep: readonly string[], log: Logger): void {
   log.warn({ code: "dns-wildcard-deep", text }, "map: wildcards");
 }
 
-async function waitForTurn({ waitFor, revision }: Config["podDns"], signal: AbortSignal): Promise<void> {
+async function waitForTurn({ waitFor, revision }: PodDnsSettings, signal: AbortSignal): Promise<void> {
   if (waitFor !== undefined) await waitForPeerResolver({ service: waitFor, revision, ...peerQuestions(signal) });
 }
 
-function corefileOptions(settings: Config["podDns"], clusterDomain: string): CorefileOptions {
+function corefileOptions(settings: PodDnsSettings, clusterDomain: string): CorefileOptions {
   const { directory, address, port, upstream, reloadMs, ttlSeconds: ttl } = settings;
   return {
     directory,

@@ -1,6 +1,8 @@
 import type { Config } from "#lib/config/schema.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { POD_DNS_SECTION } from "./config.ts";
 import { DNS_MAP } from "./dns-map.ts";
 import { runDns } from "./run.ts";
 import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
@@ -10,14 +12,15 @@ export async function startDns(
   config: Config,
   { log, connect, clusterDomain, resolvConf }: ProcessContext,
 ): Promise<Running> {
-  const { podDns, namespace } = config;
-  const cluster = readClusterDns(resolvConf, namespace, podDns.searches);
+  const { namespace } = config;
+  const settings = settingsOf(config, POD_DNS_SECTION);
+  const cluster = readClusterDns(resolvConf, namespace, settings.searches);
   // Resolvers are spread over nodes, so that some of them see what the webhook's node has not.
-  const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, podDns.searches);
+  const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, settings.searches);
   if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
   return await withOwnClient(connect, (client) =>
-    runDns(config, {
-      maps: kubeReaderOf(DNS_MAP, { client, namespace: config.namespace, log }),
+    runDns(settings, {
+      maps: kubeReaderOf(DNS_MAP, { client, namespace, log }),
       clusterDomain,
       log,
       now: Date.now,

@@ -1,18 +1,7 @@
 import * as v from "valibot";
 import { integer, number, numberFrom, record, strictObject, text } from "#lib/errors/schemas.ts";
 import { DEFAULT_AGENT_NAMESPACE } from "./defaults.ts";
-import {
-  bindPort,
-  domain,
-  glob,
-  label,
-  optionalSetting,
-  port,
-  positive,
-  seconds,
-  secondsFrom,
-  setting,
-} from "./values.ts";
+import { bindPort, glob, label, optionalSetting, positive, seconds, secondsFrom, setting } from "./values.ts";
 
 // The settings of each component.
 
@@ -136,55 +125,6 @@ export const nodeHostsSchema = strictObject({
   ),
   hostPath: setting(absolutePath, "/etc/hosts", "The file on the node, which the chart mounts."),
   path: setting(absolutePath, "/run/switchback-node/hosts", "Where the agent finds that file in its pod."),
-});
-
-/** The resolvers of pod DNS: CoreDNS, and beside it the sidecar that writes its files. */
-export const podDnsSchema = strictObject({
-  enabled: setting(
-    v.boolean(),
-    false,
-    "Whether the resolvers of pod DNS run; set by the chart. Without them, every pod gets hostAliases.",
-  ),
-  resolvers: setting(
-    v.pipe(v.array(label), v.length(2)),
-    ["switchback-dns-a", "switchback-dns-b"],
-    "The two Services of the resolvers, in the namespace of Switchback; set by the chart.",
-  ),
-  revision: setting(label, "none", "Identifies a rollout of the resolvers, which answer for it; set by the chart."),
-  waitFor: optionalSetting(
-    label,
-    "Service of the other resolver. A new pod of this one starts once that one, if it answers at all, answers with " +
-      "the same revision; set by the chart.",
-  ),
-  searches: optionalSetting(
-    v.pipe(v.array(domain), v.maxLength(28)),
-    "Search domains that pods get after those of the cluster; default: those that the webhook's own pod has from its " +
-      "node.",
-  ),
-  address: setting(v.string(), "::", "Address that CoreDNS and its sidecar bind."),
-  port: setting(port, 1053, "Look-ups, UDP and TCP."),
-  healthPort: setting(bindPort, 8084, "Health and metrics of the sidecar."),
-  coreDnsHealthPort: setting(port, 8085, "CoreDNS' plugin `health`."),
-  coreDnsReadyPort: setting(port, 8086, "CoreDNS' plugin `ready`."),
-  coreDnsMetricsPort: setting(port, 9153, "CoreDNS' metrics."),
-  upstream: setting(
-    v.pipe(v.string(), v.regex(/^[A-Za-z0-9./:[\]-]+$/, "must be a path, or an address with or without a port")),
-    "/etc/resolv.conf",
-    "Who answers everything else: a resolv.conf, or a server's address. By default the DNS of the cluster, as for " +
-      "any pod.",
-  ),
-  directory: setting(
-    v.pipe(v.string(), v.regex(/^(\/[A-Za-z0-9._-]+)+$/, "must be an absolute path without a trailing slash")),
-    "/run/switchback-dns",
-    "Directory that the sidecar shares with CoreDNS: Corefile, hosts file and zone file.",
-  ),
-  ttlSeconds: setting(secondsFrom(1), 5, "TTL of mapped names: how long a client that caches may keep an address."),
-  reloadMs: setting(integer(50, 60_000), 100, "How often CoreDNS looks whether the map has changed, milliseconds."),
-  resolvConf: setting(
-    text,
-    "/etc/resolv.conf",
-    "The resolv.conf of a pod with dnsPolicy ClusterFirst, from which the webhook rebuilds what pods would have.",
-  ),
 });
 
 export const certsSchema = strictObject({

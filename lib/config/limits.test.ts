@@ -31,13 +31,6 @@ const LIMITS: Limits = {
   "restart.rolloutSeconds": SECONDS,
   "restart.holdAfter": COUNT,
   "restart.holdSeconds": SECONDS,
-  "podDns.port": [1, 65_535],
-  "podDns.healthPort": PORT,
-  "podDns.coreDnsHealthPort": [1, 65_535],
-  "podDns.coreDnsReadyPort": [1, 65_535],
-  "podDns.coreDnsMetricsPort": [1, 65_535],
-  "podDns.ttlSeconds": [1, 2_000_000],
-  "podDns.reloadMs": [50, 60_000],
   "webhook.port": PORT,
   "webhook.healthPort": PORT,
   "webhook.maxBodyBytes": [1_024, undefined],
@@ -78,14 +71,6 @@ const TEXTS: Texts = {
   "agent.kubeletRoot": [
     ["/var/lib/kubelet", "/k", "/a/..b", "/a/b..", "/.a"],
     ["", "/", "/a/", "a/b", "/a/..", "/./a", "/a/../b", "/a//b", "/a b"],
-  ],
-  "podDns.upstream": [
-    ["/etc/resolv.conf", "192.0.2.53", "192.0.2.53:5353", "[2001:db8::53]:53"],
-    ["", "a b", "a;b", "a\nb", "a{b", '"a"'],
-  ],
-  "podDns.directory": [
-    ["/run/switchback-dns", "/d"],
-    ["", "/", "/d/", "d", "/a b"],
   ],
   "nodeHosts.names": [
     [

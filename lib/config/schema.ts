@@ -6,7 +6,6 @@ import {
   certsSchema,
   controllerSchema,
   nodeHostsSchema,
-  podDnsSchema,
   proxySchema,
   webhookSchema,
 } from "./components.ts";
@@ -136,7 +135,6 @@ export const configSchema = strictObject({
   inject: section(injectSchema),
   pods: section(podsSchema),
   restart: section(restartSchema),
-  podDns: section(podDnsSchema),
   webhook: section(webhookSchema),
   controller: section(controllerSchema),
   proxy: section(proxySchema),

@@ -51,45 +51,6 @@ export const pod = (change: object): Partial<ClusterFacts> => {
   return { pods: known(HEALTHY.pods.value.map((one) => ({ ...one, ...change }))) };
 };
 
-interface PodDnsChange {
-  readonly enabled?: boolean;
-  /** Which of the Services `a` and `b` are there. */
-  readonly services?: readonly string[];
-  /** Ready pods of the second resolver. */
-  readonly ready?: number;
-  /** The resolvers of a pod. */
-  readonly held?: string;
-}
-
-const RESOLVERS: Readonly<Record<string, string>> = { a: "10.96.0.11", b: "10.96.0.12" };
-
-/** Pod DNS with a pod that uses it. */
-export function podDns({
-  enabled = true,
-  services: there = Object.keys(RESOLVERS),
-  ready = 2,
-  held = Object.values(RESOLVERS).join(" "),
-}: PodDnsChange): Partial<ClusterFacts> {
-  const service = (name: string) => ({
-    ...FRONT,
-    name: `switchback-dns-${name}`,
-    clusterIPs: [RESOLVERS[name] ?? ""],
-  });
-  const all = HEALTHY.install.deployments.known ? HEALTHY.install.deployments.value : [];
-  const [template] = all;
-  assert.ok(template !== undefined);
-  const resolver = (name: string) => ({ ...template, name: `switchback-dns-${name}` });
-  const dns = enabled ? [resolver("a"), { ...resolver("b"), ready }] : [];
-  return {
-    ...services(NGINX, FRONT, ...there.map(service)),
-    ...install({
-      deployments: known([...all, ...dns]),
-      config: known({ ...CONFIG, podDns: { ...CONFIG.podDns, enabled } }),
-    }),
-    ...pod({ annotations: { "switchback.dev/revision": "dns", "switchback.dev/resolvers": held }, aliasAddresses: [] }),
-  };
-}
-
 export const namespaces = (...all: [name: string, inject: string][]): Partial<ClusterFacts> => ({
   namespaces: known(new Map(all.map(([name, inject]) => [name, { inject, onChange: undefined }]))),
 });

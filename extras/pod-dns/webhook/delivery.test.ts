@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
+import { POD_DNS_SECTION } from "../config.ts";
 import { deliveryBy, describe, startPodDns } from "./delivery.ts";
 import type { PodDnsSetup } from "./dns-config.ts";
 
@@ -22,9 +23,9 @@ test("whether pods are given the resolvers of pod DNS is read at each scrape", a
 });
 
 test("where pod DNS is enabled, the webhook's readiness says whether it is used", async (t) => {
-  const config = { namespace: "switchback-system", podDns: { ...parseConfig({}).podDns, resolvConf: "/missing" } };
-  const off = startPodDns(config, silentLogger);
-  const on = startPodDns({ ...config, podDns: { ...config.podDns, enabled: true } }, silentLogger);
+  const start = (enabled: boolean) =>
+    startPodDns(parseConfig({ podDns: { enabled, resolvConf: "/missing" } }, [POD_DNS_SECTION]), silentLogger);
+  const [off, on] = [start(false), start(true)];
   t.after(() => Promise.all([off.stop(), on.stop()]));
   assert.equal(off.readinessLine(), undefined);
   assert.match(on.readinessLine() ?? "", /^pod DNS: not used \(dns-not-cluster-first: \/missing cannot be read: /);

@@ -1,10 +1,12 @@
 import { RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
+import { settingsOf } from "#lib/config/sections.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { Delivery } from "#webhook/delivery.ts";
 import { type Operation, pointer } from "#webhook/json-patch.ts";
+import { POD_DNS_SECTION } from "../config.ts";
 import type { DnsChange, PodDnsSetup } from "./dns-config.ts";
 import { type PodResolution, planDnsInjection, withoutResolvers } from "./inject-dns.ts";
 import { readResolution } from "./pod-resolution.ts";
@@ -14,9 +16,10 @@ const DNS_POLICY = "/spec/dnsPolicy";
 const DNS_CONFIG = "/spec/dnsConfig";
 
 /** Gives pods the resolvers of pod DNS. Where that is not enabled, pods get hostAliases, with a reason. */
-export function startPodDns(config: Pick<Config, "namespace" | "podDns">, log: Logger): Delivery {
-  if (!config.podDns.enabled) return deliveryBy(() => NOT_ENABLED);
-  const watch = watchResolvers(config, log);
+export function startPodDns(config: Pick<Config, "namespace">, log: Logger): Delivery {
+  const settings = settingsOf(config, POD_DNS_SECTION);
+  if (!settings.enabled) return deliveryBy(() => NOT_ENABLED);
+  const watch = watchResolvers(settings, config.namespace, log);
   return { ...deliveryBy(watch.setup), readinessLine: () => describe(watch.setup()), stop: watch.stop };
 }
 

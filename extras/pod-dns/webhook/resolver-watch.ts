@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import type { Reason } from "#hostmap/types.ts";
-import type { Config } from "#lib/config/schema.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { PodDnsSettings } from "../config.ts";
 import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "./dns-config.ts";
 import { ResolverHealth } from "./resolver-health.ts";
 import { resolverQueries } from "./resolver-queries.ts";
@@ -21,23 +21,22 @@ const PERIOD_MS = 1_000;
 const REREAD_MS = 10_000;
 
 /** Asks both resolvers of pod DNS each second whether they answer with the map, until it is stopped. */
-export function watchResolvers(config: Pick<Config, "namespace" | "podDns">, log: Logger): ResolverWatch {
-  const { namespace, podDns } = config;
+export function watchResolvers(settings: PodDnsSettings, namespace: string, log: Logger): ResolverWatch {
   const stopping = new AbortController();
   let cluster: ClusterDns | Reason = UNREAD;
   let health: ResolverHealth | undefined;
   const run = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
-      cluster = readCluster(podDns, namespace);
+      cluster = readCluster(settings, namespace);
       if (!("code" in cluster)) break;
       log.warn({ ...cluster }, "pod DNS: not used");
       await pause(REREAD_MS, stopping.signal);
     }
     if ("code" in cluster) return;
     const { domain, servers } = cluster;
-    const notice = nodeSearchesNotice(cluster, podDns.searches);
+    const notice = nodeSearchesNotice(cluster, settings.searches);
     if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
-    const services = podDns.resolvers.map((name) => `${name}.${namespace}.svc.${domain}`);
+    const services = settings.resolvers.map((name) => `${name}.${namespace}.svc.${domain}`);
     health = new ResolverHealth({ services, queries: resolverQueries(servers), now: steadyNow, log });
     while (!stopping.signal.aborted) {
       await Promise.all([health.check(), pause(PERIOD_MS, stopping.signal)]);
@@ -59,7 +58,7 @@ export function watchResolvers(config: Pick<Config, "namespace" | "podDns">, log
 
 const UNREAD: Reason = { code: "dns-not-ready", text: "the resolvers of pod DNS were not asked yet" };
 
-function readCluster({ resolvConf, searches }: Config["podDns"], namespace: string): ClusterDns | Reason {
+function readCluster({ resolvConf, searches }: PodDnsSettings, namespace: string): ClusterDns | Reason {
   try {
     return readClusterDns(readFileSync(resolvConf, "utf8"), namespace, searches);
   } catch (error) {

@@ -1,19 +1,25 @@
+import type { AddedCheck } from "#doctor/added-checks.ts";
+import { checkDeployment, isInstalled } from "#doctor/checks/install.ts";
+import { listPods } from "#doctor/checks/pods.ts";
+import type { ClusterFacts, PodInfo, ServiceFacts } from "#doctor/facts.ts";
+import { type Finding, findingsOf } from "#doctor/findings.ts";
 import { RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
-import type { ClusterFacts, PodInfo, ServiceFacts } from "../facts.ts";
-import { type Finding, findingsOf } from "../findings.ts";
-import { checkDeployment, isInstalled } from "./install.ts";
-import { listPods } from "./pods.ts";
+import { settingsOf } from "#lib/config/sections.ts";
+import { POD_DNS_SECTION } from "./config.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("pod-dns");
 
 const LOST = "look-ups of pods with pod DNS depend on the other resolver alone";
+
+export const POD_DNS_CHECK: AddedCheck = { prepare: async () => checkResolvers };
 
 /**
  * Whether the resolvers of pod DNS are there and ready, and are those that pods have. Nothing where nobody uses them.
  */
 export function checkResolvers(facts: ClusterFacts): Finding[] {
   const { install, pods, services, namespace } = facts;
-  const config = install.config.known ? install.config.value?.podDns : undefined;
+  const installed = install.config.known ? install.config.value : undefined;
+  const config = installed && settingsOf(installed, POD_DNS_SECTION);
   const holders = pods.known ? pods.value.filter(({ annotations }) => annotations[RESOLVERS_KEY] !== undefined) : [];
   if (isInstalled(facts) === false && holders.length === 0) return [];
   if (config?.enabled !== true && holders.length === 0) return [];
@@ -70,7 +76,7 @@ function checkHolders(holders: readonly PodInfo[], services: readonly ServiceFac
     : [ok("pods", "resolvers-held", `${holders.length} pod(s) have resolvers that are there`)];
 }
 
-/** As extras/pod-dns/webhook/inject-dns.ts writes them. */
+/** As webhook/inject-dns.ts writes them. */
 function resolversOf({ annotations }: PodInfo): string[] {
   return (annotations[RESOLVERS_KEY] ?? "").split(" ");
 }

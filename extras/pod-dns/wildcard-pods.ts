@@ -1,0 +1,8 @@
+import type { Config } from "#lib/config/schema.ts";
+import { settingsOf } from "#lib/config/sections.ts";
+import { POD_DNS_SECTION } from "./config.ts";
+
+/** The pods that get every name below a wildcard: a resolver answers them all. */
+export function wildcardPods(config: Config): string | undefined {
+  return settingsOf(config, POD_DNS_SECTION).enabled ? "pods with pod DNS" : undefined;
+}
