@@ -58,6 +58,6 @@ const podDnsSchema = strictObject({
 const schema = section(podDnsSchema);
 
 /** The section of the configuration. */
-export const POD_DNS_SECTION: Section<typeof schema> = { name: "podDns", schema, before: "webhook" };
+export const POD_DNS_SECTION: Section<typeof schema> = { name: "podDns", schema, before: "certs" };
 
 export type PodDnsSettings = v.InferOutput<typeof podDnsSchema>;

@@ -114,6 +114,6 @@ const publishersSchema = strictObject({
 const schema = section(publishersSchema);
 
 /** The section of the configuration. */
-export const PUBLISHERS_SECTION: Section<typeof schema> = { name: "publishers", schema, before: "webhook" };
+export const PUBLISHERS_SECTION: Section<typeof schema> = { name: "publishers", schema, before: "certs" };
 
 export type PublishersSettings = v.InferOutput<typeof publishersSchema>;

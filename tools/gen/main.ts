@@ -2,6 +2,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { chartLicense } from "./chart-license.ts";
 import { chartReadme } from "./chart-readme.ts";
 import { chartTemplates } from "./chart-templates.ts";
+import { chartValuesFile } from "./chart-values.ts";
 import { configurationPage } from "./configuration-page.ts";
 import type { Generator } from "./generator.ts";
 import { installManifest } from "./install-manifest.ts";
@@ -9,9 +10,10 @@ import { metricsPage } from "./metrics-page.ts";
 import { probeProgram } from "./probe-program.ts";
 import { valuesSchemaFile } from "./values-schema.ts";
 
-// In this order: Helm reads the templates and the values' schema when it renders the manifest.
+// In this order: Helm reads the templates, the values and their schema when it renders the manifest.
 const GENERATORS: readonly Generator[] = [
   ...chartTemplates,
+  chartValuesFile,
   valuesSchemaFile,
   installManifest,
   configurationPage,
