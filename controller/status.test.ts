@@ -300,7 +300,7 @@ test("a wildcard is said to reach no pod, or the pods that an extra says get it"
   assert.match(textOf(true) ?? "", /: only pods with pod DNS get it$/);
 });
 
-test("a name that is not mapped is said to get the addresses of a mapped wildcard above it, where pods get those", () => {
+test("a name that is not mapped is said to get what a mapped wildcard above it has, where pods get that", () => {
   const none = { target: { code: "no-target", text: "no target" } };
   const plan = planOf(
     claimOf("*.example.com", "w/one-label", { target: "relayed" }),
