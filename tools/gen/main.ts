@@ -4,6 +4,7 @@ import { chartReadme } from "./chart-readme.ts";
 import { chartTemplates } from "./chart-templates.ts";
 import { chartValuesFile } from "./chart-values.ts";
 import { configurationPage } from "./configuration-page.ts";
+import { eventReasons } from "./event-reasons.ts";
 import type { Generator } from "./generator.ts";
 import { installManifest } from "./install-manifest.ts";
 import { metricsPage } from "./metrics-page.ts";
@@ -14,6 +15,7 @@ import { valuesSchemaFile } from "./values-schema.ts";
 const GENERATORS: readonly Generator[] = [
   ...chartTemplates,
   chartValuesFile,
+  eventReasons,
   valuesSchemaFile,
   installManifest,
   configurationPage,

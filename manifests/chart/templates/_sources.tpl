@@ -37,10 +37,34 @@
 
 {{/* The kinds of `sources.presets` (controller/sources/custom/presets.ts, istio.ts). YAML. */}}
 {{- define "switchback.presetKinds" -}}
-traefik-ingressroute: { group: traefik.io, resource: ingressroutes }
-traefik-ingressroutetcp: { group: traefik.io, resource: ingressroutetcps }
-istio-gateway: { group: networking.istio.io, resource: gateways }
-istio-virtualservice: { group: networking.istio.io, resource: "virtualservices, gateways" }
-contour-httpproxy: { group: projectcontour.io, resource: httpproxies }
-openshift-route: { group: route.openshift.io, resource: routes }
+traefik-ingressroute: { group: traefik.io, kind: IngressRoute, resource: ingressroutes }
+traefik-ingressroutetcp: { group: traefik.io, kind: IngressRouteTCP, resource: ingressroutetcps }
+istio-gateway: { group: networking.istio.io, kind: Gateway, resource: gateways }
+istio-virtualservice: { group: networking.istio.io, kind: VirtualService, resource: "virtualservices, gateways" }
+contour-httpproxy: { group: projectcontour.io, kind: HTTPProxy, resource: httpproxies }
+openshift-route: { group: route.openshift.io, kind: Route, resource: routes }
+{{- end }}
+
+{{/*
+What the controller's Events are about: workloads and their pods, and the objects of the sources. Of `sources.custom` the
+kinds are not known, only their groups. `kinds` (GROUP/KIND) and `groups`. JSON.
+*/}}
+{{- define "switchback.eventKinds" -}}
+{{- $sources := .Values.config.sources -}}
+{{- $kinds := list "/Pod" "apps/Deployment" "apps/StatefulSet" "apps/DaemonSet" -}}
+{{- if $sources.ingress.enabled }}{{ $kinds = append $kinds "networking.k8s.io/Ingress" }}{{ end -}}
+{{- if $sources.gateway.enabled }}
+{{- range list "Gateway" "ListenerSet" "HTTPRoute" "GRPCRoute" "TLSRoute" }}
+{{- $kinds = append $kinds (printf "gateway.networking.k8s.io/%s" .) }}
+{{- end }}
+{{- end }}
+{{- $presets := include "switchback.presetKinds" . | fromYaml }}
+{{- range $sources.presets }}
+{{- $preset := index $presets . }}
+{{- $kinds = append $kinds (printf "%s/%s" $preset.group $preset.kind) }}
+{{- end }}
+{{- if $sources.services.enabled }}{{ $kinds = append $kinds "/Service" }}{{ end -}}
+{{- $groups := list }}
+{{- range $sources.custom }}{{ $groups = append $groups .group }}{{ end -}}
+{{ toJson (dict "kinds" $kinds "groups" (uniq $groups)) }}
 {{- end }}

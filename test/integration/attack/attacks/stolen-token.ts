@@ -53,6 +53,23 @@ const CONTROLLER_TRIES: readonly Try[] = [
     body: { spec: { selector: { a: "b" } } },
     contentType: MERGE,
   },
+  {
+    what: "an Event of the kubelet's",
+    method: "POST",
+    path: "/apis/events.k8s.io/v1/namespaces/kube-system/events",
+    body: {
+      apiVersion: "events.k8s.io/v1",
+      kind: "Event",
+      metadata: { namespace: "kube-system", name: "forged", finalizers: ["example.com/never"] },
+      eventTime: "2026-01-01T00:00:00.000000Z",
+      type: "Warning",
+      reason: "Evicted",
+      action: "Evict",
+      reportingController: "kubelet",
+      reportingInstance: "node-1",
+      regarding: { apiVersion: "v1", kind: "Pod", namespace: "kube-system", name: "p" },
+    },
+  },
 ];
 
 /** What no component does, and what would make its rights anybody else's. */

@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { ingress, namespaceYaml } from "./objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+
+// The controller's Events on a real API server: what it writes, and what else its token can write as one.
+
+const EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events";
+/** A leader writes an Event 10 s after a name was refused. */
+const SETTLED_MS = 12_000;
+const upstream = { service: { namespace: "edge", name: "edge" } };
+
+interface KubeEvent {
+  readonly reason: string;
+  readonly note: string;
+  readonly regarding: { readonly name: string; readonly uid: string };
+}
+
+let system: System;
+let token: string;
+before(async () => {
+  const site = { group: "example.com", version: "v1", resource: "sites", hostnames: "$.spec.host" };
+  const sources = { presets: ["openshift-route"], custom: [{ ...site, className: "one" }] };
+  const targets = ["one", "two"].map((name) => ({ name, upstream, classes: [name] }));
+  const map = { vanishSeconds: 0 };
+  const controller = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
+  system = await startSystem({ controllers: 2, values: { config: { sources, targets, map, controller } } });
+  token = await system.cluster.tokenFor(`${NAMESPACE}/switchback-controller`);
+  await system.apply(namespaceYaml("shop") + namespaceYaml("secret-tenant"));
+});
+after(() => system?.stop());
+
+const eventsOfShop = async () =>
+  (await system.json<{ items: KubeEvent[] }>("-n", "shop", "get", "events.events.k8s.io")).items;
+
+it("an Ingress whose names are refused gets an Event once, which names no object of another tenant", async () => {
+  const taken = (name: string, parts: { namespace: string; className: string }) =>
+    ingress(name, ["taken.example.com"], parts);
+  await system.apply(taken("secret-object", { namespace: "secret-tenant", className: "two" }));
+  await until("the older one", async () => (await system.publishedNames()).has("taken.example.com"));
+  // The API server writes the age of an object in whole seconds.
+  await delay(1_100);
+  await system.apply(taken("young", { namespace: "shop", className: "one" }));
+  await system.apply(ingress("stray", ["stray.example.com"], { namespace: "shop", className: "nobody" }));
+  await until("the Events", async () => (await eventsOfShop()).length >= 2);
+  await system.end(await system.leader(), "SIGTERM");
+  const next = await system.leader();
+  await until("a new leader", async () => (await next.status()).leader);
+  await delay(SETTLED_MS);
+  const found = await eventsOfShop();
+  const told = found.map(({ reason, note, regarding }) => `${regarding.name} ${reason}: ${note.split(")")[0]})`);
+  assert.deepEqual(told.sort(), [
+    "stray NoTarget: stray.example.com is not mapped (no-target)",
+    "young Conflict: taken.example.com is not mapped (conflict)",
+  ]);
+  assert.doesNotMatch(JSON.stringify(found), /secret/);
+  assert.match(await system.kubectl("-n", "shop", "describe", "ingress", "stray"), /Warning +NoTarget /);
+});
+
+/** An Event as the controller writes it, changed. */
+function event(changes: object = {}, metadata: object = { generateName: "switchback-" }) {
+  return {
+    apiVersion: "events.k8s.io/v1",
+    kind: "Event",
+    metadata: { namespace: "shop", ...metadata },
+    eventTime: "2026-01-01T00:00:00.000000Z",
+    type: "Warning",
+    reason: "NoTarget",
+    action: "Map",
+    note: "shop.example.com is not mapped (no-target)",
+    reportingController: "switchback.dev/switchback-controller",
+    reportingInstance: "switchback-controller-0",
+    ...about("networking.k8s.io/v1", "Ingress"),
+    ...changes,
+  };
+}
+
+function about(apiVersion: string, kind: string, name = "web", namespace = "shop") {
+  return { regarding: { apiVersion, kind, name, namespace } };
+}
+
+describe("the controller's token", () => {
+  const send = async (method: string, path: string, body?: object) => {
+    const answer = await system.cluster.call({ method, path: `${path}?dryRun=All`, token, ...(body && { body }) });
+    return { status: answer.status, message: String((answer.body as { message?: string }).message ?? "") };
+  };
+  const write = (changes?: object, metadata?: object) => send("POST", EVENTS, event(changes, metadata));
+
+  function assertPasses({ status, message }: Awaited<ReturnType<typeof send>>): void {
+    assert.equal(status, 201, message);
+  }
+  function assertDenied({ status, message }: Awaited<ReturnType<typeof send>>): void {
+    assert.match(`${status} ${message}`, /^403 .*ValidatingAdmissionPolicy 'switchback-events' .*denied request/);
+  }
+
+  for (const [apiVersion, kind] of [
+    ["networking.k8s.io/v1", "Ingress"],
+    ["gateway.networking.k8s.io/v1", "HTTPRoute"],
+    ["route.openshift.io/v1", "Route"],
+    ["example.com/v1", "Site"],
+    ["apps/v1", "StatefulSet"],
+    ["v1", "Pod"],
+  ] as const) {
+    it(`writes an Event about an object of kind ${kind}`, async () => {
+      assertPasses(await write(about(apiVersion, kind)));
+    });
+  }
+
+  it("writes one with a name, and one about what is its own", async () => {
+    assertPasses(await write({ reason: "RolloutFailed", action: "Restart" }, { name: "switchback-0123456789ab" }));
+    const own = (name: string) => {
+      const changes = { reason: "RemovalHeld", action: "Publish", ...about("v1", "ConfigMap", name, NAMESPACE) };
+      const body = event(changes, { namespace: NAMESPACE, generateName: "switchback-" });
+      return send("POST", EVENTS.replace("/shop/", `/${NAMESPACE}/`), body);
+    };
+    assertPasses(await own("switchback-hosts"));
+    assertDenied(await own("theirs"));
+  });
+
+  const named = { name: "switchback-a" };
+  const ownerReferences = [{ apiVersion: "v1", kind: "Pod", name: "p", uid: "u" }];
+  for (const [what, changes, metadata] of [
+    ["a reason of another component", { reason: "NodeNotReady" }],
+    ["an action of another component", { action: "Evicting" }],
+    ["the name of another component", { reportingController: "kubelet" }],
+    ["a Secret as its subject", about("v1", "Secret")],
+    ["a Service of others as its subject", about("v1", "Service", "switchback-web")],
+    ["a Role as its subject", about("rbac.authorization.k8s.io/v1", "Role")],
+    ["a kind of a source that is off as its subject", about("projectcontour.io/v1", "HTTPProxy")],
+    ["another kind of a group that is read as its subject", about("networking.k8s.io/v1", "NetworkPolicy")],
+    ["a second object", { related: { apiVersion: "v1", kind: "Secret", name: "s", namespace: "shop" } }],
+    ["a series", { series: { count: 7, lastObservedTime: "2026-01-01T00:00:00.000000Z" } }],
+    ["escape sequences for a terminal", { note: "\u001b[2J" }],
+    ["escape sequences in the name of its writer", { reportingInstance: "\u009b2J" }],
+    ["a name of others", {}, { name: "web.17a0c1d2e3f4" }],
+    ["a finalizer, which would keep the namespace", {}, { ...named, finalizers: ["example.com/never"] }],
+    ["labels", {}, { ...named, labels: { a: "b" } }],
+    ["annotations", {}, { ...named, annotations: { a: "b" } }],
+    ["an owner", {}, { ...named, ownerReferences }],
+  ] as const) {
+    it(`cannot write one with ${what}`, async () => {
+      assertDenied(await write(changes, metadata));
+      const path = `${EVENTS}?dryRun=All`;
+      const asAdmin = await system.cluster.call({ method: "POST", path, body: event(changes, metadata) });
+      assert.equal(asAdmin.status, 201, "the policy denied it, and nothing else");
+    });
+  }
+
+  it("has its texts limited by the API server", async () => {
+    assert.equal((await write({ note: "x".repeat(1_025) })).status, 422);
+    assert.equal((await write({ reportingInstance: "x".repeat(129) })).status, 422);
+  });
+
+  it("can neither change nor delete one, nor read any, nor write one of the core group", async () => {
+    const path = `${EVENTS}/there`;
+    await system.cluster.call({ method: "POST", path: EVENTS, body: event({}, { name: "there" }) });
+    const core = EVENTS.replace("/apis/events.k8s.io/v1/", "/api/v1/");
+    const answers = [
+      await send("PUT", path, event({}, { name: "there" })),
+      await send("DELETE", path),
+      await send("GET", path),
+      await send("POST", core, { ...event(), apiVersion: "v1" }),
+    ];
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [403, 403, 403, 403],
+    );
+  });
+});
