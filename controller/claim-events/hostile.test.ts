@@ -67,11 +67,11 @@ test("10,000 bad Ingresses of one namespace delay nobody else, and are forgotten
   assert.deepEqual(claimEvents.sizes, { known: 1, waiting: 0, touched: 0 });
 });
 
-test("10,000 namespaces whose names lose their target at once all get their Event, at five each second", async () => {
+test("2,000 namespaces whose names lose their target at once all get their Event, at five each second", async () => {
   const rig = claimEventsRig();
   rig.lead();
   const set = (target: string | typeof NO_TARGET) => {
-    for (let index = 0; index < 10_000; index++) rig.set(`ns-${index}/web`, { [`n${index}.example.com`]: target });
+    for (let index = 0; index < 2_000; index++) rig.set(`ns-${index}/web`, { [`n${index}.example.com`]: target });
     rig.run();
   };
   set("nginx");
@@ -79,8 +79,8 @@ test("10,000 namespaces whose names lose their target at once all get their Even
   set(NO_TARGET);
   await rig.pass(12);
   assert.ok(rig.sent.length <= 60, String(rig.sent.length));
-  await rig.pass(35 * MINUTE);
-  assert.deepEqual([rig.sent.length, new Set(rig.sent.map(({ namespace }) => namespace)).size], [10_000, 10_000]);
+  await rig.pass(7 * MINUTE);
+  assert.deepEqual([rig.sent.length, new Set(rig.sent.map(({ namespace }) => namespace)).size], [2_000, 2_000]);
 });
 
 test("50,000 refused names in 10,000 objects take less than 4 MB", async () => {

@@ -82,15 +82,10 @@ export function claimEventsRig() {
   }
   let leader: ReturnType<typeof lead> | undefined;
 
-  /** Lets a long loop end, which takes as many turns of the event loop as the machine is busy. */
+  /** Lets a long loop end: it yields by an immediate after each slice. */
   const settle = async () => {
-    let before = "";
-    for (let same = 0; same < 4; ) {
-      await turn();
-      const now = JSON.stringify([leader?.claimEvents.sizes, sent.length, api.lookups]);
-      same = now === before ? same + 1 : 0;
-      before = now;
-    }
+    do await turn();
+    while (process.getActiveResourcesInfo().includes("Immediate"));
   };
 
   /** What a run of the map's reconciler does. */
