@@ -1,7 +1,6 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type CorefileOptions, renderCorefile } from "#extras/pod-dns/corefile.ts";
 import { binary } from "../cluster/binaries.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
@@ -36,7 +35,7 @@ export class CoreDnsBed {
   /** Starts a server that has `zones`: the text of each by its name. It refuses everything else. */
   async upstream(name: string, zones: Readonly<Record<string, string>>): Promise<CoreDns> {
     for (const [zone, text] of Object.entries(zones)) writeFileSync(join(this.folder, `${zone}zone`), text);
-    return await this.#start(name, ([port = 0, , readyPort = 0]) => {
+    return await this.start(name, ([port = 0, , readyPort = 0]) => {
       const files = Object.keys(zones).map(
         (zone) => `${zone}:${port} {\n bind ${LOCAL}\n file ${join(this.folder, `${zone}zone`)} ${zone}\n}`,
       );
@@ -44,39 +43,16 @@ export class CoreDnsBed {
     });
   }
 
-  /** Starts a server by the product's Corefile. What its sidecar writes is in `directory` already. */
-  async resolver(
-    name: string,
-    options: Pick<CorefileOptions, "directory" | "upstream"> & Partial<CorefileOptions>,
-  ): Promise<CoreDns> {
-    return await this.#start(
-      name,
-      ([port = 0, healthPort = 0, readyPort = 0, metricsPort = 0]) =>
-        renderCorefile({
-          address: LOCAL,
-          port,
-          healthPort,
-          readyPort,
-          metricsPort,
-          clusterDomains: ["cluster.local"],
-          ttl: 5,
-          reloadMs: 50,
-          ...options,
-        }),
-      options,
-    );
-  }
-
   /** Starts a server by any Corefile. One of its server blocks has `ready ADDRESS:PORT` with these. */
   async server(name: string, corefileOf: (port: number, ready: string) => string): Promise<CoreDns> {
-    return await this.#start(name, ([port = 0, , readyPort = 0]) => corefileOf(port, `${LOCAL}:${readyPort}`));
+    return await this.start(name, ([port = 0, , readyPort = 0]) => corefileOf(port, `${LOCAL}:${readyPort}`));
   }
 
   /** Starts a server that forwards everything, and does nothing else. */
   async forwarder(name: string, upstream: string): Promise<CoreDns> {
     const text = (port = 0, readyPort = 0) =>
       `.:${port} {\n bind ${LOCAL}\n ready ${LOCAL}:${readyPort}\n forward . ${upstream}\n}\n`;
-    return await this.#start(name, ([port, , readyPort]) => text(port, readyPort));
+    return await this.start(name, ([port, , readyPort]) => text(port, readyPort));
   }
 
   async stop(): Promise<void> {
@@ -84,8 +60,11 @@ export class CoreDnsBed {
     await this.#processes.close(false);
   }
 
-  /** Another process may have taken a port by the time that CoreDNS binds it. */
-  async #start(
+  /**
+   * Starts a server by a Corefile for free ports: of DNS, of `health`, `ready` and `prometheus`. `at`: where the Corefile
+   * has it, if not there. Another process may have taken a port by the time that CoreDNS binds it.
+   */
+  async start(
     name: string,
     corefileOf: (ports: readonly number[]) => string,
     at: Partial<Pick<CoreDns, "address" | "port">> = {},

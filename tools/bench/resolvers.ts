@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
+import { startResolver } from "#extras/pod-dns/integration/start-resolver.ts";
 import { MapFiles } from "#extras/pod-dns/map-files.ts";
 import { buildDnsConfig, readClusterDns } from "#extras/pod-dns/webhook/dns-config.ts";
 import { binary } from "#test/cluster/binaries.ts";
@@ -139,7 +140,7 @@ async function startServers(bed: CoreDnsBed): Promise<Servers> {
   const upstream = `${LOCAL}:${cluster.port}`;
   const resolvers: CoreDns[] = [];
   for (const address of RESOLVERS) {
-    resolvers.push(await bed.resolver(address, { directory, upstream, address, port: 53 }));
+    resolvers.push(await startResolver(bed, address, { directory, upstream, address, port: 53 }));
   }
   return { cluster, resolvers };
 }

@@ -8,6 +8,7 @@ import { query } from "#test/integration/dns-message.ts";
 import { ingress } from "#test/integration/objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "#test/integration/system.ts";
 import type { Replica } from "#test/integration/system-options.ts";
+import { startResolver } from "./start-resolver.ts";
 
 // `switchback dns` as the chart's account beside a real CoreDNS: what is written in the cluster is answered.
 
@@ -33,7 +34,7 @@ before(async () => {
   directory = mkdtempSync(join(tmpdir(), "switchback-dns-files-"));
   const nobody = await bed.upstream("upstream", {});
   sidecar = await system.startDns(directory);
-  resolver = await bed.resolver("resolver", { directory, upstream: `${LOCAL}:${nobody.port}` });
+  resolver = await startResolver(bed, "resolver", { directory, upstream: `${LOCAL}:${nobody.port}` });
 });
 after(async () => {
   await system?.stop();

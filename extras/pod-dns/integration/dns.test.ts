@@ -8,6 +8,7 @@ import { until } from "#test/integration/system.ts";
 import { dnsMapOf } from "../dns-map.ts";
 import { DNS_HEALTH_NAME } from "../health-name.ts";
 import { MapFiles } from "../map-files.ts";
+import { startResolver } from "./start-resolver.ts";
 
 // A real CoreDNS with the product's Corefile and files, and another one as the DNS of the cluster.
 
@@ -63,7 +64,7 @@ before(async () => {
   mkdirSync(directory);
   files = new MapFiles({ directory, ttl: 5, revision: "r1", seconds: () => 1 });
   await files.write(dnsMapOf("first", MAPPED));
-  resolver = await bed.resolver("resolver", {
+  resolver = await startResolver(bed, "resolver", {
     directory,
     upstream: `${LOCAL}:${upstream.port}`,
     clusterDomains: ["k8s.corp.test"],
@@ -176,7 +177,7 @@ describe("while things change and fail", () => {
     const other = join(bed.folder, "broken");
     mkdirSync(other);
     await new MapFiles({ directory: other, ttl: 5, revision: "r1", seconds: () => 1 }).write(dnsMapOf("first", MAPPED));
-    const one = await bed.resolver("broken", { directory: other, upstream: `${LOCAL}:${upstream.port}` });
+    const one = await startResolver(bed, "broken", { directory: other, upstream: `${LOCAL}:${upstream.port}` });
     const ours = async () => [
       (await query(one, "shop.test", "A")).addresses,
       (await query(one, "b.a.deep.test", "A")).addresses,
@@ -197,7 +198,7 @@ describe("while things change and fail", () => {
 
   it("our names are answered while the upstream is away", async () => {
     const lonely = await bed.upstream("lonely", { "elsewhere.test.": zone("elsewhere.test.") });
-    const one = await bed.resolver("alone", { directory, upstream: `${LOCAL}:${lonely.port}` });
+    const one = await startResolver(bed, "alone", { directory, upstream: `${LOCAL}:${lonely.port}` });
     assert.deepEqual((await query(one, "elsewhere.test", "A")).addresses, [PUBLIC]);
     await lonely.process.stop("SIGKILL");
     assert.deepEqual((await query(one, "shop.test", "A")).addresses, [RELAY]);

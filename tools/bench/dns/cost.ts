@@ -1,6 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
+import { startResolver } from "#extras/pod-dns/integration/start-resolver.ts";
 import { MapFiles } from "#extras/pod-dns/map-files.ts";
 import { type CoreDns, type CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { cpuOf } from "../process.ts";
@@ -42,7 +43,7 @@ export async function clusterNameCost(
   const to = `${LOCAL}:${upstream.port}`;
   const servers: Readonly<Record<Way, CoreDns>> = {
     direct: upstream,
-    ours: await bed.resolver("cost", { directory, upstream: to, reloadMs }),
+    ours: await startResolver(bed, "cost", { directory, upstream: to, reloadMs }),
     plain: await bed.forwarder("plain", to),
   };
   for (const atOnce of [1, AT_ONCE]) {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
+import { startResolver } from "#extras/pod-dns/integration/start-resolver.ts";
 import { MapFiles } from "#extras/pod-dns/map-files.ts";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { compileProduct } from "#test/cluster/product-image.ts";
@@ -88,8 +89,8 @@ async function followed(
     const controller = await serve(cluster, "controller", settings, { program });
     await controller.ready();
     const resolvers = [
-      await startResolver(bed, cluster, { name: `a-${size}`, folder, upstream, program }),
-      await startResolver(bed, cluster, { name: `b-${size}`, folder, upstream, program }),
+      await startWithSidecar(bed, cluster, { name: `a-${size}`, folder, upstream, program }),
+      await startWithSidecar(bed, cluster, { name: `b-${size}`, folder, upstream, program }),
     ];
     const lastName = `host-${size - 1}.seeded.example.com`;
     for (const { coreDns } of resolvers) await answered(coreDns, lastName);
@@ -114,7 +115,7 @@ async function followed(
   }
 }
 
-async function startResolver(
+async function startWithSidecar(
   bed: CoreDnsBed,
   cluster: ControlPlane,
   of: Pick<Followed, "folder" | "upstream"> & {
@@ -130,7 +131,7 @@ async function startResolver(
   });
   await sidecar.ready();
   const upstream = `${LOCAL}:${of.upstream.port}`;
-  return { sidecar, coreDns: await bed.resolver(of.name, { directory, upstream, reloadMs: RELOAD_MS }) };
+  return { sidecar, coreDns: await startResolver(bed, of.name, { directory, upstream, reloadMs: RELOAD_MS }) };
 }
 
 /** Times from the start of the write of an Ingress until every resolver answers its name. */
@@ -167,7 +168,7 @@ async function reloads(
   await mkdir(directory);
   const files = new MapFiles({ directory, ttl: 5, revision: "bench", seconds: () => 1 });
   await files.write(mapOf(names, 0));
-  const resolver = await bed.resolver("reloads", {
+  const resolver = await startResolver(bed, "reloads", {
     directory,
     upstream: `${LOCAL}:${upstream.port}`,
     reloadMs: RELOAD_MS,
