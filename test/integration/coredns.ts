@@ -61,8 +61,8 @@ export class CoreDnsBed {
   }
 
   /**
-   * Starts a server by a Corefile for free ports: of DNS, of `health`, `ready` and `prometheus`. `at`: where the Corefile
-   * has it, if not there. Another process may have taken a port by the time that CoreDNS binds it.
+   * Starts a server by a Corefile for free ports: of DNS, of `health`, `ready` and `prometheus`. `at` says where the
+   * Corefile has it instead. Another process may have taken a port by the time that CoreDNS binds it.
    */
   async start(
     name: string,
