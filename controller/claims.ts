@@ -16,6 +16,7 @@ import { ingressSource } from "./sources/ingress.ts";
 import { istioSource } from "./sources/istio.ts";
 import { namespaceDomains } from "./sources/namespace-domains.ts";
 import type { Source, SourceState, UnresolvedSource } from "./sources/types.ts";
+import { withChoices } from "./targets/chosen-target.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 import { publishedTargetNames } from "./targets/published-targets.ts";
 import { resolveSources } from "./targets/resolve-claims.ts";
@@ -35,7 +36,9 @@ export function targetsOf(
   client: KubeClient,
   log: Logger,
 ): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog; readonly locations: TargetLocations } {
-  const admitted = (resolver: TargetResolver) => (config.policy.requireAdmitted ? admittedOnly(resolver) : resolver);
+  const { policy } = config;
+  const admitted = (resolver: TargetResolver) =>
+    withChoices(policy.requireAdmitted ? admittedOnly(resolver) : resolver, config);
   if (config.discovery.enabled) {
     const published = publishedTargetNames({ client, namespace: config.namespace, log });
     const discovery = new TargetDiscovery({ client, config, log, published });
@@ -163,6 +166,7 @@ function followedBy(resolver: TargetResolver, verifier: DnsVerifier): TargetReso
       }, onSynced);
     },
     resolve: (hints, incumbent) => resolver.resolve(hints, incumbent),
+    named: (target, hints) => resolver.named(target, hints),
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };

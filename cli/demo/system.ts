@@ -6,6 +6,7 @@ import { removalRules } from "#controller/removal-rules.ts";
 import { type DirectorySource, directorySource } from "#controller/sources/yaml-directory.ts";
 import { type StatusDocument, statusDocument } from "#controller/status.ts";
 import { fixedTargetAddresses } from "#controller/target-addresses.ts";
+import { withChoices } from "#controller/targets/chosen-target.ts";
 import { resolveSources } from "#controller/targets/resolve-claims.ts";
 import { classCatalog, classResolver } from "#controller/targets/resolver.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
@@ -50,7 +51,7 @@ export async function startSystem(
   const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryMapStore();
   const sources = directories.map((directory) => directorySource({ directory }));
-  const source = resolveSources(sources, classResolver(config.targets));
+  const source = resolveSources(sources, withChoices(classResolver(config.targets), config));
   const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
   const loop = new MapReconciler({

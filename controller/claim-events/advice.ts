@@ -42,6 +42,10 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   "not-admitted": { text: "no ingress controller has admitted the object: find out why it is not served" },
   "no-class": { text: "the object names no class, and the cluster has no default: set its class" },
   "no-target": { text: `no known ingress controller serves the class of the object; correct it, or ${OF_CLUSTER}` },
+  "target-not-allowed": {
+    text: `this namespace may not choose the target in switchback.dev/target; remove the annotation, or ${OF_CLUSTER}`,
+  },
+  "target-unknown": { text: "the target in switchback.dev/target does not exist: correct the annotation" },
   "no-address": { text: "the object has no load balancer address yet: see whether its ingress controller serves it" },
   "dns-not-verified": { text: "DNS does not lead the name to its load balancer yet: create the record, or wait" },
   "dns-absent": { text: "DNS does not know the name: create the record" },

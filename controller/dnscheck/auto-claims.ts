@@ -27,6 +27,7 @@ export function claimWithAuto({ claim, decision, state, always }: WitnessedClaim
   if (decision === "unknown") return claim;
   if (decision === "verified") return { ...claim, verified: true };
   // kube-proxy short-circuits the connection to that Service.
+  if ("target" in decision && claim.chosen) return claim;
   if ("target" in decision) return { ...claim, target: decision.target, verified: true };
   if (decision.code === "dns-absent" || always) return claim;
   if (state === "unsettled") return { ...claim, target: decision, pending: claim.target };

@@ -227,3 +227,15 @@ test("a name with a public IPv6 address is known; ours is not public", async (t)
     [true, false, false],
   );
 });
+
+test("DNS does not move a name from the target that its object chooses; elsewhere stays elsewhere", async (t) => {
+  const { records, pass, report, result, synced } = rig(t);
+  synced();
+  records.set("a.example.com", [INTERNAL]).set("b.example.com", [INTERNAL]).set("c.example.com", [CDN]);
+  report("a", [{ ...claimOf("a.example.com", "shop/a", { target: "edge" }), chosen: true }]);
+  report("b", [claimOf("b.example.com", "shop/b", { target: "edge" })]);
+  report("c", [{ ...claimOf("c.example.com", "shop/c", { target: "edge" }), chosen: true }]);
+  await pass(100);
+  assert.deepEqual([result("a"), result("b")], ["edge", "internal!"]);
+  assert.match(result("c") ?? "", /^dns-elsewhere/);
+});

@@ -1,11 +1,10 @@
 import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
-import type { ObjectRef } from "#hostmap/types.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx.ts";
-import { ignoredBy } from "./raw-object.ts";
+import { chosenBy, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
 import type {
   ApiResource,
   RoutingHints,
@@ -21,9 +20,7 @@ export const INGRESS_GROUP = "networking.k8s.io";
 const INGRESSES: ApiResource = { group: INGRESS_GROUP, version: "v1", resource: "ingresses", kind: "Ingress" };
 
 /** The projection of an Ingress (networking.k8s.io/v1). */
-export interface IngressView {
-  readonly ref: ObjectRef;
-  readonly created: string;
+export interface IngressView extends ObjectOrigin {
   readonly className: string | undefined;
   /** Every host of `spec.rules` and `spec.tls`, without duplicates. */
   readonly hosts: readonly string[];
@@ -31,7 +28,6 @@ export interface IngressView {
   readonly nginx?: NginxNames;
   /** IP addresses and host names of `status.loadBalancer.ingress`. */
   readonly addresses: readonly string[];
-  readonly ignored: boolean;
 }
 
 /**
@@ -76,6 +72,7 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
     ...(nginx !== undefined && { nginx }),
     addresses: addressesOf(status?.loadBalancer),
     ignored: metadata?.annotations?.[IGNORE_KEY] === "true",
+    ...chosenBy(metadata?.annotations ?? {}, ref),
   };
 }
 
@@ -120,7 +117,7 @@ export function claimsOfIngress(view: IngressView, classes: IngressClasses): Unr
     admitted: view.addresses.length > 0,
   };
   const { ref: from, created, nginx } = view;
-  const common = { from, created, hints: view.ignored ? ignoredBy(from.kind) : hints };
+  const common = { from, created, hints: view.ignored ? ignoredBy(from.kind) : withChoice(hints, view) };
   const claims = view.hosts.map((hostname) => ({ hostname, ...common }));
   if (nginx === undefined || !isIngressNginx(className, controller)) return claims;
   return [...claims, ...nginxClaims(view, nginx, common.hints)];

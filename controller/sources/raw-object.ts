@@ -1,5 +1,6 @@
-import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import { IGNORE_KEY, TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
+import type { ChosenTarget, RoutingHints } from "./types.ts";
 
 // Readers for the fields of an unvalidated object: a field of another type counts as missing.
 
@@ -43,17 +44,34 @@ export interface ObjectOrigin {
   readonly created: string;
   /** Whether it carries our annotation that its names do not count. */
   readonly ignored: boolean;
+  readonly chosen?: ChosenTarget;
 }
 
 /** `namespace` stands in for a missing one. `file` is set if the object was read from a file. */
 export function originOf(kind: string, raw: Raw, { namespace = "", file }: OriginDefaults = {}): ObjectOrigin {
   const metadata = mapOf(raw.metadata);
+  const annotations = mapOf(metadata.annotations);
   const ref = { kind, namespace: textOf(metadata.namespace) ?? namespace, name: textOf(metadata.name) ?? "" };
   return {
     ref: file === undefined ? ref : { ...ref, file },
     created: textOf(metadata.creationTimestamp) ?? "",
-    ignored: mapOf(metadata.annotations)[IGNORE_KEY] === "true",
+    ignored: annotations[IGNORE_KEY] === "true",
+    ...chosenBy(annotations, ref),
   };
+}
+
+/** One character more than a target's name may have: a longer text is no target. */
+const MAX_TARGET_NAME = 64;
+
+/** The target that an object chooses. An empty text chooses none, and is reported like one that does not exist. */
+export function chosenBy(annotations: Raw, { namespace }: ObjectRef): Pick<ObjectOrigin, "chosen"> {
+  const text = annotations[TARGET_KEY];
+  return typeof text === "string" ? { chosen: { target: text.slice(0, MAX_TARGET_NAME), namespace } } : {};
+}
+
+/** The hints of an object with its own choice, or that of the object that it is attached to. */
+export function withChoice<H extends RoutingHints | Reason>(hints: H, { chosen }: Pick<ObjectOrigin, "chosen">): H {
+  return "code" in hints || chosen === undefined ? hints : { ...hints, chosen };
 }
 
 interface OriginDefaults {

@@ -25,6 +25,16 @@ export interface RoutingHints {
   readonly selector?: Readonly<Record<string, string>>;
   /** The namespaces that have the object, if it says so: a Service that serves it must be in one of them. */
   readonly exportedTo?: readonly string[];
+  /** The target that an object chooses for its names, whatever else it says. */
+  readonly chosen?: ChosenTarget;
+}
+
+/** The choice of an object by its annotation `switchback.dev/target`. */
+export interface ChosenTarget {
+  /** As written in the object, shortened: untrusted input. */
+  readonly target: string;
+  /** The namespace of the object that has the annotation, which needs the permission. */
+  readonly namespace: string;
 }
 
 /**

@@ -22,6 +22,11 @@ export function defaultAmong(targets: readonly TargetConfig[]): TargetConfig | u
   return targets.length === 1 && only?.classes.length === 0 ? only : undefined;
 }
 
+export function targetMissing({ name, upstream }: TargetConfig): Reason {
+  const where = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
+  return { code: "target-missing", text: `the Service ${where} of the target ${name} does not exist` };
+}
+
 /**
  * Whether the configured target without classes serves an object for which nothing else was found: only if nothing
  * says that another controller does. Returns the target's name, or the reason why not.
@@ -36,12 +41,8 @@ export function resolveDefault(
     text: `${text}, not of the target ${name}`,
   });
   if (!exists) {
-    const where = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
-    const service = `the Service ${where} of the target ${name}`;
-    return {
-      code: "target-missing",
-      text: `no load balancer address identifies its target, and ${service} does not exist`,
-    };
+    const missing = targetMissing(target);
+    return { ...missing, text: `no load balancer address identifies its target, and ${missing.text}` };
   }
   const ips = literalsOf(hints.addresses);
   if (readsAddresses && "service" in upstream && ips.length > 0)

@@ -10,7 +10,7 @@ import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.
 import { AddressTable, allAddressesOf, keyOf } from "./address-table.ts";
 import { BorrowedPorts } from "./borrowed-ports.ts";
 import { serviceOfController } from "./by-controller.ts";
-import { defaultAmong, resolveDefault } from "./default-target.ts";
+import { defaultAmong, resolveDefault, targetMissing } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { softwareByName } from "./known-software.ts";
 import { matchService, type Precedence, servesHttp, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
@@ -150,6 +150,18 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     });
     if (service !== undefined) return "code" in service ? service : this.#targetOf(service, hints);
     return this.#default === undefined ? this.#withClass(hints, found) : this.#byDefault(hints, this.#default);
+  }
+
+  /** A configured target serves what chooses it; a discovered one only what kube-proxy would short-circuit. */
+  named(target: string, hints: RoutingHints): string | Reason | undefined {
+    const configured = this.#deps.config.targets.find(({ name }) => name === target);
+    if (configured !== undefined) {
+      return configured !== this.#default || this.#exists(configured) ? configured.name : targetMissing(configured);
+    }
+    const view = this.#viewOf(target);
+    if (view === undefined) return undefined;
+    const reached = whetherShortCircuited(view, allAddressesOf(view));
+    return "code" in reached ? reached : this.#targetOf(view, hints);
   }
 
   /** The current definition of a discovered target, or undefined if its Service does not exist. */

@@ -36,6 +36,7 @@ test("hints that cannot be resolved cost their own objects: the others have thei
       if (className === odd) throw new Error("out of ideas");
       return `edge-${className}`;
     },
+    named: () => undefined,
     state: () => [],
     stop: async () => {},
   };
@@ -85,6 +86,7 @@ function rig() {
       asked.push(of);
       return answers.get(of.className ?? "") ?? NONE;
     },
+    named: () => undefined,
     state: () => [{ name: "services", synced: true, problems: [] }],
     stop: async () => void stopped.push("resolver"),
   };

@@ -46,8 +46,7 @@ export function resolveSources(sources: readonly UnresolvedSource[], resolver: T
   const claimsOf = (object: string): Claim[] =>
     (objects.get(object) ?? []).map(({ group, ...claim }) => {
       if (!isGroup(group)) return { ...claim, target: group };
-      const target = group.target ?? setTarget(group, resolve(group));
-      return { ...claim, target, publicAddresses: group.hints.addresses };
+      return { ...claim, ...resolved(group.hints, group.target ?? setTarget(group, resolve(group))) };
     });
   const set = (object: string, claims: readonly UnresolvedClaim[]): void => {
     const before = objects.get(object) ?? [];
@@ -103,6 +102,10 @@ export function resolveSources(sources: readonly UnresolvedSource[], resolver: T
   };
 }
 
+function resolved({ addresses, chosen }: RoutingHints, target: string | Reason) {
+  return { target, publicAddresses: addresses, ...(chosen !== undefined && { chosen: true as const }) };
+}
+
 class Groups {
   readonly #byKey = new Map<string, Group>();
 
@@ -137,8 +140,19 @@ function hintsKey(hints: RoutingHints): string {
   const { className = null, isGatewayClass, controller = null, addresses, ports = null, admitted } = hints;
   const { namespace = null, name = null } = hints.service ?? {};
   const labels = hints.selector === undefined ? null : Object.entries(hints.selector).sort();
+  const chosen = hints.chosen === undefined ? null : [hints.chosen.target, hints.chosen.namespace];
   const named = [className, isGatewayClass === true, controller];
-  return JSON.stringify([...named, addresses, ports, admitted, namespace, name, labels, hints.exportedTo ?? null]);
+  return JSON.stringify([
+    ...named,
+    addresses,
+    ports,
+    admitted,
+    namespace,
+    name,
+    labels,
+    hints.exportedTo ?? null,
+    chosen,
+  ]);
 }
 
 function sameTarget(a: string | Reason, b: string | Reason): boolean {

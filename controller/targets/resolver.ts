@@ -16,6 +16,8 @@ export interface TargetResolver {
    * `incumbent` is the last target of these hints: of several that are possible it stays.
    */
   resolve(hints: RoutingHints, incumbent?: string): string | Reason;
+  /** The target of this name, or the reason why it serves nothing; undefined if there is none. */
+  named(target: string, hints: RoutingHints): string | Reason | undefined;
   state(): SourceState[];
   stop(): Promise<void>;
 }
@@ -29,6 +31,7 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
       if (byDefault === undefined) return targetOfClass(hints.className, targets);
       return resolveDefault(hints, { target: byDefault, exists: true, software: undefined, readsAddresses: false });
     },
+    named: (target) => targets.find(({ name }) => name === target)?.name,
     state: () => [],
     stop: async () => {},
   };
@@ -46,6 +49,7 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
   return {
     start: (onChange, onSynced) => resolver.start(onChange, onSynced),
     resolve: (hints, incumbent) => (hints.admitted ? resolver.resolve(hints, incumbent) : waiting),
+    named: (target, hints) => (hints.admitted ? resolver.named(target, hints) : waiting),
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };

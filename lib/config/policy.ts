@@ -2,15 +2,25 @@ import * as v from "valibot";
 import { integer, strictObject } from "#lib/errors/schemas.ts";
 import { described, glob, label, setting } from "./values.ts";
 
+const NAMESPACE_OR_ALL = "must be the name of a namespace, or `*` for all";
+
 const claimsSchema = strictObject({
   namespaces: described(
-    v.pipe(
-      v.array(v.union([label, v.literal("*")], "must be the name of a namespace, or `*` for all")),
-      v.minLength(1),
-    ),
+    v.pipe(v.array(v.union([label, v.literal("*")], NAMESPACE_OR_ALL)), v.minLength(1)),
     "Namespaces, or `*` for all.",
   ),
   domains: described(v.pipe(v.array(glob), v.minLength(1)), "Domains that objects of these namespaces may claim."),
+});
+
+const targetsSchema = strictObject({
+  namespaces: described(
+    v.pipe(v.array(v.union([label, v.literal("*")], NAMESPACE_OR_ALL)), v.minLength(1)),
+    "Namespaces, or `*` for all.",
+  ),
+  targets: described(
+    v.pipe(v.array(v.union([label, v.literal("*")], "must be the name of a target, or `*` for all")), v.minLength(1)),
+    "Targets that objects of these namespaces may choose, configured or discovered; `*` for all.",
+  ),
 });
 
 export const policySchema = strictObject({
@@ -32,6 +42,12 @@ export const policySchema = strictObject({
     v.array(claimsSchema),
     [],
     "Which namespaces may claim which domains (`namespaces`, `domains`). With any entry, only these claims are mapped.",
+  ),
+  targets: setting(
+    v.array(targetsSchema),
+    [],
+    "Which namespaces may choose which targets by the annotation switchback.dev/target (`namespaces`, `targets`); " +
+      "by default none may.",
   ),
   namespaceAnnotation: setting(
     v.boolean(),

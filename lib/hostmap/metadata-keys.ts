@@ -37,7 +37,10 @@ export const DOMAINS_KEY = "switchback.dev/domains";
  * the names that lead to it are mapped.
  */
 export const MAP_KEY = "switchback.dev/map";
-/** Label of the front Services: the target's name. */
+/**
+ * Label of the front Services: the target's name. As an annotation of an Ingress, Gateway or route: the target that
+ * its names get.
+ */
 export const TARGET_KEY = "switchback.dev/target";
 /** Written on the map's state: the current removal hold, JSON. */
 export const HOLD_KEY = "switchback.dev/hold";
@@ -83,6 +86,7 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
   [DOMAINS_KEY]: { on: "annotation" },
   [PROXY_PROTOCOL_KEY]: { on: "annotation", values: ["v1", "v2", "none"] },
   [MAP_KEY]: { on: "annotation", values: ["auto", "always"] },
+  [TARGET_KEY]: { on: "annotation" },
 };
 
 /**

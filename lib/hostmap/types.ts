@@ -20,6 +20,8 @@ export interface Claim {
    * status.
    */
   readonly publicAddresses?: readonly string[];
+  /** Its object chooses the target: that DNS leads the name to another one does not change it. */
+  readonly chosen?: true;
   /** DNS leads the name to its target: of objects with different targets it has the name, whatever their ages. */
   readonly verified?: true;
   /**

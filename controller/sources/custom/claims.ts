@@ -3,7 +3,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { type JsonPath, jsonPath } from "#lib/config/json-path.ts";
 import type { CustomSource } from "#lib/config/schema.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
-import { ignoredBy, type ObjectOrigin, originOf, type Raw, textOf } from "../raw-object.ts";
+import { ignoredBy, type ObjectOrigin, originOf, type Raw, textOf, withChoice } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
@@ -45,7 +45,7 @@ export function customReader(source: ClaimPaths): CustomReader {
     const origin = originOf(kind, raw);
     const claims = new ClaimList(origin);
     try {
-      const hints = hintsOf(raw, origin);
+      const hints = withChoice(hintsOf(raw, origin), origin);
       for (const value of hostnames(raw, MAX_NAMES_PER_OBJECT + 1)) claimValue(value, source, hints, claims);
     } catch (error) {
       claims.add(UNREADABLE, { code: "path-failed", text: `${source.hostnames}: ${show(String(error))}` });

@@ -1,7 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import { EXTERNAL_DNS_PREFIXES } from "#lib/config/defaults.ts";
 import { ClaimList } from "../claim-list.ts";
-import { ignoredBy, listOf, mapOf, type ObjectOrigin, originOf, type Raw, textOf } from "../raw-object.ts";
+import { ignoredBy, listOf, mapOf, type ObjectOrigin, originOf, type Raw, textOf, withChoice } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
@@ -19,7 +19,7 @@ export function serviceClaims(
   if (hostnames === "") return [];
   const origin = originOf("Service", raw);
   const claims = new ClaimList(origin);
-  const hints = hintsOf(raw, origin);
+  const hints = withChoice(hintsOf(raw, origin), origin);
   for (const name of namesIn(hostnames, "list") ?? []) claims.add(name, hints);
   return claims.all;
 }

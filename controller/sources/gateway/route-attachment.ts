@@ -3,6 +3,7 @@ import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { ClaimList } from "../claim-list.ts";
+import { withChoice } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { narrowerOf } from "./hostnames.ts";
 import { type Labels, matchesSelector } from "./selector.ts";
@@ -46,12 +47,30 @@ export function claimsOfRoute(route: RouteView, around: AttachmentContext): Unre
   if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref));
   const attachments = route.parents.map((parent) => attach(route, parent, around));
   if (attachments.includes("unknown")) return undefined;
-  const known = attachments.filter((attachment) => attachment !== "unknown");
+  const known = withChoices(
+    attachments.filter((attachment) => attachment !== "unknown"),
+    route,
+  );
   // A route without hostnames has those of its listeners.
   for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
     claimOne(hostname, route, known, claims);
   }
   return claims.all;
+}
+
+/** The route's own choice comes before its parents'. Hints are compared by identity: equal ones stay one object. */
+function withChoices(
+  attachments: readonly Exclude<Attachment, "unknown">[],
+  route: RouteView,
+): readonly Exclude<Attachment, "unknown">[] {
+  if (route.chosen === undefined) return attachments;
+  const chosen = new Map<RoutingHints | Reason, RoutingHints | Reason>();
+  return attachments.map((attachment) => {
+    if ("reason" in attachment) return attachment;
+    const hints = chosen.get(attachment.hints) ?? withChoice(attachment.hints, route);
+    chosen.set(attachment.hints, hints);
+    return { ...attachment, hints };
+  });
 }
 
 function claimOne(
@@ -165,9 +184,10 @@ function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayV
  * A Gateway's ListenerSets have the hints of the Gateway. If the Gateway has no listeners, its ports are those of
  * the set.
  */
-function hintsOfSet({ listeners }: ListenerSetView, { hints }: GatewayView): RoutingHints | Reason {
+function hintsOfSet(set: ListenerSetView, { hints }: GatewayView): RoutingHints | Reason {
+  const { listeners } = set;
   if ("code" in hints) return hints;
-  return hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints;
+  return withChoice(hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints, set);
 }
 
 /** If both name and port are set, both must match (`ParentReference`). */

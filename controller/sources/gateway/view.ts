@@ -1,6 +1,16 @@
 import { foldCase } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
-import { listOf, mapOf, numberOf, type ObjectOrigin, originOf, type Raw, textOf, textsOf } from "../raw-object.ts";
+import {
+  listOf,
+  mapOf,
+  numberOf,
+  type ObjectOrigin,
+  originOf,
+  type Raw,
+  textOf,
+  textsOf,
+  withChoice,
+} from "../raw-object.ts";
 import type { RoutingHints } from "../types.ts";
 import { insideCluster } from "./inside-cluster.ts";
 
@@ -100,16 +110,18 @@ export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
   const notIngress = insideCluster(raw, addresses, clusterDomain);
   const allowed = mapOf(mapOf(spec.allowedListeners).namespaces);
+  const origin = originOf("Gateway", raw, { namespace: "default", file });
+  const hints: RoutingHints = {
+    className: textOf(spec.gatewayClassName),
+    isGatewayClass: true,
+    addresses: [...new Set(addresses)],
+    ...portsOf(own.listeners),
+    admitted: addresses.length > 0 || own.accepted,
+  };
   return {
-    ...originOf("Gateway", raw, { namespace: "default", file }),
+    ...origin,
     ...own,
-    hints: notIngress ?? {
-      className: textOf(spec.gatewayClassName),
-      isGatewayClass: true,
-      addresses: [...new Set(addresses)],
-      ...portsOf(own.listeners),
-      admitted: addresses.length > 0 || own.accepted,
-    },
+    hints: withChoice(notIngress ?? hints, origin),
     allowedSets: choiceOf(allowed, "None"),
   };
 }

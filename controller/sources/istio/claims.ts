@@ -1,7 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
-import { ignoredBy } from "../raw-object.ts";
+import { ignoredBy, withChoice } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { type ServerHosts, virtualHosts } from "./hosts.ts";
 import type { GatewayView, VirtualServiceView } from "./view.ts";
@@ -18,11 +18,12 @@ const CLASS = "istio";
 const WILDCARDS = { anyDepth: true };
 
 /** What a Gateway says about the Service that serves it. Its status says nothing. */
-export function hintsOf({ ref, ignored, selector }: GatewayView): RoutingHints | Reason {
+export function hintsOf(view: GatewayView): RoutingHints | Reason {
+  const { ref, ignored, selector } = view;
   if (ignored) return ignoredBy(ref.kind);
   const text = "the selector of its Gateway is no map of labels, or has too many";
   if (selector === undefined) return { code: "no-gateway-service", text };
-  return { className: CLASS, addresses: [], admitted: true, selector };
+  return withChoice({ className: CLASS, addresses: [], admitted: true, selector }, view);
 }
 
 /** A Gateway claims the hosts of its servers. `*` alone claims nothing. */
@@ -46,7 +47,7 @@ export function claimsOfVirtualService(
   const matched = new Set<string>();
   const equal = new Map<string, RoutingHints | Reason>();
   for (const one of gateways) {
-    const hints = shared(equal, exported(one.hints, view));
+    const hints = shared(equal, withChoice(exported(one.hints, view), view));
     for (const [host, name] of one.hosts.common(hosts, view.ref.namespace)) {
       matched.add(host);
       if (isName(name)) claims.add(name, hints);
@@ -72,7 +73,7 @@ function exported(hints: RoutingHints | Reason, { exportedTo }: VirtualServiceVi
 
 /** The hints of an earlier Gateway if they are equal: the list of claims compares them by identity. */
 function shared(known: Map<string, RoutingHints | Reason>, hints: RoutingHints | Reason): RoutingHints | Reason {
-  const key = JSON.stringify("code" in hints ? hints : Object.entries(hints.selector ?? {}).sort());
+  const key = JSON.stringify("code" in hints ? hints : [Object.entries(hints.selector ?? {}).sort(), hints.chosen]);
   const before = known.get(key);
   if (before === undefined) known.set(key, hints);
   return before ?? hints;

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import type { RoutingHints } from "../sources/types.ts";
+import { withChoices } from "./chosen-target.ts";
+import { TargetDiscovery } from "./discovery.ts";
+import { admittedOnly, classResolver } from "./resolver.ts";
+import { foundName } from "./service-view.ts";
+
+const SERVICES = "/api/v1/services";
+const service = (
+  key: string,
+  parts: { readonly ip?: string; readonly ipMode?: string; readonly type?: string } = {},
+) => {
+  const { ip = "203.0.113.7", ipMode, type = "LoadBalancer" } = parts;
+  const [namespace, name] = key.split("/");
+  return {
+    metadata: { namespace, name, creationTimestamp: "2026-01-01T00:00:00Z" },
+    spec: { type, clusterIPs: ["10.96.0.7"], ports: [{ port: 443 }] },
+    status: { loadBalancer: { ingress: [{ ip, ...(ipMode && { ipMode }) }] } },
+  } as unknown as ApiObject;
+};
+
+const target = (name: string, classes: readonly string[] = [name]) => ({
+  name,
+  classes,
+  upstream: { service: { namespace: "infra", name } },
+});
+
+/** Hints that lead to the target `edge` by class, of an object that chooses another one. */
+const choice = (name: string, namespace = "shop", more: Partial<RoutingHints> = {}): RoutingHints => ({
+  className: "edge",
+  addresses: [],
+  admitted: true,
+  chosen: { target: name, namespace },
+  ...more,
+});
+
+const EDGE_AND_VIP = [target("edge"), target("vip")];
+
+function byClass(targets: readonly object[], rules: readonly object[], more: object = {}) {
+  const config = parseConfig({ targets, policy: { targets: rules, ...more } });
+  const inner = classResolver(config.targets);
+  const resolver = withChoices(config.policy.requireAdmitted ? admittedOnly(inner) : inner, config);
+  return (hints: RoutingHints) => {
+    const found = resolver.resolve(hints);
+    return typeof found === "string" ? found : `${found.code}: ${found.text}`;
+  };
+}
+
+test("no namespace may choose a target, unless a rule says so", () => {
+  const resolve = byClass(EDGE_AND_VIP, []);
+  const refused = 'target-not-allowed: the namespace shop may not choose the target "vip" by switchback.dev/target';
+  assert.equal(resolve(choice("vip")), `${refused}; it may choose none (policy.targets)`);
+  assert.match(resolve(choice("edge")), /^target-not-allowed:/, "also the one that it would have without the choice");
+  assert.equal(resolve({ className: "edge", addresses: [], admitted: true }), "edge");
+});
+
+test("a rule allows targets to namespaces; the text names only what the namespace may choose", () => {
+  const resolve = byClass(EDGE_AND_VIP, [
+    { namespaces: ["shop", "blog"], targets: ["vip"] },
+    { namespaces: ["platform"], targets: ["*"] },
+    { namespaces: ["*"], targets: ["common"] },
+  ]);
+  assert.equal(resolve(choice("vip")), "vip");
+  assert.equal(resolve(choice("edge", "platform")), "edge");
+  assert.match(resolve(choice("edge")), /^target-not-allowed: .*; accepted are vip, common \(policy.targets\)$/);
+  assert.match(resolve(choice("vip", "other")), /^target-not-allowed: .*; accepted are common \(policy.targets\)$/);
+  assert.match(resolve(choice("common", "other")), /^target-unknown: there is no target "common" .* are common$/);
+  const all = resolve(choice("nobody", "platform"));
+  assert.match(all, /^target-unknown: there is no target "nobody" .* accepted are edge, vip, and discovered targets$/);
+});
+
+test("who may not choose a target does not learn whether it exists, and odd names cost a reason", () => {
+  const resolve = byClass(EDGE_AND_VIP, [{ namespaces: ["platform"], targets: ["*"] }]);
+  const withoutName = (text: string) => text.replaceAll(/"[^"]*"/g, "NAME");
+  assert.equal(withoutName(resolve(choice("vip"))), withoutName(resolve(choice("nobody"))));
+  for (const odd of ["", "*", "__proto__", "constructor", "edge\n", "e".repeat(64), "\u0000"]) {
+    assert.match(resolve(choice(odd)), /^target-not-allowed: /);
+    assert.match(resolve(choice(odd, "platform")), /^target-unknown: [ -~]+$/);
+  }
+  for (const namespace of ["__proto__", "*", ""])
+    assert.match(resolve(choice("vip", namespace)), /^target-not-allowed/);
+});
+
+test("a choice is no admission", () => {
+  const resolve = byClass(EDGE_AND_VIP, [{ namespaces: ["*"], targets: ["*"] }], { requireAdmitted: true });
+  assert.equal(resolve(choice("vip")), "vip");
+  assert.match(resolve(choice("vip", "shop", { admitted: false })), /^not-admitted: /);
+});
+
+async function cluster(t: TestContext, settings: object, ...services: readonly ApiObject[]) {
+  const pass = stopTime(t);
+  const api = new MemoryApi();
+  for (const each of services) api.set(SERVICES, each);
+  const config = parseConfig({ policy: { targets: [{ namespaces: ["shop"], targets: ["*"] }] }, ...settings });
+  const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
+  const resolver = withChoices(discovery, config);
+  t.after(() => resolver.stop());
+  resolver.start(
+    () => {},
+    () => {},
+  );
+  await settled();
+  const resolve = (hints: RoutingHints) => {
+    const found = resolver.resolve(hints);
+    return typeof found === "string" ? found : found.code;
+  };
+  return { api, discovery, resolve, pass };
+}
+
+test("a discovered target can be chosen; its Service decides whether it needs a mapping", async (t) => {
+  const { api, discovery, resolve, pass } = await cluster(
+    t,
+    { targets: [target("edge")] },
+    service("infra/plain"),
+    service("infra/proxied", { ip: "203.0.113.8", ipMode: "Proxy" }),
+    service("infra/inside", { type: "ClusterIP" }),
+  );
+  const plain = foundName("infra", "plain");
+  assert.equal(resolve(choice(plain)), plain);
+  assert.deepEqual(
+    discovery.found(plain)?.ports.map(({ port }) => port),
+    [443],
+  );
+  assert.equal(resolve(choice(foundName("infra", "proxied"))), "ip-mode-proxy");
+  assert.equal(resolve(choice(foundName("infra", "inside"))), "target-unknown", "it is no load balancer");
+  assert.equal(resolve(choice(plain, "blog")), "target-not-allowed");
+  api.remove(SERVICES, "infra/plain");
+  await pass(20);
+  assert.equal(resolve(choice(plain)), "target-unknown", "its Service is gone");
+});
+
+test("a configured target can be chosen by objects of any class, address and selector", async (t) => {
+  const { resolve } = await cluster(
+    t,
+    { targets: [target("edge"), target("vip")] },
+    service("infra/other", { ip: "203.0.113.9" }),
+  );
+  assert.equal(resolve(choice("vip")), "vip");
+  assert.equal(resolve(choice("vip", "shop", { className: undefined, addresses: ["203.0.113.9"] })), "vip");
+  assert.equal(resolve(choice("vip", "shop", { className: "istio", selector: { istio: "egressgateway" } })), "vip");
+});
+
+test("the target without classes can be chosen where its Service exists", async (t) => {
+  const targets = [target("only", [])];
+  const gce = { className: "gce" };
+  const { resolve, api, pass } = await cluster(t, { targets });
+  assert.equal(resolve(choice("only", "shop", gce)), "target-missing");
+  api.set(SERVICES, service("infra/only"));
+  await pass(20);
+  assert.equal(resolve(choice("only", "shop", gce)), "only");
+  assert.equal(resolve({ className: "gce", addresses: [], admitted: false }), "another-controller");
+});
