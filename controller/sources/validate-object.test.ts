@@ -12,7 +12,7 @@ function problems(text: string): string[] {
 const LABELS = "switchback.dev/inject, switchback.dev/via";
 const ANNOTATIONS =
   "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/domains, " +
-  "switchback.dev/proxy-protocol, switchback.dev/map";
+  "switchback.dev/proxy-protocol, switchback.dev/map, switchback.dev/target";
 const GATEWAY_API = "apiVersion: gateway.networking.k8s.io/v1\n";
 const HOSTNAME = "labels have 1 to 63 letters, digits and inner hyphens; write IDNA names as xn--";
 

@@ -99,6 +99,7 @@ test("the defaults of every section", () => {
       maxNamesPerNamespace: 250,
       claims: [],
       namespaceAnnotation: false,
+      targets: [],
       requireAdmitted: false,
       verifyDns: "auto",
       dnsServers: [],

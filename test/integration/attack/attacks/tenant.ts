@@ -95,6 +95,22 @@ export const TENANT_ATTACKS: readonly Attack[] = [
     },
   },
   {
+    name: "a target of its choice",
+    by: "tenant",
+    async run(stage) {
+      const annotations = { "switchback.dev/target": "ingress-nginx" };
+      await createIngress(stage, "choice", ["choice.hostile.example.com", NEIGHBOUR_NAME], "nginx", annotations);
+      await createIngress(stage, "marker", ["marker4.hostile.example.com"]);
+      const before = (await stage.system.published()).get(NEIGHBOUR_NAME);
+      await until("the marker", async () => (await stage.system.publishedNames()).has("marker4.hostile.example.com"));
+      const published = await stage.system.published();
+      assert.equal(published.has("choice.hostile.example.com"), false);
+      assert.deepEqual(published.get(NEIGHBOUR_NAME), before);
+      await sweep(stage);
+      return { tried: "an Ingress that names a target", outcome: "not mapped: policy.targets allows none by default" };
+    },
+  },
+  {
     name: "Service of many ports",
     by: "tenant",
     async run(stage) {
@@ -187,8 +203,10 @@ export async function createIngress(
   name: string,
   hosts: readonly string[],
   className = "nginx",
+  annotations: object = {},
 ): Promise<void> {
   const body = JSON.parse(ingress(name, hosts, { namespace: HOSTILE, className }).replace("---", ""));
+  body.metadata.annotations = { ...body.metadata.annotations, ...annotations };
   const { status } = await stage.tenant({ method: "POST", path: ingresses(HOSTILE), body });
   assert.equal(status, 201);
 }
