@@ -128,6 +128,8 @@
  "TargetFailed",
  "TargetMissing",
  "TargetNameTaken",
+ "TargetNotAllowed",
+ "TargetUnknown",
  "TargetWithoutAddress",
  "TargetsMalformed",
  "TargetsNotRead",
