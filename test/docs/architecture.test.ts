@@ -32,12 +32,16 @@ function importsOf(file: string, source: string): Import[] {
 }
 
 /**
- * The innermost room of a file; `outer`: its top floor's. A folder that no table names is its own room, without a
- * floor.
+ * The innermost room of a file; `outer`: its top floor's. That of an extra's bench is the bench: it also measures what
+ * is above the extra. A folder that no table names is its own room, without a floor.
  */
 function roomOf(file: string, outer = false): string {
   const rooms = [...FLOORS.keys()].filter((room) => file.startsWith(`${room}/`)).sort();
-  return rooms.at(outer ? 0 : -1) ?? dirname(file);
+  return rooms.at(outer && !isBench(rooms.at(-1)) ? 0 : -1) ?? dirname(file);
+}
+
+function isBench(room = ""): boolean {
+  return room.endsWith("/bench");
 }
 
 function faultsOf(imports: readonly Import[]): string[] {
@@ -46,7 +50,7 @@ function faultsOf(imports: readonly Import[]): string[] {
 
 function isAllowed([from, to]: Import): boolean {
   // The benches start the clusters and fakes of the tests; the release uses their built tools. None is in the image.
-  if (to.startsWith("test/")) return from.startsWith("tools/");
+  if (to.startsWith("test/")) return from.startsWith("tools/") || isBench(roomOf(from));
   if (roomOf(from) === roomOf(to)) return FLOORS.has(roomOf(from));
   const isInside = roomOf(from, true) === roomOf(to, true);
   const [mine, theirs] = [from, to].map((file) => FLOORS.get(roomOf(file, !isInside))) as [number?, number?];
@@ -94,6 +98,11 @@ for (const [from, specifier, isGood] of [
   ["extras/agent/a.ts", "../../attic/b.ts", false],
   ["lib/kube/a.ts", "#test/b.ts", false],
   ["tools/bench/a.ts", "#test/b.ts", true],
+  ["extras/publishers/bench/a.ts", "#test/b.ts", true],
+  ["extras/publishers/bench/a.ts", "#tools/bench/b.ts", true],
+  ["extras/publishers/bench/a.ts", "../b.ts", true],
+  ["extras/publishers/a.ts", "./bench/b.ts", false],
+  ["tools/bench/a.ts", "#extras/publishers/bench/b.ts", false],
   ["controller/a.ts", "./rollout/b.ts", true],
   ["controller/rollout/a.ts", "../b.ts", false],
   ["controller/targets/a.ts", "../sources/gateway/b.ts", true],

@@ -5,11 +5,9 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { PublisherFacts } from "#extras/publishers/health.ts";
-import { createPublisherMetrics } from "#extras/publishers/metrics.ts";
-import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
 import { whyNoDebian } from "../cluster/debian.ts";
 import { freePorts } from "../cluster/ports.ts";
+import { extraModules } from "../extra-modules.ts";
 import { kubeletFiles } from "../fakes/kubelet-files.ts";
 import { type Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
@@ -25,6 +23,12 @@ const LIVELY = "lively";
 const LATE = "late";
 const CONNECTIONS = 10;
 const NAMES = Array.from({ length: 12 }, (_, index) => `shop-${index}.example.com`);
+
+/** An extra's `integration/metrics.ts`: what a component serves that does not run here. */
+interface ExtraMetrics {
+  readonly COMPONENT: string;
+  metricsText(): string;
+}
 
 const reason = whyNoDebian();
 const cleanups: Array<() => void> = [];
@@ -312,9 +316,8 @@ describe("metrics", { skip: reason ?? false }, () => {
       /^\| `((?:switchback|process)_[a-z_]+)` \|/gm,
     );
     const served = new Set<string>();
-    const texts = new Map([
-      ["publisher", createPublisherMetrics("coredns", () => PUBLISHED, Date.now).registry.metrics()],
-    ]);
+    const extras = await extraModules<ExtraMetrics>("integration/metrics.ts");
+    const texts = new Map(extras.map(({ COMPONENT, metricsText }) => [COMPONENT, metricsText()]));
     for (const [component, [replica]] of components()) {
       texts.set(component, ((await replica?.page("/metrics")) ?? assert.fail(component)).text);
     }
@@ -348,21 +351,6 @@ describe("metrics", { skip: reason ?? false }, () => {
     }
   });
 });
-
-/** What a publisher knows; it runs in a cluster's DNS only. */
-const PUBLISHED: PublisherFacts = {
-  state: {
-    ...emptyPublisherState("coredns", "the Corefile"),
-    names: 3,
-    leftOut: 1,
-    behindSince: 0,
-    since: 0,
-    revision: "r1",
-    takenBack: [{ at: 0, by: "helm" }],
-  },
-  failure: { code: "publisher-failed", text: "" },
-  mapProblem: undefined,
-};
 
 /** Nobody writes the map any more. */
 const DENY_MAP = `

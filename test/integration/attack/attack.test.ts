@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { attempt } from "./attack.ts";
 import { RELAY_ATTACKS } from "./attacks/relay.ts";
-import { attacksOn } from "./attacks.ts";
+import { ADDED_CONFIG, attacksOn } from "./attacks.ts";
 import { type Stage, startStage } from "./stage.ts";
 
 // Other tests run on the same cores at the same time, so nothing is asserted about delays: `npm run attack` is for
@@ -20,7 +20,7 @@ for (const [profile, attacks] of [
   describe(`in the profile ${profile} an attack hurts nobody else`, () => {
     let stage: Stage;
     before(async () => {
-      stage = await startStage({ rate: ADMISSIONS_PER_SECOND, profile });
+      stage = await startStage({ rate: ADMISSIONS_PER_SECOND, profile, config: ADDED_CONFIG });
     });
     after(() => stage?.stop());
 

@@ -1,12 +1,24 @@
+import { extraModules } from "../../extra-modules.ts";
 import type { Profile } from "../system-options.ts";
 import type { Attack } from "./attack.ts";
 import { CLIENT_ATTACKS } from "./attacks/client.ts";
-import { CLUSTER_DNS_ATTACKS } from "./attacks/cluster-dns.ts";
 import { RELAY_ATTACKS } from "./attacks/relay.ts";
 import { ROOT_CONTAINER_ATTACKS } from "./attacks/root-container.ts";
 import { STATUS_ATTACKS } from "./attacks/status.ts";
 import { STOLEN_TOKEN_ATTACKS } from "./attacks/stolen-token.ts";
 import { TENANT_ATTACKS } from "./attacks/tenant.ts";
+
+/** An extra's `integration/attacks.ts`. */
+interface ExtraAttacks {
+  readonly ATTACKS: readonly Attack[];
+  /** Sections of the configuration that its attacks need. */
+  readonly CONFIG?: object;
+}
+
+const added = await extraModules<ExtraAttacks>("integration/attacks.ts");
+
+/** What the configuration of the stage needs for the attacks on extras. */
+export const ADDED_CONFIG: object = Object.assign({}, ...added.map(({ CONFIG }) => CONFIG));
 
 const ATTACKS: readonly Attack[] = [
   ...TENANT_ATTACKS,
@@ -15,7 +27,7 @@ const ATTACKS: readonly Attack[] = [
   ...RELAY_ATTACKS,
   ...STOLEN_TOKEN_ATTACKS,
   ...STATUS_ATTACKS,
-  ...CLUSTER_DNS_ATTACKS,
+  ...added.flatMap(({ ATTACKS: of }) => of),
 ];
 
 /** The attacks that can be tried on an install of this profile. */

@@ -4,7 +4,7 @@ import { fuzz, type SurfaceReport } from "../../fuzz/fuzz.ts";
 import { SURFACES } from "../../fuzz/surfaces.ts";
 import type { Profile } from "../system-options.ts";
 import { type Attack, attempt, type Report } from "./attack.ts";
-import { attacksOn } from "./attacks.ts";
+import { ADDED_CONFIG, attacksOn } from "./attacks.ts";
 import { fuzzPorts } from "./ports.ts";
 import { type Stage, startStage } from "./stage.ts";
 
@@ -44,7 +44,7 @@ function tableOf(reports: readonly Report[]): string {
 }
 
 async function warmStage(profile: Profile): Promise<Stage> {
-  const stage = await startStage({ rate: ADMISSIONS_PER_SECOND, profile });
+  const stage = await startStage({ rate: ADMISSIONS_PER_SECOND, profile, config: ADDED_CONFIG });
   const load = stage.neighbours.start();
   await delay(WARM_UP_MS);
   await load.stop();

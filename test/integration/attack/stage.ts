@@ -73,11 +73,10 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const ports = [80, 443].map((port) => ({ port, upstreamPort: relayed.port, protocol: "v1" }));
   const targets = [{ name: "ingress-nginx", upstream: { host: "127.0.0.1" }, ports }];
   const map = { vanishSeconds: 0, guardNames: NO_GUARD };
-  const publishers = { checkSeconds: 1, minIntervalSeconds: 0, coredns: { enabled: true } };
   const podDns = { enabled: true, image: "registry.example.com/coredns:1" };
   const system = await startSystem({
     confined: true,
-    values: { profile, agent: { enabled: true }, podDns, config: { map, targets, publishers, ...config } },
+    values: { profile, agent: { enabled: true }, podDns, config: { map, targets, ...config } },
   });
   const stop = async (): Promise<void> => {
     await system.stop();

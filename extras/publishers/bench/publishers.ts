@@ -1,12 +1,12 @@
 import { parseArgs } from "node:util";
-import { parseCorefile } from "#extras/publishers/corefile.ts";
-import { markedBlock } from "#extras/publishers/marked-block.ts";
-import { renderServerBlocks } from "#extras/publishers/server-blocks.ts";
-import { serverZones } from "#extras/publishers/server-zones.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
-import { Asking } from "./dns/asking.ts";
-import { cpuOf, memoryOf } from "./process.ts";
-import { createReporter, percentile, progress } from "./report.ts";
+import { Asking } from "#tools/bench/dns/asking.ts";
+import { cpuOf, memoryOf } from "#tools/bench/process.ts";
+import { createReporter, percentile, progress } from "#tools/bench/report.ts";
+import { parseCorefile } from "../corefile.ts";
+import { markedBlock } from "../marked-block.ts";
+import { renderServerBlocks } from "../server-blocks.ts";
+import { serverZones } from "../server-zones.ts";
 
 // What names in the cluster's own CoreDNS cost clients that ask for other names. It is compared with the same Corefile
 // without them, and with a `template` for each name, as a person might write it. All take turns, because the machine

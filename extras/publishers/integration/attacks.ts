@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
-import { CorednsPublisher } from "#extras/publishers/coredns.ts";
-import { startPublisher } from "#extras/publishers/integration/publisher-run.ts";
-import { NO_ANSWER, type Readers } from "#extras/publishers/publisher.ts";
-import { CoreDnsBed, LOCAL } from "../../coredns.ts";
-import { query } from "../../dns-message.ts";
-import { NAMESPACE, type System, until } from "../../system.ts";
-import type { Attack } from "../attack.ts";
-import { NEIGHBOUR_NAME } from "../stage.ts";
-import { denied, MAP_TRY, MERGE, NOBODYS_TRIES } from "./stolen-token.ts";
-import { createIngress, sweep } from "./tenant.ts";
+import type { Attack } from "#test/integration/attack/attack.ts";
+import { denied, MAP_TRY, MERGE, NOBODYS_TRIES } from "#test/integration/attack/attacks/stolen-token.ts";
+import { createIngress, sweep } from "#test/integration/attack/attacks/tenant.ts";
+import { NEIGHBOUR_NAME } from "#test/integration/attack/stage.ts";
+import { CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
+import { query } from "#test/integration/dns-message.ts";
+import { NAMESPACE, type System, until } from "#test/integration/system.ts";
+import { CorednsPublisher } from "../coredns.ts";
+import { NO_ANSWER, type Readers } from "../publisher.ts";
+import { startPublisher } from "./publisher-run.ts";
 
 // The names in the cluster's own DNS, which everybody asks: what one tenant publishes there must leave it to the
 // others.
@@ -25,7 +25,10 @@ const PUBLISHER = `${NAMESPACE}/switchback-publisher-coredns`;
 /** Nobody serves the Corefile of the API server here. */
 const SILENT: Readers = { tagOf: (revision) => revision, ask: async () => new Set([NO_ANSWER]) };
 
-export const CLUSTER_DNS_ATTACKS: readonly Attack[] = [
+/** The configuration that these attacks need. */
+export const CONFIG = { publishers: { checkSeconds: 1, minIntervalSeconds: 0, coredns: { enabled: true } } };
+
+export const ATTACKS: readonly Attack[] = [
   {
     name: "names for everybody's DNS",
     by: "tenant",
@@ -73,12 +76,11 @@ export const CLUSTER_DNS_ATTACKS: readonly Attack[] = [
     },
   },
   {
-    name: "publisher's and resolver's tokens",
+    name: "publisher's token",
     by: "stolen token",
     async run(stage) {
       await createCorefile(stage.system);
       try {
-        await denied(stage, `${NAMESPACE}/switchback-dns`, [...NOBODYS_TRIES, MAP_TRY]);
         return await denied(stage, PUBLISHER, [...NOBODYS_TRIES, ...PUBLISHER_TRIES]);
       } finally {
         await deleteCorefile(stage.system);

@@ -1,0 +1,24 @@
+import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
+import type { PublisherFacts } from "../health.ts";
+import { createPublisherMetrics } from "../metrics.ts";
+
+/** What a publisher knows; it runs in a cluster's DNS only. */
+const PUBLISHED: PublisherFacts = {
+  state: {
+    ...emptyPublisherState("coredns", "the Corefile"),
+    names: 3,
+    leftOut: 1,
+    behindSince: 0,
+    since: 0,
+    revision: "r1",
+    takenBack: [{ at: 0, by: "helm" }],
+  },
+  failure: { code: "publisher-failed", text: "" },
+  mapProblem: undefined,
+};
+
+export const COMPONENT = "publisher";
+
+export function metricsText(): string {
+  return createPublisherMetrics("coredns", () => PUBLISHED, Date.now).registry.metrics();
+}
