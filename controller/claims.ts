@@ -167,6 +167,7 @@ function followedBy(resolver: TargetResolver, verifier: DnsVerifier): TargetReso
     },
     resolve: (hints, incumbent) => resolver.resolve(hints, incumbent),
     named: (target, hints) => resolver.named(target, hints),
+    warningOf: (target, ports) => resolver.warningOf?.(target, ports),
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };

@@ -23,6 +23,8 @@ interface Case {
   /** By name: the configured target, or the Service, and the ports that have to be relayed. */
   readonly mapped: Readonly<Record<string, string>>;
   readonly notMapped?: readonly string[];
+  /** By name: the code of its warning. */
+  readonly warned?: Readonly<Record<string, string>>;
 }
 
 /** An object as in a manifest. */
@@ -42,8 +44,13 @@ for (const file of globSync("*.yaml", { cwd: FOLDER }).sort()) {
   });
 }
 
-function rightNames({ mapped, notMapped = [] }: Case): Record<string, string> {
-  return sorted([...Object.entries(mapped), ...notMapped.map((name) => [name, "not mapped"] as const)]);
+function rightNames({ mapped, notMapped = [], warned = {} }: Case): Record<string, string> {
+  const right = Object.entries(mapped).map(([name, where]) => [name, withWarning(where, warned[name])] as const);
+  return sorted([...right, ...notMapped.map((name) => [name, "not mapped"] as const)]);
+}
+
+function withWarning(where: string, code: string | undefined): string {
+  return code === undefined ? where : `${where}, ${code}`;
 }
 
 /** What the controller does with the names of a case, once it has read all objects. */
@@ -61,13 +68,15 @@ async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]
   while (status.names.some(({ reason }) => reason?.code === "dns-pending")) status = await rig.status();
   const { names, targets } = status;
   return sorted(
-    Object.entries(rightNames(given)).map(([name, right]) => {
+    Object.keys(rightNames(given)).map((name) => {
       const mapped = names.find((one) => one.name === name && one.target !== undefined);
       const target = targets.find((one) => one.name === mapped?.target);
       if (target === undefined) return [name, "not mapped"];
-      const [where = "", ...ports] = right.split(" ");
+      const [where = "", ...ports] = (given.mapped[name] ?? "").split(" ");
       const relayed = ports.filter((port) => target.ports.some((one) => one.port === Number(port)));
-      return [name, [where.includes("/") ? target.upstream : target.name, ...relayed].join(" ")];
+      const found = [where.includes("/") ? target.upstream : target.name, ...relayed].join(" ");
+      const warning = given.warned === undefined ? undefined : mapped?.warning?.code;
+      return [name, withWarning(found, warning)];
     }),
   );
 }

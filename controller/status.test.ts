@@ -266,6 +266,17 @@ test("a public IPv6 address of a name is a warning while its mapping is IPv4 onl
   assert.deepEqual(documentWith("198.51.100.9", "2001:db8::9").warnings, []);
 });
 
+test("a name that loses a port says so, before its IPv6 address", () => {
+  const lost = { code: "port-lost", text: "its target relayed has no port 80" };
+  const plan = planOf({ ...claimOf("a.example.com", "a/x", { target: "relayed" }), warning: lost });
+  const addresses = fixedTargetAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]);
+  const verifier = { mismatches: () => [], counts: () => ({}), warningOf: () => undefined, hasPublicIpv6: () => true };
+  const { names, warnings } = statusDocument(depsOf(plan, { addresses, verifier }));
+  assert.deepEqual(names[0]?.warning, lost);
+  const text = "1 names have a target without port 80 or 443: pods lose that port: a.example.com";
+  assert.deepEqual(warnings, [{ code: "port-lost", text }]);
+});
+
 test("the document is JSON, and hostile names in it are escaped", () => {
   const document = statusDocument(depsOf(planOf(claimOf("a\u001b[31m\n.example.com", "shop/x"))));
   const text = JSON.stringify(document);

@@ -13,6 +13,7 @@ import type { RolloutStatus } from "./rollout/rollout-status.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
 import type { Source, SourceState } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
+import { PORT_LOST } from "./targets/lost-ports.ts";
 import type { TargetCatalog } from "./targets/resolver.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
@@ -103,6 +104,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
       ...sizeWarnings(deps.plan, deps.config.inject),
       ...dnsWarnings(deps),
       ...serviceNameWarnings(names),
+      ...portWarnings(names),
       ...ipv6Warnings(names),
       ...wildcardWarnings(names, deps.wildcardPods),
     ],
@@ -179,6 +181,14 @@ function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
   ];
 }
 
+/** Names that cannot be called on a port of HTTP or HTTPS in pods. */
+function portWarnings(all: readonly NameStatus[]): Reason[] {
+  const names = namesWith(PORT_LOST, all);
+  if (names.length === 0) return [];
+  const text = `${names.length} names have a target without port 80 or 443: pods lose that port: ${listed(names)}`;
+  return [{ code: PORT_LOST, text }];
+}
+
 /** Names whose public IPv6 address some clients prefer to the mapping. */
 function ipv6Warnings(all: readonly NameStatus[]): Reason[] {
   const names = namesWith("public-ipv6", all);
@@ -223,8 +233,8 @@ function nameStatus(
     (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs, deps.wildcardPods);
   const ofDns = deps.verifier?.warningOf(name);
   const inCluster = ofName?.code === IN_CLUSTER_NAME ? ofName : undefined;
-  const ofMapping = (clusterIPs.length > 0 ? ofTarget : undefined) ?? bypassedByIpv6(name, clusterIPs, deps.verifier);
-  const warning = inCluster ?? ofDns ?? ofMapping;
+  const ofMapping = (clusterIPs.length > 0 ? ofTarget : undefined) ?? ofName;
+  const warning = inCluster ?? ofDns ?? ofMapping ?? bypassedByIpv6(name, clusterIPs, deps.verifier);
   return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
 }
 

@@ -3,6 +3,8 @@ export interface Advice {
   readonly text: string;
   /** Nothing is wrong: pods reach the name without a mapping. */
   readonly harmless?: true;
+  /** The name is mapped, and misses something. */
+  readonly mapped?: true;
 }
 
 const HOSTNAME = "it is no public hostname: correct it";
@@ -52,6 +54,12 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   "dns-elsewhere": { text: "DNS leads the name elsewhere: correct the record, or remove the name from the object" },
   "not-accepted": { text: GATEWAY_REFUSES },
   "listener-refused": { text: GATEWAY_REFUSES },
+  "port-lost": {
+    mapped: true,
+    text:
+      "its ingress controller's Service has only one of the ports 80 and 443, and pods lose what answers on the " +
+      "other at the public address; tell whoever runs the cluster, if something answers there",
+  },
   "ip-mode-proxy": HARMLESS,
   "load-balancer-hostname": HARMLESS,
   "not-a-load-balancer": HARMLESS,

@@ -1,10 +1,11 @@
 import type { Plan } from "#hostmap/plan.ts";
-import type { ObjectRef } from "#hostmap/types.ts";
+import type { ObjectRef, Reason } from "#hostmap/types.ts";
+import { adviceOn } from "./advice.ts";
 
-/** Reason codes by the names that are not mapped. */
+/** Reason codes by the names that are not mapped, or that lose a port. */
 export type Refusals = ReadonlyMap<string, string>;
 
-/** One object with its names that are not mapped. */
+/** One object with these names of it. */
 export interface RefusedObject {
   readonly from: ObjectRef;
   /** creationTimestamp of the object. */
@@ -18,19 +19,25 @@ const CHOSEN = "ignored";
 /** Undefined: the object is gone, or is read from a file, so that nobody looks for its Events. */
 export function refusedOf(plan: Pick<Plan, "decisionsOf" | "planned">, object: string): RefusedObject | undefined {
   const refusals = new Map<string, string>();
-  const mapped = new Set<string>();
+  const mapped = new Map<string, Reason | undefined>();
   let first: Omit<RefusedObject, "refusals"> | undefined;
-  for (const { name, from, since, decision } of plan.decisionsOf(object)) {
+  for (const { name, from, since, decision, warning } of plan.decisionsOf(object)) {
     if (from.file !== undefined) return undefined;
     first ??= { from, since };
     // An object may claim a name twice, of two targets.
-    if (decision.mapped) mapped.add(name);
+    if (decision.mapped) mapped.set(name, warning);
     else if (decision.reason.code !== CHOSEN) refusals.set(name, decision.reason.code);
   }
-  for (const name of mapped) refusals.delete(name);
+  for (const name of mapped.keys()) refusals.delete(name);
   // What was mapped may stay until new evidence decides.
   for (const name of refusals.keys()) if (isOf(plan.planned.get(name)?.from, first?.from)) refusals.delete(name);
+  for (const [name, warning] of mapped) if (isReported(warning)) refusals.set(name, warning.code);
   return first && { ...first, refusals };
+}
+
+/** Most warnings are for whoever runs the cluster. */
+function isReported(warning: Reason | undefined): warning is Reason {
+  return warning !== undefined && adviceOn(warning.code).mapped === true;
 }
 
 function isOf(one: ObjectRef | undefined, other: ObjectRef | undefined): boolean {

@@ -112,6 +112,19 @@ describe("an object whose names are not mapped", () => {
     );
   });
 
+  it("gets one for a mapped name that loses a port, none for another warning", async () => {
+    const rig = leading();
+    rig.set("shop/web", { "a.example.com": "nginx" }, OLD, undefined, { code: "port-lost", text: "secret" });
+    rig.set("shop/api", { "b.example.com": "nginx" }, OLD, undefined, { code: "public-ipv6", text: "" });
+    rig.run();
+    await rig.pass(20);
+    assert.deepEqual(notes(rig), [
+      "shop/web: a.example.com is mapped (port-lost): its ingress controller's Service has only one of the ports 80 " +
+        "and 443, and pods lose what answers on the other at the public address; tell whoever runs the cluster, " +
+        "if something answers there",
+    ]);
+  });
+
   it("that is deleted before its turn gets none; that cannot be read gets it later", async () => {
     const rig = leading();
     rig.set("shop/web", { "a.example.com": NO_TARGET });

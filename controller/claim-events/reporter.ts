@@ -177,12 +177,12 @@ export class ClaimEvents {
       const { items } = await this.#deps.client.get<ObjectList>(path, query, { accept: METADATA_LIST });
       const uid = items[0]?.metadata.uid;
       if (uid === undefined || signal.aborted) return "done";
-      const { text, harmless = false } = adviceOn(code);
+      const { text, harmless = false, mapped = false } = adviceOn(code);
       this.#deps.events.record({
         type: harmless ? "Normal" : "Warning",
         reason: eventReason(code),
         action: "Map",
-        note: `${listOf(refusals, code)} not mapped (${code}): ${text}`,
+        note: `${listOf(refusals, code)} ${mapped ? "" : "not "}mapped (${code}): ${text}`,
         regarding: { apiVersion: versionOf(resource), kind: resource.kind, namespace, name, uid },
         once: true,
       });

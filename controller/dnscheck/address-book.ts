@@ -17,6 +17,7 @@ export function addressBook(
     addressesOf: (target) => locations.addressesOf(target),
     targetAt: (address) => locations.targetAt(address),
     mapsAlways: (target) => locations.mapsAlways(target),
+    warningOf: (target, ports) => locations.warningOf(target, ports),
     ownAddresses: () => fronts.ownAddresses(),
     get isFirstStart() {
       return locations.isFirstStart;

@@ -1,4 +1,5 @@
 import type { Claim } from "#hostmap/types.ts";
+import type { AddressBook } from "./address-book.ts";
 import type { DnsDecision } from "./dns-decision.ts";
 
 export type TargetedClaim = Claim & { readonly target: string };
@@ -11,6 +12,7 @@ interface WitnessedClaim {
   readonly state: "waiting" | "unsettled" | "settled";
   /** Whether the target's Service says that its names are mapped in any case. */
   readonly always: boolean;
+  readonly book: Pick<AddressBook, "warningOf">;
 }
 
 const WAITING = {
@@ -22,13 +24,17 @@ const WAITING = {
  * The claim as `policy.verifyDns: auto` leaves it. Missing evidence takes no name away: only a name that DNS leads to
  * an address of nobody here is not mapped.
  */
-export function claimWithAuto({ claim, decision, state, always }: WitnessedClaim): Claim {
+export function claimWithAuto({ claim, decision, state, always, book }: WitnessedClaim): Claim {
   if (state === "waiting") return { ...claim, target: WAITING, pending: claim.target };
   if (decision === "unknown") return claim;
   if (decision === "verified") return { ...claim, verified: true };
   // kube-proxy short-circuits the connection to that Service.
   if ("target" in decision && claim.chosen) return claim;
-  if ("target" in decision) return { ...claim, target: decision.target, verified: true };
+  if ("target" in decision) {
+    const { warning: _ofItsOwn, ...rest } = claim;
+    const warning = book.warningOf(decision.target, claim.ports);
+    return { ...rest, target: decision.target, verified: true, ...(warning && { warning }) };
+  }
   if (decision.code === "dns-absent" || always) return claim;
   if (state === "unsettled") return { ...claim, target: decision, pending: claim.target };
   return { ...claim, target: decision };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { Claim } from "#hostmap/types.ts";
+import type { Claim, Reason } from "#hostmap/types.ts";
 import { claimOf } from "#test/arbitraries.ts";
 import { fakeAddressBook } from "#test/fakes/address-book.ts";
 import { verifierRig } from "#test/fakes/verifier-rig.ts";
@@ -39,8 +39,10 @@ function rig(t: TestContext) {
     () => {},
   );
   t.after(() => source.stop());
-  const set = (object: string, target = "edge", name = NAME) =>
-    report(object, [{ ...claimOf(name, `shop/${object}`, { target }), publicAddresses: [CDN] }]);
+  const set = (object: string, target = "edge", name = NAME, warning?: Reason) =>
+    report(object, [
+      { ...claimOf(name, `shop/${object}`, { target }), publicAddresses: [CDN], ...(warning && { warning }) },
+    ]);
   /** The target, `!` if DNS leads there; or the reason, `?` if nothing is decided. */
   const result = (object: string) => {
     const [claim] = claims.get(object) ?? [];
@@ -48,7 +50,7 @@ function rig(t: TestContext) {
     if (typeof claim.target === "string") return `${claim.target}${claim.verified ? "!" : ""}`;
     return `${claim.target.code}${claim.pending === undefined ? "" : "?"}`;
   };
-  return { addresses, verifier, records, state, pass, asked, set, result, report, synced: () => synced() };
+  return { addresses, verifier, records, state, pass, asked, set, result, report, claims, synced: () => synced() };
 }
 
 test("a new name waits for its first answer, which counts: mapped, to the other Service, or not at all", async (t) => {
@@ -59,6 +61,21 @@ test("a new name waits for its first answer, which counts: mapped, to the other 
   assert.equal(result("a"), "dns-pending?");
   await pass(100);
   assert.deepEqual(["a", "b", "c", "d"].map(result), ["edge!", "internal!", "dns-elsewhere?", "edge"]);
+});
+
+test("a name that DNS leads to another target has that target's lost port", async (t) => {
+  const lost = { code: "port-lost", text: "its target internal has no port 80" };
+  const { addresses, records, pass, set, claims, synced } = rig(t);
+  Object.assign(addresses, { warnings: { internal: lost } });
+  synced();
+  records.set("a.example.com", [LB]).set("b.example.com", [INTERNAL]);
+  const own = { code: "port-lost", text: "its target edge has no port 443" };
+  for (const name of ["a", "b"]) set(name, "edge", `${name}.example.com`, own);
+  await pass(100);
+  assert.deepEqual(
+    ["a", "b"].map((object) => claims.get(object)?.[0]?.warning),
+    [own, lost],
+  );
 });
 
 test("an answer that does not come is waited for 2 s; it counts when it comes", async (t) => {

@@ -10,7 +10,7 @@ import type { DnsVerifier } from "./verifier.ts";
 interface VerifiedDeps {
   readonly verifier: DnsVerifier;
   readonly mode: "auto" | "warn" | "enforce";
-  readonly book: Pick<AddressBook, "mapsAlways">;
+  readonly book: Pick<AddressBook, "mapsAlways" | "warningOf">;
 }
 
 /** Objects with at most this many claims are reported at once. Those of a larger one are combined for so long. */
@@ -39,7 +39,7 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
     const decision = verifier.decisionOf(parsed.name, expectedClaim(claim, mode));
     if (mode === "auto") {
       const state = verifier.stateOf(parsed.name);
-      return claimWithAuto({ claim, decision, state, always: book.mapsAlways(claim.target) });
+      return claimWithAuto({ claim, decision, state, always: book.mapsAlways(claim.target), book });
     }
     if (decision === "verified") return claim;
     return { ...claim, target: decision === "unknown" ? NOT_VERIFIED : decision };

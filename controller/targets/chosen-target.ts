@@ -33,6 +33,7 @@ export function withChoices(resolver: TargetResolver, { targets, policy }: Choic
         ? resolver.resolve(hints, incumbent)
         : resolveChoice(hints.chosen, (target) => resolver.named(target, hints)),
     named: (target, hints) => resolver.named(target, hints),
+    warningOf: (target, ports) => resolver.warningOf?.(target, ports),
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };

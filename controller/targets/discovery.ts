@@ -13,6 +13,7 @@ import { serviceOfController } from "./by-controller.ts";
 import { defaultAmong, resolveDefault, targetMissing } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { softwareByName } from "./known-software.ts";
+import { lostPorts } from "./lost-ports.ts";
 import { matchService, type Precedence, servesHttp, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
@@ -189,6 +190,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   mapsAlways(target: string): boolean {
     return this.#viewOf(target)?.map === "always";
+  }
+
+  warningOf(target: string, ports?: readonly number[]): Reason | undefined {
+    const configured = this.#deps.config.targets.find(({ name }) => name === target);
+    if (configured !== undefined) return lostPorts(configured, this.#serviceOf(configured), ports);
+    const found = this.found(target);
+    return found && lostPorts(found, undefined, ports);
   }
 
   follow(onChange: () => void): void {

@@ -3,13 +3,20 @@ import { describeError } from "#lib/errors/errors.ts";
 import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
 
+/** A target, or the reason why there is none. */
+interface Answer {
+  readonly target: string | Reason;
+  /** What is wrong with the target. */
+  readonly warning?: Reason | undefined;
+}
+
 /** Objects with equal hints, and the resolver's answer for them. */
 interface Group {
   readonly key: string;
   readonly hints: RoutingHints;
   readonly objects: Set<string>;
   /** Undefined until it was resolved. */
-  target: string | Reason | undefined;
+  answer: Answer | undefined;
   /** The last target that it had. */
   incumbent: string | undefined;
 }
@@ -26,48 +33,7 @@ interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
  * kinds never share a key.
  */
 export function resolveSources(sources: readonly UnresolvedSource[], resolver: TargetResolver): Source {
-  // One odd group of hints costs its own objects: the other groups are resolved.
-  const resolve = ({ hints, incumbent }: Group): string | Reason => {
-    try {
-      return resolver.resolve(hints, incumbent);
-    } catch (error) {
-      return { code: "target-failed", text: `its target could not be found: ${describeError(error)}` };
-    }
-  };
-  const objects = new Map<string, readonly HeldClaim[]>();
-  const groups = new Groups();
-  let ready = false;
-
-  const setTarget = (group: Group, target: string | Reason): string | Reason => {
-    if (typeof target === "string") group.incumbent = target;
-    group.target = target;
-    return target;
-  };
-  const claimsOf = (object: string): Claim[] =>
-    (objects.get(object) ?? []).map(({ group, ...claim }) => {
-      if (!isGroup(group)) return { ...claim, target: group };
-      return { ...claim, ...resolved(group.hints, group.target ?? setTarget(group, resolve(group))) };
-    });
-  const set = (object: string, claims: readonly UnresolvedClaim[]): void => {
-    const before = objects.get(object) ?? [];
-    const after = claims.map(({ hints, ...claim }) => ({ ...claim, group: groups.join(hints, object) }));
-    if (after.length === 0) objects.delete(object);
-    else objects.set(object, after);
-    const stays = new Set(after.map(({ group }) => group));
-    for (const { group } of before) if (!stays.has(group)) groups.leave(group, object);
-  };
-  const resolveAgain = (sink: ClaimSink): void => {
-    if (!ready) return;
-    const stale = new Set<string>();
-    for (const group of groups.all()) {
-      const target = resolve(group);
-      if (group.target !== undefined && sameTarget(target, group.target)) continue;
-      setTarget(group, target);
-      for (const object of group.objects) stale.add(object);
-    }
-    for (const object of stale) sink(object, claimsOf(object));
-  };
-
+  const claims = new ResolvedClaims(resolver);
   return {
     start(sink, onSynced) {
       const waiting = new Set<object>([...sources, resolver]);
@@ -75,21 +41,15 @@ export function resolveSources(sources: readonly UnresolvedSource[], resolver: T
         if (waiting.delete(one) && waiting.size === 0) onSynced();
       };
       resolver.start(
-        () => resolveAgain(sink),
+        () => claims.resolveAgain(),
         () => {
-          ready = true;
-          for (const object of objects.keys()) sink(object, claimsOf(object));
+          claims.begin(sink);
           synced(resolver);
         },
       );
       for (const [place, source] of sources.entries()) {
         source.start(
-          (key, claims) => {
-            const object = `${place}/${key}`;
-            set(object, claims);
-            // Reported once the resolver is synced; until then it is only stored.
-            if (ready) sink(object, claimsOf(object));
-          },
+          (key, each) => claims.set(`${place}/${key}`, each),
           () => synced(source),
         );
       }
@@ -102,8 +62,80 @@ export function resolveSources(sources: readonly UnresolvedSource[], resolver: T
   };
 }
 
-function resolved({ addresses, chosen }: RoutingHints, target: string | Reason) {
-  return { target, publicAddresses: addresses, ...(chosen !== undefined && { chosen: true as const }) };
+/** The claims of all objects by groups of equal hints. */
+class ResolvedClaims {
+  readonly #resolver: TargetResolver;
+  readonly #objects = new Map<string, readonly HeldClaim[]>();
+  readonly #groups = new Groups();
+  /** Undefined until the resolver is synced: until then claims are only stored. */
+  #sink: ClaimSink | undefined;
+
+  constructor(resolver: TargetResolver) {
+    this.#resolver = resolver;
+  }
+
+  /** The resolver is synced: reports all objects, then each change. */
+  begin(sink: ClaimSink): void {
+    this.#sink = sink;
+    for (const object of this.#objects.keys()) sink(object, this.#claimsOf(object));
+  }
+
+  set(object: string, claims: readonly UnresolvedClaim[]): void {
+    const before = this.#objects.get(object) ?? [];
+    const after = claims.map(({ hints, ...claim }) => ({ ...claim, group: this.#groups.join(hints, object) }));
+    if (after.length === 0) this.#objects.delete(object);
+    else this.#objects.set(object, after);
+    const stays = new Set(after.map(({ group }) => group));
+    for (const { group } of before) if (!stays.has(group)) this.#groups.leave(group, object);
+    this.#sink?.(object, this.#claimsOf(object));
+  }
+
+  /** Resolves each group again, and reports the objects of those with another answer. */
+  resolveAgain(): void {
+    if (this.#sink === undefined) return;
+    const stale = new Set<string>();
+    for (const group of this.#groups.all()) {
+      const before = group.answer;
+      const answer = this.#resolve(group);
+      if (before !== undefined && sameAnswer(before, answer)) continue;
+      for (const object of group.objects) stale.add(object);
+    }
+    for (const object of stale) this.#sink(object, this.#claimsOf(object));
+  }
+
+  #claimsOf(object: string): Claim[] {
+    return (this.#objects.get(object) ?? []).map(({ group, ...claim }) => {
+      if (!isGroup(group)) return { ...claim, target: group };
+      return { ...claim, ...resolved(group.hints, group.answer ?? this.#resolve(group)) };
+    });
+  }
+
+  /** One odd group of hints costs its own objects: the other groups are resolved. */
+  #resolve(group: Group): Answer {
+    const { hints, incumbent } = group;
+    let answer: Answer;
+    try {
+      const target = this.#resolver.resolve(hints, incumbent);
+      answer =
+        typeof target === "string" ? { target, warning: this.#resolver.warningOf?.(target, hints.ports) } : { target };
+    } catch (error) {
+      const text = `its target could not be found: ${describeError(error)}`;
+      answer = { target: { code: "target-failed", text } };
+    }
+    if (typeof answer.target === "string") group.incumbent = answer.target;
+    group.answer = answer;
+    return answer;
+  }
+}
+
+function resolved({ addresses, chosen, ports }: RoutingHints, { target, warning }: Answer) {
+  return {
+    target,
+    publicAddresses: addresses,
+    ...(chosen !== undefined && { chosen: true as const }),
+    ...(ports && { ports }),
+    ...(warning && { warning }),
+  };
 }
 
 class Groups {
@@ -114,7 +146,7 @@ class Groups {
     const key = hintsKey(hints);
     let group = this.#byKey.get(key);
     if (group === undefined) {
-      group = { key, hints, objects: new Set(), target: undefined, incumbent: undefined };
+      group = { key, hints, objects: new Set(), answer: undefined, incumbent: undefined };
       this.#byKey.set(key, group);
     }
     group.objects.add(object);
@@ -155,7 +187,8 @@ function hintsKey(hints: RoutingHints): string {
   ]);
 }
 
-function sameTarget(a: string | Reason, b: string | Reason): boolean {
-  if (typeof a === "string" || typeof b === "string") return a === b;
-  return a.code === b.code && a.text === b.text;
+function sameAnswer(a: Answer, b: Answer): boolean {
+  if (a.warning?.text !== b.warning?.text) return false;
+  if (typeof a.target === "string" || typeof b.target === "string") return a.target === b.target;
+  return a.target.code === b.target.code && a.target.text === b.target.text;
 }

@@ -3,6 +3,7 @@ import type { TargetConfig } from "#lib/config/schema.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { defaultAmong, resolveDefault } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
+import { lostPorts } from "./lost-ports.ts";
 import type { FoundTarget } from "./service-view.ts";
 
 /**
@@ -18,6 +19,8 @@ export interface TargetResolver {
   resolve(hints: RoutingHints, incumbent?: string): string | Reason;
   /** The target of this name, or the reason why it serves nothing; undefined if there is none. */
   named(target: string, hints: RoutingHints): string | Reason | undefined;
+  /** What is wrong with a target for an object that is served on these ports; absent: those of HTTP and HTTPS. */
+  warningOf?(target: string, ports?: readonly number[]): Reason | undefined;
   state(): SourceState[];
   stop(): Promise<void>;
 }
@@ -32,6 +35,10 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
       return resolveDefault(hints, { target: byDefault, exists: true, software: undefined, readsAddresses: false });
     },
     named: (target) => targets.find(({ name }) => name === target)?.name,
+    warningOf: (target, ports) => {
+      const configured = targets.find(({ name }) => name === target);
+      return configured && lostPorts(configured, undefined, ports);
+    },
     state: () => [],
     stop: async () => {},
   };
@@ -50,6 +57,7 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
     start: (onChange, onSynced) => resolver.start(onChange, onSynced),
     resolve: (hints, incumbent) => (hints.admitted ? resolver.resolve(hints, incumbent) : waiting),
     named: (target, hints) => (hints.admitted ? resolver.named(target, hints) : waiting),
+    warningOf: (target, ports) => resolver.warningOf?.(target, ports),
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };
@@ -77,6 +85,8 @@ export interface TargetLocations {
   targetAt(address: string): string | undefined;
   /** Whether its Service says that its names are mapped in any case. */
   mapsAlways(target: string): boolean;
+  /** As in `TargetResolver`. */
+  warningOf(target: string, ports?: readonly number[]): Reason | undefined;
   /** Whether nothing was published when this replica started, once the resolver is synced. */
   readonly isFirstStart: boolean;
 }
@@ -86,6 +96,7 @@ export const UNKNOWN_LOCATIONS: TargetLocations = {
   addressesOf: () => [],
   targetAt: () => undefined,
   mapsAlways: () => false,
+  warningOf: () => undefined,
   isFirstStart: true,
 };
 

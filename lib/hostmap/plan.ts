@@ -22,7 +22,7 @@ export interface ReportedClaim {
   /** creationTimestamp of the object. */
   readonly since: string;
   readonly decision: ClaimDecision;
-  /** A problem of a mapped name: it stands for a Service that was created later. */
+  /** A problem of a mapped name: it stands for a Service that was created later, or its target lacks something. */
   readonly warning?: Reason | undefined;
 }
 
@@ -181,9 +181,9 @@ export class Plan {
   /** The claims of one object with their decisions. */
   *decisionsOf(object: string): Generator<ReportedClaim> {
     for (const indexed of this.#byObject.get(object) ?? []) {
-      const { from, created: since } = indexed.claim;
+      const { from, created: since, warning: ofTarget } = indexed.claim;
       const decision = this.#decisionOn(indexed);
-      const warning = decision.mapped ? this.#inCluster(indexed.name) : undefined;
+      const warning = decision.mapped ? (this.#inCluster(indexed.name) ?? ofTarget) : undefined;
       yield { name: indexed.name, wildcard: indexed.wildcard, from, since, decision, ...(warning && { warning }) };
     }
   }

@@ -22,6 +22,10 @@ export interface Claim {
   readonly publicAddresses?: readonly string[];
   /** Its object chooses the target: that DNS leads the name to another one does not change it. */
   readonly chosen?: true;
+  /** The TCP ports on which the object is served; absent: those of HTTP and HTTPS. */
+  readonly ports?: readonly number[];
+  /** What is wrong with its target, which is mapped all the same. */
+  readonly warning?: Reason;
   /** DNS leads the name to its target: of objects with different targets it has the name, whatever their ages. */
   readonly verified?: true;
   /**

@@ -1,4 +1,5 @@
 import type { AddressBook } from "#controller/dnscheck/address-book.ts";
+import type { Reason } from "#hostmap/types.ts";
 
 interface Addresses {
   /** By target: the addresses of its load balancer. */
@@ -7,6 +8,8 @@ interface Addresses {
   /** Targets whose Service has `switchback.dev/map: always`. */
   readonly always?: readonly string[];
   readonly isFirstStart?: boolean;
+  /** By target: what is wrong with it. */
+  readonly warnings?: Readonly<Record<string, Reason>>;
 }
 
 /** Addresses that a test changes as it likes. */
@@ -17,6 +20,7 @@ export function fakeAddressBook(addresses: Addresses): AddressBook {
     addressesOf: (target) => addresses.targets?.[target] ?? [],
     targetAt: (address) => Object.entries(addresses.targets ?? {}).find(([, all]) => all.includes(address))?.[0],
     mapsAlways: (target) => addresses.always?.includes(target) ?? false,
+    warningOf: (target) => addresses.warnings?.[target],
     ownAddresses: () => new Set(addresses.own),
   };
 }

@@ -101,10 +101,24 @@ export function claimEventsRig() {
     api,
     kept,
     /** Sets the names of an object `namespace/name`, each with its target or the reason why there is none. */
-    set(object: string, names: Readonly<Record<string, string | Reason>>, created = OLD, file?: string) {
+    set(
+      object: string,
+      names: Readonly<Record<string, string | Reason>>,
+      created = OLD,
+      file?: string,
+      warning?: Reason,
+    ) {
       const [namespace = "", name = ""] = object.split("/");
       const from = { kind: "Ingress", namespace, name, ...(file !== undefined && { file }) };
-      const claims = Object.entries(names).map(([hostname, target]): Claim => ({ hostname, target, from, created }));
+      const claims = Object.entries(names).map(
+        ([hostname, target]): Claim => ({
+          hostname,
+          target,
+          from,
+          created,
+          ...(warning && { warning }),
+        }),
+      );
       plan.set(object, claims);
     },
     run,

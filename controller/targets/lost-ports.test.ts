@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { Claim, Reason } from "#hostmap/types.ts";
+import { parseConfig } from "#lib/config/parse.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import type { UnresolvedSource } from "../sources/types.ts";
+import { TargetDiscovery } from "./discovery.ts";
+import { resolveSources } from "./resolve-claims.ts";
+import { classResolver } from "./resolver.ts";
+
+// A mapped name gets the ports of its target alone: what else answers at its public address is lost to pods.
+
+const IP = "203.0.113.7";
+const SERVICES = "/api/v1/services";
+
+function service(name: string, ports: readonly number[], ipMode = "VIP", clusterIPs = ["10.0.0.1"]) {
+  return {
+    metadata: { namespace: "edge", name, creationTimestamp: "2026-01-01T00:00:00Z" },
+    spec: { type: "LoadBalancer", clusterIPs, ports: ports.map((port) => ({ port })) },
+    status: { loadBalancer: { ingress: [{ ip: IP, ipMode }] } },
+  };
+}
+
+/** An Ingress, or with `ports` a Gateway, at the address; `warning` is that of its name. */
+async function cluster(t: TestContext, config: object, ports?: readonly number[]) {
+  stopTime(t);
+  const api = new MemoryApi();
+  const discovery = new TargetDiscovery({
+    client: api.client,
+    config: parseConfig({ targets: [], ...config }),
+    log: silentLogger,
+  });
+  t.after(() => discovery.stop());
+  const source: UnresolvedSource = {
+    start(sink, onSynced) {
+      const hints = { className: "nginx", addresses: [IP], admitted: true, ...(ports && { ports }) };
+      const from = { kind: "Ingress", namespace: "a", name: "web" };
+      sink("a/web", [{ hostname: "new.example.com", from, created: "2026-01-01T00:00:00Z", hints }]);
+      onSynced();
+    },
+    state: () => [],
+    stop: async () => {},
+  };
+  let claims: readonly Claim[] = [];
+  let reports = 0;
+  const start = () =>
+    resolveSources([source], discovery).start(
+      (_object, some) => {
+        claims = some;
+        reports += 1;
+      },
+      () => {},
+    );
+  return {
+    start: async (...services: object[]) => {
+      for (const one of services) api.set(SERVICES, one as never);
+      start();
+      await settled();
+    },
+    set: async (one: object) => {
+      api.set(SERVICES, one as never);
+      t.mock.timers.tick(100);
+      await settled();
+    },
+    warning(): Reason | undefined {
+      assert.equal(typeof claims[0]?.target, "string");
+      return claims[0]?.warning;
+    },
+    reports: () => reports,
+  };
+}
+
+test("a name whose target lacks port 80 says so, until a Service has that port of its address", async (t) => {
+  const rig = await cluster(t, {});
+  // The provider's load balancer redirects port 80; kube-proxy leads pods past it.
+  await rig.start(service("nginx", [443]), service("redirect", [80], "Proxy", ["10.0.0.2"]));
+  assert.equal(rig.warning()?.code, "port-lost");
+  assert.match(rig.warning()?.text ?? "", /edge-nginx-\w+ has no port 80: pods lose what answers there/);
+  assert.equal(rig.reports(), 1);
+  await rig.set(service("redirect", [80], "VIP", ["10.0.0.2"]));
+  assert.equal(rig.warning(), undefined);
+  assert.equal(rig.reports(), 2);
+  await rig.set(service("redirect", [8080], "VIP", ["10.0.0.2"]));
+  assert.equal(rig.warning()?.code, "port-lost");
+});
+
+test("a Gateway loses only ports of its listeners", async (t) => {
+  const secure = await cluster(t, {}, [443]);
+  await secure.start(service("nginx", [443]));
+  assert.equal(secure.warning(), undefined);
+});
+
+test("a Gateway with listeners on both loses what its target lacks; other ports do not count", async (t) => {
+  const both = await cluster(t, {}, [80, 443, 8443]);
+  await both.start(service("nginx", [80]));
+  assert.match(both.warning()?.text ?? "", /has no port 443:/);
+});
+
+test("a configured target lacks the ports that its configuration, or its Service, does not have", async (t) => {
+  const upstream = { service: { namespace: "edge", name: "nginx" } };
+  const rig = await cluster(t, { targets: [{ name: "web", upstream, classes: ["nginx"] }] });
+  await rig.start(service("nginx", [80, 443]));
+  assert.equal(rig.warning(), undefined);
+  await rig.set(service("nginx", [80]));
+  assert.match(rig.warning()?.text ?? "", /target web has no port 443:/);
+  const only = { name: "web", classes: ["nginx"], ports: [{ port: 443, protocol: "v1" }] };
+  const outside = classResolver(parseConfig({ targets: [{ ...only, upstream: { host: "lb.example.net" } }] }).targets);
+  assert.match(outside.warningOf?.("web")?.text ?? "", /has no port 80:/);
+  assert.equal(outside.warningOf?.("web", [443]), undefined);
+});
+
+test("a configured target without a relay has the ports of its Service", async (t) => {
+  const upstream = { service: { namespace: "edge", name: "nginx" } };
+  const direct = { name: "web", upstream, classes: ["nginx"], ports: [{ port: 443, protocol: "none" }] };
+  const rig = await cluster(t, { targets: [direct] });
+  await rig.start(service("nginx", [80, 443]));
+  assert.equal(rig.warning(), undefined);
+  await rig.set(service("nginx", [443]));
+  assert.match(rig.warning()?.text ?? "", /target web has no port 80:/);
+});

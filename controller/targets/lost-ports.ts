@@ -1,0 +1,35 @@
+import type { Reason } from "#hostmap/types.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
+import { isRelayed } from "#lib/documents/listeners.ts";
+import { HTTP_PORTS } from "./match-service.ts";
+import { type FoundTarget, portOf, type ServiceView } from "./service-view.ts";
+
+/** Code of the warning about a mapped name. */
+export const PORT_LOST = "port-lost";
+
+/**
+ * Says which port of HTTP or HTTPS the names of an object lose when they are mapped: a port of the object that the
+ * target does not have. Something else may serve it at the public address. The proxy does not relay it there: a tenant
+ * writes `externalIPs`, and would choose the address that the proxy connects to. `service` is that of a configured
+ * target, if it is known; `ports` are those of the object.
+ */
+export function lostPorts(
+  target: TargetConfig | FoundTarget,
+  service: ServiceView | undefined,
+  ports: readonly number[] = HTTP_PORTS,
+): Reason | undefined {
+  const lost = HTTP_PORTS.filter((port) => ports.includes(port) && !hasPort(target, service, port));
+  if (lost.length === 0) return undefined;
+  const list = lost.join(" and ");
+  const text = `its target ${target.name} has no port ${list}: pods lose what answers there at its public address`;
+  return { code: PORT_LOST, text };
+}
+
+function hasPort(target: TargetConfig | FoundTarget, service: ServiceView | undefined, port: number): boolean {
+  const has = (number: number) =>
+    service === undefined || "code" in service.ports || portOf(service, number) !== undefined;
+  // Names map to the Service itself, or to addresses of which nothing else is known.
+  if (!isRelayed(target) && !("upstreamIPs" in target)) return has(port);
+  const relayed = target.ports.find((each) => each.port === port);
+  return relayed !== undefined && has(("upstreamPort" in relayed ? relayed.upstreamPort : undefined) ?? port);
+}
