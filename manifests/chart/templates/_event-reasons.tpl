@@ -103,6 +103,7 @@
  "PodFailed",
  "PodsNotListed",
  "PodsShed",
+ "PortLost",
  "ProxyNotListening",
  "PublicIpv6",
  "PublishFailed",
