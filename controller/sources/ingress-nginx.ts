@@ -6,9 +6,10 @@ import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 // The names that ingress-nginx serves for an Ingress besides its hosts. Other controllers ignore its annotations.
 
-const CONTROLLER = "k8s.io/ingress-nginx";
+/** `spec.controller` of its IngressClasses (`--controller-class`). */
+export const INGRESS_NGINX_CONTROLLER = "k8s.io/ingress-nginx";
 /** Its class if a cluster has no object of this name (`--ingress-class`). */
-const DEFAULT_CLASS = "nginx";
+export const INGRESS_NGINX_CLASS = "nginx";
 const PREFIX = "nginx.ingress.kubernetes.io/";
 
 /** As an Ingress has them, whichever controller serves it. */
@@ -20,7 +21,7 @@ export interface NginxNames {
 
 /** Whether ingress-nginx serves Ingresses of a class. `controller` is that of the IngressClass, if there is one. */
 export function isIngressNginx(className: string | undefined, controller: string | undefined): boolean {
-  return controller === undefined ? className === DEFAULT_CLASS : controller === CONTROLLER;
+  return controller === undefined ? className === INGRESS_NGINX_CLASS : controller === INGRESS_NGINX_CONTROLLER;
 }
 
 /**

@@ -1,3 +1,5 @@
+import { INGRESS_NGINX_CLASS, INGRESS_NGINX_CONTROLLER } from "../sources/ingress-nginx.ts";
+
 /** An ingress controller that the labels of its Service identify, and its settings for PROXY headers. */
 export interface IngressSoftware {
   readonly title: string;
@@ -16,6 +18,8 @@ export interface IngressSoftware {
 interface KnownSoftware extends IngressSoftware {
   /** `spec.controller` of its IngressClasses, as its own manifests have it. */
   readonly controllers?: readonly string[];
+  /** An install may append a class to them: `haproxy.org/ingress-controller/edge`. */
+  readonly appendsClass?: true;
   /** The class that it serves if nobody configures another, also where there is no IngressClass. */
   readonly className?: string;
   /** Names of its Service, and values of the labels that charts and operators set on all their Services. */
@@ -50,8 +54,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "ingress-nginx",
-    controllers: ["k8s.io/ingress-nginx"],
-    className: "nginx",
+    controllers: [INGRESS_NGINX_CONTROLLER],
+    className: INGRESS_NGINX_CLASS,
     names: /^(ingress-nginx|rke2-ingress-nginx|nginx-ingress-controller)$/,
     trust: "add the proxy pods' addresses to `proxy-real-ip-cidr` in the controller's ConfigMap",
     accept: 'set `use-proxy-protocol: "true"` in the controller\'s ConfigMap',
@@ -76,7 +80,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "HAProxy Technologies' ingress controller",
+    // haproxytech/kubernetes-ingress, documentation on IngressClass, "Ingress eligibility rules".
     controllers: ["haproxy.org/ingress-controller"],
+    appendsClass: true,
     className: "haproxy",
     names: /^(kubernetes-ingress|haproxy-kubernetes-ingress)$/,
     labels: { run: /^haproxy-ingress$/ },
@@ -86,7 +92,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "HAProxy Ingress",
+    // jcmoraisjr/haproxy-ingress, docs/content/en/docs/configuration/command-line.md, `--controller-class`.
     controllers: ["haproxy-ingress.github.io/controller"],
+    appendsClass: true,
     className: "haproxy",
     names: /^haproxy-ingress(-controller)?$/,
     trust: "it accepts a header from any address once `use-proxy-protocol` is set",
@@ -266,12 +274,17 @@ export function softwareNamed(by: NamedController): ReadonlySet<string> | "outsi
   const named = KNOWN_SOFTWARE.filter((known) =>
     controller === undefined
       ? className !== undefined && known.className === className
-      : known.controllers?.includes(baseOf(controller)) === true,
+      : known.controllers?.some((own) => isNamed(own, controller, known)) === true,
   );
   return named.length === 0 ? undefined : new Set(named.map(({ title }) => title));
 }
 
-/** HAProxy's projects append a class of their own: `haproxy.org/ingress-controller/edge`. */
-function baseOf(controller: string): string {
-  return controller.split("/").slice(0, 2).join("/");
+/** Another install may have its own name with the same beginning, such as `k8s.io/ingress-nginx/internal`. */
+function isNamed(own: string, controller: string, { appendsClass }: KnownSoftware): boolean {
+  return controller === own || (appendsClass === true && /^[^/]+$/.test(after(controller, `${own}/`)));
+}
+
+/** Empty if the text does not begin with this. */
+function after(text: string, beginning: string): string {
+  return text.startsWith(beginning) ? text.slice(beginning.length) : "";
 }

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { KNOWN_SOFTWARE, softwareNamed } from "./known-software.ts";
+
+function named(controller: string): string {
+  const found = softwareNamed({ className: "any", controller });
+  return found === undefined || found === "outside" ? String(found) : [...found].join();
+}
+
+test("a controller is known by its exact name; HAProxy's projects append a class to theirs", () => {
+  for (const [controller, expected] of [
+    ["k8s.io/ingress-nginx", "ingress-nginx"],
+    ["k8s.io/ingress-nginx/internal", "undefined"],
+    ["k8s.io/ingress-nginx/", "undefined"],
+    ["k8s.io/ingress-nginx-internal", "undefined"],
+    ["nginx.org/ingress-controller", "F5 NGINX Ingress Controller"],
+    ["nginx.org/ingress-controller/x", "undefined"],
+    ["haproxy.org/ingress-controller", "HAProxy Technologies' ingress controller"],
+    ["haproxy.org/ingress-controller/prod", "HAProxy Technologies' ingress controller"],
+    ["haproxy.org/ingress-controller/", "undefined"],
+    ["haproxy.org/ingress-controller/a/b", "undefined"],
+    ["haproxy.org/ingress-controllers/a", "undefined"],
+    ["haproxy-ingress.github.io/controller/staging", "HAProxy Ingress"],
+    ["traefik.io/ingress-controller/x", "undefined"],
+    ["ingress.k8s.aws/alb", "outside"],
+    ["ingress.k8s.aws/alb/x", "undefined"],
+    ["", "undefined"],
+  ] as const) {
+    assert.equal(named(controller), expected, controller);
+  }
+});
+
+test("no name of a controller is that of two projects", () => {
+  const names = KNOWN_SOFTWARE.flatMap(({ controllers = [] }) => controllers);
+  assert.equal(new Set(names).size, names.length);
+});
