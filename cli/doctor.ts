@@ -64,10 +64,10 @@ export async function doctor(flags: DoctorFlags, context: CliContext): Promise<n
 async function doctorFrom(file: string, flags: DoctorFlags, context: CliContext): Promise<number> {
   const { stdout, stderr, progress } = context;
   const { readDump } = await import("./dump/read-dump.ts");
-  const { head, client, time, leftOut } = await progress.during(`reading ${file}`, () => readDump(file));
+  const { head, client, time, lookups, leftOut } = await progress.during(`reading ${file}`, () => readDump(file));
   for (const line of leftOut) stderr.line(line);
   const facts = await gather({ client, ...head, now: () => time, added: await addedChecks() });
-  return await print(examine({ ...facts, probe: undefined }), flags, stdout);
+  return await print(examine({ ...facts, probe: undefined, lookups }), flags, stdout);
 }
 
 async function print(findings: readonly Finding[], flags: DoctorFlags, stdout: Output): Promise<number> {

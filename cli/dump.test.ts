@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
+import type { FullStatus } from "#controller/status.ts";
+import { connect } from "#lib/kube/connect.ts";
 import { captured, filesFolder, runHere } from "#test/fakes/cli.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 import { dump } from "./dump.ts";
 
 const BALANCER = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
@@ -124,6 +127,30 @@ describe("status --from", () => {
       ["front-not-in-dump"],
     );
     assert.ok(sources.every(({ synced }: { synced: boolean }) => synced));
+  });
+
+  test("is decided with what DNS had for the names, redacted too", async () => {
+    const dumpedWith = async (isRedacted: boolean, ...addresses: string[]) => {
+      const options = { namespace: "ours", probeNamespace: "probes", now: Date.now() };
+      const lookup = () => async (_name: string, family: 4 | 6) => ({
+        addresses: family === 4 ? addresses : [],
+        ttl: 1,
+      });
+      const client = await connect({ kubeconfig });
+      const cluster = await recordCluster(client, { ...options, lookup });
+      client.close();
+      return [...dumpLines(cluster, isRedacted)].join("\n---\n");
+    };
+    const codes = async (...args: Parameters<typeof dumpedWith>) => {
+      const { names } = await statusOf(await dumpedWith(...args));
+      return names.map(({ target, reason }: FullStatus["names"][number]) => reason?.code ?? typeof target);
+    };
+    for (const isRedacted of [false, true]) {
+      assert.deepEqual(await codes(isRedacted, "203.0.113.7"), ["string"]);
+      assert.deepEqual(await codes(isRedacted, "192.0.2.1"), ["dns-elsewhere"]);
+      assert.deepEqual(await codes(isRedacted), ["string"], "no such name: it is mapped");
+    }
+    assert.doesNotMatch(await dumpedWith(true, "192.0.2.1"), /shop\.example|192\.0\.2\.1/);
   });
 
   test("says what is missing where the dump's author could not read everything", async () => {

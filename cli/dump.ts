@@ -1,4 +1,5 @@
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { clusterLookup } from "#controller/dnscheck/lookup.ts";
+import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 
@@ -20,10 +21,11 @@ export async function dump(program: string, flags: DumpFlags, context: CliContex
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-dump" });
   try {
     stderr.line(`reading ${client.server}`);
-    const { head, recording } = await progress.during("reading the cluster", () =>
-      recordCluster(client, flags, Date.now()),
+    const lookup = isInPod(env) ? clusterLookup : undefined;
+    const { head, ...cluster } = await progress.during("reading the cluster", () =>
+      recordCluster(client, { ...flags, now: Date.now(), lookup }),
     );
-    for (const json of dumpLines({ head: { ...head, program }, recording }, flags.redact === true)) {
+    for (const json of dumpLines({ head: { ...head, program }, ...cluster }, flags.redact === true)) {
       stdout.write(`---\n${json}\n`);
     }
   } finally {

@@ -33,13 +33,15 @@ const MAX_ROWS = 100;
  */
 export async function status(flags: StatusFlags, context: CliContext, extras: readonly Extra[] = []): Promise<number> {
   const { env, stdout, stderr, progress } = context;
-  if (flags.from !== undefined) return await statusFrom(flags.from, flags, context);
+  if (flags.from !== undefined) return await statusFrom(flags.from, flags, context, extras);
   const client = await connect(connectOptionsFrom(env, flags));
   // Programs that read a document or a list of names need all of it.
   const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
   const wanted = { in: flags.in, stuck: flags.stuck, all };
   const withExtras = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
-    const parts = extras.flatMap(({ readStatus }) => readStatus?.(client, flags.namespace, signal) ?? []);
+    const parts = extras.flatMap(
+      ({ readStatus }) => readStatus?.(client, flags.namespace, { now: Date.now(), signal }) ?? [],
+    );
     const [full, ...others] = await Promise.all([status, ...parts]);
     return { ...full, extras: others };
   };
@@ -72,14 +74,23 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
 }
 
 /** The status that a controller would have in the cluster of a dump. */
-async function statusFrom(file: string, flags: StatusFlags, { stdout, stderr, progress }: CliContext): Promise<number> {
+async function statusFrom(
+  file: string,
+  flags: StatusFlags,
+  { stdout, stderr, progress }: CliContext,
+  extras: readonly Extra[],
+): Promise<number> {
   const [{ readDump }, { statusOfDump }] = await Promise.all([
     import("./dump/read-dump.ts"),
     import("./dump/status-of-dump.ts"),
   ]);
   const dump = await progress.during(`reading ${file}`, () => readDump(file));
   for (const line of dump.leftOut) stderr.line(line);
-  const report = statusReport(await statusOfDump(dump), flags, stdout.columns ?? DEFAULT_COLUMNS);
+  const parts = extras.flatMap(
+    ({ readStatus }) => readStatus?.(dump.client, dump.head.namespace, { now: dump.time }) ?? [],
+  );
+  const full = { ...(await statusOfDump(dump)), extras: await Promise.all(parts) };
+  const report = statusReport(full, flags, stdout.columns ?? DEFAULT_COLUMNS);
   const { text, notes = [] } = await render(flags.output, report);
   stdout.write(text);
   for (const note of notes) stderr.line(note);

@@ -5,10 +5,11 @@ import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { AddressBook } from "./dnscheck/address-book.ts";
+import { type DnsAnswers, KnownAnswers } from "./dnscheck/known-answers.ts";
 import { clusterLookup } from "./dnscheck/lookup.ts";
 import { OtherTools } from "./dnscheck/other-tools.ts";
 import { verifiedSource } from "./dnscheck/verified-source.ts";
-import { DnsVerifier } from "./dnscheck/verifier.ts";
+import { DnsVerifier, type NameDecisions } from "./dnscheck/verifier.ts";
 import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
 import { InClusterNames } from "./sources/in-cluster-names.ts";
@@ -55,13 +56,15 @@ interface ClaimsDeps {
   /** Undefined: not known. */
   readonly clusterDomain: string | undefined;
   readonly book: AddressBook;
+  /** Answers of DNS that are known already: then nothing is looked up. */
+  readonly answers?: DnsAnswers | undefined;
 }
 
 /** All claims, and what decides about them besides their objects. */
 interface Claims {
   /** Synced when everything that decides about claims is known. */
   readonly source: Source;
-  readonly verifier: DnsVerifier | undefined;
+  readonly verifier: NameDecisions | undefined;
   readonly domainsOf: DomainsOf | undefined;
   readonly inCluster: (name: string) => Reason | undefined;
   /** Tells `plan` which claims to evaluate again. */
@@ -140,9 +143,13 @@ async function configuredSources(
 function verifying(
   { verifyDns: mode, dnsServers }: Config["policy"],
   sources: readonly UnresolvedSource[],
-  { resolver, book, clusterDomain, log }: ClaimsDeps,
-): { readonly source: Source; readonly verifier: DnsVerifier | undefined } {
+  { resolver, book, answers, clusterDomain, log }: ClaimsDeps,
+): Pick<Claims, "source" | "verifier"> {
   if (mode === "off") return { source: resolveSources(sources, resolver), verifier: undefined };
+  if (answers !== undefined) {
+    const known = new KnownAnswers({ answers, book, mode });
+    return { source: known.source(resolveSources(sources, resolver)), verifier: known };
+  }
   const lookup = clusterLookup(dnsServers);
   const verifier = new DnsVerifier({
     lookup,

@@ -2,6 +2,7 @@ import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import type { DnsAnswers } from "./dnscheck/known-answers.ts";
 import { createReplica, type Replica } from "./replica.ts";
 import type { StatusDocument } from "./status.ts";
 
@@ -12,6 +13,8 @@ interface ObserveOptions {
   readonly identity: string;
   /** The pods that get every name below a wildcard, in words. By default no pod does. */
   readonly wildcardPods?: string | undefined;
+  /** Answers of DNS that are known already: then nothing is looked up. */
+  readonly answers?: DnsAnswers | undefined;
   /** How long to wait until everything is known, milliseconds. */
   readonly withinMs: number;
   /** How long to wait while nothing is being read and something cannot be, milliseconds. */
@@ -25,12 +28,13 @@ const POLL_MS = 10;
  * nothing. If something cannot be read, the status says `synced: false`, and its sources say why.
  */
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
-  const { client, clusterDomain, identity, wildcardPods } = options;
+  const { client, clusterDomain, identity, wildcardPods, answers } = options;
   const replica = await createReplica(config, {
     client,
     identity,
     clusterDomain,
     wildcardPods,
+    answers,
     log: silentLogger,
     now: Date.now,
     // Only a leader asks the proxies.

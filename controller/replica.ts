@@ -9,6 +9,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { ClaimEvents } from "./claim-events/reporter.ts";
 import { claimsOf, targetsOf } from "./claims.ts";
 import { addressBook } from "./dnscheck/address-book.ts";
+import type { DnsAnswers } from "./dnscheck/known-answers.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
 import { MapReconciler } from "./map-reconciler.ts";
 import type { AskProxy } from "./proxy-readiness.ts";
@@ -24,6 +25,8 @@ interface ReplicaDeps {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly askProxy: AskProxy;
+  /** Answers of DNS that are known already: then nothing is looked up. */
+  readonly answers?: DnsAnswers | undefined;
   /** The pods that get every name below a wildcard, in words. By default no pod does. */
   readonly wildcardPods?: string | undefined;
   /** Reports an address that pods hold and that is lost. */
@@ -53,7 +56,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   const { resolver, catalog, locations } = targetsOf(config, client, log);
   const addresses = new FrontReconciler({ client, config, clusterDomain, catalog, log, notify, now, askProxy });
   const book = addressBook(locations, addresses);
-  const claims = await claimsOf(config, { client, log, resolver, clusterDomain, book });
+  const claims = await claimsOf(config, { client, log, resolver, clusterDomain, book, answers: deps.answers });
   const { source, inCluster, verifier } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);

@@ -225,7 +225,8 @@ test("names that resolve elsewhere: five mapped ones are listed, others counted;
     ]);
     const verifier = {
       mismatches: () => mismatches,
-      counts: () => ({ here: 7 - count, elsewhere: count }),
+      answersOf: (name: string) => (mismatches.has(name) ? Array(20).fill("203.0.113.1") : undefined),
+      decisions: () => [...Array(7 - count).fill("verified"), ...mismatches.values().take(count)],
       warningOf: (name: string) => mismatches.get(name),
       hasPublicIpv6: () => false,
     };
@@ -239,7 +240,9 @@ test("names that resolve elsewhere: five mapped ones are listed, others counted;
   assert.equal(warnings(5).warnings[0]?.text, text(5, names.slice(0, 5).join(", ")));
   assert.equal(warnings(7).warnings[0]?.text, text(7, `${names.slice(0, 5).join(", ")}, and 2 more`));
   const one = warnings(1);
-  assert.deepEqual(one.dns, { here: 6, elsewhere: 1 });
+  const none = { unknown: 0, "dns-absent": 0, "dns-other-target": 0 };
+  assert.deepEqual(one.dns, { ...none, verified: 6, "dns-elsewhere": 1 });
+  assert.deepEqual([one.names[0]?.resolved?.length, one.names[1]?.resolved], [16, undefined]);
   assert.deepEqual(one.names[0]?.warning, away);
   assert.ok(one.names.slice(1).every((name) => !("warning" in name)));
 });
@@ -247,8 +250,9 @@ test("names that resolve elsewhere: five mapped ones are listed, others counted;
 test("a public IPv6 address of a name is a warning while its mapping is IPv4 only", () => {
   const plan = planOf(claimOf("six.example.com", "a/x", OK), claimOf("four.example.com", "b/x", OK));
   const verifier = {
+    answersOf: () => ["2001:db8::1"],
     mismatches: () => [],
-    counts: () => ({}),
+    decisions: () => [],
     warningOf: () => undefined,
     hasPublicIpv6: (name: string) => name === "six.example.com",
   };
@@ -270,7 +274,13 @@ test("a name that loses a port says so, before its IPv6 address", () => {
   const lost = { code: "port-lost", text: "its target relayed has no port 80" };
   const plan = planOf({ ...claimOf("a.example.com", "a/x", { target: "relayed" }), warning: lost });
   const addresses = fixedTargetAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]);
-  const verifier = { mismatches: () => [], counts: () => ({}), warningOf: () => undefined, hasPublicIpv6: () => true };
+  const verifier = {
+    mismatches: () => [],
+    decisions: () => [],
+    answersOf: () => undefined,
+    warningOf: () => undefined,
+    hasPublicIpv6: () => true,
+  };
   const { names, warnings } = statusDocument(depsOf(plan, { addresses, verifier }));
   assert.deepEqual(names[0]?.warning, lost);
   const text = "1 names have a target without port 80 or 443: pods lose that port: a.example.com";

@@ -8,7 +8,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { ANY_DEPTH, isWildcard, wildcardAbove } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
-import type { DnsVerifier } from "./dnscheck/verifier.ts";
+import { countDecisions, type NameDecisions } from "./dnscheck/verifier.ts";
 import type { RolloutStatus } from "./rollout/rollout-status.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
 import type { Source, SourceState } from "./sources/types.ts";
@@ -31,6 +31,8 @@ export interface NameStatus {
    * Of a name that is not mapped: a wildcard takes it in some pods.
    */
   readonly warning?: Reason;
+  /** What the cluster's DNS has for the name, as far as it was asked: at most 16 addresses. */
+  readonly resolved?: readonly string[];
 }
 
 /** The document behind `/status`. */
@@ -69,7 +71,7 @@ export interface StatusDeps {
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
   /** DNS decisions of names; undefined: names are not resolved. */
-  readonly verifier?: Pick<DnsVerifier, "warningOf" | "mismatches" | "hasPublicIpv6" | "counts"> | undefined;
+  readonly verifier?: NameDecisions | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   readonly config: Pick<Config, "inject">;
   /** The pods that get every name below a wildcard, in words. By default no pod does. */
@@ -91,7 +93,10 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
   const { synced, publishedNames: published, revision } = deps.map;
   const addresses = new Map(deps.addresses.targets().map(({ name, clusterIPs }) => [name, clusterIPs]));
   const claims = deps.withNames === false ? [] : [...deps.plan.report()];
-  const names = claims.map((claim) => nameStatus(claim, addresses, deps));
+  const names = claims.map((claim) => ({
+    ...nameStatus(claim, addresses, deps),
+    ...resolvedTo(claim.name, deps.verifier),
+  }));
   return {
     leader: published !== undefined,
     identity: deps.identity,
@@ -108,7 +113,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
       ...ipv6Warnings(names),
       ...wildcardWarnings(names, deps.wildcardPods),
     ],
-    dns: deps.verifier?.counts(),
+    dns: deps.verifier && countDecisions(deps.verifier.decisions()),
     leaving: [...(published?.leaving.keys() ?? [])].filter((name) => !name.startsWith(ANY_DEPTH)),
     names,
   };
@@ -236,6 +241,14 @@ function nameStatus(
   const ofMapping = (clusterIPs.length > 0 ? ofTarget : undefined) ?? ofName;
   const warning = inCluster ?? ofDns ?? ofMapping ?? bypassedByIpv6(name, clusterIPs, deps.verifier);
   return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
+}
+
+/** Names have a few addresses; a hostile one has thousands. */
+const MAX_RESOLVED = 16;
+
+function resolvedTo(name: string, verifier: StatusDeps["verifier"]): Pick<NameStatus, "resolved"> {
+  const answers = verifier?.answersOf(name);
+  return answers === undefined ? {} : { resolved: answers.slice(0, MAX_RESOLVED) };
 }
 
 /** glibc, musl, Go, Java, Node and curl take what a hosts file has of a name as all of it; some resolvers do not. */

@@ -151,7 +151,12 @@ export interface StatusFacts {
     readonly upstream: string;
     readonly ports: readonly { readonly port: number }[];
   }[];
-  readonly names: readonly { readonly name: string; readonly reason?: Reason | undefined }[];
+  readonly names: readonly {
+    readonly name: string;
+    readonly reason?: Reason | undefined;
+    /** What the cluster's DNS had for the name. */
+    readonly resolved?: readonly string[] | undefined;
+  }[];
   readonly running?: { readonly workloads: readonly WorkloadInfo[] } | undefined;
 }
 
@@ -225,6 +230,8 @@ export interface ClusterFacts {
   readonly now: number;
   /** Undefined if no probe was requested. */
   readonly probe: Fact<ProbeResult> | undefined;
+  /** Without a probe: what the cluster's DNS had for names, as a dump has it. */
+  readonly lookups?: ReadonlyMap<string, readonly string[]>;
   /** Undefined if no log was given. */
   readonly callers?: Fact<CallerFacts> | undefined;
   /** The checks of extras, which have facts of their own. */

@@ -56,6 +56,8 @@ export const statusSchema = object({
       ports: v.array(object({ port: finite })),
     }),
   ),
-  names: v.array(object({ name: v.string(), reason: v.optional(reasonSchema) })),
+  names: v.array(
+    object({ name: v.string(), reason: v.optional(reasonSchema), resolved: v.optional(v.array(v.string())) }),
+  ),
   running: v.optional(object({ workloads: v.array(workloadSchema) })),
 });

@@ -26,7 +26,7 @@ export interface Extra {
   /** The sections that it adds to the chart's values. */
   readonly chartValues?: () => Promise<readonly Section[]>;
   /** Reads what `switchback status` says of it beside the controller's status. */
-  readonly readStatus?: (client: KubeClient, namespace: string, signal?: AbortSignal) => Promise<StatusPart>;
+  readonly readStatus?: (client: KubeClient, namespace: string, options: StatusPartOptions) => Promise<StatusPart>;
   /** What brings running pods up to date without a restart; undefined where it is not configured. */
   readonly podUpdater?: (config: Config) => Promise<PodUpdater | undefined>;
   /** Starts another way than hostAliases by which pods get the names, in a webhook. */
@@ -70,6 +70,12 @@ export interface OwnFiles {
   hasOwnFile(path: string): boolean;
   /** Whether there is such a folder with anything in it. */
   hasOwnFolder(path: string): boolean;
+}
+
+export interface StatusPartOptions {
+  /** Milliseconds since 1970, when the cluster was read. */
+  readonly now: number;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface StatusPart {

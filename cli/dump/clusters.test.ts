@@ -94,7 +94,7 @@ describe("the doctor's findings", () => {
 
   /** A redacted dump of the cluster of a dump. */
   async function redactedText({ head, client, time }: Dump): Promise<string> {
-    return [...dumpLines(await recordCluster(client, head, time), true)].join("\n---\n");
+    return [...dumpLines(await recordCluster(client, { ...head, now: time }), true)].join("\n---\n");
   }
 
   async function factsOf({ head, client, time }: Dump, expected: Expected): Promise<ClusterFacts> {

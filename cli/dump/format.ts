@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { finite, integer, object, record, text } from "#lib/errors/schemas.ts";
 
-// A dump is a stream of YAML documents: the head, then answers and objects in any order. The program writes each
+// A dump is a stream of YAML documents: the head, then answers, look-ups and objects in any order. The program writes each
 // document as JSON on one line, which is YAML too and is read in a fiftieth of the time.
 
 export const DUMP_VERSION = "dump.switchback.dev/v1";
@@ -33,6 +33,13 @@ export const answerSchema = object({
   text: v.optional(v.string()),
   contentType: v.optional(v.string()),
   message: v.optional(v.string()),
+});
+
+/** What the cluster's DNS has for a name. */
+export const lookupSchema = object({
+  name: text,
+  /** Empty: there is no such name. */
+  addresses: v.array(v.string()),
 });
 
 /** What any object has to have, beside its other fields. */

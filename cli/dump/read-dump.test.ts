@@ -24,6 +24,27 @@ async function names(path: string, ...documents: string[]): Promise<string[]> {
   return items.map(({ metadata }) => metadata.name);
 }
 
+const lookup = (fields: string) => `apiVersion: dump.switchback.dev/v1\nkind: Lookup\n${fields}\n`;
+
+test("look-ups are read by name; one that is malformed is left out alone", async () => {
+  const { lookups, leftOut } = await read(
+    HEAD,
+    lookup("name: Shop.example.com\naddresses: [203.0.113.7]"),
+    lookup("name: none.example.com\naddresses: []"),
+    lookup("name: bad.example.com\naddresses: 203.0.113.7"),
+    lookup("addresses: []"),
+  );
+  assert.deepEqual(
+    [...lookups],
+    [
+      ["shop.example.com", ["203.0.113.7"]],
+      ["none.example.com", []],
+    ],
+  );
+  assert.equal(leftOut.length, 2);
+  assert.match(leftOut[0] ?? "", /document 4 .* is left out: addresses/);
+});
+
 describe("a dump is refused, with its file and document", () => {
   const document = (number: number, line: number) => String.raw`d\.yaml: document ${number} \(line ${line}\): `;
 

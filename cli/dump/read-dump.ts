@@ -1,11 +1,12 @@
 import { createReadStream } from "node:fs";
+import { foldCase } from "#hostmap/hostnames.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { attempt, renderFlaw, type Schema } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type StoredAnswer, storedClient } from "#lib/kube/stored-client.ts";
 import { pluralOf, StoredObjects } from "#lib/kube/stored-objects.ts";
 import { type DumpText, invalid, parseDocument, splitDocuments } from "./documents.ts";
-import { answerSchema, DUMP_VERSION, type DumpHead, headSchema, objectSchema } from "./format.ts";
+import { answerSchema, DUMP_VERSION, type DumpHead, headSchema, lookupSchema, objectSchema } from "./format.ts";
 
 /** Most characters that are kept of a dump: each is a byte of memory or two. */
 const MAX_KEPT = 512 * 1024 * 1024;
@@ -18,6 +19,8 @@ export interface Dump {
   readonly client: KubeClient;
   /** When the cluster was read, milliseconds since 1970. */
   readonly time: number;
+  /** By name or wildcard: what the cluster's DNS has for it. */
+  readonly lookups: ReadonlyMap<string, readonly string[]>;
   /** Documents that are no objects, each with its place and what is wrong. */
   readonly leftOut: readonly string[];
 }
@@ -41,6 +44,7 @@ class DumpReader {
   readonly #objects = new StoredObjects();
   /** Every API server answers this one. */
   readonly #answers = new Map<string, StoredAnswer>([["GET /version", { status: 200, body: {} }]]);
+  readonly #lookups = new Map<string, readonly string[]>();
   readonly #leftOut: string[] = [];
   #leftOutCount = 0;
   #kept = 0;
@@ -55,7 +59,7 @@ class DumpReader {
     if (value === null) return;
     const { apiVersion, kind } = (typeof value === "object" ? value : {}) as { apiVersion?: unknown; kind?: unknown };
     if (this.#head === undefined) this.#head = headOf(value, apiVersion, kind, document.place);
-    else if (apiVersion === DUMP_VERSION) this.#addAnswer(value, kind, document);
+    else if (apiVersion === DUMP_VERSION) this.#addOurs(value, kind, document);
     else this.#addObject(value, document.place);
     if (this.#objects.length + this.#kept > MAX_KEPT) {
       throw invalid(document.place, `the dump is longer than ${MAX_KEPT} characters; leave out objects`);
@@ -69,20 +73,24 @@ class DumpReader {
     return {
       head: this.#head,
       client: storedClient({ objects: this.#objects, answers: this.#answers }),
+      lookups: this.#lookups,
       time: Number.isNaN(time) ? Date.now() : time,
       leftOut: more > 0 ? [...this.#leftOut, `${this.#file}: ${more} more documents are left out`] : this.#leftOut,
     };
   }
 
-  #addAnswer(value: unknown, kind: unknown, { place, text }: DumpText): void {
-    if (kind !== "Answer") {
+  #addOurs(value: unknown, kind: unknown, { place, text }: DumpText): void {
+    if (kind === "Answer") {
+      const answer = this.#checked(answerSchema, value, place);
+      if (answer !== undefined) this.#answers.set(`${answer.method} ${answer.path}`, answer);
+    } else if (kind === "Lookup") {
+      const lookup = this.#checked(lookupSchema, value, place);
+      if (lookup !== undefined) this.#lookups.set(foldCase(lookup.name), lookup.addresses);
+    } else {
       this.#leaveOut(place, `the kind ${shown(kind)} of ${DUMP_VERSION} is unknown`);
       return;
     }
-    const answer = this.#checked(answerSchema, value, place);
-    if (answer === undefined) return;
     this.#kept += text.length;
-    this.#answers.set(`${answer.method} ${answer.path}`, answer);
   }
 
   #addObject(value: unknown, place: string): void {

@@ -105,7 +105,7 @@ describe("status --from has the same result redacted", () => {
     test(file, async () => {
       const [, ...objects] = parseAllDocuments(readFileSync(join(FOLDER, file), "utf8")).map((one) => one.toJS());
       const dump = await read([{ apiVersion: DUMP_VERSION, kind: "Dump" }, ...objects].map((each) => stringify(each)));
-      const lines = [...dumpLines(await recordCluster(dump.client, dump.head, dump.time), true)];
+      const lines = [...dumpLines(await recordCluster(dump.client, { ...dump.head, now: dump.time }), true)];
       assert.deepEqual(resultOf(await statusOfDump(await read(lines))), resultOf(await statusOfDump(dump)));
     });
   }

@@ -21,11 +21,12 @@ const STUCK_MS = 500;
  * The status that a controller would have in the cluster of a dump: with the configuration of the install, or with
  * the default one. What the controller said of workloads is taken from its page.
  */
-export async function statusOfDump({ head, client }: Dump): Promise<FullStatus> {
+export async function statusOfDump({ head, client, lookups }: Dump): Promise<FullStatus> {
   const { namespace, clusterDomain } = head;
   const config = await configOf({ head, client });
-  const observed = await observe(withoutDns(config), {
+  const observed = await observe(lookups.size === 0 ? withoutDns(config) : config, {
     client,
+    answers: lookups,
     clusterDomain: config.clusterDomain ?? clusterDomain,
     wildcardPods: await wildcardPodsOf(config),
     identity: "the dump",
@@ -45,7 +46,7 @@ async function configOf({ head, client }: Pick<Dump, "head" | "client">): Promis
   return config.value ?? parseConfig({ namespace: head.namespace });
 }
 
-/** A dump has no answers of DNS, and the machine that reads it may have others than the cluster. */
+/** Without look-ups in the dump: the machine that reads it may have another DNS than the cluster. */
 function withoutDns(config: Config): Config {
   return { ...config, policy: { ...config.policy, verifyDns: "off" } };
 }

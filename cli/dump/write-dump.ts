@@ -1,42 +1,66 @@
+import { isIP } from "node:net";
+import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
+import { OtherTools } from "#controller/dnscheck/other-tools.ts";
 import { observe } from "#controller/observe.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { gather } from "#doctor/gather.ts";
+import { findLoadBalancers } from "#doctor/load-balancers.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { PRESET_NAMES } from "#lib/config/sources.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { addedChecks } from "../added.ts";
 import { DUMP_VERSION, type DumpHead } from "./format.ts";
+import { lookUpAll } from "./look-up.ts";
 import { Recording, recordingClient } from "./recording.ts";
 import { Redactor } from "./redact.ts";
 
 /** 50,000 Ingresses take a few seconds. */
 const PATIENCE = { withinMs: 60_000, stuckMs: 2_000 };
+/** Names that DNS has not answered by then are written without an answer. */
+const LOOK_UP_MS = 30_000;
 
 /** A cluster as it is written. */
 export interface RecordedCluster {
   readonly head: DumpHead;
   readonly recording: Recording;
+  /** By name or wildcard: what the cluster's DNS has for it. */
+  readonly lookups: ReadonlyMap<string, readonly string[]>;
+}
+
+interface RecordOptions extends Pick<DumpHead, "namespace" | "probeNamespace"> {
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  /** Asks the cluster's DNS; undefined: this machine has another one. */
+  readonly lookup?: ((servers: readonly string[]) => DnsLookup) | undefined;
 }
 
 /**
- * Runs the doctor and a controller that only reads, and records what they are answered. `now` is in milliseconds
- * since 1970.
+ * Runs the doctor and a controller that only reads, and records what they are answered. Of names it records what the
+ * controller has seen in DNS; it asks for the others where it can.
  */
 export async function recordCluster(
   client: KubeClient,
-  { namespace, probeNamespace }: Pick<DumpHead, "namespace" | "probeNamespace">,
-  now: number,
+  { namespace, probeNamespace, now, lookup }: RecordOptions,
 ): Promise<RecordedCluster> {
   const recording = new Recording();
   const recorded = recordingClient(client, recording);
   const added = await addedChecks();
   const facts = await gather({ client: recorded, namespace, probeNamespace, now: () => now, added });
   const clusterDomain = domainOf(facts);
-  await observe(everySource(facts), { client: recorded, clusterDomain, identity: "dump", ...PATIENCE });
+  const config = everySource(facts);
+  const { names } = await observe(config, { client: recorded, clusterDomain, identity: "dump", ...PATIENCE });
+  const lookups = new Map([...seenByController(facts)]);
+  if (lookup !== undefined) {
+    const missing = [...names.map(({ name }) => name), ...balancerNames(facts)].filter((name) => !lookups.has(name));
+    const ask = lookup(config.policy.dnsServers);
+    for (const [name, addresses] of await lookUpMissing(missing, ask, facts, clusterDomain))
+      lookups.set(name, addresses);
+  }
   const { resources } = recording;
   return {
     recording,
+    lookups,
     head: { time: new Date(now).toISOString(), namespace, probeNamespace, clusterDomain, resources },
   };
 }
@@ -61,6 +85,30 @@ function everySource({ install, namespace }: ClusterFacts): Config {
   };
 }
 
+function seenByController({ install }: ClusterFacts): (readonly [string, readonly string[]])[] {
+  const names = install.status.known ? install.status.value.names : [];
+  return names.flatMap(({ name, resolved }) => (resolved === undefined ? [] : [[name, resolved] as const]));
+}
+
+/** Host names of load balancers: what names are compared with is what they resolve to. */
+function balancerNames(facts: ClusterFacts): string[] {
+  return findLoadBalancers(facts).flatMap(({ addresses }) => addresses.filter((address) => isIP(address) === 0));
+}
+
+async function lookUpMissing(
+  names: readonly string[],
+  lookup: DnsLookup,
+  { services, namespace }: ClusterFacts,
+  clusterDomain: string | undefined,
+): Promise<Map<string, string[]>> {
+  const ours = (services.known ? services.value : []).filter((service) => service.namespace === namespace);
+  const addresses = new Set(ours.flatMap(({ clusterIPs }) => clusterIPs));
+  const tools = new OtherTools(lookup, clusterDomain);
+  await tools.refresh();
+  const isOurs = (address: string) => addresses.has(address) || tools.has(address);
+  return await lookUpAll(names, { lookup, isOurs, signal: AbortSignal.timeout(LOOK_UP_MS) });
+}
+
 /** The domain that the cluster's CoreDNS serves. */
 function domainOf({ clusterDns, install }: ClusterFacts): string | undefined {
   const configured = install.config.known ? install.config.value?.clusterDomain : undefined;
@@ -79,7 +127,7 @@ function defaultNames(): string[] {
 }
 
 /** The documents of a dump, each as JSON. */
-export function* dumpLines({ head, recording }: RecordedCluster, isRedacted: boolean): Generator<string> {
+export function* dumpLines({ head, recording, lookups }: RecordedCluster, isRedacted: boolean): Generator<string> {
   const { answers, objects } = recording;
   const redactor = isRedacted ? new Redactor(() => objects.all(), head.clusterDomain, defaultNames()) : undefined;
   const { namespace, probeNamespace } = head;
@@ -89,6 +137,10 @@ export function* dumpLines({ head, recording }: RecordedCluster, isRedacted: boo
   for (const [key, answer] of answers) {
     const [method = "", path = ""] = key.split(" ", 2);
     yield ours("Answer", { method, ...(redactor?.answer(path, answer) ?? { path, ...answer }) });
+  }
+  for (const [name, addresses] of lookups) {
+    const lookup = { name, addresses };
+    yield ours("Lookup", redactor?.object(lookup) ?? lookup);
   }
   for (const json of objects.all()) yield redactor ? JSON.stringify(redactor.object(JSON.parse(json))) : json;
 }

@@ -5,7 +5,7 @@ import type { DnsDecision } from "./dns-decision.ts";
 export type TargetedClaim = Claim & { readonly target: string };
 
 /** What DNS says about a claim with a target, and whether that is final. */
-interface WitnessedClaim {
+export interface WitnessedClaim {
   readonly claim: TargetedClaim;
   readonly decision: DnsDecision;
   /** `waiting` for the first answer; `unsettled` while a first answer that leads elsewhere is not confirmed. */

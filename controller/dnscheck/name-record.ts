@@ -47,6 +47,11 @@ export class NameRecord {
     return this.#claims;
   }
 
+  /** The answer that counts. */
+  get answers(): readonly string[] | undefined {
+    return this.#answers;
+  }
+
   get decisions(): readonly DnsDecision[] {
     return this.#decisions;
   }

@@ -22,8 +22,8 @@ export class OtherTools {
   }
 
   start(): void {
-    void this.#refresh();
-    this.#timer = setInterval(() => void this.#refresh(), REFRESH_MS);
+    void this.refresh();
+    this.#timer = setInterval(() => void this.refresh(), REFRESH_MS);
   }
 
   stop(): void {
@@ -40,8 +40,8 @@ export class OtherTools {
     return false;
   }
 
-  /** A name that gets no answer keeps its addresses. */
-  async #refresh(): Promise<void> {
+  /** Asks for each. A name that gets no answer keeps its addresses. */
+  async refresh(): Promise<void> {
     const ask = async (name: string) => {
       const answers = await Promise.all(([4, 6] as const).map((family) => this.#lookup(name, family)));
       this.#addresses.set(

@@ -3,13 +3,15 @@ import type { Claim } from "#hostmap/types.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { ClaimSink, Source } from "../sources/types.ts";
 import type { AddressBook } from "./address-book.ts";
-import { claimWithAuto, type TargetedClaim } from "./auto-claims.ts";
+import { claimWithAuto, type TargetedClaim, type WitnessedClaim } from "./auto-claims.ts";
 import type { ExpectedClaim } from "./name-record.ts";
 import type { DnsVerifier } from "./verifier.ts";
 
+export type VerifyMode = "auto" | "warn" | "enforce";
+
 interface VerifiedDeps {
   readonly verifier: DnsVerifier;
-  readonly mode: "auto" | "warn" | "enforce";
+  readonly mode: VerifyMode;
   readonly book: Pick<AddressBook, "mapsAlways" | "warningOf">;
 }
 
@@ -37,12 +39,8 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
     const parsed = hasTarget(claim) ? parseHostname(claim.hostname) : undefined;
     if (!hasTarget(claim) || parsed === undefined || parsed.kind === "invalid") return claim;
     const decision = verifier.decisionOf(parsed.name, expectedClaim(claim, mode));
-    if (mode === "auto") {
-      const state = verifier.stateOf(parsed.name);
-      return claimWithAuto({ claim, decision, state, always: book.mapsAlways(claim.target), book });
-    }
-    if (decision === "verified") return claim;
-    return { ...claim, target: decision === "unknown" ? NOT_VERIFIED : decision };
+    const state = verifier.stateOf(parsed.name);
+    return decidedClaim({ claim, decision, state, always: book.mapsAlways(claim.target), book }, mode);
   };
   const report = (object: string): void => sink(object, (objects.get(object) ?? []).map(withDecision));
   const reporter = new Reconciler({
@@ -90,6 +88,14 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
   };
 }
 
+/** The claim as what DNS says leaves it. */
+export function decidedClaim(witnessed: WitnessedClaim, mode: VerifyMode): Claim {
+  const { claim, decision } = witnessed;
+  if (mode === "auto") return claimWithAuto(witnessed);
+  if (mode === "warn" || decision === "verified") return claim;
+  return { ...claim, target: decision === "unknown" ? NOT_VERIFIED : decision };
+}
+
 /** The objects that claim each name. A name is verified while any object claims it. */
 class Claimants {
   readonly #verifier: DnsVerifier;
@@ -132,7 +138,7 @@ class Claimants {
 }
 
 /** Names and wildcards with what they expect. Invalid names and claims without a target are not looked up. */
-function expectations(claims: readonly Claim[], mode: VerifiedDeps["mode"]): Map<string, ExpectedClaim> {
+function expectations(claims: readonly Claim[], mode: VerifyMode): Map<string, ExpectedClaim> {
   const expected = new Map<string, ExpectedClaim>();
   for (const claim of claims) {
     const parsed = hasTarget(claim) ? parseHostname(claim.hostname) : undefined;
@@ -143,10 +149,10 @@ function expectations(claims: readonly Claim[], mode: VerifiedDeps["mode"]): Map
 }
 
 /** With `auto` only addresses of the target count: those of its object may be another controller's. */
-function expectedClaim({ target, publicAddresses = [] }: TargetedClaim, mode: VerifiedDeps["mode"]): ExpectedClaim {
+export function expectedClaim({ target, publicAddresses = [] }: TargetedClaim, mode: VerifyMode): ExpectedClaim {
   return { target, publicAddresses: mode === "auto" ? [] : publicAddresses };
 }
 
-function hasTarget(claim: Claim): claim is TargetedClaim {
+export function hasTarget(claim: Claim): claim is TargetedClaim {
   return typeof claim.target === "string";
 }

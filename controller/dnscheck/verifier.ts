@@ -42,11 +42,25 @@ const THREE_IN_A_MINUTE: ChangeRule = { answers: 3, overMs: 60_000 };
 /** With `auto` these are no problems: the name is mapped where it should be. */
 const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
 
+/** What DNS says about names, for the status. */
+export interface NameDecisions {
+  /** The answer that counts: all addresses that DNS has for a name. Undefined: there is none. */
+  answersOf(name: string): readonly string[] | undefined;
+  /** What DNS says against the mapping of a name. */
+  warningOf(name: string): Reason | undefined;
+  /** Whether the name has a public IPv6 address. */
+  hasPublicIpv6(name: string): boolean;
+  /** Each name that resolves to other addresses, or to none. */
+  mismatches(): Iterable<readonly [name: string, reason: Reason]>;
+  /** Of each name. */
+  decisions(): Iterable<DnsDecision>;
+}
+
 /**
  * Verifies that the cluster's DNS resolves names to their load balancers, that is, whether there is a hairpin. It
  * looks names up again when their TTL expires. After a failed look-up the last decision is kept.
  */
-export class DnsVerifier {
+export class DnsVerifier implements NameDecisions {
   readonly #deps: VerifierDeps;
   readonly #records = new Map<string, NameRecord>();
   readonly #schedule = new LookupSchedule();
@@ -109,7 +123,7 @@ export class DnsVerifier {
   decisionOf(name: string, claim?: ExpectedClaim): DnsDecision {
     const record = this.#records.get(name);
     if (record === undefined) return "unknown";
-    return claim === undefined ? overall(record) : record.decisionOf(claim, this.#deciderOf(name));
+    return claim === undefined ? overallDecision(record.decisions) : record.decisionOf(claim, this.#deciderOf(name));
   }
 
   /** Whether the first answer is waited for, or says that the name is elsewhere and is not confirmed yet. */
@@ -118,18 +132,19 @@ export class DnsVerifier {
     return this.#records.get(name)?.settled === false ? "unsettled" : "settled";
   }
 
-  /** What DNS says against the mapping of a name. */
+  answersOf(name: string): readonly string[] | undefined {
+    return this.#records.get(name)?.answers;
+  }
+
   warningOf(name: string): Reason | undefined {
     const record = this.#records.get(name);
     return record === undefined ? undefined : this.#mismatch(record);
   }
 
-  /** Whether the name has a public IPv6 address. */
   hasPublicIpv6(name: string): boolean {
     return this.#records.get(name)?.hasPublicIpv6 ?? false;
   }
 
-  /** Each name that resolves to other addresses, or to none. */
   *mismatches(): Iterable<readonly [name: string, reason: Reason]> {
     for (const [name, record] of this.#records) {
       const reason = this.#mismatch(record);
@@ -137,16 +152,8 @@ export class DnsVerifier {
     }
   }
 
-  /** Names by decision, for the metric. */
-  counts(): Record<string, number> {
-    const codes = ["verified", "unknown", "dns-elsewhere", "dns-absent", "dns-other-target"];
-    const counts: Record<string, number> = Object.fromEntries(codes.map((code) => [code, 0]));
-    for (const record of this.#records.values()) {
-      const decision = overall(record);
-      const key = typeof decision === "string" ? decision : decision.code;
-      counts[key] = (counts[key] ?? 0) + 1;
-    }
-    return counts;
+  decisions(): Iterable<DnsDecision> {
+    return this.#records.values().map(({ decisions }) => overallDecision(decisions));
   }
 
   /** Call this after any change of Services: looks the names of targets with changed addresses up again. */
@@ -257,20 +264,14 @@ export class DnsVerifier {
       decideByDns({
         name,
         answers,
-        addressesOfTarget: this.#expectedBy(claim),
+        addressesOfTarget: expectedAddresses(claim, this.#deps.book),
         targetOfAddress: (address) => book.targetAt(address),
         isOwnAddress: (address) => (own ?? book.ownAddresses()).has(address) || tools.has(address),
       });
   }
 
-  #expectedBy({ target, publicAddresses }: ExpectedClaim): readonly string[] {
-    const addresses = this.#deps.book.addressesOf(target);
-    if (addresses.length > 0) return addresses;
-    return literalsOf(publicAddresses).map(canonicalIp);
-  }
-
   #addressesFor({ claims }: NameRecord): readonly string[] {
-    return claims.flatMap((claim) => this.#expectedBy(claim));
+    return claims.flatMap((claim) => expectedAddresses(claim, this.#deps.book));
   }
 
   #factsOf(target: string): string {
@@ -279,9 +280,7 @@ export class DnsVerifier {
   }
 
   #mismatch(record: NameRecord): Reason | undefined {
-    const decision = overall(record);
-    if (typeof decision === "string") return undefined;
-    return this.#deps.mode === "auto" && WELL_WITH_AUTO.includes(decision.code) ? undefined : decision;
+    return mismatchOf(overallDecision(record.decisions), this.#deps.mode);
   }
 
   #failed(name: string, error: unknown): void {
@@ -294,13 +293,39 @@ export class DnsVerifier {
   }
 }
 
-/** One claim whose target DNS leads to is enough. */
-function overall({ decisions }: NameRecord): DnsDecision {
+/** The decision on all claims of a name: one whose target DNS leads to is enough. */
+export function overallDecision(decisions: readonly DnsDecision[]): DnsDecision {
   if (decisions.includes("verified")) return "verified";
   return decisions.find((decision) => typeof decision !== "string") ?? "unknown";
 }
 
+/** What a decision says against the mapping. */
+export function mismatchOf(decision: DnsDecision, mode: VerifierDeps["mode"]): Reason | undefined {
+  if (typeof decision === "string") return undefined;
+  return mode === "auto" && WELL_WITH_AUTO.includes(decision.code) ? undefined : decision;
+}
+
+/** The addresses that answers are compared with: those of the target, else the public ones of the claim. */
+export function expectedAddresses(
+  { target, publicAddresses }: ExpectedClaim,
+  book: Pick<AddressBook, "addressesOf">,
+): readonly string[] {
+  const addresses = book.addressesOf(target);
+  return addresses.length > 0 ? addresses : literalsOf(publicAddresses).map(canonicalIp);
+}
+
+/** Names by decision. */
+export function countDecisions(decisions: Iterable<DnsDecision>): Record<string, number> {
+  const codes = ["verified", "unknown", "dns-elsewhere", "dns-absent", "dns-other-target"];
+  const counts: Record<string, number> = Object.fromEntries(codes.map((code) => [code, 0]));
+  for (const decision of decisions) {
+    const key = typeof decision === "string" ? decision : decision.code;
+    counts[key] = (counts[key] ?? 0) + 1;
+  }
+  return counts;
+}
+
 /** A wildcard is asked for by a name below it that has hardly a record of its own. */
-function askedFor(name: string): string {
+export function askedFor(name: string): string {
   return isWildcard(name) ? name.replace("*", "switchback-dns-check") : name;
 }

@@ -9,6 +9,7 @@ import type { ProbeLookup } from "../probe/result.ts";
 const found = (...lookups: ProbeLookup[]) => ({ probe: known({ dials: [], lookups }) });
 const at = (name: string, ...addresses: string[]): ProbeLookup => ({ name, addresses });
 const nowhere = (name: string, failure: string): ProbeLookup => ({ name, addresses: [], failure });
+const dumped = (lookups: Readonly<Record<string, readonly string[]>>) => new Map(Object.entries(lookups));
 const NAMES = ["a", "b", "c", "d", "e", "f"].map((letter) => `${letter}.example.com`);
 const served = (...hosts: string[]) => {
   const route = {
@@ -29,6 +30,21 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ["ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) resolve to it"],
   ],
   ["no probe", { probe: undefined }, []],
+  [
+    "no probe, and look-ups of a dump",
+    {
+      ...served(...NAMES),
+      probe: undefined,
+      lookups: dumped({ "lb.example.com": [], "a.example.com": [BALANCER_IP], "b.example.com": ["192.0.2.9"] }),
+    },
+    [
+      "warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to " +
+        `${BALANCER_IP}: b.example.com (192.0.2.9) | correct the DNS records; if they should resolve elsewhere (a CDN), ` +
+        'exclude the Ingress with the annotation `switchback.dev/ignore: "true"`',
+      "ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) " +
+        "resolve to it (4 more were not probed)",
+    ],
+  ],
   ["a probe that failed", { probe: FORBIDDEN }, []],
   ["none was looked up", found(), []],
   ["the load balancer has no address", { ...nginx({ entries: [] }), ...found(nowhere(NAME, "ENOTFOUND")) }, []],

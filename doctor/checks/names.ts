@@ -1,9 +1,10 @@
+import { isIP } from "node:net";
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
-import type { ProbeLookup, ProbeOutcome, ProbeResult } from "../probe/result.ts";
+import type { ProbeLookup, ProbeOutcome } from "../probe/result.ts";
 
 const { ok, warning } = findingsOf("names");
 
@@ -15,15 +16,26 @@ const ANSWERS: readonly ProbeOutcome["kind"][] = ["answered", "misread"];
 
 /** Whether public names resolve, in the cluster's DNS, to the load balancer that serves them. */
 export function checkNames(facts: ClusterFacts): Finding[] {
-  const { probe } = facts;
+  const { probe, lookups } = facts;
+  if (probe?.known) {
+    return findLoadBalancers(facts).flatMap((loadBalancer) => checkNamesOf(loadBalancer, probe.value.lookups));
+  }
   // The headers check reports a missing or failed probe.
-  if (!probe?.known) return [];
-  return findLoadBalancers(facts).flatMap((loadBalancer) => checkNamesOf(loadBalancer, probe.value));
+  if (lookups === undefined) return [];
+  const known = [...lookups].map(([name, addresses]) => ({
+    name,
+    addresses: [...addresses],
+    ...(addresses.length === 0 && { failure: "no address" }),
+  }));
+  const isKnown = (address: string) => isIP(address) !== 0 || lookups.has(address);
+  return findLoadBalancers(facts)
+    .filter(({ addresses }) => addresses.every(isKnown))
+    .flatMap((loadBalancer) => checkNamesOf(loadBalancer, known));
 }
 
-function checkNamesOf(loadBalancer: LoadBalancer, result: ProbeResult): Finding[] {
+function checkNamesOf(loadBalancer: LoadBalancer, all: readonly ProbeLookup[]): Finding[] {
   const subject = `names at Service ${objectKey(loadBalancer.service)}`;
-  const lookups = new Map(result.lookups.map((lookup) => [lookup.name, lookup]));
+  const lookups = new Map(all.map((lookup) => [lookup.name, lookup]));
   const resolved = loadBalancer.names.flatMap((name) => lookups.get(name) ?? []);
   // The short-circuit check reports a load balancer without an address.
   if (resolved.length === 0 || loadBalancer.addresses.length === 0) return [];

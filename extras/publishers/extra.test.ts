@@ -13,7 +13,7 @@ test("the command's help lists its flags", async () => {
 
 test("the status reads the document of each publisher, by its name", async () => {
   const server = new MemoryServer();
-  const { document } = (await publishers.readStatus?.(server.client, "ours")) ?? {};
+  const { document } = (await publishers.readStatus?.(server.client, "ours", { now: 0 })) ?? {};
   assert.deepEqual(document, {});
   assert.deepEqual(server.calls.map(({ path }) => path).sort(), [
     "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns",

@@ -4,7 +4,7 @@ import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { hasCode, statusOf } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { StatusPart } from "../extra.ts";
+import type { StatusPart, StatusPartOptions } from "../extra.ts";
 import { PUBLISHERS } from "./names.ts";
 
 /** What publishers report of themselves, by name: those that do. */
@@ -14,12 +14,12 @@ type PublisherStates = Readonly<Record<string, PublisherState | Reason>>;
 export async function publishersStatus(
   client: KubeClient,
   namespace: string,
-  signal?: AbortSignal,
+  { now, signal }: StatusPartOptions,
 ): Promise<StatusPart> {
   const publishers = await readPublishers(client, namespace, signal);
   return {
     document: Object.keys(publishers).length > 0 ? { publishers } : {},
-    lines: () => publisherLines(publishers, Date.now()),
+    lines: () => publisherLines(publishers, now),
   };
 }
 

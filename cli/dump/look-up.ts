@@ -1,0 +1,39 @@
+import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
+import { askedFor } from "#controller/dnscheck/verifier.ts";
+import { parseHostname } from "#hostmap/hostnames.ts";
+
+interface LookUpOptions {
+  readonly lookup: DnsLookup;
+  /** Whether an address says nothing of where a name leads without us. */
+  readonly isOurs: (address: string) => boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Look-ups at a time. */
+const CONCURRENCY = 16;
+
+/** Asks DNS for names and wildcards. A name without an answer, or with one of ours, is left out. */
+export async function lookUpAll(names: Iterable<string>, options: LookUpOptions): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>();
+  const queue = new Set(names).values();
+  const worker = async () => {
+    for (const name of queue) {
+      if (options.signal.aborted) return;
+      const parsed = parseHostname(name);
+      const addresses = parsed.kind === "invalid" ? undefined : await addressesOf(parsed.name, options);
+      if (parsed.kind !== "invalid" && addresses !== undefined) found.set(parsed.name, addresses);
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
+  return found;
+}
+
+async function addressesOf(name: string, { lookup, isOurs }: LookUpOptions): Promise<string[] | undefined> {
+  try {
+    const answers = await Promise.all(([4, 6] as const).map((family) => lookup(askedFor(name), family)));
+    const addresses = answers.flatMap((answer) => answer.addresses);
+    return addresses.some(isOurs) ? undefined : addresses;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Claim } from "#hostmap/types.ts";
+import { claimOf } from "#test/arbitraries.ts";
+import { fakeAddressBook } from "#test/fakes/address-book.ts";
+import type { ClaimSink, Source } from "../sources/types.ts";
+import { KnownAnswers } from "./known-answers.ts";
+import type { VerifyMode } from "./verified-source.ts";
+import { countDecisions } from "./verifier.ts";
+
+const NAMES = ["here", "internal", "cdn", "none", "ours", "unasked"].map((name) => `${name}.example.com`);
+const ANSWERS = new Map([
+  ["here.example.com", ["203.0.113.7", "2001:DB8::1"]],
+  ["internal.example.com", ["10.0.0.9"]],
+  ["cdn.example.com", ["192.0.2.1"]],
+  ["none.example.com", []],
+  ["ours.example.com", ["198.51.100.9"]],
+]);
+const BOOK = fakeAddressBook({ targets: { edge: ["203.0.113.7"], inner: ["10.0.0.9"] }, own: ["198.51.100.9"] });
+
+/** The claims of one object for all names, as a source reports them while `isSynced()`. */
+async function decided(mode: VerifyMode, isSynced = () => true) {
+  const claims = NAMES.map((hostname) => claimOf(hostname, "shop/web", { target: "edge" }));
+  const reports: (readonly Claim[])[] = [];
+  const source: Source = {
+    start: (sink: ClaimSink, onSynced: () => void) => {
+      sink("0/shop/web", claims);
+      onSynced();
+    },
+    state: () => [],
+    stop: async () => {},
+  };
+  const book = Object.defineProperty({ ...BOOK }, "synced", { get: isSynced });
+  const known = new KnownAnswers({ answers: ANSWERS, book, mode });
+  const one = known.source(source);
+  await new Promise<void>((resolve) => one.start((_object, all) => reports.push(all), resolve));
+  await one.stop();
+  const outcomes = (reports[0] ?? []).map(({ target }) => (typeof target === "string" ? target : target.code));
+  return { known, reports, outcomes };
+}
+
+test("auto maps a name to where DNS leads it, and not if that is elsewhere", async () => {
+  const { known, outcomes } = await decided("auto");
+  assert.deepEqual(outcomes, ["edge", "inner", "dns-elsewhere", "edge", "edge", "edge"]);
+  assert.deepEqual(countDecisions(known.decisions()), {
+    verified: 1,
+    unknown: 2,
+    "dns-elsewhere": 1,
+    "dns-absent": 1,
+    "dns-other-target": 1,
+  });
+  assert.deepEqual(
+    [...known.mismatches()].map(([name]) => name),
+    ["cdn.example.com"],
+  );
+  assert.deepEqual([known.hasPublicIpv6("here.example.com"), known.hasPublicIpv6("cdn.example.com")], [true, false]);
+});
+
+test("enforce refuses what is not verified, warn refuses nothing", async () => {
+  const refused = ["dns-other-target", "dns-elsewhere", "dns-absent", "dns-not-verified", "dns-not-verified"];
+  assert.deepEqual((await decided("enforce")).outcomes, ["edge", ...refused]);
+  const { outcomes, known } = await decided("warn");
+  assert.deepEqual([...new Set(outcomes)], ["edge"]);
+  assert.deepEqual([...known.mismatches()].length, 3);
+});
+
+test("claims are held until our own addresses are known, and reported once", async () => {
+  let asked = 0;
+  const { reports } = await decided("auto", () => ++asked > 3);
+  assert.deepEqual([reports.length, asked], [1, 4]);
+});
