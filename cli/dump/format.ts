@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { finite, integer, object, record, text } from "#lib/errors/schemas.ts";
 
-// A dump is a stream of YAML documents: the head, then answers, look-ups and objects in any order. The program writes each
-// document as JSON on one line, which is YAML too and is read in a fiftieth of the time.
+// A dump is a stream of YAML documents: the head, then answers, look-ups and objects in any order. The program writes
+// each document as JSON on one line, which is YAML too and is read in a fiftieth of the time.
 
 export const DUMP_VERSION = "dump.switchback.dev/v1";
 

@@ -39,7 +39,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     },
     [
       "warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to " +
-        `${BALANCER_IP}: b.example.com (192.0.2.9) | correct the DNS records; if they should resolve elsewhere (a CDN), ` +
+        `${BALANCER_IP}: b.example.com (192.0.2.9) | correct the DNS records; if they should resolve ` +
+        "elsewhere (a CDN), " +
         'exclude the Ingress with the annotation `switchback.dev/ignore: "true"`',
       "ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) " +
         "resolve to it (4 more were not probed)",
