@@ -24,7 +24,7 @@ beforeEach(async () => {
   server = installed();
   server.add("/api/v1/namespaces/edge/services", "nginx", {
     metadata: { labels: { "app.kubernetes.io/name": "ingress-nginx" } },
-    spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.1"], ports: [{ name: "https", port: 443 }] },
+    spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.1"], ports: [{ port: 80 }, { name: "https", port: 443 }] },
     status: BALANCER,
   });
   server.add("/apis/networking.k8s.io/v1/namespaces/shop/ingresses", "web", {
