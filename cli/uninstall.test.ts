@@ -1,17 +1,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, type TestContext, test } from "node:test";
 import { atTerminal, captured, filesFolder } from "#test/fakes/cli.ts";
-import {
-  AGENT_LABELS,
-  AGENT_LEASES,
-  AGENT_PATH,
-  addDeployment,
-  addHolder,
-  installed,
-  NAMESPACE,
-  ours,
-  WEBHOOK_PATH,
-} from "#test/fakes/installed.ts";
+import { addDeployment, addHolder, installed, NAMESPACE, ours, WEBHOOK_PATH } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi, noConnections } from "#test/fakes/kube-api.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
@@ -47,11 +37,10 @@ async function run(t: TestContext, server: MemoryServer, { onWait, ...flags }: R
 describe("--timeout", () => {
   test("is in seconds", async (t) => {
     const server = installed();
-    server.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
-    server.add(AGENT_LEASES, "switchback-agent-a", { metadata: { labels: AGENT_LABELS } });
+    addDeployment(server, "shop", "web");
     const { done, time } = await run(t, server, { timeout: 3, yes: true });
     await assert.rejects(done, { code: "still-held" });
-    assert.deepEqual(time.waits, [2_000, 1_000, 1_000, 1_000]);
+    assert.deepEqual(time.waits, [2_000, 2_000, 2_000]);
   });
 });
 

@@ -103,6 +103,11 @@ export interface UninstallPart {
    * Services still serve. Throws `still-held` if that is not possible.
    */
   readonly takeOut?: (options: TakeOutOptions) => Promise<void>;
+  /**
+   * Its last step, by the sections of the configuration: it follows what all extras take out. Throws if its section
+   * is not valid.
+   */
+  readonly lastStep?: (sections: TakeOutOptions["sections"]) => LastStep;
   /** ClusterIPs that end with it and that pods hold, and the Service of each. */
   readonly addresses?: (
     client: KubeClient,
@@ -111,6 +116,20 @@ export interface UninstallPart {
   ) => Promise<ReadonlyMap<string, string>>;
   /** Names of ConfigMaps in Switchback's namespace that its processes have created. */
   readonly configMaps?: (client: KubeClient, namespace: string) => Promise<readonly string[]>;
+}
+
+export interface LastStep {
+  /** What it does: a sentence of the plan. */
+  readonly plan: string;
+  /** Resolves to what still holds addresses of Switchback when the time is over; undefined if nothing does. */
+  readonly run: (options: TakeOutOptions) => Promise<StillHolding | undefined>;
+}
+
+interface StillHolding {
+  /** `agents`. */
+  readonly who: string;
+  /** What they hold; the uninstall adds what to do. */
+  readonly text: string;
 }
 
 export interface TakeOutOptions {

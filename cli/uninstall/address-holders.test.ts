@@ -12,7 +12,7 @@ const OURS = "198.51.100.9";
 const INSTALL: Installation = {
   addresses: new Map([[OURS, "switchback-nginx"]]),
   restartNamespaces: new Set(["shop"]),
-  agentNamespace: "switchback-agent",
+  lastSteps: [],
   sections: {},
 };
 
@@ -203,9 +203,8 @@ test("a plan names each front, and five pods of a workload", () => {
   assert.equal(describePlan(plan, { ...INSTALL, addresses: new Map() }, "ours")[0]?.endsWith(": none"), true);
 });
 
-test("nobody is refused without a holder, and agents alone hold addresses too", () => {
+test("nobody is refused without a holder", () => {
   assert.deepEqual(refusal([], new Map()), []);
-  assert.equal(countPods([]), "agents hold addresses");
 });
 
 const EXAMPLE = found(
@@ -228,15 +227,14 @@ test("what may be restarted is; the rest is told with what to do about it", () =
     "     shop/Pod/bare: nothing recreates it: delete it",
     "   These keep names that have addresses of an ingress controller itself:",
     "     other/DaemonSet/plain (plain-1)",
-    "3. The agents, where there are any, take their names out of the hosts files of running pods.",
-    "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
+    "3. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
     "Left: the namespace ours.",
   ]);
 });
 
 test("with nobody to free the plan is short", () => {
   const lines = describePlan(planUninstall([], INSTALL), INSTALL, "ours");
-  assert.deepEqual([lines.length, lines[2]], [6, "2. These are restarted: none"]);
+  assert.deepEqual([lines.length, lines[2]], [5, "2. These are restarted: none"]);
 });
 
 test("a refusal names who still holds an address, and why", () => {

@@ -34,10 +34,9 @@ test("addresses of an extra end with us, as those of the front Services do", asy
 });
 
 describe("the configuration", () => {
-  test("gives the namespaces that restarts are permitted in, and the agents'", async () => {
+  test("gives the namespaces that restarts are permitted in", async () => {
     const install = await read(installed("agent: { namespace: agents }\nrestart: { namespaces: [shop, blog] }"));
     assert.deepEqual([...install.restartNamespaces], ["shop", "blog"]);
-    assert.equal(install.agentNamespace, "agents");
   });
 
   for (const [what, data] of [
@@ -46,11 +45,10 @@ describe("the configuration", () => {
     ["is of another version", { "config.yaml": "unheardOf: 1\nagent: { other: 2 }\nrestart: { mode: x }" }],
     ["has no data", undefined],
   ] as const) {
-    test(`that ${what} permits no restarts, and has the agents where the chart has them`, async () => {
+    test(`that ${what} permits no restarts`, async () => {
       const api = installed();
       addConfig(api, data);
-      const { restartNamespaces, agentNamespace } = await read(api);
-      assert.deepEqual([restartNamespaces.size, agentNamespace], [0, "switchback-agent"]);
+      assert.equal((await read(api)).restartNamespaces.size, 0);
     });
   }
 
@@ -138,7 +136,7 @@ describe("the holders", () => {
   const INSTALL: Installation = {
     addresses: new Map([[FRONT_IP, "switchback-nginx"]]),
     restartNamespaces: new Set(),
-    agentNamespace: "a",
+    lastSteps: [],
     sections: {},
   };
   const names = async (api: MemoryServer, namespace?: string) =>

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
-import type { UninstallPart } from "#extras/extra.ts";
+import type { LastStep, UninstallPart } from "#extras/extra.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
@@ -21,8 +21,8 @@ export interface Installation {
   readonly addresses: ReadonlyMap<string, string>;
   /** `restart.namespaces` of its configuration. */
   readonly restartNamespaces: ReadonlySet<string>;
-  /** Where its agents run, if any do. */
-  readonly agentNamespace: string;
+  /** The last steps of extras. */
+  readonly lastSteps: readonly LastStep[];
   /** The sections of its configuration, as they are there. */
   readonly sections: Readonly<Record<string, unknown>>;
 }
@@ -34,7 +34,6 @@ interface RawService {
 
 /** Only what matters here, and leniently: the install may be of another version. */
 const configSchema = object({
-  agent: v.optional(object({ namespace: v.optional(v.string(), "switchback-agent") }), {}),
   restart: v.optional(object({ namespaces: v.optional(v.array(v.string()), []) }), {}),
   targets: v.optional(
     v.array(
@@ -51,6 +50,7 @@ const configSchema = object({
 interface InstalledConfig {
   readonly config: v.InferOutput<typeof configSchema>;
   readonly sections: Installation["sections"];
+  readonly lastSteps: Installation["lastSteps"];
 }
 
 /** Reads what is installed in a namespace, with the `parts` of extras. Throws `input-invalid` if that is nothing. */
@@ -59,7 +59,7 @@ export async function readInstallation(
   namespace: string,
   parts: readonly UninstallPart[] = [],
 ): Promise<Installation> {
-  const { config, sections } = await readConfig(client, namespace);
+  const { config, sections, lastSteps } = await readConfig(client, namespace, parts);
   const fronts = await client.list<RawService>(corePath("services", namespace), { labelSelector: TARGET_KEY });
   const addresses = new Map(
     fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
@@ -75,11 +75,14 @@ export async function readInstallation(
   const added = await Promise.all(parts.map((part) => part.addresses?.(client, namespace, sections)));
   for (const [address, service] of added.flatMap((found) => [...(found ?? [])])) addresses.set(address, service);
   addresses.delete("");
-  const { agent, restart } = config;
-  return { addresses, restartNamespaces: new Set(restart.namespaces), agentNamespace: agent.namespace, sections };
+  return { addresses, restartNamespaces: new Set(config.restart.namespaces), lastSteps, sections };
 }
 
-async function readConfig(client: KubeClient, namespace: string): Promise<InstalledConfig> {
+async function readConfig(
+  client: KubeClient,
+  namespace: string,
+  parts: readonly UninstallPart[],
+): Promise<InstalledConfig> {
   const missing = (what: string, cause?: unknown) =>
     new SwitchbackError(
       "input-invalid",
@@ -93,7 +96,9 @@ async function readConfig(client: KubeClient, namespace: string): Promise<Instal
   });
   try {
     const document = (await parseText(text)) ?? {};
-    return { config: parse(configSchema, document), sections: document as InstalledConfig["sections"] };
+    const config = parse(configSchema, document);
+    const sections = document as InstalledConfig["sections"];
+    return { config, sections, lastSteps: parts.flatMap(({ lastStep }) => lastStep?.(sections) ?? []) };
   } catch (cause) {
     throw new SwitchbackError("data-corrupt", `the ConfigMap ${name} holds no configuration`, { cause });
   }

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
+import type { UninstallPart } from "#extras/extra.ts";
 import {
-  AGENT_LABELS,
-  AGENT_LEASES,
-  AGENT_PATH,
   addDeployment,
   addHolder,
   CONFIG_NAME,
@@ -54,38 +52,36 @@ describe("leave", () => {
     assert.deepEqual(time.waits, [2_000]);
   });
 
-  test("goes in the only order that works: webhook, restarts, the wait for old pods, agents", async (t) => {
+  test("goes in the only order that works: webhook, restarts, the wait for old pods, steps of extras", async (t) => {
     const api = installed();
     for (const name of ["web", "api"]) addDeployment(api, "shop", name);
-    api.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
-    api.add(AGENT_LEASES, "switchback-agent-a", { metadata: { labels: AGENT_LABELS } });
+    const { part, steps } = lastStep();
     const { done, said, saidAt, time } = run(t, api, {
+      parts: [part],
       onWait: (elapsed) => {
         if (elapsed === 2_000) assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
         if (elapsed === 4_000) rollsOut(api, "web");
         if (elapsed === 6_000) {
-          assert.equal(api.writes.length, 3, "no agent has been asked to leave");
+          assert.deepEqual(steps, [], "no extra has taken a step");
           rollsOut(api, "api");
         }
-        if (elapsed === 7_000) api.objects.delete(`${AGENT_LEASES}/switchback-agent-a`);
       },
     });
     await done;
-    assert.deepEqual(said, [
-      WEBHOOK_GONE,
-      "shop/Deployment/api: restarted",
-      "shop/Deployment/web: restarted",
-      "the agents take their names out of the hosts files of running pods",
-      FREE,
-    ]);
-    assert.deepEqual(saidAt, [0, 2, 2, 6, 7]);
+    assert.deepEqual(said, [WEBHOOK_GONE, "shop/Deployment/api: restarted", "shop/Deployment/web: restarted", FREE]);
+    assert.deepEqual(saidAt, [0, 2, 2, 6]);
     assert.deepEqual(api.writes, [
       `DELETE ${WEBHOOK_PATH}`,
       "PATCH /apis/apps/v1/namespaces/shop/deployments/api",
       `PATCH ${WEB}`,
-      `PATCH ${AGENT_PATH}`,
     ]);
-    assert.deepEqual(time.waits, [2_000, 2_000, 2_000, 1_000]);
+    assert.deepEqual(
+      [time.waits, steps],
+      [
+        [2_000, 2_000, 2_000],
+        ["takes out", "last step"],
+      ],
+    );
     const [patch] = api.callsOf("PATCH", WEB);
     const at = new Date(1_700_000_000_000 + 2_000).toISOString();
     const annotations = { "switchback.dev/restartedAt": at };
@@ -119,12 +115,12 @@ describe("leave", () => {
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
 
-  test("restarts nothing outside restart.namespaces, no bare pod, asks no agent to leave, refuses", async (t) => {
+  test("restarts nothing outside restart.namespaces, no bare pod, takes no step of an extra, refuses", async (t) => {
     const api = installed();
     addDeployment(api, "other", "web");
     addHolder(api, "shop", "bare");
-    api.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
-    const { done, said, time } = run(t, api);
+    const { part, steps } = lastStep();
+    const { done, said, time } = run(t, api, { parts: [part] });
     await assert.rejects(done, {
       code: "still-held",
       message: "2 pods hold addresses of Switchback: nothing more is removed. Recreate them and uninstall again",
@@ -136,7 +132,7 @@ describe("leave", () => {
       "  shop/Pod/bare: nothing recreates it: delete it",
     ]);
     assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
-    assert.deepEqual(time.waits, [2_000]);
+    assert.deepEqual([time.waits, steps], [[2_000], []]);
     assert.ok(api.objects.has(ours("services/switchback-nginx")), "who still holds it is still served");
   });
 
@@ -243,36 +239,50 @@ describe("the wait for old pods", () => {
   });
 });
 
-describe("agents that do not leave", () => {
-  function withAgents(...names: string[]): MemoryServer {
-    const api = installed();
-    api.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
-    for (const name of names) api.add(AGENT_LEASES, name, { metadata: { labels: AGENT_LABELS } });
-    return api;
-  }
+/** An extra that takes something out, and whose last step leaves `left` behind. */
+function lastStep(left?: { readonly who: string; readonly text: string }) {
+  const steps: string[] = [];
+  const part: UninstallPart = {
+    takeOut: async () => void steps.push("takes out"),
+    lastStep: () => ({
+      plan: "It goes.",
+      async run() {
+        steps.push("last step");
+        return left;
+      },
+    }),
+  };
+  return { part, steps };
+}
 
-  test("are named, and nothing more is removed", async (t) => {
-    const { done, said, time } = run(t, withAgents("switchback-agent-a", "switchback-agent-b"), { timeoutMs: 3_000 });
-    await assert.rejects(done, {
-      code: "still-held",
-      message:
-        "agents still have names in the hosts files of running pods: switchback-agent-a, switchback-agent-b. " +
-        "Uninstall again",
-    });
-    assert.equal(said.includes(FREE), false);
-    assert.deepEqual(time.waits, [2_000, 1_000, 1_000, 1_000]);
+describe("the last step of an extra", () => {
+  const LEFT = { who: "agents", text: "agents still have names" };
+
+  test("follows what all extras take out", async (t) => {
+    const { part, steps } = lastStep();
+    const { done, said } = run(t, installed(), { parts: [part, { takeOut: async () => void steps.push("another") }] });
+    await done;
+    assert.deepEqual(steps, ["takes out", "another", "last step"]);
+    assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
 
-  test("are gone past with force, and that is said", async (t) => {
-    const { done, said } = run(t, withAgents("switchback-agent-a"), { timeoutMs: 1_000, force: true });
+  test("that leaves something ends it", async (t) => {
+    const { done, said } = run(t, installed(), { parts: [lastStep(LEFT).part] });
+    await assert.rejects(done, { code: "still-held", message: "agents still have names. Uninstall again" });
+    assert.deepEqual(said, [WEBHOOK_GONE]);
+  });
+
+  test("that leaves something is gone past with force, and that is said", async (t) => {
+    const { done, said } = run(t, installed(), { parts: [lastStep(LEFT).part], force: true });
     await done;
     assert.equal(said.at(-1), "agents hold addresses of Switchback; going on, as that was asked for");
   });
 
-  test("are looked for where the configuration has them", async (t) => {
-    const api = installed("agent: { namespace: elsewhere }");
-    await run(t, api).done;
-    assert.equal(api.callsOf("GET", AGENT_PATH.replace("switchback-agent/", "elsewhere/")).length, 1);
+  test("is not taken where a step before it fails", async (t) => {
+    const { part, steps } = lastStep();
+    const failing = { takeOut: async () => await Promise.reject(new Error("still there")) };
+    await assert.rejects(run(t, installed(), { parts: [part, failing], force: true }).done, /still there/);
+    assert.deepEqual(steps, ["takes out"]);
   });
 });
 
@@ -305,14 +315,6 @@ describe("what the API server refuses", () => {
       assert.match(said[1] ?? "", new RegExp(`^shop/Deployment/api: it could not be restarted: PATCH .*${status}`));
       assert.equal(said[2], "shop/Deployment/web: restarted");
       assert.match(said.at(-1) ?? "", /^ {2}shop\/Deployment\/api \(api-old\): it could not be restarted: /);
-    });
-
-    test(`a ${status} on the agents is passed on, also with force`, async (t) => {
-      const api = installed();
-      api.onCall = ({ path }) => (path === AGENT_PATH ? refusal(status, "Refused") : undefined);
-      const { done, said } = run(t, api, { force: true });
-      await assert.rejects(done, { code: "kube-status", status });
-      assert.equal(said.includes(FREE), false);
     });
 
     test(`a ${status} on the configuration ends it before the webhook configuration is deleted`, async (t) => {

@@ -1,5 +1,5 @@
 import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
-import type { UninstallPart } from "#extras/extra.ts";
+import type { TakeOutOptions, UninstallPart } from "#extras/extra.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
@@ -11,7 +11,6 @@ import { type Installation, readHolders, readInstallation } from "./installation
 import { planUninstall } from "./plan.ts";
 import { countPods, describePlan, refusal } from "./report.ts";
 import { restartHolder } from "./restart-holder.ts";
-import { stopAgents } from "./stop-agents.ts";
 
 export interface UninstallOptions {
   readonly client: KubeClient;
@@ -84,20 +83,26 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
     const message = `${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`;
     throw new SwitchbackError("still-held", message);
   }
-  for (const { takeOut } of parts)
-    await takeOut?.({ ...options, sections: install.sections, canAsk: options.canAsk ?? false });
-  // Last, as agents that were stopped do not start again by themselves.
-  const leases = await stopAgents({ ...options, namespace: install.agentNamespace });
-  if (leases.length > 0 && !force) {
-    const message = `agents still have names in the hosts files of running pods: ${leases.join(", ")}. Uninstall again`;
-    throw new SwitchbackError("still-held", message);
-  }
-  const freed = held.length + leases.length === 0;
+  const extraOptions = { ...options, sections: install.sections, canAsk: options.canAsk ?? false };
+  for (const { takeOut } of parts) await takeOut?.(extraOptions);
+  const others = await takeLastSteps(install, extraOptions, force);
+  const holders = held.length > 0 ? countPods(held) : others.map((who) => `${who} hold addresses`).join(", ");
   say(
-    freed
+    holders === ""
       ? "no pod holds an address of Switchback"
-      : `${countPods(held)} of Switchback; going on, as that was asked for`,
+      : `${holders} of Switchback; going on, as that was asked for`,
   );
+}
+
+/** Returns who still holds addresses. Throws `still-held` if somebody does, unless `force` is set. */
+async function takeLastSteps(install: Installation, options: TakeOutOptions, force: boolean): Promise<string[]> {
+  const holding: string[] = [];
+  for (const { run } of install.lastSteps) {
+    const left = await run(options);
+    if (left !== undefined && !force) throw new SwitchbackError("still-held", `${left.text}. Uninstall again`);
+    if (left !== undefined) holding.push(left.who);
+  }
+  return holding;
 }
 
 async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {

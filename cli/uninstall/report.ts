@@ -9,7 +9,11 @@ import type { UninstallPlan } from "./plan.ts";
 const MAX_NAMES = 5;
 
 /** What an uninstall would do, in order. */
-export function describePlan(plan: UninstallPlan, { addresses }: Installation, namespace: string): string[] {
+export function describePlan(
+  plan: UninstallPlan,
+  { addresses, lastSteps }: Pick<Installation, "addresses" | "lastSteps">,
+  namespace: string,
+): string[] {
   const fronts = [...addresses].map(([address, service]) => `${address} (${service})`);
   return [
     `Addresses that end with Switchback: ${fronts.join(", ") || "none"}`,
@@ -20,8 +24,9 @@ export function describePlan(plan: UninstallPlan, { addresses }: Installation, n
     ...plan.stuck.map(({ holder, reason }) => `     ${describe(holder)}: ${reason.text}`),
     ...(plan.harmless.length === 0 ? [] : ["   These keep names that have addresses of an ingress controller itself:"]),
     ...plan.harmless.map((holder) => `     ${describe(holder)}`),
-    "3. The agents, where there are any, take their names out of the hosts files of running pods.",
-    "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
+    ...lastSteps.map((step, index) => `${index + 3}. ${step.plan}`),
+    `${lastSteps.length + 3}. Controller, webhook and proxy, the front Services, the map, the certificates and the ` +
+      "Lease are deleted.",
     `Left: the namespace ${namespace}.`,
   ];
 }
@@ -37,7 +42,6 @@ export function refusal(held: readonly AddressHolder[], reasons: ReadonlyMap<str
 /** `3 pods hold addresses`. */
 export function countPods(held: readonly AddressHolder[]): string {
   const pods = held.reduce((sum, holder) => sum + holder.pods.length, 0);
-  if (pods === 0) return "agents hold addresses";
   return pods === 1 ? "1 pod holds addresses" : `${pods} pods hold addresses`;
 }
 

@@ -8,6 +8,7 @@ export const agent: Extra = {
       .action(async (flags) => serve("agent", async () => (await import("./start.ts")).startAgent, flags));
   },
   chartValues: async () => [(await import("./chart/values.ts")).AGENT_VALUES],
+  uninstall: async () => (await import("./leave.ts")).AGENT_UNINSTALL,
   podUpdater: async (config) =>
     config.agent.enabled ? (await import("./rollout/pod-updater.ts")).agentUpdater(config) : undefined,
 };
