@@ -7,7 +7,7 @@ import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "../sources/ingress.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
-import { AddressTable, allAddressesOf, keyOf } from "./address-table.ts";
+import { AddressTable, allAddressesOf, canonicalAddress, keyOf } from "./address-table.ts";
 import { BorrowedPorts } from "./borrowed-ports.ts";
 import { serviceOfController } from "./by-controller.ts";
 import { defaultAmong, resolveDefault, targetMissing } from "./default-target.ts";
@@ -86,8 +86,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   /** Until it is known which targets are in use: those that were. Undefined: not read yet. */
   #wereInUse: ReadonlySet<string> | undefined;
   #isFirstStart = true;
-  /** Targets of objects that were found by an address. A Service that only serves itself has no claim to others. */
-  readonly #foundByAddress = new Set<string>();
+  /**
+   * Targets of objects that were found by an address, with these addresses. A Service that serves itself, or objects
+   * with another of its addresses, does not come before an older one.
+   */
+  readonly #foundByAddress = new Map<string, Set<string>>();
   #onChange: () => void = () => {};
   #onDefinition: () => void = () => {};
 
@@ -137,11 +140,12 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return byClass.name;
-    const precedence = this.#precedence(incumbent);
+    const precedence = this.#precedence(hints.addresses, incumbent);
     const found = matchService(hints, this.#table, precedence);
     if (!("code" in found)) {
       const target = this.#targetOf(found, hints);
-      if (hints.service === undefined && typeof target === "string") this.#foundByAddress.add(target);
+      if (hints.service === undefined && typeof target === "string")
+        this.#noteAddresses(target, found, hints.addresses);
       return target;
     }
     if (hints.service !== undefined || !UNKNOWN_ADDRESS.has(found.code)) return found;
@@ -178,7 +182,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   targetAt(address: string): string | undefined {
     const hints = { className: undefined, addresses: [address], admitted: true };
-    const service = matchService(hints, this.#table, this.#precedence(undefined));
+    const service = matchService(hints, this.#table, this.#precedence([address], undefined));
     if ("code" in service || !servesHttp(service)) return undefined;
     const target = this.#targetOf(service, hints);
     return typeof target === "string" ? target : undefined;
@@ -207,7 +211,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   use(names: ReadonlySet<string>): void {
     this.#inUse = names;
     if (this.#wereInUse !== undefined) this.#wereInUse = NONE;
-    for (const name of this.#foundByAddress) if (!names.has(name)) this.#foundByAddress.delete(name);
+    for (const name of this.#foundByAddress.keys()) if (!names.has(name)) this.#foundByAddress.delete(name);
   }
 
   /** Configured targets that are active: one without classes only if its Service exists. */
@@ -277,11 +281,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return typeof byClass === "string" ? reason : { ...byClass, text: `${byClass.text}; ${reason.text}` };
   }
 
-  #precedence(incumbent: string | undefined): Precedence {
+  #precedence(addresses: readonly string[], incumbent: string | undefined): Precedence {
     return {
       isOfAnotherClass: (view) => (this.#configuredFor(view)?.classes.length ?? 0) > 0,
       isIncumbent: (view) => this.#nameOf(view) === incumbent,
-      isInUse: (view) => this.#servesByAddress(this.#nameOf(view)),
+      isInUse: (view) => this.#servesByAddress(view, addresses.map(canonicalAddress)),
     };
   }
 
@@ -291,8 +295,22 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return configured === undefined ? this.#table.get(this.#found.get(target)?.key ?? "") : this.#serviceOf(configured);
   }
 
-  #servesByAddress(name: string): boolean {
-    return (this.#inUse.has(name) && this.#foundByAddress.has(name)) || this.#wereInUse?.has(name) === true;
+  #noteAddresses(target: string, view: ServiceView, addresses: readonly string[]): void {
+    const noted = this.#foundByAddress.get(target) ?? new Set();
+    const own = new Set(allAddressesOf(view));
+    for (const address of addresses.map(canonicalAddress)) if (own.has(address)) noted.add(address);
+    this.#foundByAddress.set(target, noted);
+  }
+
+  /**
+   * After a restart it is known which targets were in use, and not by which address. There a Service that its own
+   * annotation maps does not come before an older one.
+   */
+  #servesByAddress(view: ServiceView, addresses: readonly string[]): boolean {
+    const name = this.#nameOf(view);
+    const noted = this.#foundByAddress.get(name);
+    if (this.#inUse.has(name) && addresses.some((address) => noted?.has(address))) return true;
+    return this.#wereInUse?.has(name) === true && addresses.some((address) => view.addresses.includes(address));
   }
 
   /** Undefined if nothing of the Service counts. */

@@ -176,3 +176,58 @@ test("MetalLB's shared address: each name goes to the Service on its port, whoev
   assert.equal(resolve(hints), nameOf("ingress-nginx/controller"));
   assert.equal(resolve({ ...hints, ports: [9_443] }), nameOf("kafka/gateway"));
 });
+
+/** A LoadBalancer Service of a cloud, with a host name that it shares. */
+function cloudLb(key: string, created: string, more: { readonly ip?: string; readonly annotations?: object } = {}) {
+  const { metadata, spec } = serviceLb(key, { created, ports: [80, 443] }) as unknown as {
+    metadata: object;
+    spec: object;
+  };
+  const ingress = [{ hostname: "shared.lb.example.com" }, ...(more.ip === undefined ? [] : [{ ip: more.ip }])];
+  const annotations = more.annotations ?? {};
+  return {
+    metadata: { ...metadata, annotations },
+    spec,
+    status: { loadBalancer: { ingress } },
+  } as unknown as ApiObject;
+}
+
+const SHARED: RoutingHints = { className: "theirs", addresses: ["shared.lb.example.com"], admitted: true };
+const EVIL = cloudLb("tenant/evil", "2026-05-01T08:00:00Z", {
+  ip: "192.0.2.9",
+  annotations: { "switchback.dev/map": "always" },
+});
+
+test("a later Service of a host name takes none of its names, whatever it says and serves elsewhere", async (t) => {
+  const { discovery, resolve, add } = await cluster(t, {}, cloudLb("edge/lb", "2026-03-01T08:00:00Z"), EVIL);
+  assert.equal(resolve(), "no-service");
+  const own = { ...SHARED, addresses: ["192.0.2.9"] };
+  assert.equal(resolve(own), nameOf("tenant/evil"), "an object with its own address is its own");
+  discovery.use(new Set([nameOf("tenant/evil")]));
+  assert.equal(resolve(SHARED), "load-balancer-hostname");
+  await add(cloudLb("edge/lb", "2026-03-01T08:00:00Z", { annotations: { "switchback.dev/map": "always" } }));
+  assert.equal(resolve(SHARED), nameOf("edge/lb"));
+});
+
+test("nor after a restart", async (t) => {
+  stopTime(t);
+  const api = new MemoryApi();
+  for (const service of [cloudLb("edge/lb", "2026-03-01T08:00:00Z"), EVIL]) api.set(BALANCERS, service);
+  const published = {
+    start: (onRead: (names: ReadonlySet<string>) => void) => onRead(new Set([nameOf("tenant/evil")])),
+  };
+  const discovery = new TargetDiscovery({
+    client: api.client,
+    config: parseConfig({ targets: [] }),
+    log: silentLogger,
+    published: { ...published, stop: async () => {} },
+  });
+  t.after(() => discovery.stop());
+  discovery.start(
+    () => {},
+    () => {},
+  );
+  await settled();
+  const found = discovery.resolve(SHARED);
+  assert.equal(typeof found === "string" ? found : found.code, "load-balancer-hostname");
+});

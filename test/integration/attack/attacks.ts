@@ -6,6 +6,7 @@ import { RELAY_ATTACKS } from "./attacks/relay.ts";
 import { ROOT_CONTAINER_ATTACKS } from "./attacks/root-container.ts";
 import { STATUS_ATTACKS } from "./attacks/status.ts";
 import { STOLEN_TOKEN_ATTACKS } from "./attacks/stolen-token.ts";
+import { TARGET_ATTACKS } from "./attacks/targets.ts";
 import { TENANT_ATTACKS } from "./attacks/tenant.ts";
 
 /** An extra's `integration/attacks.ts`. */
@@ -22,6 +23,7 @@ export const ADDED_CONFIG: object = Object.assign({}, ...added.map(({ CONFIG }) 
 
 const ATTACKS: readonly Attack[] = [
   ...TENANT_ATTACKS,
+  ...TARGET_ATTACKS,
   ...ROOT_CONTAINER_ATTACKS,
   ...CLIENT_ATTACKS,
   ...RELAY_ATTACKS,

@@ -126,9 +126,9 @@ export const TENANT_ATTACKS: readonly Attack[] = [
         const services = `/api/v1/namespaces/${HOSTILE}/services`;
         const { status, body: answer } = await stage.tenant({ method: "POST", path: services, body });
         assert.equal(status, 201, JSON.stringify(answer));
-        await giveAddress(stage, `${services}/many-${index}`, `192.0.2.${100 + index}`);
+        await giveAddress(stage, `${services}/many-${index}`, { ip: `192.0.2.${100 + index}` });
         await createIngress(stage, `many-${index}`, [`many-${index}.hostile.example.com`], "elsewhere");
-        await giveAddress(stage, `${ingresses(HOSTILE)}/many-${index}`, `192.0.2.${100 + index}`);
+        await giveAddress(stage, `${ingresses(HOSTILE)}/many-${index}`, { ip: `192.0.2.${100 + index}` });
       }
       const took = await stage.spread();
       const [proxy] = stage.system.proxies;
@@ -193,9 +193,9 @@ export const TENANT_ATTACKS: readonly Attack[] = [
 ];
 
 const pods = (namespace: string) => `/api/v1/namespaces/${namespace}/pods`;
-const ingresses = (namespace: string) => `/apis/networking.k8s.io/v1/namespaces/${namespace}/ingresses`;
+export const ingresses = (namespace: string) => `/apis/networking.k8s.io/v1/namespaces/${namespace}/ingresses`;
 const followed = (ms: number) => `a neighbour's running pod had a new name after ${ms.toFixed(0)} ms`;
-const after = (ms: number) => `a neighbour's new name was in its pods after ${ms.toFixed(0)} ms`;
+export const after = (ms: number) => `a neighbour's new name was in its pods after ${ms.toFixed(0)} ms`;
 
 /** Creates an Ingress of the tenant's. */
 export async function createIngress(
@@ -228,9 +228,13 @@ export async function sweep(stage: Stage): Promise<void> {
   assert.equal(status, 200);
 }
 
-/** What a cloud's controller writes. */
-async function giveAddress(stage: Stage, path: string, ip: string): Promise<void> {
-  const body = { status: { loadBalancer: { ingress: [{ ip }] } } };
+/** What a cloud's controller, or an ingress controller, writes. */
+export async function giveAddress(
+  stage: Stage,
+  path: string,
+  ...addresses: readonly { readonly ip?: string; readonly hostname?: string }[]
+): Promise<void> {
+  const body = { status: { loadBalancer: { ingress: addresses } } };
   const request = { method: "PATCH", path: `${path}/status`, contentType: "application/merge-patch+json", body };
   const { status } = await stage.system.cluster.call(request);
   assert.equal(status, 200);

@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { ingress } from "../../objects.ts";
+import { until } from "../../system.ts";
+import type { Attack } from "../attack.ts";
+import { HOSTILE, NEIGHBOUR, NEIGHBOUR_NAME, type Stage } from "../stage.ts";
+import { after, createIngress, giveAddress, ingresses, sweep } from "./tenant.ts";
+
+// Attacks on which target a name gets.
+
+const HOST_NAME = "shared.lb.example.com";
+const SHARED = { ingress: "shared", name: "shared.neighbour.example.com" };
+const EVIL = { ingress: "evil", name: "evil.hostile.example.com", ip: "192.0.2.120" };
+const ALWAYS = { "switchback.dev/map": "always" };
+
+export const TARGET_ATTACKS: readonly Attack[] = [
+  {
+    name: "Service of a shared host name",
+    by: "tenant",
+    async run(stage) {
+      // The neighbour's load balancer is not short-circuited, so its name needs no mapping.
+      await createService(stage, NEIGHBOUR, "lb");
+      await giveAddress(stage, `${services(NEIGHBOUR)}/lb`, { hostname: HOST_NAME });
+      const parts = { namespace: NEIGHBOUR, className: "elsewhere" };
+      await stage.system.apply(ingress(SHARED.ingress, [SHARED.name], parts));
+      await giveAddress(stage, `${ingresses(NEIGHBOUR)}/${SHARED.ingress}`, { hostname: HOST_NAME });
+      await until("the neighbour's name to need no mapping", async () => {
+        return (await targetOf(stage, SHARED.name)) === "load-balancer-hostname";
+      });
+      await createTarget(stage, { hostname: HOST_NAME });
+      assert.equal(await targetOf(stage, SHARED.name), "load-balancer-hostname", "the tenant's Service took the name");
+      // Now its own Service maps it.
+      const path = `${services(NEIGHBOUR)}/lb`;
+      const request = { method: "PATCH", path, contentType: "application/merge-patch+json" };
+      await stage.system.cluster.call({ ...request, body: { metadata: { annotations: ALWAYS } } });
+      await until("the name to be mapped", async () => (await stage.system.publishedNames()).has(SHARED.name));
+      assert.match(await targetOf(stage, SHARED.name), /^neighbour-lb-/, "the tenant's Service took the name");
+      const took = await stage.spread();
+      await stage.system.kubectl("-n", NEIGHBOUR, "delete", "ingress/shared", "service/lb");
+      await sweepTarget(stage);
+      return {
+        tried: "a Service with map: always and the host name of a neighbour's load balancer",
+        outcome: after(took),
+      };
+    },
+  },
+  {
+    name: "found target beside the default",
+    by: "tenant",
+    async run(stage) {
+      const before = (await stage.system.published()).get(NEIGHBOUR_NAME);
+      assert.ok(before);
+      await createTarget(stage, {});
+      // The neighbour's Ingresses have no status.
+      const took = await stage.spread();
+      assert.deepEqual((await stage.system.published()).get(NEIGHBOUR_NAME), before);
+      await sweepTarget(stage);
+      return { tried: "a load balancer with an address, and an Ingress that has it", outcome: after(took) };
+    },
+  },
+];
+
+const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`;
+
+/** The target of the neighbour's or the tenant's name, or the code of the reason why it has none. */
+async function targetOf({ system }: Stage, name: string): Promise<string> {
+  const { names } = await (await system.leader()).status();
+  const found = names.find((each) => each.name === name);
+  return found?.reason?.code ?? found?.target ?? "";
+}
+
+async function createService(stage: Stage, namespace: string, name: string, annotations = {}): Promise<void> {
+  const ports = [80, 443].map((port) => ({ name: `p${port}`, port }));
+  const spec = { type: "LoadBalancer", allocateLoadBalancerNodePorts: false, ports };
+  const body = { apiVersion: "v1", kind: "Service", metadata: { name, annotations }, spec };
+  const request = { method: "POST", path: services(namespace), body };
+  const { status } = await (namespace === HOSTILE ? stage.tenant(request) : stage.system.cluster.call(request));
+  assert.equal(status, 201);
+}
+
+/** A Service of the tenant's that a name of the tenant's has as its target. `more` is in the status of the Service. */
+async function createTarget(stage: Stage, more: { readonly hostname?: string }): Promise<void> {
+  await createService(stage, HOSTILE, EVIL.ingress, ALWAYS);
+  const addresses = more.hostname === undefined ? [{ ip: EVIL.ip }] : [{ ip: EVIL.ip }, more];
+  await giveAddress(stage, `${services(HOSTILE)}/${EVIL.ingress}`, ...addresses);
+  await createIngress(stage, EVIL.ingress, [EVIL.name], "elsewhere");
+  await giveAddress(stage, `${ingresses(HOSTILE)}/${EVIL.ingress}`, { ip: EVIL.ip });
+  await until("the tenant's own target", async () => /^hostile-evil-/.test(await targetOf(stage, EVIL.name)));
+}
+
+async function sweepTarget(stage: Stage): Promise<void> {
+  await sweep(stage);
+  const { status } = await stage.tenant({ method: "DELETE", path: `${services(HOSTILE)}/${EVIL.ingress}` });
+  assert.equal(status, 200);
+}
