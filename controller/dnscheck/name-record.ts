@@ -25,6 +25,8 @@ interface Candidate {
   readonly count: number;
 }
 
+const NO_ADDRESSES: readonly string[] = [];
+
 /** What is known of one name: its claims, the answer that counts, and the decision on each claim. */
 export class NameRecord {
   asking = false;
@@ -32,6 +34,9 @@ export class NameRecord {
   answered = false;
   /** Whether the last answer had an IPv6 address that is not ours. */
   hasPublicIpv6 = false;
+  /** The last addresses of the family that the target does not have, and when to ask for them again. */
+  otherFamily: readonly string[] = NO_ADDRESSES;
+  otherFamilyAt = 0;
   readonly #rule: ChangeRule;
   #claims: readonly ExpectedClaim[] = [];
   #decisions: readonly DnsDecision[] = [];

@@ -49,7 +49,7 @@ test("the families that the load balancer has are looked up, and addresses are n
   records.set("six.example.com", ["2001:db8::9"]);
   expect("six.example.com", ["2001:DB8:0::9"]);
   await pass(200);
-  assert.deepEqual([code("six.example.com"), asked], ["verified", ["six.example.com/4", "six.example.com/6"]]);
+  assert.deepEqual([code("six.example.com"), asked], ["verified", ["six.example.com/6"]]);
 });
 
 test("an answer is valid for its TTL, between a minute and an hour", async (t) => {
@@ -252,3 +252,26 @@ for (const mode of ["warn", "enforce"] as const) {
     assert.deepEqual([...verifier.mismatches()], []);
   });
 }
+
+test("the family that the target does not have is asked for once an hour, and whenever it decides", async (t) => {
+  const { expect, records, pass, askedForIpv6, verifier, code, state } = rig(t, { mode: "auto" });
+  state.ttl = 60;
+  records.set("a.example.com", [LB, "2001:db8::9"]).set("six.example.com", ["2001:db8::9"]);
+  expect("a.example.com", [LB]);
+  await pass(1_000);
+  assert.equal(askedForIpv6.length, 0, "a new name does not wait for it");
+  await pass(2 * 60_000);
+  assert.deepEqual([askedForIpv6.length, verifier.hasPublicIpv6("a.example.com")], [1, true]);
+  await pass(40 * 60_000);
+  assert.deepEqual([askedForIpv6.length, verifier.hasPublicIpv6("a.example.com")], [1, true]);
+  await pass(40 * 60_000);
+  assert.equal(askedForIpv6.length, 2);
+  records.set("a.example.com", ["198.51.100.1", "2001:db8::9"]);
+  await pass(4 * 60_000);
+  assert.equal(code("a.example.com"), "dns-elsewhere");
+  assert.ok(askedForIpv6.length >= 4, "while its answer changes");
+  expect("six.example.com", [LB]);
+  await pass(1_000);
+  assert.ok(askedForIpv6.includes("six.example.com"));
+  assert.equal(code("six.example.com"), "dns-elsewhere", "it is not absent");
+});

@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import type { Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
 import { describeError } from "#lib/errors/errors.ts";
+import { between } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { canonicalIp, literalsOf } from "../targets/service-view.ts";
 import type { AddressBook } from "./address-book.ts";
@@ -37,6 +38,8 @@ const MAX_TTL_MS = 3_600_000;
  */
 const RETRY_MS = 30_000;
 const FAILURES_IN_A_ROW = 20;
+/** How often the family is asked for that the target has no address of. */
+const OTHER_FAMILY_MS = [45 * 60_000, 75 * 60_000] as const;
 const EVERY_ANSWER: ChangeRule = { answers: 1, overMs: 0 };
 const THREE_IN_A_MINUTE: ChangeRule = { answers: 3, overMs: 60_000 };
 /** With `auto` these are no problems: the name is mapped where it should be. */
@@ -179,6 +182,8 @@ export class DnsVerifier implements NameDecisions {
   #add(name: string, claims: readonly ExpectedClaim[]): void {
     const record = new NameRecord(this.#deps.mode === "auto" ? THREE_IN_A_MINUTE : EVERY_ANSWER);
     record.expect(claims, this.#deciderOf(name));
+    // Not with the first look-up: a start has many, and a new name waits for it.
+    record.otherFamilyAt = this.#deps.now() + MIN_TTL_MS;
     this.#records.set(name, record);
     this.#schedule.add(name, 0);
     if (this.#deps.mode === "auto" && this.#addressesFor(record).length > 0) {
@@ -219,7 +224,7 @@ export class DnsVerifier implements NameDecisions {
     this.#running += 1;
     let againIn = RETRY_MS;
     try {
-      const answer = await this.#lookUp(name, familiesOf(this.#addressesFor(record)));
+      const answer = await this.#lookUp(name, record);
       this.#failures = 0;
       this.#answeredAt = this.#deps.now();
       if (this.#records.get(name) === record) this.#learn(name, record, answer.addresses);
@@ -233,18 +238,25 @@ export class DnsVerifier implements NameDecisions {
     if (this.#records.get(name) === record) this.#schedule.add(name, this.#deps.now() + againIn);
   }
 
-  /** Both families: a name may lead elsewhere in the other one. Only a failure of those that are compared counts. */
-  async #lookUp(name: string, needed: ReadonlySet<4 | 6>): Promise<DnsAnswer> {
-    const families = [4, 6] as const;
-    const all = await Promise.allSettled(families.map((family) => this.#deps.lookup(askedFor(name), family)));
-    const answers: DnsAnswer[] = [];
-    for (const [index, one] of all.entries()) {
-      if (one.status === "fulfilled") answers.push(one.value);
-      else if (needed.has(families[index] ?? 4)) throw one.reason;
+  /** The family that is not compared is asked for where it decides, and now and then for the warning. */
+  async #lookUp(name: string, record: NameRecord): Promise<DnsAnswer> {
+    const ask = (family: 4 | 6) => this.#deps.lookup(askedFor(name), family);
+    const needed = familiesOf(this.#addressesFor(record));
+    const answers = await Promise.all([...needed].map(ask));
+    const isAbsent = answers.every(({ addresses }) => addresses.length === 0);
+    const other = needed.size === 1 ? (needed.has(4) ? 6 : 4) : undefined;
+    if (other === undefined) record.otherFamily = [];
+    else if (isAbsent || record.isChanging || this.#deps.now() >= record.otherFamilyAt) {
+      // Its failure does not count: the last answer stays.
+      const answer = await ask(other).catch(() => undefined);
+      record.otherFamily = answer?.addresses ?? record.otherFamily;
+      record.otherFamilyAt = this.#deps.now() + between(...OTHER_FAMILY_MS, Math.random);
+      if (isAbsent && answer !== undefined) answers.push(answer);
     }
     const positive = answers.filter(({ addresses }) => addresses.length > 0);
+    const addresses = new Set([...answers.flatMap((answer) => answer.addresses), ...record.otherFamily]);
     return {
-      addresses: answers.flatMap(({ addresses }) => addresses.map(canonicalIp)).sort(),
+      addresses: [...addresses].map(canonicalIp).sort(),
       ttl: Math.min(...(positive.length > 0 ? positive : answers).map(({ ttl }) => ttl)),
     };
   }

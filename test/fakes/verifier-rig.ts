@@ -16,12 +16,14 @@ export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: S
   t.mock.timers.enable({ apis: ["setInterval"] });
   const records = new Map<string, readonly string[] | Error>();
   const asked: string[] = [];
+  const askedForIpv6: string[] = [];
   const reported: string[] = [];
   const log = new LineLog();
   const state = { now: 1_000, ttl: 300, open: 0, most: 0, slow: false };
   const lookup: DnsLookup = async (name, family) => {
     const all = records.get(name) ?? [];
     const found = all instanceof Error ? all : all.filter((address) => isIP(address) === family);
+    if (family === 6) askedForIpv6.push(name);
     // The other family is asked for too: it is noted where it has an answer.
     if (family === 6 && (found instanceof Error || found.length === 0)) return { addresses: [], ttl: state.ttl };
     asked.push(`${name}/${family}`);
@@ -61,5 +63,5 @@ export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: S
     const decision = verifier.decisionOf(name);
     return typeof decision === "string" ? decision : decision.code;
   };
-  return { verifier, expect, decisionOf, records, asked, reported, state, log, pass, code };
+  return { verifier, expect, decisionOf, records, asked, askedForIpv6, reported, state, log, pass, code };
 }

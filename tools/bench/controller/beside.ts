@@ -18,15 +18,17 @@ const IDLE_MS = 4_000;
 const CHANGE_EVERY_MS = 1_000;
 const ROUNDS = 5;
 
-/** Milliseconds of CPU in one round: from the start until it is at rest, and of a change. */
+/** Milliseconds of CPU in one round: from the start until it is at rest, of a change, and of a new Service. */
 interface Sample {
   readonly startCpu: number;
   readonly changeCpu: number;
+  readonly serviceCpu: number;
 }
 
 /**
  * The controllers of two checkouts by turns, each as its image has it and on a control plane of its own, at each
- * number of names: `changes` single changes in each round. Ratios are medians of paired rounds.
+ * number of names: `changes` single changes, and as many new Services, in each round. Ratios are medians of paired
+ * rounds.
  */
 export async function measureBeside(
   tree: string,
@@ -79,13 +81,16 @@ async function measureRound(bed: Bed, changes: number): Promise<Sample> {
     await Promise.race([delay(SETTLE_MS), controller.ended]);
     const startCpu = cpuOf(controller.pid);
     const idle = await idleCpu(controller.pid, IDLE_MS);
-    const [cpu, at] = [cpuOf(controller.pid), performance.now()];
-    for (let number = 0; number < changes; number += 1) {
-      await bed.nextChange().write();
-      await Promise.race([delay(CHANGE_EVERY_MS), controller.ended]);
-    }
-    const spent = cpuOf(controller.pid) - cpu - idle * (performance.now() - at);
-    return { startCpu, changeCpu: spent / changes };
+    const cpuOfEach = async (write: () => Promise<void>): Promise<number> => {
+      const [cpu, at] = [cpuOf(controller.pid), performance.now()];
+      for (let number = 0; number < changes; number += 1) {
+        await write();
+        await Promise.race([delay(CHANGE_EVERY_MS), controller.ended]);
+      }
+      return (cpuOf(controller.pid) - cpu - idle * (performance.now() - at)) / changes;
+    };
+    const changeCpu = await cpuOfEach(() => bed.nextChange().write());
+    return { startCpu, changeCpu, serviceCpu: await cpuOfEach(() => bed.ingresses.createService()) };
   } finally {
     await controller.stop();
   }
@@ -102,8 +107,8 @@ function reportSize(
   report: Reporter,
 ): void {
   report.section(section);
-  for (const key of ["startCpu", "changeCpu"] as const) {
-    const name = { startCpu: "start-cpu", changeCpu: "change-cpu" }[key];
+  for (const key of ["startCpu", "changeCpu", "serviceCpu"] as const) {
+    const name = { startCpu: "start-cpu", changeCpu: "change-cpu", serviceCpu: "service-cpu" }[key];
     const [mine, theirs] = [ours, before].map((samples) => samples.map((sample) => sample[key]));
     const ratios = (mine ?? []).map((value, round) => value / (theirs?.[round] ?? Number.NaN));
     report.figure({ name, value: percentile(mine ?? [], 0.5), unit: "ms" });

@@ -28,6 +28,7 @@ export class Ingresses {
   readonly #cluster: ControlPlane;
   #seeded = 0;
   #changes = 0;
+  #services = 0;
 
   constructor(cluster: ControlPlane) {
     this.#cluster = cluster;
@@ -63,6 +64,15 @@ export class Ingresses {
     // A prime step: consecutive changes are in different namespaces, and none is repeated soon.
     const spot = { ...seededSpot((number * 7_919) % this.#seeded), host };
     return { host, write: () => this.#changeHost(spot) };
+  }
+
+  /** Creates a Service of an application, as most in a cluster are: no load balancer. */
+  async createService(): Promise<void> {
+    const number = this.#services++;
+    const namespace = CHANGED_NAMESPACES[number % CHANGED_NAMESPACES.length] ?? "";
+    const spec = { selector: { app: `app-${number}` }, ports: [{ name: "http", port: 80, targetPort: 8080 }] };
+    const path = `/api/v1/namespaces/${namespace}/services`;
+    await this.#call("POST", path, { metadata: { name: `app-${number}` }, spec }, 201);
   }
 
   async removeChanges(): Promise<void> {

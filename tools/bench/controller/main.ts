@@ -35,7 +35,7 @@ interface Options {
  * one a second, at each size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of the names and
  * of the changes are HTTPRoutes', and a fiftieth as many Gateways (200 at most) have a load balancer each, which
  * the controller finds. `--cpu-prof` keeps a profile of each controller. With `--beside TREE` only single changes
- * are measured, `--seconds` in each round, by turns with another checkout's controller.
+ * and as many new Services are measured, `--seconds` in each round, by turns with another checkout's controller.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
