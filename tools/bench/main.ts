@@ -17,7 +17,7 @@ if (bench.run === undefined) {
   const added = ofExtras.map((path) => basename(path, ".ts")).join(" | ");
   process.stderr.write(
     "usage: npm run bench -- controller | webhook | proxy | footprint | soak | current | commands | scale | " +
-      `rollout | dns | resolvers | traffic | ${added} [--json] [more, see docs/performance.md]\n`,
+      `rollout | traffic | ${added} [--json] [more, see docs/performance.md]\n`,
   );
   process.exitCode = 2;
 } else {

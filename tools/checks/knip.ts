@@ -13,7 +13,7 @@ const config: KnipConfig = {
     "extras/*/page/main.tsx!",
     "tools/{*/main,checks/{line-lengths,without-extras},bench/mount,release/command/check}.ts!",
     "tools/bench/*/main.ts!",
-    "tools/bench/{commands,resolvers,rollout,traffic}.ts!",
+    "tools/bench/{commands,rollout,traffic}.ts!",
     "tools/bench/{current/live-changes,proxy/server}.ts!",
     "extras/*/bench/*.ts!",
     "**/*.test.ts",

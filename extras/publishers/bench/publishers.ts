@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
-import { Asking } from "#tools/bench/dns/asking.ts";
+import { Asking } from "#tools/bench/asking.ts";
 import { cpuOf, memoryOf } from "#tools/bench/process.ts";
 import { createReporter, percentile, progress } from "#tools/bench/report.ts";
 import { parseCorefile } from "../corefile.ts";

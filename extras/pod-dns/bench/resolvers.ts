@@ -5,16 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
-import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
-import { startResolver } from "#extras/pod-dns/integration/start-resolver.ts";
-import { MapFiles } from "#extras/pod-dns/map-files.ts";
-import { buildDnsConfig, readClusterDns } from "#extras/pod-dns/webhook/dns-config.ts";
 import { binary } from "#test/cluster/binaries.ts";
 import { goProgram, muslProgram } from "#test/cluster/images.ts";
 import { run as runProgram } from "#test/cluster/node/run.ts";
 import { programCommand } from "#test/e2e/programs/run.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
-import { createReporter, progress } from "./report.ts";
+import { ROOT } from "#tools/bench/chart.ts";
+import { createReporter, progress } from "#tools/bench/report.ts";
+import { dnsMapOf } from "../dns-map.ts";
+import { startResolver } from "../integration/start-resolver.ts";
+import { MapFiles } from "../map-files.ts";
+import { buildDnsConfig, readClusterDns } from "../webhook/dns-config.ts";
 
 // What glibc, musl and Go notice of faults that would take the DNS of a whole node of the tests. In a network of
 // its own: two real CoreDNS as the resolvers, a third one as the DNS of the cluster, and the resolv.conf that the
@@ -96,7 +97,7 @@ async function runInside(argv: string[]): Promise<void> {
   try {
     await binary("coredns");
     await Promise.all([goProgram("client", folder), muslProgram("resolve", folder)]);
-    const itself = [process.execPath, join(import.meta.dirname, "main.ts"), "resolvers", ...argv];
+    const itself = [process.execPath, join(ROOT, "tools", "bench", "main.ts"), "resolvers", ...argv];
     const inside = spawn("unshare", ["--net", "--mount", ...itself, "--inside", folder], { stdio: "inherit" });
     const [code] = (await once(inside, "exit")) as [number | null];
     if (code !== 0) throw new Error(`inside, it ended with ${code}`);

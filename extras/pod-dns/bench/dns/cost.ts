@@ -1,12 +1,12 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
-import { startResolver } from "#extras/pod-dns/integration/start-resolver.ts";
-import { MapFiles } from "#extras/pod-dns/map-files.ts";
 import { type CoreDns, type CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
-import { cpuOf } from "../process.ts";
-import { percentile, progress, type Reporter } from "../report.ts";
-import { Asking } from "./asking.ts";
+import { Asking } from "#tools/bench/asking.ts";
+import { cpuOf } from "#tools/bench/process.ts";
+import { percentile, progress, type Reporter } from "#tools/bench/report.ts";
+import { dnsMapOf } from "../../dns-map.ts";
+import { startResolver } from "../../integration/start-resolver.ts";
+import { MapFiles } from "../../map-files.ts";
 
 // What a name of the cluster costs through a resolver: against the DNS of the cluster asked directly, and against a
 // CoreDNS that does nothing but forward. By turns, as the machine has other work at one time than at another.

@@ -3,18 +3,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { dnsMapOf } from "#extras/pod-dns/dns-map.ts";
-import { startResolver } from "#extras/pod-dns/integration/start-resolver.ts";
-import { MapFiles } from "#extras/pod-dns/map-files.ts";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { compileProduct } from "#test/cluster/product-image.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { query } from "#test/integration/dns-message.ts";
-import { ROOT } from "../chart.ts";
-import { NAMESPACE, type ServedProcess, serve } from "../controller/process.ts";
-import { memoryOf } from "../process.ts";
-import { createReporter, percentile, progress, type Reporter } from "../report.ts";
-import { clusterNameCost } from "./cost.ts";
+import { ROOT } from "#tools/bench/chart.ts";
+import { NAMESPACE, type ServedProcess, serve } from "#tools/bench/controller/process.ts";
+import { memoryOf } from "#tools/bench/process.ts";
+import { createReporter, percentile, progress, type Reporter } from "#tools/bench/report.ts";
+import { dnsMapOf } from "../dns-map.ts";
+import { startResolver } from "../integration/start-resolver.ts";
+import { MapFiles } from "../map-files.ts";
+import { clusterNameCost } from "./dns/cost.ts";
 
 // The resolvers for pods: two real CoreDNS with their sidecars, and a third one as the DNS of the cluster.
 
