@@ -2,6 +2,7 @@ import { isExposed, literalIPs } from "#controller/targets/service-view.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import { METADATA_LIST } from "#lib/kube/accept.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { listProjected } from "#lib/kube/list.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -35,8 +36,7 @@ interface RawService {
 /** All Services of the cluster, including front Services and upstreams. */
 export async function gatherServices(client: KubeClient): Promise<Fact<readonly ServiceFacts[]>> {
   return await readFact({ verb: "list", resource: "services" }, async () => {
-    const { items } = await client.list<RawService>(corePath("services"));
-    return items.map(serviceFacts);
+    return await listProjected(client, corePath("services"), serviceFacts);
   });
 }
 
@@ -80,7 +80,7 @@ interface RawIngress {
 export async function gatherIngresses(client: KubeClient): Promise<Fact<readonly RouteFacts[]>> {
   return await readFact({ verb: "list", resource: "ingresses.networking.k8s.io" }, async () => {
     const path = resourcePath({ group: "networking.k8s.io", version: "v1", resource: "ingresses" });
-    return (await client.list<RawIngress>(path)).items.map(({ metadata, spec = {}, status }): RouteFacts => {
+    return await listProjected(client, path, ({ metadata, spec = {}, status }: RawIngress): RouteFacts => {
       const rules = (spec.rules ?? []).flatMap(({ host }) => host ?? []);
       const tls = (spec.tls ?? []).flatMap(({ hosts }) => hosts ?? []);
       return {

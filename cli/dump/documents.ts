@@ -54,11 +54,18 @@ export async function* splitDocuments(file: string, chunks: AsyncIterable<string
   yield* finish();
 }
 
+/** A document that was parsed. */
+interface ParsedDocument {
+  readonly value: unknown;
+  /** Its JSON, if it was that. */
+  readonly json?: string;
+}
+
 /** The value of a document: JSON, or any other YAML. */
-export async function parseDocument({ place, text }: DumpText): Promise<unknown> {
+export async function parseDocument({ place, text }: DumpText): Promise<ParsedDocument> {
   if (text.trimStart().startsWith("{")) {
     try {
-      return JSON.parse(text);
+      return { value: JSON.parse(text), json: text };
     } catch {
       // YAML in flow style.
     }
@@ -69,7 +76,7 @@ export async function parseDocument({ place, text }: DumpText): Promise<unknown>
   const [error] = document.errors;
   if (error !== undefined) throw invalid(place, error.message);
   try {
-    return document.toJS();
+    return { value: document.toJS() };
   } catch (cause) {
     // Aliases that would grow without limit.
     throw invalid(place, String(cause));

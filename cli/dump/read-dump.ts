@@ -55,12 +55,12 @@ class DumpReader {
   }
 
   async add(document: DumpText): Promise<void> {
-    const value = await parseDocument(document);
+    const { value, json } = await parseDocument(document);
     if (value === null) return;
     const { apiVersion, kind } = (typeof value === "object" ? value : {}) as { apiVersion?: unknown; kind?: unknown };
     if (this.#head === undefined) this.#head = headOf(value, apiVersion, kind, document.place);
     else if (apiVersion === DUMP_VERSION) this.#addOurs(value, kind, document);
-    else this.#addObject(value, document.place);
+    else this.#addObject(value, document.place, json);
     if (this.#objects.length + this.#kept > MAX_KEPT) {
       throw invalid(document.place, `the dump is longer than ${MAX_KEPT} characters; leave out objects`);
     }
@@ -93,13 +93,18 @@ class DumpReader {
     this.#kept += text.length;
   }
 
-  #addObject(value: unknown, place: string): void {
+  #addObject(value: unknown, place: string, json: string | undefined): void {
     const object = this.#checked(objectSchema, value, place);
     if (object === undefined) return;
     const { apiVersion, kind } = object;
     const [group, version] = apiVersion.split("/");
     const plural = this.#head?.resources[version === undefined ? kind : `${kind}.${group}`] ?? pluralOf(kind);
-    this.#objects.put(version === undefined ? `/api/${apiVersion}` : `/apis/${apiVersion}`, plural, value as object);
+    this.#objects.put(
+      version === undefined ? `/api/${apiVersion}` : `/apis/${apiVersion}`,
+      plural,
+      value as object,
+      json,
+    );
   }
 
   #checked<S extends Schema>(schema: S, value: unknown, place: string) {

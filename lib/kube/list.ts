@@ -105,6 +105,22 @@ export function itemsOfList<T>({ items }: ApiList<T>): readonly T[] | undefined 
   return Array.isArray(items) && items.every(isObject) ? items : undefined;
 }
 
+/** What `project` makes of each object of a list. The objects are not kept: they are many times larger. */
+export async function listProjected<T, P>(client: Getter, path: string, project: (object: T) => P): Promise<P[]> {
+  let all: P[] = [];
+  await listPages<T>({
+    client,
+    path,
+    onPage: (page) => {
+      for (const item of page) all.push(project(item));
+    },
+    restart: () => {
+      all = [];
+    },
+  });
+  return all;
+}
+
 /** All pages in one array. */
 export async function listAll<T>(
   client: Getter,

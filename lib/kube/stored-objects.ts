@@ -39,21 +39,20 @@ export class StoredObjects {
     return this.#length;
   }
 
-  put(root: string, resource: string, object: ApiObject): void {
+  /** `json` is the object's own, where the caller has it. */
+  put(root: string, resource: string, object: ApiObject, json = JSON.stringify(object)): void {
     const { namespace = "", name = "" } = object.metadata ?? {};
     const collection = `${root}/${resource}`;
     const objects = this.#collections.get(collection) ?? new Map<string, string>();
     this.#collections.set(collection, objects);
     const key = `${namespace}/${name}`;
-    // An object that somebody wrote by hand has no version, and a watch refuses one without.
-    const json = JSON.stringify({ ...object, metadata: { resourceVersion: "1", ...object.metadata } });
     this.#length += json.length - (objects.get(key)?.length ?? 0);
     objects.set(key, json);
   }
 
   get({ root, resource, namespace = "", name = "" }: ObjectPath): ApiObject | undefined {
     const json = this.#collections.get(`${root}/${resource}`)?.get(`${namespace}/${name}`);
-    return json === undefined ? undefined : JSON.parse(json);
+    return json === undefined ? undefined : parsed(json);
   }
 
   /** Objects of a collection that the query selects, in their order. */
@@ -61,7 +60,7 @@ export class StoredObjects {
     const fits = selectedBy(query);
     for (const [key, json] of this.#collections.get(`${root}/${resource}`) ?? []) {
       if (namespace !== undefined && !key.startsWith(`${namespace}/`)) continue;
-      const object = JSON.parse(json) as ApiObject;
+      const object = parsed(json);
       if (fits(object)) yield object;
     }
   }
@@ -83,6 +82,12 @@ export class StoredObjects {
     }
     return roots;
   }
+}
+
+/** An object that somebody wrote by hand has no version, and a watch refuses one without. */
+function parsed(json: string): ApiObject {
+  const object: ApiObject = JSON.parse(json);
+  return { ...object, metadata: { resourceVersion: "1", ...object.metadata } };
 }
 
 /** What a query selects. Selectors are `key`, `!key`, `key=value` and `key!=value`, with commas between them. */
