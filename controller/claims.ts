@@ -113,6 +113,7 @@ function startedAfter(prerequisites: readonly Prerequisite[], source: Source): S
     },
     state: () => [...prerequisites, source].flatMap((one) => one.state()),
     resourceOf: (object) => source.resourceOf?.(object),
+    keep: (published) => source.keep?.(published),
     stop: async () => {
       await Promise.all([...prerequisites, source].map((one) => one.stop()));
     },
@@ -175,6 +176,7 @@ function followedBy(resolver: TargetResolver, verifier: DnsVerifier): TargetReso
     resolve: (hints, incumbent) => resolver.resolve(hints, incumbent),
     named: (target, hints) => resolver.named(target, hints),
     warningOf: (target, ports) => resolver.warningOf?.(target, ports),
+    mayKeep: (target, hints, reason) => resolver.mayKeep?.(target, hints, reason) === true,
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };

@@ -92,3 +92,14 @@ export class LeaderMap {
     return moved;
   }
 }
+
+/** The target that each published name has, by its addresses. */
+export function targetsOfNames(lines: Lines, targets: readonly TargetAddress[]): ReadonlyMap<string, string> {
+  const byAddresses = new Map(targets.map(({ name, clusterIPs }) => [clusterIPs.join(), name]));
+  const found = new Map<string, string>();
+  for (const [name, line] of lines) {
+    const target = byAddresses.get(line.join());
+    if (target !== undefined) found.set(plannedNameOf(name), target);
+  }
+  return found;
+}

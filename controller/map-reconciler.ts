@@ -10,7 +10,7 @@ import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { ClaimEvents } from "./claim-events/reporter.ts";
-import { LeaderMap } from "./leader-map.ts";
+import { LeaderMap, targetsOfNames } from "./leader-map.ts";
 import { MapAnnouncements } from "./map-announcements.ts";
 import type { PublishPacer } from "./publish-pacer.ts";
 import type { Source } from "./sources/types.ts";
@@ -211,14 +211,18 @@ export class MapReconciler {
 
   /** A new leader starts from the published map, not from an empty one. */
   async #takeOver(term: Term): Promise<LeaderMap> {
-    const { addresses, plan, now, removal, claimEvents } = this.#deps;
+    const { addresses, plan, source, now, removal, claimEvents } = this.#deps;
     await this.#writer.begin(term.signal);
     term.signal.throwIfAborted();
     const orders = new Map<string, number>();
     const lines = this.#writer.loadLines(orders);
     const map = new LeaderMap(removal, lines, orders);
     plan.setOrder((name) => map.names.orderOf(name));
-    addresses.lead(this.#writer.loadTargets(), term.signal);
+    const targets = this.#writer.loadTargets();
+    const published = targetsOfNames(lines, targets);
+    plan.resume(published);
+    source.keep?.(published);
+    addresses.lead(targets, term.signal);
     this.#takePlan();
     map.releaseUnplanned(lines, plan, now());
     claimEvents?.begin(term.signal, (name) => orders.has(name));

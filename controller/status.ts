@@ -1,5 +1,6 @@
 import { isIPv4 } from "node:net";
 import { parseHostname } from "#hostmap/hostnames.ts";
+import { KEPT } from "#hostmap/kept-names.ts";
 import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import type { Plan, ReportedClaim } from "#hostmap/plan.ts";
 import type { PublishedNames } from "#hostmap/published-names.ts";
@@ -109,6 +110,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
       ...sizeWarnings(deps.plan, deps.config.inject),
       ...dnsWarnings(deps),
       ...serviceNameWarnings(names),
+      ...keptWarnings(names),
       ...portWarnings(names),
       ...ipv6Warnings(names),
       ...wildcardWarnings(names, deps.wildcardPods),
@@ -186,6 +188,15 @@ function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
   ];
 }
 
+/** Names that stay mapped, of which a fresh install would not know the target. */
+function keptWarnings(all: readonly NameStatus[]): Reason[] {
+  const names = namesWith(KEPT, all);
+  if (names.length === 0) return [];
+  return [
+    { code: KEPT, text: `${names.length} names stay mapped that a fresh install would not map: ${listed(names)}` },
+  ];
+}
+
 /** Names that cannot be called on a port of HTTP or HTTPS in pods. */
 function portWarnings(all: readonly NameStatus[]): Reason[] {
   const names = namesWith(PORT_LOST, all);
@@ -237,9 +248,9 @@ function nameStatus(
   const reason =
     (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs, deps.wildcardPods);
   const ofDns = deps.verifier?.warningOf(name);
-  const inCluster = ofName?.code === IN_CLUSTER_NAME ? ofName : undefined;
+  const first = ofName?.code === IN_CLUSTER_NAME || ofName?.code === KEPT ? ofName : undefined;
   const ofMapping = (clusterIPs.length > 0 ? ofTarget : undefined) ?? ofName;
-  const warning = inCluster ?? ofDns ?? ofMapping ?? bypassedByIpv6(name, clusterIPs, deps.verifier);
+  const warning = first ?? ofDns ?? ofMapping ?? bypassedByIpv6(name, clusterIPs, deps.verifier);
   return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
 }
 

@@ -81,6 +81,7 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
     },
     state: () => source.state(),
     resourceOf: (object) => source.resourceOf?.(object),
+    keep: (published) => source.keep?.(published),
     stop: async () => {
       verifier.stop();
       await Promise.all([reporter.stop(), source.stop()]);

@@ -95,6 +95,11 @@ interface SourceOf<C> {
   state(): SourceState[];
   /** The resource of an object that was passed to the sink. Without it the objects are in no API server. */
   resourceOf?(object: string): ApiResource | undefined;
+  /**
+   * A new leader: the published names with their targets. Objects whose evidence of them is only missing are reported
+   * again, and keep them.
+   */
+  keep?(published: ReadonlyMap<string, string>): void;
   stop(): Promise<void>;
 }
 

@@ -34,6 +34,7 @@ export function withChoices(resolver: TargetResolver, { targets, policy }: Choic
         : resolveChoice(hints.chosen, (target) => resolver.named(target, hints)),
     named: (target, hints) => resolver.named(target, hints),
     warningOf: (target, ports) => resolver.warningOf?.(target, ports),
+    mayKeep: (target, hints, reason) => resolver.mayKeep?.(target, hints, reason) === true,
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };

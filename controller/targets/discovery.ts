@@ -15,6 +15,7 @@ import { targetOfClass } from "./ingress-class.ts";
 import { softwareByName } from "./known-software.ts";
 import { lostPorts } from "./lost-ports.ts";
 import { matchService, type Precedence, servesHttp, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
+import { isOnlyMissing } from "./missing-evidence.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
 import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSelect } from "./selectors.ts";
@@ -201,6 +202,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     if (configured !== undefined) return lostPorts(configured, this.#serviceOf(configured), ports);
     const found = this.found(target);
     return found && lostPorts(found, undefined, ports);
+  }
+
+  mayKeep(target: string, hints: RoutingHints, reason: Reason): boolean {
+    const isThere = this.#found.has(target) || this.configured().some(({ name }) => name === target);
+    return isThere && isOnlyMissing(reason, hints, this.#viewOf(target));
   }
 
   follow(onChange: () => void): void {

@@ -24,6 +24,8 @@ interface Group {
 /** An unresolved claim whose hints are shared with all equal ones: there are many objects, but few distinct hints. */
 interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
   readonly group: Group | Reason;
+  /** The last target of the name, of which evidence is only missing. */
+  kept?: string | undefined;
 }
 
 /**
@@ -55,6 +57,7 @@ export function resolveSources(sources: readonly UnresolvedSource[], resolver: T
       }
     },
     state: () => [...sources, resolver].flatMap((one) => one.state()),
+    keep: (published) => claims.keep(published),
     resourceOf: (object) => sources[Number.parseInt(object, 10)]?.resourceOf?.(object.slice(object.indexOf("/") + 1)),
     stop: async () => {
       await Promise.all([...sources, resolver].map((one) => one.stop()));
@@ -67,6 +70,8 @@ class ResolvedClaims {
   readonly #resolver: TargetResolver;
   readonly #objects = new Map<string, readonly HeldClaim[]>();
   readonly #groups = new Groups();
+  /** Objects with names that are kept. */
+  readonly #keeping = new Set<string>();
   /** Undefined until the resolver is synced: until then claims are only stored. */
   #sink: ClaimSink | undefined;
 
@@ -82,12 +87,42 @@ class ResolvedClaims {
 
   set(object: string, claims: readonly UnresolvedClaim[]): void {
     const before = this.#objects.get(object) ?? [];
-    const after = claims.map(({ hints, ...claim }) => ({ ...claim, group: this.#groups.join(hints, object) }));
+    const after = claims.map(
+      ({ hints, ...claim }): HeldClaim => ({ ...claim, group: this.#groups.join(hints, object) }),
+    );
+    this.#keeping.delete(object);
     if (after.length === 0) this.#objects.delete(object);
     else this.#objects.set(object, after);
     const stays = new Set(after.map(({ group }) => group));
     for (const { group } of before) if (!stays.has(group)) this.#groups.leave(group, object);
-    this.#sink?.(object, this.#claimsOf(object));
+    if (this.#sink === undefined) return;
+    const unproven = after.filter((held) => this.#targetOf(held) === undefined);
+    const had = new Map((unproven.length > 0 ? before : []).map((held) => [held.hostname, lastTargetOf(held)]));
+    for (const held of unproven) this.#keep(object, held, had.get(held.hostname));
+    this.#sink(object, this.#claimsOf(object));
+  }
+
+  /** A new leader: see `Source.keep`. If several namespaces want a name, that of the oldest object has it. */
+  keep(published: ReadonlyMap<string, string>): void {
+    const oldest = new Map<string, HeldClaim>();
+    const candidates: Array<{ readonly object: string; readonly held: HeldClaim; readonly name: string }> = [];
+    for (const [object, all] of this.#objects) {
+      for (const held of all) {
+        const name = held.hostname.toLowerCase();
+        const target = published.get(name);
+        if (target === undefined || lastTargetOf(held) !== undefined || !this.#mayKeep(held, target)) continue;
+        candidates.push({ object, held, name });
+        const first = oldest.get(name);
+        if (first === undefined || held.created < first.created) oldest.set(name, held);
+      }
+    }
+    const reported = new Set<string>();
+    for (const { object, held, name } of candidates) {
+      if (oldest.get(name)?.from.namespace !== held.from.namespace) continue;
+      this.#keep(object, held, published.get(name));
+      reported.add(object);
+    }
+    for (const object of reported) this.#sink?.(object, this.#claimsOf(object));
   }
 
   /** Resolves each group again, and reports the objects of those with another answer. */
@@ -98,16 +133,60 @@ class ResolvedClaims {
       const before = group.answer;
       const answer = this.#resolve(group);
       if (before !== undefined && sameAnswer(before, answer)) continue;
-      for (const object of group.objects) stale.add(object);
+      for (const object of group.objects) {
+        stale.add(object);
+        if (typeof before?.target === "string") this.#keepAll(object, group, before.target);
+      }
     }
+    for (const object of this.#keeping) if (this.#release(object)) stale.add(object);
     for (const object of stale) this.#sink(object, this.#claimsOf(object));
   }
 
   #claimsOf(object: string): Claim[] {
-    return (this.#objects.get(object) ?? []).map(({ group, ...claim }) => {
+    return (this.#objects.get(object) ?? []).map(({ group, kept, ...claim }) => {
       if (!isGroup(group)) return { ...claim, target: group };
-      return { ...claim, ...resolved(group.hints, group.answer ?? this.#resolve(group)) };
+      const answer = group.answer ?? this.#resolve(group);
+      const { target } = answer;
+      if (kept === undefined || typeof target === "string") return { ...claim, ...resolved(group.hints, answer) };
+      const shown = { target: kept, warning: this.#warningOf(kept, group) };
+      return { ...claim, ...resolved(group.hints, shown), kept: target };
     });
+  }
+
+  /** What an object had stays if the answer is only that evidence is missing. */
+  #keep(object: string, held: HeldClaim, target: string | undefined): void {
+    if (target === undefined || !this.#mayKeep(held, target)) return;
+    held.kept = target;
+    this.#keeping.add(object);
+  }
+
+  #keepAll(object: string, group: Group, target: string): void {
+    for (const held of this.#objects.get(object) ?? []) if (held.group === group) this.#keep(object, held, target);
+  }
+
+  /** Gives up what may not be kept any more. Returns whether there was any. */
+  #release(object: string): boolean {
+    const kept = (this.#objects.get(object) ?? []).filter((held) => held.kept !== undefined);
+    const released = kept.filter((held) => !this.#mayKeep(held, held.kept ?? ""));
+    for (const held of released) held.kept = undefined;
+    if (released.length === kept.length) this.#keeping.delete(object);
+    return released.length > 0;
+  }
+
+  /** The target by evidence. */
+  #targetOf({ group }: HeldClaim): string | undefined {
+    const target = isGroup(group) ? (group.answer ?? this.#resolve(group)).target : undefined;
+    return typeof target === "string" ? target : undefined;
+  }
+
+  #mayKeep({ group }: HeldClaim, target: string): boolean {
+    if (!isGroup(group)) return false;
+    const answer = (group.answer ?? this.#resolve(group)).target;
+    return typeof answer !== "string" && this.#resolver.mayKeep?.(target, group.hints, answer) === true;
+  }
+
+  #warningOf(target: string, { hints }: Group): Reason | undefined {
+    return this.#resolver.warningOf?.(target, hints.ports);
   }
 
   /** One odd group of hints costs its own objects: the other groups are resolved. */
@@ -116,8 +195,7 @@ class ResolvedClaims {
     let answer: Answer;
     try {
       const target = this.#resolver.resolve(hints, incumbent);
-      answer =
-        typeof target === "string" ? { target, warning: this.#resolver.warningOf?.(target, hints.ports) } : { target };
+      answer = typeof target === "string" ? { target, warning: this.#warningOf(target, group) } : { target };
     } catch (error) {
       const text = `its target could not be found: ${describeError(error)}`;
       answer = { target: { code: "target-failed", text } };
@@ -136,6 +214,12 @@ function resolved({ addresses, chosen, ports }: RoutingHints, { target, warning 
     ...(ports && { ports }),
     ...(warning && { warning }),
   };
+}
+
+/** The target that a name has, by evidence or kept. */
+function lastTargetOf({ group, kept }: HeldClaim): string | undefined {
+  const target = isGroup(group) ? group.answer?.target : undefined;
+  return typeof target === "string" ? target : kept;
 }
 
 class Groups {

@@ -4,6 +4,7 @@ import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { defaultAmong, resolveDefault } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { lostPorts } from "./lost-ports.ts";
+import { isOnlyMissing } from "./missing-evidence.ts";
 import type { FoundTarget } from "./service-view.ts";
 
 /**
@@ -21,6 +22,8 @@ export interface TargetResolver {
   named(target: string, hints: RoutingHints): string | Reason | undefined;
   /** What is wrong with a target for an object that is served on these ports; absent: those of HTTP and HTTPS. */
   warningOf?(target: string, ports?: readonly number[]): Reason | undefined;
+  /** Whether a target that an object had is still there, and the reason says only that evidence of it is missing. */
+  mayKeep?(target: string, hints: RoutingHints, reason: Reason): boolean;
   state(): SourceState[];
   stop(): Promise<void>;
 }
@@ -39,6 +42,8 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
       const configured = targets.find(({ name }) => name === target);
       return configured && lostPorts(configured, undefined, ports);
     },
+    mayKeep: (target, hints, reason) =>
+      targets.some(({ name }) => name === target) && isOnlyMissing(reason, hints, undefined),
     state: () => [],
     stop: async () => {},
   };
@@ -58,6 +63,7 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
     resolve: (hints, incumbent) => (hints.admitted ? resolver.resolve(hints, incumbent) : waiting),
     named: (target, hints) => (hints.admitted ? resolver.named(target, hints) : waiting),
     warningOf: (target, ports) => resolver.warningOf?.(target, ports),
+    mayKeep: (target, hints, reason) => hints.admitted && resolver.mayKeep?.(target, hints, reason) === true,
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };

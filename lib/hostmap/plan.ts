@@ -1,5 +1,7 @@
 import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
+import { KeptNames, keptWarning } from "./kept-names.ts";
+import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
 import { PendingNames, pendingTarget } from "./pending-names.ts";
 import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
 import { isWildcard } from "./wildcards.ts";
@@ -56,6 +58,7 @@ export class Plan {
   readonly #withinQuota = new Map<string, ReadonlySet<string>>();
   readonly #planned = new Map<string, PlannedName>();
   readonly #pending = new PendingNames();
+  readonly #kept = new KeptNames();
   /** Number of planned names per target, and of claims that may get it. */
   readonly #namesPerTarget = new Map<string, number>();
   #orderOf: (name: string) => number | undefined = () => undefined;
@@ -119,6 +122,11 @@ export class Plan {
     this.reevaluateServiceNames();
   }
 
+  /** A new leader's plan: the published names with their targets, for claims that are kept. */
+  resume(published: ReadonlyMap<string, string>): void {
+    this.#kept.resume(published);
+  }
+
   /**
    * The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer wanted.
    * A name that was pending until now is among them: what is published of it may have to go.
@@ -143,6 +151,7 @@ export class Plan {
     }
     this.#dirtyNamespaces = new Set();
     this.#dirtyNames = new Set();
+    this.#kept.settle((name) => this.#pending.has(name));
     return changes;
   }
 
@@ -181,11 +190,19 @@ export class Plan {
   /** The claims of one object with their decisions. */
   *decisionsOf(object: string): Generator<ReportedClaim> {
     for (const indexed of this.#byObject.get(object) ?? []) {
-      const { from, created: since, warning: ofTarget } = indexed.claim;
+      const { from, created: since } = indexed.claim;
       const decision = this.#decisionOn(indexed);
-      const warning = decision.mapped ? (this.#inCluster(indexed.name) ?? ofTarget) : undefined;
+      const warning = decision.mapped ? this.#warningOf(indexed) : undefined;
       yield { name: indexed.name, wildcard: indexed.wildcard, from, since, decision, ...(warning && { warning }) };
     }
+  }
+
+  #warningOf({ name, claim: { kept, warning } }: IndexedClaim): Reason | undefined {
+    return this.#inCluster(name) ?? (kept && keptWarning(kept)) ?? warning;
+  }
+
+  #counts({ name, claim }: EvaluatedClaim): boolean {
+    return this.#kept.counts(name, claim, this.#planned.get(name));
   }
 
   #setAgain(object: string): void {
@@ -200,6 +217,7 @@ export class Plan {
   #evaluate(claim: Parameters<ClaimPolicy>[0], object: string): IndexedClaim {
     const evaluated = this.#policy(claim);
     if (evaluated.refused !== undefined) return { ...evaluated, inCluster: false, object };
+    if (!this.#counts(evaluated)) return { ...evaluated, refused: claim.kept, inCluster: false, object };
     const refused = this.#isMapped(evaluated) ? undefined : this.#inCluster(evaluated.name);
     return { ...evaluated, refused, inCluster: refused !== undefined, object };
   }
@@ -296,10 +314,15 @@ export class Plan {
     return this.#isAnyDepth(name, target) ? { ...planned, anyDepth: true } : planned;
   }
 
-  /** Of the objects whose target DNS leads to the oldest; if there is none, the oldest of all. */
+  /**
+   * Of the objects whose target DNS leads to the oldest; if there is none, the oldest of all. One with evidence wins
+   * before one that keeps the name without.
+   */
   #winner(name: string): IndexedClaim | undefined {
     const claims = (this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed));
-    return oldest(claims.filter(({ claim }) => claim.verified)) ?? oldest(claims);
+    const proven = claims.filter(({ claim }) => claim.kept === undefined);
+    const first = oldest(proven.filter(({ claim }) => claim.verified)) ?? oldest(proven);
+    return first ?? (proven.length < claims.length ? oldest(claims.filter((one) => this.#counts(one))) : undefined);
   }
 
   /**
@@ -318,8 +341,8 @@ export class Plan {
   }
 
   #decisionOn(indexed: IndexedClaim): ClaimDecision {
-    const { target } = indexed.claim;
-    const reason = indexed.refused ?? this.#conflictOrQuota(indexed);
+    const { target, kept } = indexed.claim;
+    const reason = indexed.refused ?? (this.#counts(indexed) ? this.#conflictOrQuota(indexed) : kept);
     if (reason !== undefined) return { mapped: false, reason };
     return typeof target === "string" ? { mapped: true, target } : { mapped: false, reason: target };
   }
@@ -366,26 +389,4 @@ function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boole
 
 function sameObject(a: ObjectRef, b: ObjectRef): boolean {
   return a.namespace === b.namespace && a.name === b.name && a.kind === b.kind;
-}
-
-function getOrAdd<K, V>(map: Map<K, V>, key: K, create: () => V): V {
-  let value = map.get(key);
-  if (value === undefined) {
-    value = create();
-    map.set(key, value);
-  }
-  return value;
-}
-
-function addTo(map: Map<string, IndexedClaim[]>, key: string, indexed: IndexedClaim): void {
-  const claims = map.get(key);
-  // push() on an empty array reserves 17 slots; almost every array here has one element.
-  if (claims === undefined) map.set(key, [indexed]);
-  else claims.push(indexed);
-}
-
-function removeFrom(map: Map<string, IndexedClaim[]>, key: string, indexed: IndexedClaim): void {
-  const rest = (map.get(key) ?? []).filter((other) => other !== indexed);
-  if (rest.length === 0) map.delete(key);
-  else map.set(key, rest);
 }

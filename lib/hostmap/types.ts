@@ -26,6 +26,11 @@ export interface Claim {
   readonly ports?: readonly number[];
   /** What is wrong with its target, which is mapped all the same. */
   readonly warning?: Reason;
+  /**
+   * Its object has no evidence of the target any more, for this reason. The name stays mapped to it if it is, and if
+   * no claim with evidence wants it.
+   */
+  readonly kept?: Reason;
   /** DNS leads the name to its target: of objects with different targets it has the name, whatever their ages. */
   readonly verified?: true;
   /**

@@ -1,0 +1,21 @@
+export function getOrAdd<K, V>(map: Map<K, V>, key: K, create: () => V): V {
+  let value = map.get(key);
+  if (value === undefined) {
+    value = create();
+    map.set(key, value);
+  }
+  return value;
+}
+
+export function addTo<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const values = map.get(key);
+  // push() on an empty array reserves 17 slots; almost every array here has one element.
+  if (values === undefined) map.set(key, [value]);
+  else values.push(value);
+}
+
+export function removeFrom<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const rest = (map.get(key) ?? []).filter((other) => other !== value);
+  if (rest.length === 0) map.delete(key);
+  else map.set(key, rest);
+}
