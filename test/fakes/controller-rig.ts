@@ -51,12 +51,14 @@ interface Setting {
   readonly prepare?: (kube: MemoryKube) => void;
   /** Whether the cluster has the ingress controller's Service. Default: yes. */
   readonly upstream?: boolean;
+  /** The cluster that an earlier controller had. Default: a new one. */
+  readonly kube?: MemoryKube;
 }
 
 /** A controller on a cluster in memory, with its own clock and one source; it stops when the test ends. */
 export async function controllerRig(t: TestContext, setting: Setting = {}) {
   const { config = {}, clusterDomain = "cluster.local" } = setting;
-  const kube = new MemoryKube();
+  const kube = setting.kube ?? new MemoryKube();
   const prepare = setting.prepare ?? ((api: MemoryKube) => putIngress(api, [NAME]));
   if (setting.upstream ?? true) putUpstream(kube);
   prepare(kube);

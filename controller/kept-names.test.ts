@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type ControllerRig, controllerRig, NAME, untilPublished } from "#test/fakes/controller-rig.ts";
+import type { MemoryKube } from "#test/fakes/memory-kube.ts";
+
+// An upgrade, and a restart: what was mapped stays while evidence of it is only missing.
+
+const BALANCER = { loadBalancer: { ingress: [{ ip: "192.0.2.80", ipMode: "VIP" }] } };
+
+interface Ingress {
+  readonly host?: string;
+  readonly className?: string;
+  readonly status?: object;
+  readonly created?: string;
+}
+
+function put(kube: MemoryKube, key: string, { host = NAME, className = "nginx", status, created }: Ingress): void {
+  const [namespace, name] = key.split("/");
+  kube.put(`/apis/networking.k8s.io/v1/namespaces/${namespace}/ingresses/${name}`, {
+    metadata: { creationTimestamp: created ?? "2026-01-01T00:00:00Z" },
+    spec: { ingressClassName: className, rules: [{ host }] },
+    status: status ?? BALANCER,
+  });
+}
+
+/** A class that nobody serves, and no status: nothing says who serves the object. */
+const NOTHING = { className: "nobody", status: {} };
+
+const nameOf = async (rig: ControllerRig, key = "shop/web") =>
+  (await rig.status()).names.find(({ from, name }) => `${from.namespace}/${from.name}` === key && name === NAME);
+
+/** Asks again until the answer is the expected one. */
+async function eventually(ask: () => Promise<unknown>, expected: unknown): Promise<void> {
+  let seen: unknown;
+  for (let tries = 0; tries < 100; tries += 1) {
+    seen = await ask();
+    if (JSON.stringify(seen) === JSON.stringify(expected)) return;
+    await sleep(50);
+  }
+  assert.deepEqual(seen, expected);
+}
+
+/** The target, the reason and the warning of the name of an object. */
+async function becomes(rig: ControllerRig, key: string, expected: readonly (string | null)[]): Promise<void> {
+  const ask = async () => {
+    const found = await nameOf(rig, key);
+    return [found?.target ?? null, found?.reason?.code ?? null, found?.warning?.code ?? null];
+  };
+  await eventually(ask, expected);
+}
+
+const isLeaving = async (rig: ControllerRig, expected: boolean) =>
+  await eventually(async () => (await rig.status()).leaving.includes(NAME), expected);
+
+/** A controller that mapped the name by evidence, which is gone when the next one starts. */
+async function restarted(t: TestContext, change: (kube: MemoryKube) => void, config = {}): Promise<ControllerRig> {
+  const first = await controllerRig(t, { prepare: (kube) => put(kube, "shop/web", {}) });
+  await untilPublished(first);
+  await first.stop();
+  change(first.kube);
+  const rig = await controllerRig(t, { kube: first.kube, prepare: () => {}, config });
+  await eventually(async () => (await rig.status()).leader, true);
+  return rig;
+}
+
+test("a name stays when its evidence disappears, and leaves with its object", async (t) => {
+  const rig = await controllerRig(t, { prepare: (kube) => put(kube, "shop/web", {}) });
+  await untilPublished(rig);
+  put(rig.kube, "shop/web", NOTHING);
+  await becomes(rig, "shop/web", ["ingress-nginx", null, "kept"]);
+  const { warnings, leaving } = await rig.status();
+  assert.deepEqual(leaving, []);
+  assert.deepEqual(
+    warnings.find(({ code }) => code === "kept")?.text,
+    `1 names stay mapped that a fresh install would not map: ${NAME}`,
+  );
+  assert.match((await nameOf(rig))?.warning?.text ?? "", /its class "nobody" is not known .* \(another-controller\)$/);
+  rig.kube.remove("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web");
+  await isLeaving(rig, true);
+});
+
+test("a name stays through a restart", async (t) => {
+  const rig = await restarted(t, (kube) => put(kube, "shop/web", NOTHING));
+  await becomes(rig, "shop/web", ["ingress-nginx", null, "kept"]);
+  assert.deepEqual((await rig.status()).leaving, []);
+});
+
+for (const [what, change] of [
+  ["its class is of a load balancer outside the cluster", { className: "gce", status: {} }],
+  ["its class is of other software", { className: "traefik", status: {} }],
+  ["its address is not the target's", { status: { loadBalancer: { ingress: [{ ip: "203.0.113.99" }] } } }],
+] as const) {
+  test(`a name leaves on evidence against it, before and after a restart: ${what}`, async (t) => {
+    const rig = await restarted(t, (kube) => put(kube, "shop/web", change));
+    await isLeaving(rig, true);
+    put(rig.kube, "shop/web", {});
+    await isLeaving(rig, false);
+    put(rig.kube, "shop/web", change);
+    await isLeaving(rig, true);
+  });
+}
+
+test("a name leaves if a rule forbids it", async (t) => {
+  const rig = await restarted(t, (kube) => put(kube, "shop/web", NOTHING), {
+    policy: { denyDomains: ["example.com", "*.example.com"] },
+  });
+  await becomes(rig, "shop/web", [null, "domain-denied", null]);
+  assert.deepEqual((await rig.status()).leaving, [NAME]);
+});
+
+test("a fresh install maps nothing without evidence", async (t) => {
+  const rig = await controllerRig(t, {
+    prepare: (kube) => {
+      put(kube, "shop/web", NOTHING);
+      put(kube, "shop/other", { host: "other.example.com" });
+    },
+  });
+  await untilPublished(rig, "other.example.com");
+  await becomes(rig, "shop/web", [null, "another-controller", null]);
+});
+
+test("of several namespaces the oldest object keeps a name; one that never had it does not when that is gone", async (t) => {
+  const rig = await restarted(t, (kube) => {
+    put(kube, "shop/web", NOTHING);
+    put(kube, "thief/web", { ...NOTHING, created: "2026-02-01T00:00:00Z" });
+  });
+  await becomes(rig, "shop/web", ["ingress-nginx", null, "kept"]);
+  await becomes(rig, "thief/web", [null, "another-controller", null]);
+  rig.kube.remove("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web");
+  await isLeaving(rig, true);
+  await becomes(rig, "thief/web", [null, "another-controller", null]);
+});
+
+test("an object with evidence takes a kept name at once, and the one that kept it does not get it back", async (t) => {
+  const rig = await restarted(t, (kube) => {
+    put(kube, "shop/web", NOTHING);
+    kube.put("/api/v1/namespaces/edge/services/lb", {
+      metadata: { creationTimestamp: "2026-01-01T00:00:00Z" },
+      spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.81"], ports: [{ port: 80 }, { port: 443 }] },
+      status: { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } },
+    });
+  });
+  await becomes(rig, "shop/web", ["ingress-nginx", null, "kept"]);
+  const status = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
+  put(rig.kube, "new/web", { status, created: "2026-03-01T00:00:00Z" });
+  await becomes(rig, "shop/web", [null, "another-controller", null]);
+  assert.match((await nameOf(rig, "new/web"))?.target ?? "", /^edge-lb-/);
+  rig.kube.remove("/apis/networking.k8s.io/v1/namespaces/new/ingresses/web");
+  await isLeaving(rig, true);
+  await becomes(rig, "shop/web", [null, "another-controller", null]);
+});
