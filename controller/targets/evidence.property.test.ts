@@ -1,10 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import type { Claim } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { fc } from "#test/property.ts";
+import type { UnresolvedClaimSink, UnresolvedSource } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
+import { resolveSources } from "./resolve-claims.ts";
+import type { TargetResolver } from "./resolver.ts";
 import { foundName } from "./service-view.ts";
 
 // Random clusters against a model of kube-proxy: it leads an address and a port to a Service that has both. A name is
@@ -68,14 +74,7 @@ function rawOf(service: Service, index: number) {
 test("property: no name is mapped without evidence, and its ports lead where kube-proxy may lead them", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(arbitraryService, { maxLength: 5 }), arbitraryObject, async (services, object) => {
-      const api = new MemoryApi();
-      for (const [index, service] of services.entries()) api.set("/api/v1/services", rawOf(service, index));
-      const discovery = new TargetDiscovery({
-        client: api.client,
-        config: parseConfig({ targets: [] }),
-        log: silentLogger,
-      });
-      await new Promise<void>((synced) => discovery.start(() => {}, synced));
+      const discovery = await discoveryOf(services);
       const { addresses, controller } = object;
       const named = controller === undefined ? {} : { controller: CONTROLLERS[controller] };
       const target = discovery.resolve({ className: "any", addresses, admitted: true, ...named });
@@ -125,4 +124,89 @@ function checkPorts(
     const isThere = ports.some((one) => one.port === port);
     assert.equal(isThere, own.ports.includes(port) || lenders(port).length > 0, `port ${port} is lost`);
   }
+}
+
+const arbitraryStates = fc.array(
+  fc.record({ services: fc.array(arbitraryService, { maxLength: 3 }), object: arbitraryObject }),
+  { minLength: 1, maxLength: 5 },
+);
+
+test("property: without evidence only a name stays that was mapped to the same target before", async () => {
+  let kept = 0;
+  await fc.assert(
+    fc.asyncProperty(arbitraryStates, async (states) => {
+      const plan = new Plan(createClaimPolicy(parseConfig({}).policy, undefined), 10);
+      let discovery = await discoveryOf([]);
+      let set: UnresolvedClaimSink = () => {};
+      let servicesChanged = () => {};
+      const resolver: TargetResolver = {
+        start(onChange, onSynced) {
+          servicesChanged = onChange;
+          onSynced();
+        },
+        resolve: (hints, incumbent) => discovery.resolve(hints, incumbent),
+        named: (target, hints) => discovery.named(target, hints),
+        mayKeep: (target, hints, reason) => discovery.mayKeep(target, hints, reason),
+        state: () => [],
+        stop: async () => {},
+      };
+      const source: UnresolvedSource = {
+        start(sink, onSynced) {
+          set = sink;
+          onSynced();
+        },
+        state: () => [],
+        stop: async () => {},
+      };
+      let claim: Claim | undefined;
+      resolveSources([source], resolver).start(
+        (key, claims) => {
+          [claim] = claims;
+          plan.set(key, claims);
+        },
+        () => {},
+      );
+      const before = () => plan.planned.get("a.example.com")?.target;
+      for (const { services, object } of states) {
+        const had = before();
+        await discovery.stop();
+        discovery = await discoveryOf(services);
+        servicesChanged();
+        const { addresses, controller } = object;
+        const named = controller === undefined ? {} : { controller: CONTROLLERS[controller] };
+        const hints = { className: "any", addresses, admitted: true, ...named };
+        const from = { kind: "Ingress", namespace: "a", name: "web" };
+        set("a/web", [{ hostname: "a.example.com", from, created: "2026-01-01T00:00:00Z", hints }]);
+        plan.takeChanges();
+        const fresh = discovery.resolve(hints, had);
+        const has = before();
+        if (claim?.kept === undefined || has === undefined) {
+          assert.equal(has, typeof fresh === "string" ? fresh : undefined);
+          continue;
+        }
+        kept += 1;
+        assert.equal(has, had, "it had this target");
+        assert.ok(typeof fresh !== "string", "there is no evidence");
+        assert.ok(discovery.found(has) !== undefined, "its target is there");
+        const own = discovery.addressesOf(has);
+        const isElsewhere = own.length > 0 && addresses.length > 0 && !addresses.some((one) => own.includes(one));
+        assert.ok(!isElsewhere || fresh.code === "several-services", "no address speaks against it");
+      }
+      await discovery.stop();
+    }),
+    { numRuns: 300 },
+  );
+  assert.ok(kept > 0, "some names were kept");
+});
+
+async function discoveryOf(services: readonly Service[]): Promise<TargetDiscovery> {
+  const api = new MemoryApi();
+  for (const [index, service] of services.entries()) api.set("/api/v1/services", rawOf(service, index));
+  const discovery = new TargetDiscovery({
+    client: api.client,
+    config: parseConfig({ targets: [] }),
+    log: silentLogger,
+  });
+  await new Promise<void>((synced) => discovery.start(() => {}, synced));
+  return discovery;
 }

@@ -48,6 +48,7 @@
  "IpModeProxy",
  "ItsTurn",
  "Job",
+ "Kept",
  "ListenerRefused",
  "ListenerSetNotAllowed",
  "ListenerSetNotFound",
