@@ -120,7 +120,7 @@ test("a fresh install maps nothing without evidence", async (t) => {
   await becomes(rig, "shop/web", [null, "another-controller", null]);
 });
 
-test("of several namespaces the oldest object keeps a name; one that never had it does not when that is gone", async (t) => {
+test("of several namespaces the oldest object keeps a name; the other one does not get it from it", async (t) => {
   const rig = await restarted(t, (kube) => {
     put(kube, "shop/web", NOTHING);
     put(kube, "thief/web", { ...NOTHING, created: "2026-02-01T00:00:00Z" });
@@ -132,7 +132,7 @@ test("of several namespaces the oldest object keeps a name; one that never had i
   await becomes(rig, "thief/web", [null, "another-controller", null]);
 });
 
-test("an object with evidence takes a kept name at once, and the one that kept it does not get it back", async (t) => {
+test("an object with evidence takes a kept name at once, and for good", async (t) => {
   const rig = await restarted(t, (kube) => {
     put(kube, "shop/web", NOTHING);
     kube.put("/api/v1/namespaces/edge/services/lb", {
