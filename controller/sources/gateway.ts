@@ -10,7 +10,7 @@ import type { Labels } from "./gateway/selector.ts";
 import { GATEWAY_GROUP, type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
 import { informerState } from "./ingress.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
-import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
+import { mapOf, type Raw, textMapOf, textOf } from "./raw-object.ts";
 import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
 /** The resources of routes, with the versions that `viewRoute` can read. TLSRoute became `v1` last. */
@@ -21,8 +21,8 @@ const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, version
 ];
 
 /**
- * Gateways, ListenerSets, routes and (only if one of them selects namespaces by their labels) namespaces of a
- * cluster that may have Gateway API.
+ * GatewayClasses, Gateways, ListenerSets, routes and (only if one of them selects namespaces by their labels)
+ * namespaces of a cluster that may have Gateway API.
  */
 export function gatewaySource(deps: {
   readonly client: KubeClient;
@@ -66,18 +66,14 @@ export function gatewaySource(deps: {
         },
       });
     kinds.push(
+      follow("gatewayclasses", ["v1"], viewClass, (key, view) => registry.setClass(key, view?.controller)),
       follow(
         "gateways",
         ["v1"],
         (raw) => viewGateway(raw, { clusterDomain }),
         (key, view) => registry.setGateway(key, view),
       ),
-      follow(
-        "listenersets",
-        ["v1"],
-        (raw) => viewListenerSet(raw),
-        (key, view) => registry.setListenerSet(key, view),
-      ),
+      follow("listenersets", ["v1"], viewSet, (key, view) => registry.setListenerSet(key, view)),
       ...ROUTES.map(([kind, resource, versions]) => {
         const project = (raw: Raw) => viewRoute(kind, raw);
         return follow(resource, versions, project, (key, view) => registry.setRoute(`${kind} ${key}`, view));
@@ -97,6 +93,9 @@ export function gatewaySource(deps: {
     },
   };
 }
+
+const viewSet = (raw: Raw) => viewListenerSet(raw);
+const viewClass = (raw: Raw) => ({ controller: textOf(mapOf(raw.spec).controllerName) });
 
 /** Gives the registry the labels of the namespaces, and their changes. */
 function watchNamespaces(

@@ -8,7 +8,7 @@ export interface RoutingHints {
   readonly className: string | undefined;
   /** Whether `className` is that of a GatewayClass: other software may have its name as an IngressClass. */
   readonly isGatewayClass?: true;
-  /** The controller that serves it: `spec.controller` of its IngressClass, or that of its kind. */
+  /** The controller that serves it: that of its IngressClass or GatewayClass, or that of its kind. */
   readonly controller?: string;
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
@@ -25,6 +25,10 @@ export interface RoutingHints {
   readonly selector?: Readonly<Record<string, string>>;
   /** The namespaces that have the object, if it says so: a Service that serves it must be in one of them. */
   readonly exportedTo?: readonly string[];
+  /** Gateway API's Gateway that serves it: its implementation may make a Service for it alone. */
+  readonly gateway?: { readonly namespace: string; readonly name: string };
+  /** Why that Gateway is reached inside the cluster alone, if it says so itself. */
+  readonly inside?: Reason;
   /** The target that an object chooses for its names, whatever else it says. */
   readonly chosen?: ChosenTarget;
 }

@@ -8,6 +8,8 @@ import { canonicalIp, type ServiceView } from "./service-view.ts";
 export class AddressTable {
   readonly #services = new Map<string, ServiceView>();
   readonly #byAddress = new Map<string, Set<string>>();
+  /** Those inside the cluster by ClusterIP, and those of a Gateway by its namespace and name. */
+  readonly #places = new Map<string, Set<string>>();
 
   get(key: string): ServiceView | undefined {
     return this.#services.get(key);
@@ -19,27 +21,58 @@ export class AddressTable {
 
   /** `view` is undefined if the Service was deleted, or has no address that kube-proxy handles any more. */
   set(key: string, view: ServiceView | undefined): void {
-    for (const address of allAddressesOf(this.#services.get(key))) {
-      const keys = this.#byAddress.get(address);
-      keys?.delete(key);
-      if (keys?.size === 0) this.#byAddress.delete(address);
-    }
+    const before = this.#services.get(key);
+    for (const address of allAddressesOf(before)) removeFrom(this.#byAddress, address, key);
+    for (const place of placesOf(before)) removeFrom(this.#places, place, key);
     if (view === undefined) {
       this.#services.delete(key);
       return;
     }
     this.#services.set(key, view);
-    for (const address of allAddressesOf(view)) {
-      const keys = this.#byAddress.get(address) ?? new Set();
-      this.#byAddress.set(address, keys.add(key));
-    }
+    for (const address of allAddressesOf(view)) addTo(this.#byAddress, address, key);
+    for (const place of placesOf(view)) addTo(this.#places, place, key);
+  }
+
+  /** Whether a Service inside the cluster has this ClusterIP. */
+  isInside(address: string): boolean {
+    return this.#servicesAt(this.#places, canonicalAddress(address)).some(({ inside }) => inside);
+  }
+
+  /** The Services that were made for a Gateway, in its namespace. */
+  ofGateway(gateway: { readonly namespace: string; readonly name: string }): ServiceView[] {
+    return this.#servicesAt(this.#places, keyOf(gateway));
   }
 
   /** The Services that have an address, the oldest first. */
   at(address: string): ServiceView[] {
-    const keys = this.#byAddress.get(canonicalAddress(address)) ?? [];
-    return [...keys].flatMap((key) => this.#services.get(key) ?? []).sort(oldestFirst);
+    return this.#servicesAt(this.#byAddress, canonicalAddress(address)).sort(oldestFirst);
   }
+
+  #servicesAt(index: ReadonlyMap<string, ReadonlySet<string>>, place: string): ServiceView[] {
+    return [...(index.get(place) ?? [])].flatMap((key) => this.#services.get(key) ?? []);
+  }
+}
+
+function addTo(index: Map<string, Set<string>>, place: string, key: string): void {
+  const keys = index.get(place);
+  if (keys === undefined) index.set(place, new Set([key]));
+  else keys.add(key);
+}
+
+function removeFrom(index: Map<string, Set<string>>, place: string, key: string): void {
+  const keys = index.get(place);
+  keys?.delete(key);
+  if (keys?.size === 0) index.delete(place);
+}
+
+/**
+ * A ClusterIP has no `/`, the key of a Gateway has one. Only a Service in the Gateway's namespace counts: anybody can
+ * label a Service with the names of others.
+ */
+function placesOf(view: ServiceView | undefined): string[] {
+  if (view === undefined) return [];
+  const own = view.gateway?.startsWith(`${view.namespace}/`) ? [view.gateway] : [];
+  return [...own, ...(view.inside ? view.clusterIPs.map(canonicalIp) : [])];
 }
 
 /** All addresses of a Service, short-circuited or not, as `canonicalAddress` writes them. */

@@ -2,7 +2,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { type AddressTable, keyOf } from "./address-table.ts";
-import { softwareNamed } from "./known-software.ts";
+import { PER_GATEWAY, softwareNamed } from "./known-software.ts";
 import { literalsOf, type ServiceView } from "./service-view.ts";
 
 /** What is known of Services beyond their labels. */
@@ -30,12 +30,24 @@ export function serviceOfController(
   const labelled: ServiceView[] = [];
   for (const view of table.values()) if (view.software !== undefined && named.has(view.software)) labelled.push(view);
   if (labelled.some(isConfigured)) return undefined;
-  const exposed = labelled.filter((view) => view.exposed);
+  const exposed = labelled.filter((view) => view.exposed && mayServe(view, hints));
   const [first] = exposed;
-  const isOnly = exposed.length === 1 && labelled.every(({ namespace }) => namespace === first?.namespace);
+  // Of one that was made for this Gateway it is known whose it is: others need not be of the same installation.
+  const isOfOne = first?.gateway !== undefined || labelled.every(({ namespace }) => namespace === first?.namespace);
+  const isOnly = exposed.length === 1 && isOfOne;
   const chosen = isOnly ? first : exposed.find(isIncumbent);
   if (chosen !== undefined) return isReached(chosen, hints) ? chosen : undefined;
   return exposed.length === 0 ? undefined : severalLabelled(labelled, named);
+}
+
+/**
+ * A Service that was made for a Gateway serves that one alone (GEP-1762): its namespace and a label say which. Where an
+ * implementation makes one for each, a Service that names no Gateway may be anybody's.
+ */
+function mayServe({ namespace, gateway: madeFor, software }: ServiceView, { gateway }: RoutingHints): boolean {
+  const isShared = gateway === undefined || software === undefined || !PER_GATEWAY.has(software);
+  if (madeFor === undefined) return isShared;
+  return gateway !== undefined && madeFor === keyOf(gateway) && gateway.namespace === namespace;
 }
 
 function isReached(view: ServiceView, { addresses }: RoutingHints): boolean {

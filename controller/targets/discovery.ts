@@ -12,6 +12,7 @@ import { BorrowedPorts } from "./borrowed-ports.ts";
 import { serviceOfController } from "./by-controller.ts";
 import { defaultAmong, resolveDefault, targetMissing } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
+import { insideCluster } from "./inside-cluster.ts";
 import { softwareByName } from "./known-software.ts";
 import { lostPorts } from "./lost-ports.ts";
 import { matchService, type Precedence, servesHttp, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
@@ -22,6 +23,7 @@ import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSe
 import {
   type FoundTarget,
   foundName,
+  gatewayOfService,
   isExposed,
   type RawService,
   type ServiceView,
@@ -141,6 +143,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return byClass.name;
+    const inside = insideCluster(hints, this.#table);
+    if (inside !== undefined) return inside;
     const precedence = this.#precedence(hints.addresses, incumbent);
     const found = matchService(hints, this.#table, precedence);
     if (!("code" in found)) {
@@ -323,7 +327,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   #view(raw: RawService): ServiceView | undefined {
     const isConfigured = this.#configuredByKey.has(keyOf(nameOf(raw)));
     // Of a Service without a public address, its labels count: another one may have copied them.
-    const counts = isConfigured || isExposed(raw) || softwareOfService(raw) !== undefined;
+    const counts = isConfigured || isExposed(raw) || isLabelled(raw);
     if (!counts) return undefined;
     const { protocol, map } = this.#deps.config.discovery;
     const view = viewService(raw, protocol, map);
@@ -375,6 +379,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     if (this.#borrowed.want(target.name, view, ports)) this.#definitions.enqueue(SETTLE_MS);
     return target.name;
   }
+}
+
+/** As the Service of an ingress controller, or of a Gateway. */
+function isLabelled(raw: RawService): boolean {
+  return softwareOfService(raw) !== undefined || gatewayOfService(raw) !== undefined;
 }
 
 function nameOf({ metadata }: RawService): { readonly namespace: string; readonly name: string } {

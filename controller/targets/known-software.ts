@@ -16,10 +16,12 @@ export interface IngressSoftware {
 }
 
 interface KnownSoftware extends IngressSoftware {
-  /** `spec.controller` of its IngressClasses, as its own manifests have it. */
+  /** The controllers of its IngressClasses and GatewayClasses, as its own manifests have them. */
   readonly controllers?: readonly string[];
   /** An install may append a class to them: `haproxy.org/ingress-controller/edge`. */
   readonly appendsClass?: true;
+  /** It makes a Service for each Gateway, which serves no other one. */
+  readonly servicePerGateway?: true;
   /** The class that it serves if nobody configures another, also where there is no IngressClass. */
   readonly className?: string;
   /** Names of its Service, and values of the labels that charts and operators set on all their Services. */
@@ -63,6 +65,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "NGINX Gateway Fabric",
+    servicePerGateway: true,
+    // nginx/nginx-gateway-fabric, the GatewayClass of its chart.
+    controllers: ["gateway.nginx.org/nginx-gateway-controller"],
     labels: { [MANAGED_BY]: /^ngf-nginx$/ },
     trust: "add the proxy pods' addresses to `spec.rewriteClientIP.trustedAddresses` of its NginxProxy",
     accept: "set `spec.rewriteClientIP.mode: ProxyProtocol` in its NginxProxy",
@@ -70,7 +75,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Traefik",
-    controllers: ["traefik.io/ingress-controller"],
+    // The latter: traefik/traefik, pkg/provider/kubernetes/gateway.
+    controllers: ["traefik.io/ingress-controller", "traefik.io/gateway-controller"],
     className: "traefik",
     names: /^traefik$/,
     trust: "add the proxy pods' addresses to `entryPoints.<name>.proxyProtocol.trustedIPs`",
@@ -81,7 +87,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     title: "HAProxy Technologies' ingress controller",
     // haproxytech/kubernetes-ingress, documentation on IngressClass, "Ingress eligibility rules".
-    controllers: ["haproxy.org/ingress-controller"],
+    // The latter: haproxytech/helm-charts, kubernetes-ingress/README.md, `gatewayControllerName`.
+    controllers: ["haproxy.org/ingress-controller", "haproxy.org/gateway-controller"],
     appendsClass: true,
     className: "haproxy",
     names: /^(kubernetes-ingress|haproxy-kubernetes-ingress)$/,
@@ -104,7 +111,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     // Its manifests call the Service of its Envoy `envoy`.
     title: "Contour",
-    controllers: ["projectcontour.io/ingress-controller"],
+    // The latter: projectcontour/contour, examples/gateway.
+    controllers: ["projectcontour.io/ingress-controller", "projectcontour.io/gateway-controller"],
     className: "contour",
     names: /^contour$/,
     labels: { app: /^envoy$/, "projectcontour.io/owning-gateway-name": ANY },
@@ -114,6 +122,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Envoy Gateway",
+    servicePerGateway: true,
+    // envoyproxy/gateway, api/v1alpha1, `GatewayControllerName`.
+    controllers: ["gateway.envoyproxy.io/gatewayclass-controller"],
     labels: { [MANAGED_BY]: /^envoy-gateway$/, "gateway.envoyproxy.io/owning-gateway-name": ANY },
     trust: "Envoy accepts a header from any address once a ClientTrafficPolicy sets `proxyProtocol`",
     accept: "set `proxyProtocol: {}` in a ClientTrafficPolicy of the Gateway (`enableProxyProtocol: true` before 1.5)",
@@ -122,7 +133,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Istio's ingress gateway",
-    controllers: ["istio.io/ingress-controller"],
+    servicePerGateway: true,
+    // The latter: istio/istio, pkg/config/constants/constants.go, `ManagedGatewayController`.
+    controllers: ["istio.io/ingress-controller", "istio.io/gateway-controller"],
     className: "istio",
     names: /^istio-(ingressgateway|ingress)$/,
     labels: { "gateway.istio.io/managed": /^istio\.io-gateway-controller$/, [CLASS]: /^istio$/ },
@@ -141,6 +154,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "kgateway",
+    servicePerGateway: true,
+    // kgateway-dev/kgateway, pkg/wellknown, `DefaultGatewayControllerName`.
+    controllers: ["kgateway.dev/kgateway"],
     labels: { [MANAGED_BY]: /^kgateway$/, [CLASS]: /^kgateway$/ },
     trust: "Envoy accepts a header from any address once a ListenerPolicy sets `proxyProtocol`",
     accept: "set `spec.default.proxyProtocol: {}` in a ListenerPolicy of the Gateway",
@@ -148,7 +164,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Cilium",
-    controllers: ["cilium.io/ingress-controller"],
+    servicePerGateway: true,
+    // The latter: cilium/cilium, operator/pkg/gateway-api, `controllerName`.
+    controllers: ["cilium.io/ingress-controller", "io.cilium/gateway-controller"],
     className: "cilium",
     names: /^cilium-ingress$/,
     labels: { "io.cilium.gateway/owning-gateway": ANY, "cilium.io/ingress": /^true$/ },
@@ -158,7 +176,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Kong",
-    controllers: ["ingress-controllers.konghq.com/kong"],
+    // The latter: Kong/kubernetes-ingress-controller, `--gateway-api-controller-name`.
+    controllers: ["ingress-controllers.konghq.com/kong", "konghq.com/kic-gateway-controller"],
     className: "kong",
     names: /^kong$/,
     trust: "add the proxy pods' addresses to `KONG_TRUSTED_IPS`",
@@ -198,15 +217,18 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
 
 /**
  * Controllers whose load balancers lead to no Service of the cluster: to pods directly, to node ports, or out of a
- * tunnel. By `spec.controller` of their IngressClasses, and by the classes that they serve without one.
+ * tunnel. By the controllers of their IngressClasses and GatewayClasses, and by the classes that need no such object.
  */
 const OUTSIDE = {
   controllers: new Set([
     "azure/application-gateway",
+    "application-networking.k8s.aws/gateway-api-controller",
     "eks.amazonaws.com/alb",
     "ingress.k8s.alibabacloud/alb",
     "ingress.k8s.aws/alb",
     "k8s.ngrok.com/ingress-controller",
+    // GKE's GatewayClasses: cloud.google.com/kubernetes-engine/docs/concepts/gateway-api.
+    "networking.gke.io/gateway",
     "oci.oraclecloud.com/native-ingress-controller",
     "strrl.dev/cloudflare-tunnel-ingress-controller",
     "tailscale.com/ts-ingress",
@@ -214,6 +236,11 @@ const OUTSIDE = {
   // GKE's have no IngressClass: kubernetes/ingress-gce, pkg/annotations/ingress.go.
   classes: new Set(["alb", "azure/application-gateway", "gce", "gce-internal", "gce-multi-cluster", "tailscale"]),
 };
+
+/** Titles of the software that makes a Service for each Gateway. */
+export const PER_GATEWAY: ReadonlySet<string> = new Set(
+  KNOWN_SOFTWARE.flatMap(({ title, servicePerGateway }) => (servicePerGateway ? [title] : [])),
+);
 
 /** Labels that charts and operators set to the name of the software behind a Service. */
 const LABELS: readonly string[] = ["app.kubernetes.io/name", "app", "k8s-app", "istio"];
@@ -257,7 +284,7 @@ export function isSoftwareName(word: string): boolean {
 export interface NamedController {
   readonly className: string | undefined;
   readonly isGatewayClass?: true;
-  /** `spec.controller` of its IngressClass, or the controller of its kind. */
+  /** That of its IngressClass or GatewayClass, or the controller of its kind. */
   readonly controller?: string;
 }
 

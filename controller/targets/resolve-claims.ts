@@ -257,6 +257,8 @@ function hintsKey(hints: RoutingHints): string {
   const { namespace = null, name = null } = hints.service ?? {};
   const labels = hints.selector === undefined ? null : Object.entries(hints.selector).sort();
   const chosen = hints.chosen === undefined ? null : [hints.chosen.target, hints.chosen.namespace];
+  const { gateway, inside } = hints;
+  const ofGateway = gateway === undefined ? null : [gateway.namespace, gateway.name, inside?.text ?? null];
   const named = [className, isGatewayClass === true, controller];
   return JSON.stringify([
     ...named,
@@ -268,6 +270,7 @@ function hintsKey(hints: RoutingHints): string {
     labels,
     hints.exportedTo ?? null,
     chosen,
+    ofGateway,
   ]);
 }
 

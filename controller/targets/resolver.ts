@@ -34,7 +34,10 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
   return {
     start: (_onChange, onSynced) => onSynced(),
     resolve: (hints) => {
-      if (byDefault === undefined) return targetOfClass(hints.className, targets);
+      const byClass = targetOfClass(hints.className, targets);
+      if (typeof byClass === "string") return byClass;
+      if (hints.inside !== undefined) return hints.inside;
+      if (byDefault === undefined) return byClass;
       return resolveDefault(hints, { target: byDefault, exists: true, software: undefined, readsAddresses: false });
     },
     named: (target) => targets.find(({ name }) => name === target)?.name,

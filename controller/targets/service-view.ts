@@ -19,6 +19,10 @@ export interface ServiceView {
   readonly created: string;
   /** Whether kube-proxy may short-circuit addresses of it; else it is only the upstream of a configured target. */
   readonly exposed: boolean;
+  /** Whether it is reached inside the cluster alone: a Service of type ClusterIP without `externalIPs`. */
+  readonly inside: boolean;
+  /** `namespace/name` of the Gateway that an implementation made it for, as its labels say. */
+  readonly gateway: string | undefined;
   /** IP addresses that kube-proxy short-circuits: its `externalIPs`, and those of its load balancer. */
   readonly addresses: readonly string[];
   /** Addresses of its load balancer that kube-proxy leaves alone: `ipMode: Proxy` (KEP-1860). */
@@ -36,6 +40,14 @@ export interface ServiceView {
 
 /** On what an implementation makes for a Gateway (GEP-1762): the name of its class. */
 const GATEWAY_CLASS_LABEL = "gateway.networking.k8s.io/gateway-class-name";
+/** The same for the name of the Gateway; Envoy Gateway and Contour have keys of their own. */
+const GATEWAY_LABELS = [
+  "gateway.networking.k8s.io/gateway-name",
+  "gateway.envoyproxy.io/owning-gateway-name",
+  "projectcontour.io/owning-gateway-name",
+];
+/** Envoy Gateway makes its Services in its own namespace. */
+const GATEWAY_NAMESPACE_LABEL = "gateway.envoyproxy.io/owning-gateway-namespace";
 
 /** The fields of a Service that are read. */
 export interface RawService {
@@ -101,6 +113,8 @@ export function viewService(raw: RawService, fallback: Protocol, map: MapWhen = 
     name: metadata?.name ?? "",
     created: metadata?.creationTimestamp ?? "",
     exposed: isExposed(raw),
+    inside: !isExposed(raw) && (spec?.type ?? "ClusterIP") === "ClusterIP",
+    gateway: gatewayOfService(raw),
     ...addressesOfService(raw),
     map: isValid ? mapped : map,
     clusterIPs: literalIPs(spec),
@@ -118,6 +132,13 @@ export function portOf({ ports }: ServiceView, number: number) {
 /** Title of the ingress controller that the labels and the selector of a Service name. */
 export function softwareOfService({ metadata, spec }: RawService): string | undefined {
   return softwareByLabels({ labels: metadata?.labels ?? {}, selector: spec?.selector ?? {} })?.title;
+}
+
+/** `namespace/name` of the Gateway that a Service was made for. */
+export function gatewayOfService({ metadata }: RawService): string | undefined {
+  const labels = metadata?.labels ?? {};
+  const name = GATEWAY_LABELS.map((label) => labels[label]).find((value) => value !== undefined);
+  return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;
 }
 
 function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | Reason {

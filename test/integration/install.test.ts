@@ -121,7 +121,7 @@ describe("rights", () => {
     controller: [
       ...each("list watch", ingresses),
       ...each("list watch", { ...ingresses, resource: "ingressclasses" }),
-      ...["gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes"].flatMap((resource) =>
+      ...["gatewayclasses", "gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes"].flatMap((resource) =>
         each("list watch", { ...routes, resource }),
       ),
       ...each("list watch", { resource: "namespaces", namespace: "" }),

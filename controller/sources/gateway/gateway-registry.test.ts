@@ -128,3 +128,46 @@ describe("the registry", () => {
     assert.equal(reported().length, 50);
   });
 });
+
+describe("the controller of a GatewayClass", () => {
+  const claims = () => {
+    const hints = new Map<string, unknown>();
+    const registry = new GatewayRegistry({ ...OPTIONS, listeners: true }, (object, all) => {
+      hints.set(
+        object,
+        all.map(({ hints: one }) => ("code" in one ? one.code : one.controller)),
+      );
+    });
+    registry.open();
+    return { registry, of: (object: string) => hints.get(object), clear: () => hints.clear(), size: () => hints.size };
+  };
+  const edge = viewGateway(gatewayObject("gw", [{ hostname: "*.a.com" }]));
+
+  it("is a hint of its Gateways and their routes, whichever comes first", () => {
+    const { registry, of } = claims();
+    registry.setGateway(`${INFRA}/gw`, edge);
+    registry.setRoute("r", viewRoute(HTTP, routeObject("web", ["gw"], ["www.a.com"])));
+    assert.deepEqual([of(`Gateway ${INFRA}/gw`), of("r")], [[undefined], [undefined]]);
+    registry.setClass("example", "example.com/controller");
+    assert.deepEqual([of(`Gateway ${INFRA}/gw`), of("r")], [["example.com/controller"], ["example.com/controller"]]);
+    const later = claims();
+    later.registry.setClass("example", "example.com/controller");
+    later.registry.setGateway(`${INFRA}/gw`, edge);
+    assert.deepEqual(later.of(`Gateway ${INFRA}/gw`), ["example.com/controller"]);
+  });
+
+  it("may change, or be gone; an event that says the same, or of another class, costs nothing", () => {
+    const { registry, of, clear, size } = claims();
+    registry.setClass("example", "example.com/one");
+    registry.setGateway(`${INFRA}/gw`, edge);
+    clear();
+    registry.setClass("example", "example.com/one");
+    registry.setClass("other", "example.com/two");
+    registry.setGateway(`${INFRA}/gw`, viewGateway(gatewayObject("gw", [{ hostname: "*.a.com" }])));
+    assert.equal(size(), 0);
+    registry.setClass("example", "example.com/two");
+    assert.deepEqual(of(`Gateway ${INFRA}/gw`), ["example.com/two"]);
+    registry.setClass("example", undefined);
+    assert.deepEqual(of(`Gateway ${INFRA}/gw`), [undefined]);
+  });
+});

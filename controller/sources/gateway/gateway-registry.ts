@@ -23,6 +23,8 @@ export class GatewayRegistry {
   readonly #options: GatewayRegistryOptions;
   readonly #sink: UnresolvedClaimSink;
   readonly #gateways = new Map<string, GatewayView>();
+  /** By GatewayClass. */
+  readonly #controllers = new Map<string, string>();
   readonly #sets = new Map<string, ListenerSetView>();
   readonly #routes = new Map<string, RouteView>();
   /** Keys of the routes by their parents (`idOf`), whether these exist or not. */
@@ -54,7 +56,16 @@ export class GatewayRegistry {
     for (const key of this.#routes.keys()) this.#decideRoute(key);
   }
 
-  setGateway(key: string, view: GatewayView | undefined): void {
+  /** `controller` is undefined if the GatewayClass was deleted. */
+  setClass(name: string, controller: string | undefined): void {
+    if (this.#controllers.get(name) === controller) return;
+    if (controller === undefined) this.#controllers.delete(name);
+    else this.#controllers.set(name, controller);
+    for (const [key, view] of this.#gateways) if (view.hints.className === name) this.setGateway(key, view);
+  }
+
+  setGateway(key: string, own: GatewayView | undefined): void {
+    const view = own && this.#withController(own);
     // A Gateway's status counts its routes: each route changes the object, but nothing that matters here.
     if (isDeepStrictEqual(this.#gateways.get(key), view)) return;
     if (view === undefined) this.#gateways.delete(key);
@@ -112,6 +123,12 @@ export class GatewayRegistry {
       for (const key of this.#routesOf.at(idOf("ListenerSet", set))) routes.add(key);
     }
     for (const key of routes) this.#decideRoute(key);
+  }
+
+  #withController(view: GatewayView): GatewayView {
+    const { controller: _before, ...hints } = view.hints;
+    const controller = this.#controllers.get(hints.className ?? "");
+    return { ...view, hints: controller === undefined ? hints : { ...hints, controller } };
   }
 
   #decideSetAndRoutes(key: string): void {

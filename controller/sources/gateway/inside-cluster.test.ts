@@ -11,7 +11,7 @@ function codeOf(addresses: readonly string[], clusterDomain?: string, annotation
   const status = { conditions, addresses: addresses.map((value) => ({ type: "Hostname", value })) };
   const { metadata, ...rest } = gatewayObject("gw", [{ hostname: "a.com" }], { status });
   const { hints } = viewGateway({ ...rest, metadata: { ...(metadata as object), annotations } }, { clusterDomain });
-  return "code" in hints ? hints.code : "ingress";
+  return hints.inside?.code ?? "ingress";
 }
 
 describe("a Gateway whose only addresses are names of Services", () => {
@@ -70,7 +70,7 @@ it("its own names, those of its routes and of its ListenerSets have the reason",
     ...(claimsOfListenerSet(set, around) ?? []),
   ];
   assert.deepEqual(
-    claims.map(({ hostname, hints }) => [hostname, "code" in hints && hints.code]),
+    claims.map(({ hostname, hints }) => [hostname, "inside" in hints && hints.inside?.code]),
     ["*.a.com", "www.a.com", "b.com"].map((name) => [name, CODE]),
   );
 });

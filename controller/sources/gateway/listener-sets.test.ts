@@ -240,7 +240,8 @@ describe("a ListenerSet", () => {
     const hints = () => claims(`ListenerSet ${INFRA}/set`)[0]?.hints;
     gateway("gw", ALL);
     set(listenerSetObject("set", "gw", [{ hostname: "set.com", port: 8443 }]));
-    const common = { className: "example", isGatewayClass: true, addresses: ["192.0.2.1"], admitted: true };
+    const own = { className: "example", isGatewayClass: true, addresses: ["192.0.2.1"], admitted: true };
+    const common = { ...own, gateway: { namespace: INFRA, name: "gw" } };
     assert.deepEqual(hints(), { ...common, ports: [80] });
     gateway("gw", ALL, []);
     assert.deepEqual(hints(), { ...common, ports: [8443] });

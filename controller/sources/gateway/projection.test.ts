@@ -37,7 +37,14 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
     ignored: true,
     accepted: true,
     refusal: undefined,
-    hints: { className: "edge", isGatewayClass: true, addresses: ["192.0.2.1"], ports: [443], admitted: true },
+    hints: {
+      className: "edge",
+      isGatewayClass: true,
+      addresses: ["192.0.2.1"],
+      ports: [443],
+      admitted: true,
+      gateway: { namespace: "infra", name: "gw" },
+    },
     listeners: [
       {
         name: "web",
@@ -63,7 +70,13 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
     ignored: false,
     accepted: false,
     refusal: undefined,
-    hints: { className: undefined, isGatewayClass: true, addresses: [], admitted: false },
+    hints: {
+      className: undefined,
+      isGatewayClass: true,
+      addresses: [],
+      admitted: false,
+      gateway: { namespace: "default", name: "" },
+    },
     listeners: [],
     allowedSets: { from: "None", selector: undefined },
   });
@@ -182,7 +195,8 @@ test("addresses of a Gateway: IP addresses and host names, each once; with one i
     { value: "192.0.2.1" },
   ];
   const addresses = ["192.0.2.1", "192.0.2.2", "lb.com"];
-  assert.deepEqual(hints(known), { className: undefined, isGatewayClass: true, addresses, admitted: true });
+  const { gateway: _own, ...rest } = hints(known);
+  assert.deepEqual(rest, { className: undefined, isGatewayClass: true, addresses, admitted: true });
   assert.equal(hints([]).admitted, false);
   assert.equal(hints([], accepted("True")).admitted, true);
   assert.equal(hints([], accepted("False")).admitted, false);

@@ -47,7 +47,14 @@ describe("a route's claims", () => {
         hostname: "a.com",
         from: { kind: "HTTPRoute", namespace: INFRA, name: "web" },
         created: CREATED,
-        hints: { className: "example", isGatewayClass: true, addresses: ["192.0.2.1"], ports: [80], admitted: true },
+        hints: {
+          className: "example",
+          isGatewayClass: true,
+          addresses: ["192.0.2.1"],
+          ports: [80],
+          admitted: true,
+          gateway: { namespace: INFRA, name: "gw" },
+        },
       },
     ]);
   });
@@ -260,6 +267,7 @@ describe("a Gateway's own claims", () => {
       addresses: [],
       ports: [80],
       admitted: false,
+      gateway: { namespace: INFRA, name: "gw" },
     });
   });
 

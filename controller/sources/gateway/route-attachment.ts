@@ -184,9 +184,8 @@ function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayV
  * A Gateway's ListenerSets have the hints of the Gateway. If the Gateway has no listeners, its ports are those of
  * the set.
  */
-function hintsOfSet(set: ListenerSetView, { hints }: GatewayView): RoutingHints | Reason {
+function hintsOfSet(set: ListenerSetView, { hints }: GatewayView): RoutingHints {
   const { listeners } = set;
-  if ("code" in hints) return hints;
   return withChoice(hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints, set);
 }
 

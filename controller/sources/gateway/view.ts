@@ -1,5 +1,4 @@
 import { foldCase } from "#hostmap/hostnames.ts";
-import type { Reason } from "#hostmap/types.ts";
 import {
   listOf,
   mapOf,
@@ -25,8 +24,7 @@ export interface GatewayView extends ObjectOrigin {
   /** Whether its controller has accepted it. If not, `refusal` may have the controller's reason and message. */
   readonly accepted: boolean;
   readonly refusal: string | undefined;
-  /** A reason: it is not ingress. */
-  readonly hints: RoutingHints | Reason;
+  readonly hints: RoutingHints;
   readonly listeners: readonly ListenerView[];
   /** The namespaces whose ListenerSets may attach. */
   readonly allowedSets: NamespaceChoice;
@@ -108,7 +106,7 @@ export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {
   const spec = mapOf(raw.spec);
   const own = viewListeners(raw);
   const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
-  const notIngress = insideCluster(raw, addresses, clusterDomain);
+  const inside = insideCluster(raw, addresses, clusterDomain);
   const allowed = mapOf(mapOf(spec.allowedListeners).namespaces);
   const origin = originOf("Gateway", raw, { namespace: "default", file });
   const hints: RoutingHints = {
@@ -117,11 +115,13 @@ export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {
     addresses: [...new Set(addresses)],
     ...portsOf(own.listeners),
     admitted: addresses.length > 0 || own.accepted,
+    gateway: { namespace: origin.ref.namespace, name: origin.ref.name },
+    ...(inside && { inside }),
   };
   return {
     ...origin,
     ...own,
-    hints: withChoice(notIngress ?? hints, origin),
+    hints: withChoice(hints, origin),
     allowedSets: choiceOf(allowed, "None"),
   };
 }

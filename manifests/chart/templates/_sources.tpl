@@ -8,7 +8,7 @@
 {{- end }}
 {{- if $sources.gateway.enabled }}
 - apiGroups: [gateway.networking.k8s.io]
-  resources: [gateways, listenersets, httproutes, grpcroutes, tlsroutes]
+  resources: [gatewayclasses, gateways, listenersets, httproutes, grpcroutes, tlsroutes]
   verbs: [list, watch]
 {{- end }}
 {{- if .Values.config.policy.namespaceAnnotation }}

@@ -1,0 +1,25 @@
+import { show } from "#hostmap/hostnames.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { RoutingHints } from "../sources/types.ts";
+import { type AddressTable, keyOf } from "./address-table.ts";
+
+/**
+ * Why a Gateway is not ingress: it says so itself, the addresses of its status are ClusterIPs, or the Service that was
+ * made for it is of type ClusterIP. GEP-1762 has the label of such a Service, in the namespace of its Gateway. An
+ * address of a load balancer says otherwise.
+ */
+export function insideCluster(hints: RoutingHints, table: AddressTable): Reason | undefined {
+  const { gateway, inside, addresses } = hints;
+  if (inside !== undefined || gateway === undefined) return inside;
+  if (addresses.some((address) => table.at(address).length > 0)) return undefined;
+  const made = table.ofGateway(gateway);
+  const [first] = made;
+  if (first !== undefined && made.every((view) => view.inside)) {
+    return { code: CODE, text: `the Service ${keyOf(first)} of the Gateway is of type ClusterIP` };
+  }
+  const [address] = addresses;
+  if (address === undefined || !addresses.every((one) => table.isInside(one))) return undefined;
+  return { code: CODE, text: `the Gateway's only address is ${show(address)}, a ClusterIP` };
+}
+
+const CODE = "gateway-inside-cluster";
