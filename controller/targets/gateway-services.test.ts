@@ -127,7 +127,7 @@ test("a Gateway with a bare ClusterIP in its status is no ingress", async (t) =>
   assert.equal(resolve("infra/gw", { addresses: ["10.96.0.7"] }), "no-service", "the ClusterIP of a load balancer");
 });
 
-test("a Gateway that says so itself is no ingress, with or without discovery, unless its class is listed", async (t) => {
+test("a Gateway that says so itself is no ingress, unless a target lists its class", async (t) => {
   const inside = { code: INSIDE, text: "" };
   const lb = { name: "edge", upstream: { service: { namespace: "edge", name: "lb" } } };
   const resolve = await cluster(t, { targets: [lb] }, service("edge/lb", { ip: "203.0.113.1" }));
