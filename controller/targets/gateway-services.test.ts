@@ -108,12 +108,19 @@ test("a Gateway whose Service is of type ClusterIP is no ingress", async (t) => 
     made("mesh/egress", "ClusterIP"),
     made("shop/gw", "LoadBalancer", "203.0.113.1"),
     made("ports/gw", "NodePort"),
+    service("tenant/gw", {
+      type: "ClusterIP",
+      labels: {
+        "gateway.envoyproxy.io/owning-gateway-name": "gw",
+        "gateway.envoyproxy.io/owning-gateway-namespace": "infra",
+      },
+    }),
   );
   assert.equal(resolve("mesh/gw"), INSIDE);
   assert.equal(resolve("mesh/gw", { addresses: ["10.96.0.9"] }), INSIDE);
   assert.equal(resolve("mesh/gw", { className: "listed" }), "edge", "a configured target lists its class");
   assert.equal(resolve("mesh/gw", { addresses: ["203.0.113.1"] }), foundName("shop", "gw"), "an address is evidence");
-  assert.equal(resolve("tenant/gw", { addresses: [] }), "no-target", "a Service of another namespace says nothing");
+  assert.equal(resolve("infra/gw"), "no-target", "a Service of another namespace says nothing");
   assert.equal(resolve("shop/gw", { addresses: ["203.0.113.1"] }), foundName("shop", "gw"));
   assert.equal(resolve("ports/gw"), "no-target");
 });
