@@ -45,6 +45,40 @@ test("look-ups are read by name; one that is malformed is left out alone", async
   assert.match(leftOut[0] ?? "", /document 4 .* is left out: addresses/);
 });
 
+test("an object whose fields have other types is left out alone, and named with the field", async () => {
+  const odd = [
+    "apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: { ports: }\n",
+    "apiVersion: v1\nkind: Service\nmetadata: { name: b }\nspec:\n",
+    "apiVersion: v1\nkind: Service\nmetadata: { name: c }\nstatus: { loadBalancer: { ingress: [ { ip: 5 } ] } }\n",
+    "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { name: d }\nspec: { rules: 5 }\n",
+    "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: { name: e }\nspec: { listeners: [5] }\n",
+    "apiVersion: v1\nkind: Pod\nmetadata: { name: f }\nspec: { hostAliases: 5 }\n",
+    "apiVersion: v1\nkind: Node\nmetadata: { name: g }\nspec: 5\n",
+    "apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: h }\nspec: { template: { spec: { containers: [5] } } }\n",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: i }\ndata: [a]\n",
+  ];
+  const { client, leftOut } = await read(HEAD, ...odd, service("good"));
+  const { items } = await client.list<{ metadata: { name: string } }>(SERVICES);
+  assert.deepEqual(
+    items.map(({ metadata }) => metadata.name),
+    ["good"],
+  );
+  assert.deepEqual(
+    leftOut.map((line) => / is left out: ([\w.[\]]+): /.exec(line)?.[1]),
+    [
+      "spec.ports",
+      "spec",
+      "status.loadBalancer.ingress[0].ip",
+      "spec.rules",
+      "spec.listeners[0]",
+      "spec.hostAliases",
+      "spec",
+      "spec.template.spec.containers[0]",
+      "data",
+    ],
+  );
+});
+
 describe("a dump is refused, with its file and document", () => {
   const document = (number: number, line: number) => String.raw`d\.yaml: document ${number} \(line ${line}\): `;
 
@@ -145,9 +179,12 @@ test("objects of odd shapes cost the doctor no more than what they are about", a
     "spec: null",
     "spec: { type: LoadBalancer, ports: 5 }\nstatus: { loadBalancer: { ingress: [5] } }",
   ];
-  const documents = odd.map((text, index) => `${service(`s${index}`)}${text}\n`);
+  const balancer =
+    "spec: { type: LoadBalancer, clusterIPs: [198.51.100.1], ports: [{ port: 443 }] }\n" +
+    "status: { loadBalancer: { ingress: [{ ip: 203.0.113.7 }] } }";
+  const documents = [...odd, balancer].map((text, index) => `${service(`s${index}`)}${text}\n`);
   const file = await files.file("odd.yaml", [HEAD, ...documents].join("---\n"));
-  const { code, stdout, stderr } = await runHere(["doctor", "--from", file, "-o", "json"], {});
-  assert.deepEqual([code, stderr], [0, ""]);
-  assert.match(stdout, /"findings"/);
+  const { stdout, stderr } = await runHere(["doctor", "--from", file, "-o", "json"], {});
+  assert.match(stderr, /^(?:[^\n]+ document [234] [^\n]+ is left out: spec[^\n]*\n){3}$/);
+  assert.match(stdout, /shop\/s3/);
 });

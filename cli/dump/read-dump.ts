@@ -3,10 +3,12 @@ import { foldCase } from "#hostmap/hostnames.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { attempt, renderFlaw, type Schema } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { groupOf } from "#lib/kube/paths.ts";
 import { type StoredAnswer, storedClient } from "#lib/kube/stored-client.ts";
 import { pluralOf, StoredObjects } from "#lib/kube/stored-objects.ts";
 import { type DumpText, invalid, parseDocument, splitDocuments } from "./documents.ts";
 import { answerSchema, DUMP_VERSION, type DumpHead, headSchema, lookupSchema, objectSchema } from "./format.ts";
+import { SHAPES } from "./shapes.ts";
 
 /** Most characters that are kept of a dump: each is a byte of memory or two. */
 const MAX_KEPT = 512 * 1024 * 1024;
@@ -97,6 +99,8 @@ class DumpReader {
     const object = this.#checked(objectSchema, value, place);
     if (object === undefined) return;
     const { apiVersion, kind } = object;
+    const shape = SHAPES.get(`${kind}.${groupOf(apiVersion)}`);
+    if (shape !== undefined && this.#checked(shape, value, place) === undefined) return;
     const [group, version] = apiVersion.split("/");
     const plural = this.#head?.resources[version === undefined ? kind : `${kind}.${group}`] ?? pluralOf(kind);
     this.#objects.put(
