@@ -267,23 +267,25 @@ describe("rights", () => {
   });
 
   it("let an Event be made wherever the object that it is about is", async () => {
-    const status = async (namespace: string) => {
+    const status = async (namespace: string, regarding: object) => {
       const body = {
         apiVersion: "events.k8s.io/v1",
         kind: "Event",
         metadata: { generateName: "switchback-", namespace },
         eventTime: "2026-01-01T00:00:00.000000Z",
         type: "Normal",
-        reason: "Test",
-        action: "Test",
-        reportingController: "switchback.dev/controller",
+        reason: "RemovalHeld",
+        action: "Publish",
+        reportingController: "switchback.dev/switchback-controller",
         reportingInstance: "test",
-        regarding: { apiVersion: "v1", kind: "ConfigMap", namespace, name: "switchback-hosts" },
+        regarding: { namespace, ...regarding },
       };
       const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
       return (await cluster.call({ method: "POST", path, body, token: await tokenOf("controller") })).status;
     };
-    assert.deepEqual([await status(NAMESPACE), await status("default")], [201, 201]);
+    const map = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-hosts" };
+    const ingress = { apiVersion: "networking.k8s.io/v1", kind: "Ingress", name: "web" };
+    assert.deepEqual([await status(NAMESPACE, map), await status("default", ingress)], [201, 201]);
   });
 
   it("let single objects be listed and watched by their name, and no list go without it", async () => {
