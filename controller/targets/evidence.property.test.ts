@@ -178,10 +178,14 @@ test("property: without evidence only a name stays that was mapped to the same t
         const from = { kind: "Ingress", namespace: "a", name: "web" };
         set("a/web", [{ hostname: "a.example.com", from, created: "2026-01-01T00:00:00Z", hints }]);
         plan.takeChanges();
-        const fresh = discovery.resolve(hints, had);
+        const fresh = discovery.resolve(hints);
         const has = before();
         if (claim?.kept === undefined || has === undefined) {
-          assert.equal(has, typeof fresh === "string" ? fresh : undefined);
+          // Of several Services that are possible, the one that serves the object stays.
+          const possible = [fresh, discovery.resolve(hints, had)].map((one) =>
+            typeof one === "string" ? one : undefined,
+          );
+          assert.ok(possible.includes(has), "there is evidence");
           continue;
         }
         kept += 1;
