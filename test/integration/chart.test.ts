@@ -302,7 +302,7 @@ describe("admission policies", () => {
     objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
 
   it("are bound each, to accounts in force, and are only for what is installed", () => {
-    const always = ["switchback-webhook-configuration", "switchback-front-services"];
+    const always = ["switchback-webhook-configuration", "switchback-front-services", "switchback-events"];
     assert.deepEqual(policies(render(), POLICY), always);
     const all = render({ agent: { enabled: true }, config: { restart: { namespaces: ["shop"] } } });
     assert.deepEqual(policies(all, POLICY), [...always, "switchback-restarts", "switchback-agent-leases"]);

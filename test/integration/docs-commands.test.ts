@@ -8,7 +8,7 @@ import { known } from "#doctor/known.ts";
 import { binary } from "../cluster/binaries.ts";
 import { runTool, SWITCHBACK, type ToolResult } from "../cluster/tools.ts";
 import { HEALTHY } from "../fakes/doctor-facts.ts";
-import { namespaceYaml, workload } from "./objects.ts";
+import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem } from "./system.ts";
 
 // The commands of the pages, as somebody types them, on a real API server with Switchback in it. Those that do not
@@ -82,6 +82,7 @@ const BEFORE = `
 ${["cert-manager", "shop", "hairpin-proxy", "hairpin-proxy-gen2"].map((name) => namespaceYaml(name)).join("")}
 ${workload("Deployment", "hairpin-proxy-controller", "hairpin-proxy")}
 ${workload("Deployment", "controller", "hairpin-proxy-gen2")}
+${ingress("web", ["web.example.com"])}
 apiVersion: v1
 kind: Pod
 metadata: { namespace: cert-manager, name: cert-manager, labels: { app.kubernetes.io/component: controller } }
