@@ -16,7 +16,7 @@ export const CRDS = Object.values(PLURALS).map((plural) => `${plural}.${GATEWAY_
 
 /** Installs them, and waits until objects can be made. */
 export async function installGatewayApi(system: System): Promise<void> {
-  const definitions = await gatewayApiDefinitions(Object.values(PLURALS));
+  const definitions = await gatewayApiDefinitions([...Object.values(PLURALS), "gatewayclasses"]);
   const args = ["apply", "--server-side", "-f", "-"];
   const { code, stderr } = await system.cluster.tool("kubectl", args, { input: definitions });
   assert.equal(code, 0, stderr);
