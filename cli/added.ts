@@ -1,6 +1,10 @@
+import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import type { AddedChecks } from "#doctor/added-checks.ts";
 import type { Extra, UninstallPart } from "#extras/extra.ts";
+import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { Delivery } from "#webhook/delivery.ts";
 import { EXTRAS } from "./extras.ts";
 
 // What the extras of the list add, loaded where it is needed.
@@ -23,8 +27,24 @@ export async function uninstallParts(): Promise<UninstallPart[]> {
   return await partsOf(({ uninstall: read }) => read?.());
 }
 
+/** What brings running pods up to date without a restart. */
+export async function podUpdaters(config: Config): Promise<PodUpdater[]> {
+  return await partsOf(({ podUpdater }) => podUpdater?.(config));
+}
+
+/** The pods that get every name below a wildcard, in words; undefined: no pod does. */
+export async function wildcardPodsOf(config: Config): Promise<string | undefined> {
+  const [pods] = await partsOf(({ wildcardPods }) => wildcardPods?.(config));
+  return pods;
+}
+
+/** Starts every way other than hostAliases by which pods can get the names. */
+export async function startDeliveries(config: Config, log: Logger): Promise<readonly Delivery[]> {
+  return await partsOf(({ startDelivery }) => startDelivery?.(config, log));
+}
+
 /** What each extra of the list adds at one extension point. */
-async function partsOf<T>(read: (extra: Extra) => Promise<T | readonly T[]> | undefined): Promise<T[]> {
+async function partsOf<T>(read: (extra: Extra) => Promise<T | readonly T[] | undefined> | undefined): Promise<T[]> {
   const all = await Promise.all(EXTRAS.map(async (extra) => (await read(extra)) ?? []));
   return all.flat() as T[];
 }

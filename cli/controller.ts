@@ -2,7 +2,7 @@ import { runController } from "#controller/run.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
-import { EXTRAS, wildcardPodsOf } from "./extras.ts";
+import { podUpdaters, wildcardPodsOf } from "./added.ts";
 
 /**
  * `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a
@@ -13,8 +13,7 @@ export async function startController(
   { connect, ...context }: ProcessContext,
   probes?: (own: Probes) => Probes,
 ): Promise<Running> {
-  const loaded = await Promise.all(EXTRAS.map(({ podUpdater }) => podUpdater?.(config)));
-  const updaters = loaded.filter((updater) => updater !== undefined);
+  const updaters = await podUpdaters(config);
   const wildcardPods = await wildcardPodsOf(config);
   return await withOwnClient(connect, (client) =>
     runController(config, {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, type TestContext, test } from "node:test";
+import { describe, test } from "node:test";
 import type { UninstallPart } from "#extras/extra.ts";
 import {
   addDeployment,
@@ -12,30 +12,13 @@ import {
   WEBHOOK_PATH,
 } from "#test/fakes/installed.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
-import { skipWaits } from "#test/fakes/skipped-waits.ts";
-import { checkUninstall, releasePods, type UninstallOptions } from "./release-pods.ts";
+import { runUninstall } from "#test/fakes/uninstall-run.ts";
+import { checkUninstall } from "./release-pods.ts";
 
 const WEBHOOK_GONE = "the webhook configuration switchback-webhook is gone: new pods are no longer injected";
 const FREE = "no pod holds an address of Switchback";
 const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 const PODS = "/api/v1/pods";
-
-interface Run extends Partial<Omit<UninstallOptions, "client" | "now" | "say">> {
-  readonly onWait?: (elapsed: number) => void;
-}
-
-/** What is said, with the seconds that have gone by; and the waits. */
-function run(t: TestContext, api: MemoryServer, { onWait, ...options }: Run = {}) {
-  const time = skipWaits(t, onWait);
-  const said: string[] = [];
-  const saidAt: number[] = [];
-  const say = (line: string) => {
-    said.push(line);
-    saidAt.push(time.elapsed() / 1000);
-  };
-  const rest = { client: api.client, namespace: NAMESPACE, force: false, timeoutMs: 60_000, now: Date.now, say };
-  return { done: releasePods({ ...rest, ...options }), said, saidAt, time };
-}
 
 /** A restart takes the old pod of the Deployment away, at once or after some seconds. */
 function rollsOut(api: MemoryServer, name: string): void {
@@ -45,7 +28,7 @@ function rollsOut(api: MemoryServer, name: string): void {
 describe("leave", () => {
   test("with nobody to free deletes the webhook configuration and nothing else", async (t) => {
     const api = installed();
-    const { done, said, time } = run(t, api);
+    const { done, said, time } = runUninstall(t, api);
     await done;
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
     assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
@@ -56,7 +39,7 @@ describe("leave", () => {
     const api = installed();
     for (const name of ["web", "api"]) addDeployment(api, "shop", name);
     const { part, steps } = lastStep();
-    const { done, said, saidAt, time } = run(t, api, {
+    const { done, said, saidAt, time } = runUninstall(t, api, {
       parts: [part],
       onWait: (elapsed) => {
         if (elapsed === 2_000) assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
@@ -91,7 +74,7 @@ describe("leave", () => {
 
   test("finds what was injected until the API servers no longer call the webhook", async (t) => {
     const api = installed();
-    const { done, said } = run(t, api, {
+    const { done, said } = runUninstall(t, api, {
       onWait: (elapsed) => {
         if (elapsed === 2_000) addDeployment(api, "shop", "late");
         if (elapsed === 4_000) rollsOut(api, "late");
@@ -102,7 +85,7 @@ describe("leave", () => {
   });
 
   test("may be asked to wait for less", async (t) => {
-    const { done, time } = run(t, installed(), { settleMs: 5 });
+    const { done, time } = runUninstall(t, installed(), { settleMs: 5 });
     await done;
     assert.deepEqual(time.waits, [5]);
   });
@@ -110,7 +93,7 @@ describe("leave", () => {
   test("goes on where the webhook configuration is gone already", async (t) => {
     const api = installed();
     api.objects.delete(WEBHOOK_PATH);
-    const { done, said } = run(t, api);
+    const { done, said } = runUninstall(t, api);
     await done;
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
@@ -120,7 +103,7 @@ describe("leave", () => {
     addDeployment(api, "other", "web");
     addHolder(api, "shop", "bare");
     const { part, steps } = lastStep();
-    const { done, said, time } = run(t, api, { parts: [part] });
+    const { done, said, time } = runUninstall(t, api, { parts: [part] });
     await assert.rejects(done, {
       code: "still-held",
       message: "2 pods hold addresses of Switchback: nothing more is removed. Recreate them and uninstall again",
@@ -140,7 +123,7 @@ describe("leave", () => {
     const api = installed();
     addDeployment(api, "shop", "paused", { paused: true });
     addDeployment(api, "shop", "web");
-    const { done, said, time } = run(t, api, { onWait: (elapsed) => elapsed > 2_000 && rollsOut(api, "web") });
+    const { done, said, time } = runUninstall(t, api, { onWait: (elapsed) => elapsed > 2_000 && rollsOut(api, "web") });
     await assert.rejects(done, { code: "still-held", message: /^1 pod holds addresses of Switchback: nothing more/ });
     assert.deepEqual(said, [
       WEBHOOK_GONE,
@@ -156,7 +139,7 @@ describe("leave", () => {
   test("with force goes on although pods hold addresses, and says so", async (t) => {
     const api = installed();
     addHolder(api, "shop", "bare");
-    const { done, said } = run(t, api, { force: true });
+    const { done, said } = runUninstall(t, api, { force: true });
     await done;
     assert.deepEqual(said, [
       WEBHOOK_GONE,
@@ -172,7 +155,7 @@ describe("leave", () => {
       metadata: { annotations: { "switchback.dev/owned": "192.0.2.1 x1 (0123456789ab)" } },
       spec: { hostAliases: [{ ip: "192.0.2.1" }] },
     });
-    const { done, said } = run(t, api);
+    const { done, said } = runUninstall(t, api);
     await done;
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
@@ -182,7 +165,7 @@ describe("the wait for old pods", () => {
   test("ends with the time, says every 10 s whom it waits for, and refuses", async (t) => {
     const api = installed();
     for (const name of ["api", "web"]) addDeployment(api, "shop", name);
-    const { done, said, saidAt, time } = run(t, api, {
+    const { done, said, saidAt, time } = runUninstall(t, api, {
       timeoutMs: 25_000,
       onWait: (elapsed) => elapsed === 16_000 && rollsOut(api, "api"),
     });
@@ -201,7 +184,7 @@ describe("the wait for old pods", () => {
   test("is no longer than the time there is", async (t) => {
     const api = installed();
     addDeployment(api, "shop", "web");
-    const { done, time } = run(t, api, { timeoutMs: 500 });
+    const { done, time } = runUninstall(t, api, { timeoutMs: 500 });
     await assert.rejects(done, { code: "still-held" });
     assert.deepEqual(time.waits, [2_000, 500]);
   });
@@ -211,7 +194,7 @@ describe("the wait for old pods", () => {
     for (const name of ["api", "web"]) addDeployment(api, "shop", name);
     addDeployment(api, "blog", "cms");
     addHolder(api, "other", "bare");
-    const { done } = run(t, api, {
+    const { done } = runUninstall(t, api, {
       force: true,
       onWait: (elapsed) => {
         if (elapsed === 4_000) api.objects.delete("/api/v1/namespaces/blog/pods/cms-old");
@@ -227,7 +210,7 @@ describe("the wait for old pods", () => {
   test("a new holder that was not restarted is not waited for, but is found by the last look", async (t) => {
     const api = installed();
     addDeployment(api, "shop", "web");
-    const { done, time } = run(t, api, {
+    const { done, time } = runUninstall(t, api, {
       onWait: (elapsed) => {
         if (elapsed !== 4_000) return;
         rollsOut(api, "web");
@@ -260,20 +243,22 @@ describe("the last step of an extra", () => {
 
   test("follows what all extras take out", async (t) => {
     const { part, steps } = lastStep();
-    const { done, said } = run(t, installed(), { parts: [part, { takeOut: async () => void steps.push("another") }] });
+    const { done, said } = runUninstall(t, installed(), {
+      parts: [part, { takeOut: async () => void steps.push("another") }],
+    });
     await done;
     assert.deepEqual(steps, ["takes out", "another", "last step"]);
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
 
   test("that leaves something ends it", async (t) => {
-    const { done, said } = run(t, installed(), { parts: [lastStep(LEFT).part] });
+    const { done, said } = runUninstall(t, installed(), { parts: [lastStep(LEFT).part] });
     await assert.rejects(done, { code: "still-held", message: "agents still have names. Uninstall again" });
     assert.deepEqual(said, [WEBHOOK_GONE]);
   });
 
   test("that leaves something is gone past with force, and that is said", async (t) => {
-    const { done, said } = run(t, installed(), { parts: [lastStep(LEFT).part], force: true });
+    const { done, said } = runUninstall(t, installed(), { parts: [lastStep(LEFT).part], force: true });
     await done;
     assert.equal(said.at(-1), "agents hold addresses of Switchback; going on, as that was asked for");
   });
@@ -281,7 +266,7 @@ describe("the last step of an extra", () => {
   test("is not taken where a step before it fails", async (t) => {
     const { part, steps } = lastStep();
     const failing = { takeOut: async () => await Promise.reject(new Error("still there")) };
-    await assert.rejects(run(t, installed(), { parts: [part, failing], force: true }).done, /still there/);
+    await assert.rejects(runUninstall(t, installed(), { parts: [part, failing], force: true }).done, /still there/);
     assert.deepEqual(steps, ["takes out"]);
   });
 });
@@ -292,7 +277,7 @@ describe("what the API server refuses", () => {
       const api = installed();
       addDeployment(api, "shop", "web");
       api.onCall = ({ path }) => (path === WEBHOOK_PATH ? refusal(status, "Refused") : undefined);
-      const { done, said, time } = run(t, api, { force: true });
+      const { done, said, time } = runUninstall(t, api, { force: true });
       await assert.rejects(done, { code: "kube-status", status });
       assert.deepEqual([said, time.waits, api.writes], [[], [], [`DELETE ${WEBHOOK_PATH}`]]);
     });
@@ -300,7 +285,7 @@ describe("what the API server refuses", () => {
     test(`a ${status} on the pods ends it: nobody is known to be free`, async (t) => {
       const api = installed();
       api.onCall = ({ path }) => (path === PODS ? refusal(status, "Refused") : undefined);
-      const { done, said } = run(t, api, { force: true });
+      const { done, said } = runUninstall(t, api, { force: true });
       await assert.rejects(done, { code: "kube-status", status });
       assert.deepEqual(said, [WEBHOOK_GONE]);
     });
@@ -310,7 +295,7 @@ describe("what the API server refuses", () => {
       for (const name of ["api", "web"]) addDeployment(api, "shop", name);
       api.onCall = ({ method, path }) =>
         method === "PATCH" && path.endsWith("/api") ? refusal(status, "Refused") : undefined;
-      const { done, said } = run(t, api, { onWait: (elapsed) => elapsed > 2_000 && rollsOut(api, "web") });
+      const { done, said } = runUninstall(t, api, { onWait: (elapsed) => elapsed > 2_000 && rollsOut(api, "web") });
       await assert.rejects(done, { code: "still-held" });
       assert.match(said[1] ?? "", new RegExp(`^shop/Deployment/api: it could not be restarted: PATCH .*${status}`));
       assert.equal(said[2], "shop/Deployment/web: restarted");
@@ -320,14 +305,14 @@ describe("what the API server refuses", () => {
     test(`a ${status} on the configuration ends it before the webhook configuration is deleted`, async (t) => {
       const api = installed();
       api.onCall = ({ path }) => (path === ours(`configmaps/${CONFIG_NAME}`) ? refusal(status, "Refused") : undefined);
-      await assert.rejects(run(t, api).done, { code: "kube-status", status });
+      await assert.rejects(runUninstall(t, api).done, { code: "kube-status", status });
       assert.deepEqual(api.writes, []);
     });
   }
 
   test("a namespace without Switchback is left as it is", async (t) => {
     const api = installed();
-    await assert.rejects(run(t, api, { namespace: "elsewhere" }).done, { code: "input-invalid" });
+    await assert.rejects(runUninstall(t, api, { namespace: "elsewhere" }).done, { code: "input-invalid" });
     assert.deepEqual(api.writes, []);
   });
 });

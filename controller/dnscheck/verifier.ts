@@ -47,7 +47,7 @@ const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
 
 /** What DNS says about names, for the status. */
 export interface NameDecisions {
-  /** The answer that counts: all addresses that DNS has for a name. Undefined: there is none. */
+  /** All addresses that DNS has for a name, by the answer that counts; undefined if there is none. */
   answersOf(name: string): readonly string[] | undefined;
   /** What DNS says against the mapping of a name. */
   warningOf(name: string): Reason | undefined;

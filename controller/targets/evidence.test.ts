@@ -185,16 +185,17 @@ test("a Service without a port of the object is not chosen", async (t) => {
 });
 
 const SHARED = { ips: ["203.0.113.1"] };
+/** Two Services of one address: each has a port that the other lacks. */
+const HTTP = service("edge/lb", { ...SHARED, ports: [80] });
+const HTTPS = service("edge/tls", {
+  ...SHARED,
+  ports: [443],
+  clusterIP: "10.96.0.8",
+  created: "2026-01-02T00:00:00Z",
+});
 
 test("a port that its Service lacks comes from the Service that has it at the same address", async (t) => {
-  const http = service("edge/lb", { ...SHARED, ports: [80] });
-  const https = service("edge/tls", {
-    ...SHARED,
-    ports: [443],
-    clusterIP: "10.96.0.8",
-    created: "2026-01-02T00:00:00Z",
-  });
-  const { resolve, portsOf, set, definitions, api, pass } = await cluster(t, NONE, http, https);
+  const { resolve, portsOf, set, definitions, api, pass } = await cluster(t, NONE, HTTP, HTTPS);
   const before = definitions.count;
   assert.equal(resolve({ addresses: ["203.0.113.1"] }), EDGE);
   await pass(SETTLE_MS);
@@ -213,14 +214,7 @@ test("a port that its Service lacks comes from the Service that has it at the sa
 });
 
 test("the port stays when Services change, also if only DNS leads names to the target", async (t) => {
-  const http = service("edge/lb", { ...SHARED, ports: [80] });
-  const https = service("edge/tls", {
-    ...SHARED,
-    ports: [443],
-    clusterIP: "10.96.0.8",
-    created: "2026-01-02T00:00:00Z",
-  });
-  const { discovery, portsOf, set } = await cluster(t, NONE, http, https);
+  const { discovery, portsOf, set } = await cluster(t, NONE, HTTP, HTTPS);
   assert.equal(discovery.targetAt("203.0.113.1"), EDGE);
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
   await set(service("tenant/other", { ips: ["203.0.113.9"] }));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { checkUninstall, releasePods, type UninstallOptions } from "#cli/uninstall/release-pods.ts";
+import { checkUninstall } from "#cli/uninstall/release-pods.ts";
 import {
   AGENT_LABELS,
   AGENT_LEASES,
@@ -12,7 +12,7 @@ import {
   WEBHOOK_PATH,
 } from "#test/fakes/installed.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
-import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { runUninstall, type UninstallRun } from "#test/fakes/uninstall-run.ts";
 import { AGENT_UNINSTALL } from "./leave.ts";
 
 // The whole uninstall, with the agents' step in it.
@@ -21,22 +21,8 @@ const WEBHOOK_GONE = "the webhook configuration switchback-webhook is gone: new 
 const FREE = "no pod holds an address of Switchback";
 const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 
-interface Run extends Partial<Omit<UninstallOptions, "client" | "now" | "say" | "parts">> {
-  readonly onWait?: (elapsed: number) => void;
-}
-
-/** What is said, with the seconds that have gone by; and the waits. */
-function run(t: TestContext, api: MemoryServer, { onWait, ...options }: Run = {}) {
-  const time = skipWaits(t, onWait);
-  const said: string[] = [];
-  const saidAt: number[] = [];
-  const say = (line: string) => {
-    said.push(line);
-    saidAt.push(time.elapsed() / 1000);
-  };
-  const rest = { client: api.client, namespace: NAMESPACE, force: false, timeoutMs: 60_000, now: Date.now, say };
-  return { done: releasePods({ ...rest, ...options, parts: [AGENT_UNINSTALL] }), said, saidAt, time };
-}
+const run = (t: TestContext, api: MemoryServer, options: UninstallRun = {}) =>
+  runUninstall(t, api, { ...options, parts: [AGENT_UNINSTALL] });
 
 /** A restart takes the old pod of the Deployment away, at once or after some seconds. */
 function rollsOut(api: MemoryServer, name: string): void {
