@@ -227,7 +227,7 @@ describe("names that are refused", () => {
     const first = names.slice(0, QUOTA - 1);
     await system.apply(ingress("older", first, { namespace: "many", className: "one" }));
     await system.ready(first);
-    await system.aged("many", "older");
+    await system.aged("many", "ingress/older");
     await system.apply(ingress("younger", names.slice(QUOTA - 1), { namespace: "many", className: "one" }));
     await system.ready(names.slice(0, QUOTA));
     for (const name of names.slice(QUOTA)) assert.match(await refusal(name, "namespace-quota"), /many .* 4 names/);
@@ -241,7 +241,7 @@ describe("one name, claimed for two targets", () => {
   it("is the oldest object's; the other hears why, and takes over at once when that goes", async () => {
     await claim("first", "contested.example.com", { namespace: "old", className: "one" });
     await leadsTo("contested.example.com", await front("one"));
-    await system.aged("old", "first");
+    await system.aged("old", "ingress/first");
     await claim("second", "contested.example.com", { namespace: "young", className: "two" });
     await until("the second claim", async () => (await claims("contested.example.com")).length === 2);
     const [won, lost] = (await claims("contested.example.com")).toSorted((a, b) =>

@@ -111,7 +111,7 @@ describe("a tenant", () => {
     const name = "www.open.example.com";
     await claim("first", "platform", [name]);
     await leadsTo(name, "ingress-nginx");
-    await system.aged("platform", "first");
+    await system.aged("platform", "ingress/first");
     // Of two of the same age this one would have it.
     await claim("second", "other", [name], { className: "other" });
     await refused(name, "conflict", "other");

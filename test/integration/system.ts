@@ -285,9 +285,9 @@ export class System extends Installation {
     await this.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.250", { 8080: healthPort });
   }
 
-  /** Waits until whatever is made next is younger than this Ingress: ages are known to the second. */
-  async aged(namespace: string, ingress: string): Promise<void> {
-    const args = ["-n", namespace, "get", "ingress", ingress];
+  /** Waits until whatever is made next is younger than this object: ages are known to the second. */
+  async aged(namespace: string, object: string): Promise<void> {
+    const args = ["-n", namespace, "get", object];
     const { metadata } = await this.json<{ metadata: { creationTimestamp: string } }>(...args);
     await until("another second", () => Date.now() >= Date.parse(metadata.creationTimestamp) + 1_000);
   }

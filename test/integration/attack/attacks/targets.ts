@@ -26,6 +26,7 @@ export const TARGET_ATTACKS: readonly Attack[] = [
       await until("the neighbour's name to need no mapping", async () => {
         return (await targetOf(stage, SHARED.name)) === "load-balancer-hostname";
       });
+      await stage.system.aged(NEIGHBOUR, "service/lb");
       await createTarget(stage, { hostname: HOST_NAME });
       assert.equal(await targetOf(stage, SHARED.name), "load-balancer-hostname", "the tenant's Service took the name");
       // Now its own Service maps it.
