@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { globSync, readFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { applyPatch } from "rfc6902";
-import { parseAllDocuments } from "yaml";
+import { parse } from "yaml";
 import { BY_HOSTS } from "#hostmap/delivery.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
@@ -12,8 +12,10 @@ import { createInjectionCache } from "#webhook/injection-cache.ts";
 import { decideInjection, type OptIn } from "#webhook/injection-decision.ts";
 import { encodePatch, patchOperations } from "#webhook/json-patch.ts";
 
-// Input: a folder's *.yaml (how the pod arrives, then the pod). Expected decision and patch: *.patch.json beside them.
-//   To update those: npx node --test --test-update-snapshots, with the test file that names the folder.
+// Input: a folder's pods.yaml (by name: how the pod arrives, and the pod). Expected: decisions.json beside it.
+//   To update that: npx node --test --test-update-snapshots, with the test file that names the folder.
+
+const UPDATES = process.execArgv.includes("--test-update-snapshots");
 
 export interface GoldenCase {
   readonly optIn: OptIn;
@@ -24,6 +26,7 @@ export interface GoldenCase {
   readonly via?: string;
   /** A delivery that cannot give pods the names now. */
   readonly notReady?: boolean;
+  readonly pod: PodLike;
 }
 
 interface PodLike {
@@ -31,16 +34,17 @@ interface PodLike {
   readonly spec: { hostAliases?: unknown };
 }
 
-const MAP = join(import.meta.dirname, "..", "webhook", "fixtures", "map.hosts");
-const map = publishedMapOf("fixture", parseHosts(readFileSync(MAP, "utf8")));
+/** Two targets, one of them dual-stack. */
+const MAP = `198.51.100.9 a.example.com
+198.51.100.9 api.shop.example.com
+198.51.100.20 c.example.org
+2001:db8::20 c.example.org
+198.51.100.9 www.shop.example.com
+`;
+const map = publishedMapOf("fixture", parseHosts(MAP));
 
-function readCase(file: string): { how: GoldenCase; pod: PodLike } {
-  const [how, pod] = parseAllDocuments(readFileSync(file, "utf8")).map((document) => document.toJS());
-  return { how, pod };
-}
-
-function run(how: GoldenCase, object: PodLike, deliveries: readonly Delivery[]) {
-  const { optIn, operation = "CREATE", maxNames = 500, noMap, via = BY_HOSTS } = how;
+function run(how: GoldenCase, deliveries: readonly Delivery[]) {
+  const { optIn, operation = "CREATE", maxNames = 500, noMap, via = BY_HOSTS, pod: object } = how;
   const request = { uid: "u", kind: { group: "", kind: "Pod" }, operation, namespace: "shop", object };
   const cache = noMap ? undefined : createInjectionCache(map, maxNames);
   return decideInjection(request, optIn, cache, { fallback: via, deliveries });
@@ -48,23 +52,32 @@ function run(how: GoldenCase, object: PodLike, deliveries: readonly Delivery[]) 
 
 /** Tests the pods of a folder; `deliveriesOf` are those of the webhook, by the case. */
 export function testGoldenPods(folder: string, deliveriesOf: (how: GoldenCase) => readonly Delivery[]): void {
-  for (const file of globSync(join(folder, "*.yaml")).sort()) {
-    test(`${basename(file)} gives the recorded decision and patch`, (t) => {
-      const { how, pod } = readCase(file);
-      const decision = run(how, pod, deliveriesOf(how));
-      const actual = decision.inject
-        ? {
-            code: decision.code,
-            warnings: decision.warnings,
-            patch: patchOperations(decision.pod, decision.injection, decision.changes),
-          }
-        : decision;
-      t.assert.fileSnapshot(actual, file.replace(/\.yaml$/, ".patch.json"));
+  const text = readFileSync(join(folder, "pods.yaml"), "utf8");
+  const casesOf = () => Object.entries(parse(text) as Readonly<Record<string, GoldenCase>>);
+  const decide = (how: GoldenCase) => run(how, deliveriesOf(how));
+
+  const decisionsFile = join(folder, "decisions.json");
+  if (UPDATES) {
+    const decisions = Object.fromEntries(casesOf().map(([name, how]) => [name, recordOf(decide(how))]));
+    writeFileSync(decisionsFile, `${JSON.stringify(decisions, null, 2)}\n`);
+  }
+  const expected = JSON.parse(readFileSync(decisionsFile, "utf8"));
+
+  test("there is a recorded decision for each pod, and no other", () => {
+    assert.deepEqual(
+      Object.keys(expected),
+      casesOf().map(([name]) => name),
+    );
+  });
+
+  for (const [name, how] of casesOf()) {
+    test(`pod ${name} gives the recorded decision and patch`, () => {
+      assert.deepEqual(recordOf(decide(how)), expected[name]);
     });
 
-    test(`${basename(file)} needs no further patch once it is applied`, () => {
-      const { how, pod } = readCase(file);
-      const first = run(how, pod, deliveriesOf(how));
+    test(`pod ${name} needs no further patch once it is applied`, () => {
+      const { pod } = how;
+      const first = decide(how);
       if (!first.inject) return;
       const patch = encodePatch(first.pod, first.injection, first.changes);
       assert.ok(patch !== undefined);
@@ -77,9 +90,16 @@ export function testGoldenPods(folder: string, deliveriesOf: (how: GoldenCase) =
         ...first.injection.userAliases,
         ...first.injection.managed.aliases,
       ]);
-      const second = run(how, pod, deliveriesOf(how));
+      const second = decide(how);
       assert.ok(second.inject);
       assert.equal(encodePatch(second.pod, second.injection, second.changes), undefined);
     });
   }
+}
+
+/** What JSON holds of it. */
+function recordOf(decision: ReturnType<typeof run>): object {
+  if (!decision.inject) return decision;
+  const { code, warnings, pod, injection, changes } = decision;
+  return JSON.parse(JSON.stringify({ code, warnings, patch: patchOperations(pod, injection, changes) }));
 }
