@@ -74,7 +74,7 @@ describe("controller, webhook and proxy in one process", () => {
     });
     await all.admits();
     const took: number[] = [];
-    for (let count = 0; count < 21; count += 1) {
+    for (let count = 0; count < 9; count += 1) {
       const asked = performance.now();
       assert.equal(await all.admits(), true);
       took.push(performance.now() - asked);
@@ -82,7 +82,7 @@ describe("controller, webhook and proxy in one process", () => {
     busy.until = true;
     const relayed = (await Promise.all(transfers)).reduce((sum, sent) => sum + sent);
     took.sort((a, b) => a - b);
-    const median = took[10] ?? Number.NaN;
+    const median = took[4] ?? Number.NaN;
     t.diagnostic(`${relayed >> 20} MiB relayed; median ${median.toFixed()} ms, slowest ${took.at(-1)?.toFixed()} ms`);
     assert.ok(relayed > 20 * bytes.length);
     // Other tests run on the same cores: the slowest one says nothing.
