@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import type { FullStatus } from "#controller/status.ts";
 import { connect } from "#lib/kube/connect.ts";
@@ -159,6 +160,19 @@ describe("status --from", () => {
     const { names, warnings } = await statusOf(`${HEAD}---\n${JSON.stringify(answer)}\n`);
     assert.deepEqual(names, []);
     assert.match(warnings[0].text, /ingresses is not known: .*403/);
+  });
+
+  test("says that the addresses of a status are those of nodes", async () => {
+    const cluster = readFileSync(new URL("../test/clusters/ingress-nginx-node-port.yaml", import.meta.url), "utf8");
+    const codeOf = async (objects: string) => {
+      const { names } = await statusOf(HEAD + objects);
+      return names.map(({ reason }: FullStatus["names"][number]) => reason?.code);
+    };
+    const objects = cluster.slice(cluster.indexOf("---\n"));
+    assert.deepEqual(await codeOf(objects), ["node-address"]);
+    const withoutNodes = objects.slice(0, objects.indexOf("---\napiVersion: v1\nkind: Node"));
+    assert.notEqual(withoutNodes, objects);
+    assert.notDeepEqual(await codeOf(withoutNodes), ["node-address"]);
   });
 
   test("refuses a configuration that this version cannot read", async () => {

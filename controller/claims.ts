@@ -36,13 +36,14 @@ export function targetsOf(
   config: Pick<Config, "namespace" | "policy" | "targets" | "discovery">,
   client: KubeClient,
   log: Logger,
+  nodes?: ReadonlySet<string>,
 ): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog; readonly locations: TargetLocations } {
   const { policy } = config;
   const admitted = (resolver: TargetResolver) =>
     withChoices(policy.requireAdmitted ? admittedOnly(resolver) : resolver, config);
   if (config.discovery.enabled) {
     const published = publishedTargetNames({ client, namespace: config.namespace, log });
-    const discovery = new TargetDiscovery({ client, config, log, published });
+    const discovery = new TargetDiscovery({ client, config, log, published, nodes });
     return { resolver: admitted(discovery), catalog: discovery, locations: discovery };
   }
   const [resolver, catalog] = [classResolver(config.targets), classCatalog(config.targets)];

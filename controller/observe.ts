@@ -15,6 +15,8 @@ interface ObserveOptions {
   readonly wildcardPods?: string | undefined;
   /** Answers of DNS that are known already: then nothing is looked up. */
   readonly answers?: DnsAnswers | undefined;
+  /** The IPs of the nodes, where they are known. */
+  readonly nodes?: ReadonlySet<string> | undefined;
   /** How long to wait until everything is known, milliseconds. */
   readonly withinMs: number;
   /** How long to wait while nothing is being read and something cannot be, milliseconds. */
@@ -28,13 +30,14 @@ const POLL_MS = 10;
  * nothing. If something cannot be read, the status says `synced: false`, and its sources say why.
  */
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
-  const { client, clusterDomain, identity, wildcardPods, answers } = options;
+  const { client, clusterDomain, identity, wildcardPods, answers, nodes } = options;
   const replica = await createReplica(config, {
     client,
     identity,
     clusterDomain,
     wildcardPods,
     answers,
+    nodes,
     log: silentLogger,
     now: Date.now,
     // Only a leader asks the proxies.

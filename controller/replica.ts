@@ -27,6 +27,8 @@ interface ReplicaDeps {
   readonly askProxy: AskProxy;
   /** Answers of DNS that are known already: then nothing is looked up. */
   readonly answers?: DnsAnswers | undefined;
+  /** The IPs of the nodes, where they are known. */
+  readonly nodes?: ReadonlySet<string> | undefined;
   /** The pods that get every name below a wildcard, in words. By default no pod does. */
   readonly wildcardPods?: string | undefined;
   /** Reports an address that pods hold and that is lost. */
@@ -53,7 +55,7 @@ export interface Replica {
 export async function createReplica(config: Config, deps: ReplicaDeps): Promise<Replica> {
   const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify } = deps;
   const { namespace, policy } = config;
-  const { resolver, catalog, locations } = targetsOf(config, client, log);
+  const { resolver, catalog, locations } = targetsOf(config, client, log, deps.nodes);
   const addresses = new FrontReconciler({ client, config, clusterDomain, catalog, log, notify, now, askProxy });
   const book = addressBook(locations, addresses);
   const claims = await claimsOf(config, { client, log, resolver, clusterDomain, book, answers: deps.answers });

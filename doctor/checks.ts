@@ -5,6 +5,7 @@ import { checkHeaders } from "./checks/headers.ts";
 import { checkInstall } from "./checks/install.ts";
 import { checkNames } from "./checks/names.ts";
 import { checkNeed } from "./checks/need.ts";
+import { checkNodeAddresses } from "./checks/node-address.ts";
 import { checkNodeHosts } from "./checks/node-hosts.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
@@ -23,6 +24,7 @@ import type { Finding } from "./findings.ts";
 const CHECKS: readonly Check[] = [
   checkNeed,
   checkShortCircuit,
+  checkNodeAddresses,
   checkHeaders,
   checkNames,
   checkSelfCheck,

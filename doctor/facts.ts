@@ -214,6 +214,8 @@ export interface ClusterFacts {
   readonly namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>;
   /** `spec.providerID` of some nodes. */
   readonly providerIds: Fact<readonly string[]>;
+  /** The IPs of all nodes; undefined if no Ingress or Gateway has an IP that no Service has. */
+  readonly nodeAddresses?: Fact<ReadonlySet<string>> | undefined;
   /** Undefined if the cluster has no cert-manager. */
   readonly httpSolvers: Fact<readonly HttpSolverFacts[] | undefined>;
   readonly install: InstallFacts;

@@ -15,9 +15,11 @@ import { gatherClusterDns } from "./gather-cluster-dns.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
 import { gatherHttpSolvers } from "./gather-issuers.ts";
+import { gatherNodeAddresses } from "./gather-nodes.ts";
 import { gatherPods } from "./gather-pods.ts";
 import { known } from "./known.ts";
 import { isLive } from "./live.ts";
+import { routesWithoutService } from "./load-balancers.ts";
 import { targetsOf } from "./targets.ts";
 
 interface GatherOptions {
@@ -62,6 +64,7 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const needsAgents = live || (config?.nodeHosts.names.length ?? 0) > 0;
   return {
     ...facts,
+    nodeAddresses: routesWithoutService(facts).length === 0 ? undefined : await gatherNodeAddresses(client),
     endpoints: await gatherEndpoints(client, upstreams),
     agents: needsAgents
       ? await gatherAgents(client, config?.agent.namespace ?? DEFAULT_AGENT_NAMESPACE, now())

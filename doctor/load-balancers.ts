@@ -1,4 +1,6 @@
+import { canonicalAddress } from "#controller/targets/address-table.ts";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
+import { literalsOf } from "#controller/targets/service-view.ts";
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
@@ -34,12 +36,26 @@ function loadBalancerOf(
   facts: ClusterFacts,
 ): LoadBalancer | undefined {
   const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat());
-  const routes = [facts.ingresses, facts.gateways].flatMap((list) => (list.known ? list.value : []));
-  const matching = routes.filter((route) => route.addresses.some((address) => addresses.includes(address)));
+  const matching = routesOf(facts).filter((route) => route.addresses.some((address) => addresses.includes(address)));
   const software = softwareOf(service);
   const foundBy = reasonFor(service, { routes: matching, target, software });
   if (foundBy === undefined) return undefined;
   return { service, foundBy, addresses, names: namesOf(matching, target, facts), target, software };
+}
+
+function routesOf({ ingresses, gateways }: Pick<ClusterFacts, "ingresses" | "gateways">): RouteFacts[] {
+  return [ingresses, gateways].flatMap((list) => (list.known ? list.value : []));
+}
+
+/** The Ingresses and Gateways with an IP in their status of which no Service has any address. */
+export function routesWithoutService(facts: Pick<ClusterFacts, "services" | "ingresses" | "gateways">): RouteFacts[] {
+  if (!facts.services.known) return [];
+  const entries = facts.services.value.flatMap((service) => service.entries);
+  const taken = new Set(entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat().map(canonicalAddress)));
+  return routesOf(facts).filter(
+    ({ addresses }) =>
+      literalsOf(addresses).length > 0 && !addresses.some((address) => taken.has(canonicalAddress(address))),
+  );
 }
 
 /** The addresses of a Service that kube-proxy short-circuits: IPs without `ipMode: Proxy` (KEP-1860). */

@@ -59,6 +59,11 @@ const pod = object({
   status: v.optional(object({ phase: some })),
 });
 
+const node = object({
+  spec: v.optional(object({ providerID: some })),
+  status: v.optional(object({ addresses: listOrNull(object({ address: some })) })),
+});
+
 const deployment = object({
   spec: v.optional(
     object({
@@ -75,7 +80,7 @@ export const SHAPES: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   ["Ingress.networking.k8s.io", ingress],
   ["Gateway.gateway.networking.k8s.io", gateway],
   ["Pod.", pod],
-  ["Node.", object({ spec: v.optional(object({ providerID: some })) })],
+  ["Node.", node],
   ["Deployment.apps", deployment],
   ["ConfigMap.", object({ data: v.optional(record(v.string(), v.string())) })],
 ]);

@@ -1,6 +1,7 @@
 import { observe } from "#controller/observe.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
 import { gatherConfig } from "#doctor/gather-install.ts";
+import { gatherNodeAddresses } from "#doctor/gather-nodes.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -23,9 +24,11 @@ const STUCK_MS = 500;
 export async function statusOfDump({ head, client, lookups }: Dump): Promise<FullStatus> {
   const { namespace, clusterDomain } = head;
   const config = await configOf({ head, client });
+  const nodes = await gatherNodeAddresses(client);
   const observed = await observe(lookups.size === 0 ? withoutDns(config) : config, {
     client,
     answers: lookups,
+    nodes: nodes.known ? nodes.value : undefined,
     clusterDomain: config.clusterDomain ?? clusterDomain,
     wildcardPods: await wildcardPodsOf(config),
     identity: "the dump",

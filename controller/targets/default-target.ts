@@ -3,6 +3,7 @@ import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { softwareNamed } from "./known-software.ts";
+import { MAY_BE_A_NODE } from "./node-address.ts";
 import { literalsOf } from "./service-view.ts";
 
 /** What is known of the Service of the configured target without classes. */
@@ -46,7 +47,7 @@ export function resolveDefault(
   }
   const ips = literalsOf(hints.addresses);
   if (readsAddresses && "service" in upstream && ips.length > 0)
-    return another(`its status has ${ips.join(", ")}, an address of no Service`);
+    return another(`its status has ${ips.join(", ")}, an address of no Service (${MAY_BE_A_NODE})`);
   const named = softwareNamed(hints);
   const what =
     hints.controller === undefined

@@ -17,6 +17,7 @@ import { softwareByName } from "./known-software.ts";
 import { lostPorts } from "./lost-ports.ts";
 import { matchService, type Precedence, servesHttp, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
 import { isOnlyMissing } from "./missing-evidence.ts";
+import { nodeAddress } from "./node-address.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
 import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSelect } from "./selectors.ts";
@@ -38,6 +39,8 @@ interface DiscoveryDeps {
   readonly log: Logger;
   /** The targets that had names before; absent: none. */
   readonly published?: PublishedTargetNames;
+  /** The IPs of the nodes, where they are known. */
+  readonly nodes?: ReadonlySet<string> | undefined;
 }
 
 /** Combines changes of several Services, because each change resolves all routing hints again. */
@@ -159,7 +162,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       isConfigured: (view) => this.#configuredFor(view) !== undefined,
     });
     if (service !== undefined) return "code" in service ? service : this.#targetOf(service, hints);
-    return this.#default === undefined ? this.#withClass(hints, found) : this.#byDefault(hints, this.#default);
+    return this.#withoutService(hints, found);
   }
 
   /** A configured target serves what chooses it; a discovered one only what kube-proxy would short-circuit. */
@@ -262,6 +265,12 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const byDefault = this.#default;
     if (byDefault === undefined || "service" in byDefault.upstream) return noneSelects(selector);
     return this.#byDefault(hints, byDefault);
+  }
+
+  /** `reason`: why no Service was found. */
+  #withoutService(hints: RoutingHints, reason: Reason): string | Reason {
+    const last = this.#default === undefined ? this.#withClass(hints, reason) : this.#byDefault(hints, this.#default);
+    return typeof last === "string" ? last : (nodeAddress(hints.addresses, this.#deps.nodes) ?? last);
   }
 
   #byDefault(hints: RoutingHints, target: TargetConfig): string | Reason {

@@ -151,7 +151,9 @@ test("each reason why there is no Service, as a whole", () => {
   });
   assert.deepEqual(reason(hints("198.51.100.1", "a.net", "198.51.100.2"), A), {
     code: "no-service",
-    text: "no Service has the address 198.51.100.1, 198.51.100.2 that its status has",
+    text:
+      "no Service has the address 198.51.100.1, 198.51.100.2 that its status has; " +
+      "it may be a node's: see `switchback doctor`",
   });
   assert.deepEqual(reason(hints("203.0.113.2", "203.0.113.1"), B, A), {
     code: "several-services",

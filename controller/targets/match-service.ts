@@ -1,6 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { type AddressTable, allAddressesOf, canonicalAddress, keyOf, oldestFirst } from "./address-table.ts";
+import { MAY_BE_A_NODE } from "./node-address.ts";
 import { literalsOf, portOf, type ServiceView } from "./service-view.ts";
 
 /**
@@ -97,7 +98,9 @@ export function whetherShortCircuited(view: ServiceView, addresses: readonly str
 function withoutService(addresses: readonly string[], areIps: boolean): Reason {
   const list = addresses.join(", ");
   if (addresses.length === 0) return { code: "no-address", text: "its status has no load balancer address yet" };
-  if (areIps) return { code: "no-service", text: `no Service has the address ${list} that its status has` };
+  if (areIps) {
+    return { code: "no-service", text: `no Service has the address ${list} that its status has; ${MAY_BE_A_NODE}` };
+  }
   return { code: "unknown-hostname", text: `no Service has the host name ${list} that its status has` };
 }
 

@@ -10,6 +10,7 @@ import { canonicalIp, literalsOf, type ServiceView } from "./service-view.ts";
 const MAY_BE_MISSING: ReadonlySet<string> = new Set([
   "no-address",
   "no-service",
+  "node-address",
   "unknown-hostname",
   "no-class",
   "no-target",

@@ -1,0 +1,19 @@
+import { canonicalIp, literalsOf } from "#controller/targets/service-view.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { listProjected } from "#lib/kube/list.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { type Fact, mapFact, readFact } from "./known.ts";
+
+interface RawNode {
+  readonly status?: { readonly addresses?: readonly { readonly address?: string }[] | null };
+}
+
+/** The IPs of all nodes. A node has a list of its images in the status, so thousands of them take seconds. */
+export async function gatherNodeAddresses(client: KubeClient): Promise<Fact<ReadonlySet<string>>> {
+  const nodes = await readFact({ verb: "list", resource: "nodes" }, async () => {
+    return await listProjected(client, corePath("nodes"), ({ status }: RawNode) =>
+      literalsOf((status?.addresses ?? []).flatMap(({ address }) => address ?? [])),
+    );
+  });
+  return mapFact(nodes, (addresses) => new Set(addresses.flat().map(canonicalIp)));
+}
