@@ -1,3 +1,5 @@
+import { type Answer, answeredVersions, answerOf, isConnected } from "#proxy/detection/ask.ts";
+import type { Seen } from "#proxy/detection/outcome.ts";
 import type { DialResult, ProbeResult } from "./result.ts";
 
 type Version = "v1" | "v2";
@@ -24,18 +26,14 @@ export interface ServicePortRef {
   readonly servicePort: number;
 }
 
-const VERSIONS: readonly Version[] = ["v1", "v2"];
-
 /** PROXY protocol support of a Service's port, from the dials to its ClusterIP; undefined without such dials. */
 export function proxyProtocolSupportOf(result: ProbeResult, portRef: ServicePortRef): ProxyProtocolSupport | undefined {
   const dials = dialsOf(result, portRef, "service");
-  const bare = dials.find(({ header }) => header === "none");
-  if (bare === undefined) return undefined;
-  const headed = dials.filter(({ header }) => header !== "none");
-  const versions = VERSIONS.filter((version) => headed.some((dial) => dial.header === version && answered(dial)));
-  const silent = VERSIONS.filter((version) => headed.some((dial) => dial.header === version && isSilent(dial)));
+  const seen: Partial<Seen> = Object.fromEntries(dials.map(({ header, outcome }) => [header, outcome]));
+  if (seen.none === undefined) return undefined;
+  const silent = (["v1", "v2"] as const).filter((version) => seen[version]?.kind === "silent");
   const detail = dials.map(({ header, outcome }) => `${HEADERS[header]}: ${outcome.detail}`).join("; ");
-  return { kind: kindOf(bare, headed), versions, silent, detail };
+  return { kind: KINDS[answerOf(seen)] ?? unknownKind(seen), versions: answeredVersions(seen), silent, detail };
 }
 
 /** The dial to the load balancer's own address, or to the front Service. */
@@ -59,16 +57,18 @@ function dialsOf(result: ProbeResult, { service, servicePort }: ServicePortRef, 
   );
 }
 
-function isSilent({ outcome }: DialResult): boolean {
-  return outcome.kind === "silent";
-}
+const KINDS: Readonly<Partial<Record<Answer, ProxyProtocolSupport["kind"]>>> = {
+  "demands-v1": "demands",
+  "demands-v2": "demands",
+  "demands-either": "demands",
+  optional: "accepts",
+  "refuses-header": "refuses",
+};
 
-function kindOf(bare: DialResult, headed: readonly DialResult[]): ProxyProtocolSupport["kind"] {
-  if (headed.some(answered)) return answered(bare) ? "accepts" : "demands";
-  if (answered(bare)) return headed.every(isSilent) ? "unclear" : "refuses";
-  if (headed.some(isSilent)) return "unclear";
-  return [bare, ...headed].some(({ outcome }) => NOT_ANSWERED.has(outcome.kind)) ? "mute" : "unreachable";
+/** Without an answer to the question: whether another round may have one. */
+function unknownKind({ none, v1, v2 }: Partial<Seen>): ProxyProtocolSupport["kind"] {
+  const all = [none, v1, v2].flatMap((outcome) => outcome ?? []);
+  if (all.some(({ kind }) => kind === "answered")) return "unclear";
+  if ([v1, v2].some((outcome) => outcome?.kind === "silent")) return "unclear";
+  return all.some(isConnected) ? "mute" : "unreachable";
 }
-
-/** Outcomes of connections that were established and got no valid answer. */
-const NOT_ANSWERED: ReadonlySet<string> = new Set(["misread", "closed", "silent"]);

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { integer, strictObject } from "#lib/errors/schemas.ts";
+import { OUTCOME_KINDS } from "#proxy/detection/outcome.ts";
 
 // The plan and the result of a probe. Both are JSON: the plan is the pod's argument, the result its log.
 
@@ -31,12 +32,8 @@ export const planSchema = strictObject({
   own: v.optional(v.array(v.string())),
 });
 
-/**
- * `answered`: a valid HTTP or TLS answer. `misread`: the backend parsed the header as part of the
- * request (400, a protocol alert). The other kinds say how a connection without an answer ended.
- */
 const outcomeSchema = strictObject({
-  kind: v.picklist(["answered", "misread", "closed", "refused", "timeout", "silent", "unreachable"]),
+  kind: v.picklist(OUTCOME_KINDS),
   detail: v.string(),
 });
 

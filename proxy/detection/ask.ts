@@ -1,0 +1,93 @@
+import { DIAL_LIMITS, type Dial, type DialLimits, dialOnce } from "./dial.ts";
+import type { Header, Outcome, Seen } from "./outcome.ts";
+
+/**
+ * Whether a port expects a PROXY header. `demands-*`: it answers only with a header, of this version or of either.
+ * `optional`: it answers with and without one. `refuses-header`: it answers without a header, and a header makes
+ * it close the connection or misread the request. `unknown`: all else.
+ *
+ * A port that takes headers only from listed addresses looks to others as if it took none.
+ */
+export type Answer = "demands-v1" | "demands-v2" | "demands-either" | "optional" | "refuses-header" | "unknown";
+
+export interface Question {
+  /** IP address or DNS name. */
+  readonly host: string;
+  readonly port: number;
+  readonly speaks: "http" | "tls";
+  /** Server name for TLS; ignored for HTTP. Its handshake reaches a backend if the port passes TLS through. */
+  readonly name: string;
+  /** Who asks, as a DNS label: the User-Agent, and with `.invalid` the Host. */
+  readonly asks: string;
+}
+
+export interface Round {
+  readonly answer: Answer;
+  readonly seen: Seen;
+  /** False: no connection was made, or nothing at all was answered. */
+  readonly reachable: boolean;
+}
+
+/** The log of the upstream tells what this request is. */
+const PATH = "/.well-known/switchback-asks-for-proxy-protocol";
+
+/**
+ * Asks a port by three short connections at once: without a header, with v1, with v2. Takes at most `connectMs` and
+ * `answerMs` together. Never throws: a failure is an outcome. The answer of a round that `signal` ended is `unknown`.
+ *
+ * HTTP: `HEAD` with a Host that nobody serves (`.invalid`, RFC 6761, 6.4). An ingress controller answers it itself, or
+ * by its default backend. Only an object without a host, which takes every name, has it sent to its backend; `HEAD` is
+ * safe there (RFC 9110, 9.2.1). TLS: a handshake, and no data after it.
+ *
+ * @public
+ */
+export async function askRound(question: Question, limits: Partial<DialLimits> = {}): Promise<Round> {
+  const { speaks, asks } = question;
+  const name = speaks === "http" ? `${asks}.invalid` : question.name;
+  const common: Omit<Dial, "header"> = {
+    host: question.host,
+    port: question.port,
+    speaks,
+    name,
+    path: PATH,
+    agent: asks,
+  };
+  const dial = (header: Header) => dialOnce({ ...common, header }, { ...DIAL_LIMITS, ...limits });
+  const [none, v1, v2] = await Promise.all([dial("none"), dial("v1"), dial("v2")]);
+  const seen: Seen = { none, v1, v2 };
+  if (limits.signal?.aborted) return { answer: "unknown", seen, reachable: false };
+  return { answer: answerOf(seen), seen, reachable: Object.values(seen).some(isHeard) };
+}
+
+/** The versions that were answered; with `optional`, those that the port takes. */
+export function answeredVersions(seen: Partial<Seen>): ("v1" | "v2")[] {
+  return (["v1", "v2"] as const).filter((version) => seen[version]?.kind === "answered");
+}
+
+/** What the outcomes say. A connection that is missing says nothing. */
+export function answerOf(seen: Partial<Seen>): Answer {
+  const { none, v1, v2 } = seen;
+  if (none === undefined || !isConnected(none)) return "unknown";
+  const [version, other] = answeredVersions(seen);
+  if (none.kind === "answered") {
+    if (version !== undefined) return "optional";
+    return isRejected(v1) || isRejected(v2) ? "refuses-header" : "unknown";
+  }
+  if (version === undefined) return "unknown";
+  return other === undefined ? `demands-${version}` : "demands-either";
+}
+
+/** Whether the backend sent anything. */
+function isHeard({ kind }: Outcome): boolean {
+  return kind === "answered" || kind === "misread";
+}
+
+/** Whether there was a connection. */
+export function isConnected(outcome: Outcome): boolean {
+  return isHeard(outcome) || isRejected(outcome) || outcome.kind === "silent";
+}
+
+/** Whether the backend ended a connection, or took what came first for something else. */
+function isRejected(outcome: Outcome | undefined): boolean {
+  return outcome?.kind === "misread" || outcome?.kind === "closed";
+}

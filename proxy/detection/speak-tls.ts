@@ -1,0 +1,81 @@
+import type { Socket } from "node:net";
+import { Duplex } from "node:stream";
+import { connect as connectTls } from "node:tls";
+import { closed, type Outcome } from "./outcome.ts";
+import { settle } from "./settle.ts";
+
+/** Maximum bytes of a handshake that are read. A chain of certificates has a few thousand. */
+const MAX_HANDSHAKE_BYTES = 64 * 1024;
+/** A record's head, and the type of the handshake message in it (RFC 8446, 5.1 and 4). */
+const FIRST_BYTES = 6;
+const HANDSHAKE_RECORD = 22;
+const TLS_MAJOR_VERSION = 3;
+const SERVER_HELLO = 2;
+
+/**
+ * Makes a TLS handshake without any data after it. A ServerHello is an answer, whatever follows: it is not
+ * sent to a header. So a server that demands a client's certificate has answered, too.
+ */
+export function speakTls(
+  socket: Socket,
+  header: Buffer,
+  { name }: { readonly name: string },
+  answerMs: number,
+): Promise<Outcome> {
+  let first = Buffer.alloc(0);
+  let received = 0;
+  const afterHello = (detail: string): Outcome | undefined =>
+    isServerHello(first) ? { kind: "answered", detail } : undefined;
+  const start = (done: (outcome: Outcome) => void): void => {
+    const wire = wireOf(socket, header);
+    socket.on("data", (chunk: Buffer) => {
+      received += chunk.length;
+      if (first.length < FIRST_BYTES) first = Buffer.concat([first, chunk.subarray(0, FIRST_BYTES)]);
+      if (received <= MAX_HANDSHAKE_BYTES) wire.push(chunk);
+      else done(afterHello("a ServerHello") ?? { kind: "misread", detail: "an answer that is not TLS" });
+    });
+    socket.once("end", () => wire.push(null));
+    // The certificate does not matter: no data is sent.
+    const tls = connectTls({ socket: wire, servername: name, rejectUnauthorized: false });
+    socket.once("close", () => tls.destroy());
+    // The end of the handshake goes out before the connection is closed, so that the server logs no fault.
+    tls.once("secureConnect", () => tls.end(() => done({ kind: "answered", detail: "a TLS handshake" })));
+    tls.on("error", (error) => done(classifyTlsError(error, afterHello)));
+  };
+  return settle(socket, answerMs, start, () => afterHello("a ServerHello"));
+}
+
+/** The connection, as TLS uses it: the header is in one write with the ClientHello. */
+function wireOf(socket: Socket, header: Buffer): Duplex {
+  let before = header;
+  const wire = new Duplex({
+    read: () => {},
+    write: (chunk: Buffer, _encoding, next) => {
+      socket.write(Buffer.concat([before, chunk]), next);
+      before = Buffer.alloc(0);
+    },
+    final: (next) => socket.end(next),
+  });
+  return wire.on("error", () => {});
+}
+
+/** The echo of a ClientHello is none. */
+function isServerHello(first: Buffer): boolean {
+  return first[0] === HANDSHAKE_RECORD && first[1] === TLS_MAJOR_VERSION && first[5] === SERVER_HELLO;
+}
+
+/**
+ * Alerts of a server that parsed the ClientHello (RFC 8446, 6.2). A server that parsed the header
+ * as a ClientHello may send others. Go's TLS sends `internal_error` when it has no certificate for a name.
+ */
+const CLIENT_HELLO_ALERTS =
+  /UNRECOGNIZED_NAME|HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED|ACCESS_DENIED|NO_APPLICATION_PROTOCOL|INTERNAL_ERROR/;
+
+function classifyTlsError(
+  { code = "", message }: NodeJS.ErrnoException,
+  afterHello: (detail: string) => Outcome | undefined,
+): Outcome {
+  if (CLIENT_HELLO_ALERTS.test(code)) return { kind: "answered", detail: `a TLS alert (${code})` };
+  if (!code.startsWith("ERR_SSL")) return afterHello("a ServerHello") ?? closed(message);
+  return afterHello(`a TLS alert (${code})`) ?? { kind: "misread", detail: `no TLS (${code})` };
+}
