@@ -6,15 +6,19 @@ import { imageName, programCommand } from "./programs/run.ts";
 const REVISION = "switchback.dev/revision";
 const MADE = "made=meanwhile";
 
+/** When to stop: as soon as `done` is set, or after so many pods. */
+type Until = { done: boolean } | { readonly count: number };
+
 /**
  * Creates one pod after the other until it is stopped; what `read` gives of each, by default its revision, "" where
  * it has none.
  */
-export async function createPods(cluster: Cluster, until: { done: boolean }, read = revisionOf): Promise<string[]> {
+export async function createPods(cluster: Cluster, until: Until, read = revisionOf): Promise<string[]> {
   const remove = () => cluster.kubectl("-n", OPTED_IN, "delete", "pods", "-l", MADE, "--now", "--ignore-not-found");
   await remove();
   const container = { name: "main", image: imageName(), command: programCommand("client", "resolve", "localhost") };
-  for (let n = 0; !until.done && n < 1000; n++) {
+  const isDone = (made: number) => ("count" in until ? made >= until.count : until.done || made >= 1000);
+  for (let n = 0; !isDone(n); n++) {
     await cluster.apply({
       apiVersion: "v1",
       kind: "Pod",
