@@ -1,7 +1,8 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { Check } from "./facts.ts";
+import type { Check, NodeUpdaters } from "./facts.ts";
+import { type Fact, known } from "./known.ts";
 
 /** What extras add to the diagnosis. */
 export interface AddedChecks {
@@ -16,9 +17,11 @@ export interface AddedCheck {
   readonly prepare: (source: FactSource) => Promise<Check>;
   /** More files of the cluster's DNS that the configuration names: `namespace/name` of their ConfigMaps. */
   readonly dnsFiles?: (config: Config) => readonly string[];
+  /** Reads what updates running pods without a restart. The doctor asks where a pod is in mode `live`. */
+  readonly readUpdaters?: (source: FactSource) => Promise<Fact<NodeUpdaters>>;
 }
 
-interface FactSource {
+export interface FactSource {
   readonly client: KubeClient;
   /** Switchback's namespace. */
   readonly namespace: string;
@@ -29,3 +32,9 @@ interface FactSource {
 }
 
 export const NOTHING_ADDED: AddedChecks = { sections: [], checks: [] };
+
+/** Reads what updates running pods without a restart. */
+export async function readUpdaters(checks: readonly AddedCheck[], source: FactSource): Promise<Fact<NodeUpdaters>> {
+  const read = checks.map(({ readUpdaters: ofExtra }) => ofExtra).find((ofExtra) => ofExtra !== undefined);
+  return read === undefined ? known({ all: [], of: () => undefined }) : await read(source);
+}

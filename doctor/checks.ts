@@ -6,7 +6,6 @@ import { checkInstall } from "./checks/install.ts";
 import { checkNames } from "./checks/names.ts";
 import { checkNeed } from "./checks/need.ts";
 import { checkNodeAddresses } from "./checks/node-address.ts";
-import { checkNodeHosts } from "./checks/node-hosts.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
 import { checkRelay } from "./checks/relay.ts";
@@ -36,7 +35,6 @@ const CHECKS: readonly Check[] = [
   checkController,
   checkOptIn,
   checkPods,
-  checkNodeHosts,
   (facts) => (facts.added ?? []).flatMap((check) => check(facts)),
   leftoverFindings,
 ];

@@ -1,6 +1,6 @@
+import type { UpdaterState } from "#controller/rollout/pod-updater.ts";
 import type { PublishedMap, Reason, TargetAddress } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
-import type { AgentLease } from "#lib/documents/agent-lease-format.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { Finding } from "./findings.ts";
@@ -111,11 +111,18 @@ export interface PodInfo extends ObjectName {
   readonly ownNames?: readonly string[];
 }
 
-/** A node's agent, by its Lease. */
-export interface AgentInfo extends Pick<AgentLease, "mapRevision" | "podRevisions" | "nodeHosts"> {
-  /** Name of the Lease (lib/documents/agent-lease-format.ts). */
-  readonly lease: string;
-  /** Milliseconds since it was renewed, by the local clock. */
+/** What updates the running pods of the nodes, one for each node. */
+export interface NodeUpdaters {
+  readonly all: readonly UpdaterInfo[];
+  /** That of a node; undefined: it has none. */
+  of(node: string): UpdaterState | undefined;
+}
+
+export interface UpdaterInfo {
+  readonly name: string;
+  /** The revision of the map that every pod of its node has. */
+  readonly mapRevision: string | undefined;
+  /** Milliseconds since it reported, by the local clock. */
   readonly silentMs: number;
 }
 
@@ -224,8 +231,8 @@ export interface ClusterFacts {
   readonly admission: AdmissionFacts;
   /** Pods that opted in by their own label or their namespace's, except finished ones. */
   readonly pods: Fact<readonly PodInfo[]>;
-  /** The agents; undefined if no pod has the mode `live` and no names are configured for nodes. */
-  readonly agents: Fact<readonly AgentInfo[]> | undefined;
+  /** What updates running pods without a restart; undefined if no pod has the mode `live`. */
+  readonly updaters: Fact<NodeUpdaters> | undefined;
   /** The files of the cluster's CoreDNS. */
   readonly clusterDns: Fact<readonly DnsFileFacts[]>;
   /** When the facts were read, milliseconds since 1970. */

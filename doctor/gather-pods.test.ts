@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
-import { gatherAgents } from "./gather-agents.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherPods } from "./gather-pods.ts";
 import { known, notKnown } from "./known.ts";
@@ -87,33 +86,6 @@ describe("opted-in pods", () => {
     server.calls.length = 0;
     assert.deepEqual(await gatherPods(server.client, namespaces), namespaces);
     assert.deepEqual(server.calls, []);
-  });
-});
-
-describe("agents", () => {
-  const LEASES = "/apis/coordination.k8s.io/v1/namespaces/nodes/leases";
-  const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
-  const NOW = Date.UTC(2026, 0, 1);
-  const gather = () => gatherAgents(server.client, "nodes", NOW);
-
-  test("have been silent since their Lease was renewed, or since 1970", async () => {
-    const annotations = { "switchback.dev/revision": "r1" };
-    const renewTime = new Date(NOW - 1500).toISOString();
-    server.add(LEASES, "switchback-agent-a", { metadata: { labels, annotations }, spec: { renewTime } });
-    server.add(LEASES, "switchback-agent-b", { metadata: { labels } });
-    server.add(LEASES, "switchback-controller", { spec: { renewTime } });
-    assert.deepEqual(await gather(), {
-      known: true,
-      value: [
-        { lease: "switchback-agent-a", mapRevision: "r1", podRevisions: undefined, silentMs: 1500 },
-        { lease: "switchback-agent-b", mapRevision: undefined, podRevisions: undefined, silentMs: NOW },
-      ],
-    });
-  });
-
-  test("are not known where Leases cannot be read", async () => {
-    server.onCall = () => refusal(403, "Forbidden");
-    assert.deepEqual(await gather(), missing("list leases.coordination.k8s.io in the namespace nodes"));
   });
 });
 

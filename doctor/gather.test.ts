@@ -11,7 +11,6 @@ import { known, notKnown } from "./known.ts";
 const CONFIGMAPS = "/api/v1/namespaces/ours/configmaps";
 const PODS = "/api/v1/namespaces/shop/pods";
 const NOW = Date.UTC(2026, 0, 1);
-const leases = (namespace: string) => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 const LIVE = { metadata: { annotations: { "switchback.dev/on-change": "live" } } };
 
 let server: MemoryServer;
@@ -48,7 +47,7 @@ test("reads every fact except the probe's", async () => {
   assert.deepEqual(facts.install.config, known(parseConfig({})));
   assert.deepEqual(facts.admission.configuration, known(undefined));
   assert.deepEqual([facts.namespace, facts.probeNamespace], ["ours", "probes"]);
-  assert.deepEqual([facts.agents, facts.probe], [undefined, undefined]);
+  assert.deepEqual([facts.updaters, facts.probe], [undefined, undefined]);
   assert.deepEqual(asked("/leases"), []);
 });
 
@@ -66,37 +65,48 @@ test("counts the endpoints of the targets that are Services, and of no others", 
   assert.deepEqual(endpoints, known([{ namespace: "ingress-nginx", name: "ingress-nginx-controller", ready: 0 }]));
 });
 
-describe("agents' Leases are read where a pod is live:", () => {
-  test("in the configured namespace", async () => {
-    addShop("agent: { namespace: nodes }");
-    server.add(PODS, "restarted");
-    server.add(PODS, "live", LIVE);
-    server.add(leases("nodes"), "switchback-agent-a", {
-      metadata: { labels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" } },
-      spec: { renewTime: new Date(NOW - 5).toISOString() },
-    });
-    const { agents } = await run();
-    assert.deepEqual(
-      agents,
-      known([{ lease: "switchback-agent-a", mapRevision: undefined, podRevisions: undefined, silentMs: 5 }]),
-    );
+describe("what updates running pods is read where a pod is live:", () => {
+  const NONE = known({ all: [], of: () => undefined });
+  const read = async () => {
+    const asked: string[] = [];
+    const readUpdaters = async ({ namespace }: { readonly namespace: string }) => {
+      asked.push(namespace);
+      return NONE;
+    };
+    const added = { sections: [], checks: [{ prepare: async () => () => [], readUpdaters }] };
+    const options = { client: server.client, namespace: "ours", probeNamespace: "probes", now: () => NOW };
+    const { updaters, pods } = await gather({ ...options, added });
+    return { asked, updaters, pods };
+  };
+
+  test("once", async () => {
+    addShop();
+    for (const name of ["restarted", "live", "other"]) server.add(PODS, name, name === "restarted" ? {} : LIVE);
+    const { asked, updaters } = await read();
+    assert.deepEqual([asked, updaters], [["ours"], NONE]);
   });
 
-  test("in the default namespace where the configuration cannot be read", async () => {
-    addShop("unheard: 1");
-    server.add(PODS, "live", LIVE);
-    assert.deepEqual((await run()).agents, known([]));
-    assert.deepEqual(asked("/leases"), [leases(parseConfig({}).agent.namespace)]);
+  test("not where no pod is", async () => {
+    addShop();
+    server.add(PODS, "restarted");
+    const { asked, updaters } = await read();
+    assert.deepEqual([asked, updaters], [[], undefined]);
   });
 
   test("not where pods cannot be read", async () => {
     addShop();
     server.onCall = ({ path }) => (path === "/api/v1/pods" ? refusal(403, "Forbidden") : undefined);
-    const { agents, pods } = await run();
+    const { asked, updaters, pods } = await read();
     assert.deepEqual(
-      [agents, pods],
-      [undefined, notKnown("right-missing", "missing permission: list pods in all namespaces")],
+      [asked, updaters, pods],
+      [[], undefined, notKnown("right-missing", "missing permission: list pods in all namespaces")],
     );
-    assert.deepEqual(asked("/leases"), []);
+  });
+
+  test("and is none where nothing does", async () => {
+    addShop();
+    server.add(PODS, "live", LIVE);
+    const { updaters } = await run();
+    assert.deepEqual(updaters?.known && [updaters.value.all, updaters.value.of("node-1")], [[], undefined]);
   });
 });

@@ -1,9 +1,7 @@
-import { DEFAULT_AGENT_NAMESPACE } from "#lib/config/defaults.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { type AddedChecks, NOTHING_ADDED } from "./added-checks.ts";
+import { type AddedChecks, NOTHING_ADDED, readUpdaters } from "./added-checks.ts";
 import type { ClusterFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
-import { gatherAgents } from "./gather-agents.ts";
 import {
   gatherGateways,
   gatherIngresses,
@@ -56,18 +54,15 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const ownChecks = await Promise.all(added.checks.map((check) => check.prepare(source)));
   const dnsFiles = config === undefined ? [] : added.checks.flatMap((check) => check.dnsFiles?.(config) ?? []);
   const dns = { clusterDns: await gatherClusterDns(client, dnsFiles), now: source.now, added: ownChecks };
-  const pending = { endpoints, agents: undefined, probe: undefined };
+  const pending = { endpoints, updaters: undefined, probe: undefined };
   const ownFacts = { namespace, probeNamespace, install, admission, pods, ...dns, ...pending };
   const facts = { ...ownFacts, services, ingresses, gateways, namespaces, providerIds, httpSolvers };
   const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
   const live = pods.known && pods.value.some(isLive(facts));
-  const needsAgents = live || (config?.nodeHosts.names.length ?? 0) > 0;
   return {
     ...facts,
     nodeAddresses: routesWithoutService(facts).length === 0 ? undefined : await gatherNodeAddresses(client),
     endpoints: await gatherEndpoints(client, upstreams),
-    agents: needsAgents
-      ? await gatherAgents(client, config?.agent.namespace ?? DEFAULT_AGENT_NAMESPACE, now())
-      : undefined,
+    updaters: live ? await readUpdaters(added.checks, source) : undefined,
   };
 }

@@ -3,23 +3,27 @@ import { describe, test } from "node:test";
 import { pod, status, workload } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";
-import type { ClusterFacts, PodInfo } from "./facts.ts";
-import { known } from "./known.ts";
-import { appliedByAgent, isLive } from "./live.ts";
+import type { ClusterFacts, NodeUpdaters, PodInfo } from "./facts.ts";
+import { type Fact, known } from "./known.ts";
+import { isLive, isUpdated } from "./live.ts";
 
-describe("a pod whose hosts file the agent keeps current", () => {
+/** What updates the pods of one node: it works, and has brought them to `r1`. */
+function updater(change: object = {}, node = "node-1"): Fact<NodeUpdaters> {
+  const state = { alive: true, mapRevision: "r1", podRevisions: undefined, ...change };
+  return known({ all: [], of: (name) => (name === node ? state : undefined) });
+}
+
+describe("a pod whose hosts file is kept current", () => {
   const annotations = { "switchback.dev/revision": "0", "switchback.dev/on-change": "live" };
-  const agent = (change: object) =>
-    known([{ lease: "switchback-agent-node-1", mapRevision: "r1", podRevisions: undefined, silentMs: 0, ...change }]);
-  for (const [what, agents, expected] of [
-    ["is in step when its node's agent has the map's revision", agent({}), "ok pods-in-step"],
-    ["is stale while the agent has another", agent({ mapRevision: "r0" }), "warning pod-stale"],
-    ["is stale where the agent has gone silent", agent({ silentMs: 601_000 }), "warning pod-stale"],
-    ["is stale on a node without one", agent({ lease: "switchback-agent-node-2" }), "warning pod-stale"],
-    ["is not judged where the Leases may not be read", FORBIDDEN, "unknown right-missing"],
+  for (const [what, updaters, expected] of [
+    ["is in step when what updates its node has the map's revision", updater(), "ok pods-in-step"],
+    ["is stale while it has another", updater({ mapRevision: "r0" }), "warning pod-stale"],
+    ["is stale where it does not work", updater({ alive: false }), "warning pod-stale"],
+    ["is stale on a node without one", updater({}, "node-2"), "warning pod-stale"],
+    ["is not judged where its reports may not be read", FORBIDDEN, "unknown right-missing"],
   ] as const) {
     test(what, () => {
-      const found = examine({ ...HEALTHY, ...pod({ annotations }), agents }).filter(({ check }) => check === "pods");
+      const found = examine({ ...HEALTHY, ...pod({ annotations }), updaters }).filter(({ check }) => check === "pods");
       assert.deepEqual(
         found.map(({ status, code }) => `${status} ${code}`).filter((word) => word !== "ok no-pods"),
         [expected],
@@ -56,7 +60,7 @@ describe("a pod whose hosts file the agent keeps current", () => {
         ...HEALTHY,
         ...pod({ annotations: annotated }),
         ...status({ running: { workloads: [workload({ stale: 0, standing: "in-step", ...own })] } }),
-        agents: agent({}),
+        updaters: updater(),
         namespaces: known(new Map([["shop", { inject: "enabled", onChange: ns }]])),
       };
       const found = examine(facts).filter(({ check }) => check === "pods");
@@ -101,39 +105,27 @@ describe("without an annotation of the pod, its workload and its namespace,", ()
   });
 });
 
-describe("an agent's report counts", () => {
+describe("a report of what updates running pods counts", () => {
   const wanted = { podRevision: "p1", mapRevision: "r1" };
-  const applied = (facts: ClusterFacts, silentMs: number) => {
-    const agents = known([{ lease: "switchback-agent-node-1", mapRevision: "r1", podRevisions: undefined, silentMs }]);
-    return appliedByAgent({ ...facts, agents }, POD, wanted);
-  };
-
-  test("for as long as configured, to the millisecond", () => {
-    const facts = configured({ agentSilenceSeconds: 30 });
-    assert.deepEqual([applied(facts, 30_000), applied(facts, 30_001)], [true, false]);
-  });
-
-  test("for ten minutes where there is no configuration that can be read", () => {
-    assert.deepEqual([applied(configured(undefined), 600_000), applied(configured(undefined), 600_001)], [true, false]);
-  });
 
   test("only for the pods of its node and for its revision of the map", () => {
-    const agents = known([
-      { lease: "switchback-agent-node-1", mapRevision: "r1", podRevisions: undefined, silentMs: 0 },
-    ]);
     const on = (node: string, mapRevision: string) =>
-      appliedByAgent({ ...HEALTHY, agents }, { ...POD, node }, { ...wanted, mapRevision });
+      isUpdated({ ...HEALTHY, updaters: updater() }, { ...POD, node }, { ...wanted, mapRevision });
     assert.deepEqual([on("node-1", "r1"), on("node-2", "r1"), on("node-1", "r2")], [true, false, false]);
   });
 
-  test("for the revisions that its Lease lists, of any map", () => {
-    const agents = known([{ lease: "switchback-agent-node-1", mapRevision: "r0", podRevisions: ["p1"], silentMs: 0 }]);
-    const has = (podRevision: string) => appliedByAgent({ ...HEALTHY, agents }, POD, { ...wanted, podRevision });
+  test("for the revisions that it lists, of any map", () => {
+    const updaters = updater({ mapRevision: "r0", podRevisions: ["p1"] });
+    const has = (podRevision: string) => isUpdated({ ...HEALTHY, updaters }, POD, { ...wanted, podRevision });
     assert.deepEqual([has("p1"), has("p2")], [true, false]);
   });
 
-  test("and is unknown where no Lease was read", () => {
-    assert.equal(appliedByAgent({ ...HEALTHY, agents: undefined }, POD, wanted), undefined);
-    assert.equal(appliedByAgent({ ...HEALTHY, agents: FORBIDDEN }, POD, wanted), undefined);
+  test("only while it works", () => {
+    assert.equal(isUpdated({ ...HEALTHY, updaters: updater({ alive: false }) }, POD, wanted), false);
+  });
+
+  test("and is unknown where none was read", () => {
+    assert.equal(isUpdated({ ...HEALTHY, updaters: undefined }, POD, wanted), undefined);
+    assert.equal(isUpdated({ ...HEALTHY, updaters: FORBIDDEN }, POD, wanted), undefined);
   });
 });

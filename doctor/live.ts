@@ -1,13 +1,12 @@
 import { isApplied } from "#controller/rollout/pod-updater.ts";
 import { ON_CHANGE_KEY } from "#hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "#hostmap/on-change.ts";
-import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE } from "#lib/config/defaults.ts";
-import { agentLeaseName } from "#lib/documents/agent-lease-format.ts";
+import { DEFAULT_ON_CHANGE } from "#lib/config/defaults.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 
 /**
- * Whether the node's agent keeps a pod's hosts file current. The mode in a workload's annotation
+ * Whether a pod follows the map without a restart. The mode in a workload's annotation
  * comes from the leader's status. The leader reads the workloads of the namespaces where it may
  * restart them.
  */
@@ -29,15 +28,13 @@ export function isLive({
   };
 }
 
-/** Whether the agent of the pod's node has applied the names that the pod selects now; undefined if unknown. */
-export function appliedByAgent(
-  { agents, install }: ClusterFacts,
+/** Whether what updates the pods of its node has given a pod the names that it selects now; undefined if unknown. */
+export function isUpdated(
+  { updaters }: ClusterFacts,
   { node }: PodInfo,
   wanted: { readonly podRevision: string; readonly mapRevision: string },
 ): boolean | undefined {
-  if (agents === undefined || !agents.known) return undefined;
-  const config = install.config.known ? install.config.value : undefined;
-  const maxSilenceMs = (config?.pods.agentSilenceSeconds ?? DEFAULT_AGENT_SILENCE_SECONDS) * 1000;
-  const agent = agents.value.find(({ lease }) => lease === agentLeaseName(node));
-  return agent !== undefined && agent.silentMs <= maxSilenceMs && isApplied(agent, wanted);
+  if (updaters === undefined || !updaters.known) return undefined;
+  const updater = updaters.value.of(node);
+  return updater?.alive === true && isApplied(updater, wanted);
 }

@@ -8,7 +8,7 @@ import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
 import { podFacts } from "#lib/workloads/pods.ts";
 import { type ClusterFacts, objectKey, type PodInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { appliedByAgent, isLive } from "../live.ts";
+import { isLive, isUpdated } from "../live.ts";
 import { isInstalled } from "./install.ts";
 import { namespacesExcludedBy } from "./opt-in.ts";
 
@@ -17,7 +17,7 @@ const { ok, warning, broken, unknown } = findingsOf("pods");
 /** Maximum number of pods in a finding. */
 const MAX_LISTED = 5;
 
-type PodState = "in-step" | "agent-unknown" | "stale" | "not-injected" | "address-lost" | "left-over";
+type PodState = "in-step" | "updater-unknown" | "stale" | "not-injected" | "address-lost" | "left-over";
 
 /** Whether running pods have the names and addresses of the published map. */
 export function checkPods(facts: ClusterFacts): Finding[] {
@@ -99,8 +99,8 @@ function podStates(
 }
 
 /**
- * Returns a function that compares an opted-in pod with the map. The agent changes hosts files
- * only, so its Lease counts too.
+ * Returns a function that compares an opted-in pod with the map. What updates running pods changes hosts files
+ * only, so its report counts too.
  */
 function mappingStates(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) => PodState {
   const config = facts.install.config.known ? facts.install.config.value : undefined;
@@ -111,8 +111,8 @@ function mappingStates(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) =
     if (isByDns(revision)) return "in-step";
     const podRevision = choose(pod.annotations[HOSTS_KEY]).revision;
     if (revision === podRevision) return "in-step";
-    const applied = live(pod) ? appliedByAgent(facts, pod, { podRevision, mapRevision: map.revision }) : false;
-    if (applied !== false) return applied ? "in-step" : "agent-unknown";
+    const applied = live(pod) ? isUpdated(facts, pod, { podRevision, mapRevision: map.revision }) : false;
+    if (applied !== false) return applied ? "in-step" : "updater-unknown";
     return revision === undefined ? "not-injected" : "stale";
   };
 }
@@ -122,7 +122,7 @@ function ownedAddresses(text: string | undefined): string[] {
   return [...(text ?? "").matchAll(/([0-9a-fA-F:.]+) x\d+/g)].map(([, address = ""]) => address);
 }
 
-function describe(groups: ReadonlyMap<PodState, readonly PodInfo[]>, { agents }: ClusterFacts): Finding[] {
+function describe(groups: ReadonlyMap<PodState, readonly PodInfo[]>, { updaters }: ClusterFacts): Finding[] {
   const restart = "restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners";
   const findings = [
     about(
@@ -142,11 +142,11 @@ function describe(groups: ReadonlyMap<PodState, readonly PodInfo[]>, { agents }:
     about(groups.get("stale"), warning, "pod-stale", "with names or addresses of an earlier map", restart),
     about(groups.get("left-over"), warning, "pod-left-over", "with a mapping, but no longer opted in", restart),
   ].flat();
-  const unknownPods = groups.get("agent-unknown");
-  if (unknownPods !== undefined && agents?.known === false) {
+  const unknownPods = groups.get("updater-unknown");
+  if (unknownPods !== undefined && updaters?.known === false) {
     const evidence =
-      `it is unknown whether the agents keep ${unknownPods.length} pod(s) ` + `current: ${agents.reason.text}`;
-    findings.push(unknown("pods", agents.reason.code, evidence));
+      `it is unknown whether the agents keep ${unknownPods.length} pod(s) ` + `current: ${updaters.reason.text}`;
+    findings.push(unknown("pods", updaters.reason.code, evidence));
   }
   const good = groups.get("in-step")?.length ?? 0;
   if (good > 0) return [...findings, ok("pods", "pods-in-step", `${good} opted-in pod(s) match the published map`)];

@@ -1,15 +1,15 @@
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { Config } from "#lib/config/schema.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { AgentSettings } from "./config.ts";
 import type { Allowed, FileRight } from "./landlock.ts";
 
 /** Set for the program that runs under Landlock: its version, so that it does not restart itself again. */
 const CONFINED = "SWITCHBACK_CONFINED";
 
 interface ConfineOptions {
-  readonly config: Pick<Config["agent"], "kubeletRoot" | "healthPort">;
+  readonly config: Pick<AgentSettings, "kubeletRoot" | "healthPort">;
   /** The hosts file of the node, where it is mounted. */
   readonly nodeHosts?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -1,5 +1,4 @@
 import { LEAVING_KEY, NODE_HOSTS_KEY } from "#hostmap/metadata-keys.ts";
-import { AGENT_DAEMON_SET } from "#lib/documents/agent-lease-format.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { METADATA_WATCH } from "#lib/kube/accept.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
@@ -9,6 +8,7 @@ import { pause, startPromptTimer } from "#lib/kube/time.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
+import { AGENT_DAEMON_SET } from "./agent-lease-format.ts";
 import { spreadMs } from "./spread.ts";
 
 export interface DaemonSetPoll {

@@ -7,8 +7,13 @@ export const agent: Extra = {
       .description("run the agent: keeps the hosts files of one node's running pods current (as root, on that node)")
       .action(async (flags) => serve("agent", async () => (await import("./start.ts")).startAgent, flags));
   },
+  configSections: async () => (await import("./config.ts")).AGENT_SECTIONS,
   chartValues: async () => [(await import("./chart/values.ts")).AGENT_VALUES],
+  checks: async () => [(await import("./check.ts")).AGENT_CHECK],
   uninstall: async () => (await import("./leave.ts")).AGENT_UNINSTALL,
-  podUpdater: async (config) =>
-    config.agent.enabled ? (await import("./rollout/pod-updater.ts")).agentUpdater(config) : undefined,
+  async podUpdater(config) {
+    const settings = (await import("./config.ts")).agentSettings(config);
+    if (!settings.enabled) return undefined;
+    return (await import("./rollout/pod-updater.ts")).agentUpdater(settings, config.pods);
+  },
 };

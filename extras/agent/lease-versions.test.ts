@@ -11,7 +11,7 @@ import { AgentLeaseReader } from "./rollout/lease-reader.ts";
 const NAMESPACE = "agents";
 
 test("a Lease of a later version: the agent is alive, and nobody claims to know what it has applied", async () => {
-  const load = laterRelease("lib/documents/agent-lease-format.ts", /const VERSION = "1"/, 'const VERSION = "2"');
+  const load = laterRelease("extras/agent/agent-lease-format.ts", /const VERSION = "1"/, 'const VERSION = "2"');
   const { AgentLeaseWriter: Later } = await load<typeof import("./lease-writer.ts")>("extras/agent/lease-writer.ts");
   const kube = new MemoryKube();
   const now = () => Date.now();

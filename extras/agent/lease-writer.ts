@@ -1,19 +1,19 @@
 import { NODE_HOSTS_KEY, POD_REVISIONS_KEY, PROBLEM_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
-import {
-  AGENT_LEASE_LABELS,
-  agentLeaseName,
-  agentLeasePath,
-  renderPodRevisions,
-  withFormat,
-} from "#lib/documents/agent-lease-format.ts";
-import { type NodeHostsReport, renderNodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { microTime } from "#lib/kube/lease-record.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import {
+  AGENT_LEASE_LABELS,
+  agentLeaseName,
+  agentLeasePath,
+  renderPodRevisions,
+  withFormat,
+} from "./agent-lease-format.ts";
+import { type NodeHostsReport, renderNodeHostsReport } from "./node-hosts-report.ts";
 
 /** What the Lease says beside that the agent lives. */
 interface AgentReport {

@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import type { UninstallPart } from "#extras/extra.ts";
-import { DEFAULT_AGENT_NAMESPACE } from "#lib/config/defaults.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
+import { DEFAULT_AGENT_NAMESPACE } from "./config.ts";
 import { stopAgents } from "./stop-agents.ts";
 
 /** Only what matters here, and leniently: the install may be of another version. */

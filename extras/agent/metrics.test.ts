@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import type { HostsReconcilerState } from "./hosts-reconciler.ts";
 import { agentMetrics } from "./metrics.ts";
+import type { NodeHostsReport } from "./node-hosts-report.ts";
 
 test("the gauges, in the text format, as they are when somebody asks", () => {
   const refused = (pod: string, code: string) => ({ pod, reason: { code, text: "why" } });

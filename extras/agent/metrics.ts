@@ -1,6 +1,6 @@
-import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import { countBy, MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { HostsReconcilerState } from "./hosts-reconciler.ts";
+import type { NodeHostsReport } from "./node-hosts-report.ts";
 
 /** What the agent shows of itself, as it is when somebody asks. */
 export function agentMetrics(

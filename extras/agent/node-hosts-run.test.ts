@@ -9,6 +9,7 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { hasName, kubeletFiles, kubeletText, uidOf } from "#test/fakes/kubelet-files.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { AGENT_SECTIONS } from "./config.ts";
 import { openNodeHostsFile } from "./node-hosts-file.ts";
 import { runNodeHosts } from "./node-hosts-run.ts";
 import { type RunningAgent, runAgent } from "./run.ts";
@@ -49,10 +50,13 @@ async function rig(t: TestContext, nodeHosts: object, annotations: object = ON) 
   const node = nodeFile(t);
   const kube = new MemoryKube();
   kube.put(DAEMON_SET, { metadata: { annotations } });
-  const config = parseConfig({
-    agent: { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" },
-    nodeHosts: { path: node.path, ...nodeHosts },
-  });
+  const config = parseConfig(
+    {
+      agent: { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" },
+      nodeHosts: { path: node.path, ...nodeHosts },
+    },
+    AGENT_SECTIONS,
+  );
   const maps = {
     start(found: (map: typeof MAP) => void) {
       setImmediate(found, MAP);
@@ -178,7 +182,7 @@ test("a replaced file ends the container: after the kubelet's back-off, or at on
   const node = nodeFile(t);
   const state = { now: 0, mounted: "/etc/hosts" };
   const daemonSet = { uninstalling: false, nodeHosts: true };
-  const config = parseConfig({ nodeHosts: { path: node.path, names: ["*"] } });
+  const config = parseConfig({ nodeHosts: { path: node.path, names: ["*"] } }, AGENT_SECTIONS);
   const mounts = () => `36 35 98:0 ${state.mounted} ${node.path} rw - ext4 /dev/sda1 rw\n`;
   const open: typeof openNodeHostsFile = (path, owner, limits) => openNodeHostsFile(path, owner, limits, mounts);
   const hosts = runNodeHosts(config, daemonSet, silentLogger, { now: () => state.now, open });

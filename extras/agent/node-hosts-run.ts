@@ -1,14 +1,15 @@
 import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
-import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import type { Health } from "#lib/http/listen.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { nodeHostsSettings } from "./config.ts";
 import type { DaemonSetPoll } from "./daemon-set-poll.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
 import { NodeHosts, nodeHostsPath } from "./node-hosts.ts";
 import { openNodeHostsFile } from "./node-hosts-file.ts";
+import type { NodeHostsReport } from "./node-hosts-report.ts";
 
 /** The names of the node's own hosts file, in a running agent. Without the mount of that file it does nothing. */
 export interface RunningNodeHosts {
@@ -40,12 +41,12 @@ const RESTART_AFTER_MS = 10 * 60_000;
  * Opens the hosts file of the node where the chart mounts it. Throws `config-invalid` if its directory is not there.
  */
 export function runNodeHosts(
-  config: Pick<Config, "nodeHosts" | "inject">,
+  config: Pick<Config, "inject">,
   daemonSet: Pick<DaemonSetPoll, "uninstalling" | "nodeHosts">,
   log: Logger,
   { now = steadyNow, open = openNodeHostsFile }: Replaced = {},
 ): RunningNodeHosts {
-  const { names } = config.nodeHosts;
+  const { names } = nodeHostsSettings(config);
   const { maxNames } = config.inject;
   const path = nodeHostsPath(config);
   const file = path === undefined ? undefined : open(path, process.geteuid?.(), hostsFileLimits(maxNames));

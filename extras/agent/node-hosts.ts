@@ -1,18 +1,19 @@
 import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
-import type { Config } from "#lib/config/schema.ts";
-import { MAX_TAKEN, type NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { nodeHostsSettings } from "./config.ts";
 import { type FileChange, onText } from "./file-bytes.ts";
 import type { HostsFileUpdate } from "./hosts-file.ts";
 import { checkLines, hostsFileLimits } from "./hosts-file-limits.ts";
 import { applyLive, removeLive } from "./live-hosts.ts";
 import { liveAliases, planLive } from "./live-hosts-plan.ts";
 import type { NodeHostsFile } from "./node-hosts-file.ts";
+import { MAX_TAKEN, type NodeHostsReport } from "./node-hosts-report.ts";
 
 /** Where the agent finds the hosts file of its node; undefined: the chart mounts none. */
-export function nodeHostsPath({ nodeHosts }: Pick<Config, "nodeHosts">): string | undefined {
-  return nodeHosts.names.length > 0 || nodeHosts.remove ? nodeHosts.path : undefined;
+export function nodeHostsPath(config: object): string | undefined {
+  const { names, remove, path } = nodeHostsSettings(config);
+  return names.length > 0 || remove ? path : undefined;
 }
 
 interface NodeHostsDeps {

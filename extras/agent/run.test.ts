@@ -6,6 +6,7 @@ import { LineLog } from "#test/fakes/clock.ts";
 import { kubeletFiles, kubeletText, uidOf } from "#test/fakes/kubelet-files.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { stopTime } from "#test/fakes/stopped-time.ts";
+import { AGENT_SECTIONS } from "./config.ts";
 import {
   DAEMON_SET,
   LEASE,
@@ -32,7 +33,7 @@ for (const [what, agent, message] of [
     const kube = new MemoryKube();
     const maps = { start: () => assert.fail("it has begun") };
     const deps = { client: kube.client, maps, log: new LineLog(), identity: "agent-1", now: Date.now };
-    await assert.rejects(runAgent(parseConfig({ agent }), deps), { code: "config-invalid", message });
+    await assert.rejects(runAgent(parseConfig({ agent }, AGENT_SECTIONS), deps), { code: "config-invalid", message });
     assert.deepEqual(kube.watched, []);
   });
 }
@@ -58,7 +59,7 @@ for (const what of ["/api/v1/pods", "/api/v1/namespaces"]) {
     const own = { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
     const maps = { start: () => ({ stop: async () => {} }) };
     const deps = { client: kube.client, maps, log: new LineLog(), identity: "agent-1", now: Date.now };
-    const agent = await soon(runAgent(parseConfig({ agent: own }), deps));
+    const agent = await soon(runAgent(parseConfig({ agent: own }, AGENT_SECTIONS), deps));
     await pass(LEASE_MS);
     assert.deepEqual(kube.writes, []);
     kube.speak(what);

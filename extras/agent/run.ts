@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import type { Config } from "#lib/config/schema.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
-import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { type Health, type HealthServer, livenessOf, startHealthServer } from "#lib/http/listen.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { steadyNow } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { type ClusterWatch, watchCluster } from "./cluster-watch.ts";
+import { type AgentSettings, agentSettings } from "./config.ts";
 import { type DaemonSetPoll, pollDaemonSet } from "./daemon-set-poll.ts";
 import { watchDirectories } from "./directory-watches.ts";
 import { createCompactor } from "./heap-compactor.ts";
@@ -18,6 +18,7 @@ import { AgentLeaseWriter } from "./lease-writer.ts";
 import { createLiveMode } from "./live-mode.ts";
 import { followOnDemand, type MapOnDemand } from "./map-on-demand.ts";
 import { agentMetrics } from "./metrics.ts";
+import type { NodeHostsReport } from "./node-hosts-report.ts";
 import { type RunningNodeHosts, runNodeHosts } from "./node-hosts-run.ts";
 import type { NodePod } from "./node-pod.ts";
 import { createOwnerAnnotations, type OwnerAnnotations } from "./owner-annotations.ts";
@@ -63,7 +64,7 @@ const MAX_OWNERS_MS = 4 * 60_000;
 export async function runAgent(config: Config, deps: AgentDeps): Promise<RunningAgent> {
   const { client, log } = deps;
   const { maxNames } = config.inject;
-  const { node, kubeletRoot, namespace, sweepSeconds } = config.agent;
+  const { node, kubeletRoot, namespace, sweepSeconds } = agentSettings(config);
   if (node === undefined) throw new SwitchbackError("config-invalid", "agent.node: say which node's pods to follow");
   const podsDirectory = join(kubeletRoot, "pods");
   const files = open(podsDirectory, maxNames);
@@ -72,7 +73,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const { random } = Math;
   const owners = createOwners(deps, () => daemonSet.agents, again);
   const daemonSet = pollDaemonSet({ client, namespace, random, log, onChange: again });
-  const lease = createLease(config.agent, node, deps, daemonSet);
+  const lease = createLease(agentSettings(config), node, deps, daemonSet);
   let left: Promise<void> = Promise.resolve();
   const nodeHosts = runNodeHosts(config, daemonSet, log);
   const { inherited } = nodeHosts;
@@ -103,7 +104,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     owners.tidy();
     compactor.collectIfIdle();
   }, sweepSeconds * 1000);
-  const health = await startHealth(config.agent, { map, cluster, follower, nodeHosts });
+  const health = await startHealth(agentSettings(config), { map, cluster, follower, nodeHosts });
   log.info({ node, podsDirectory, healthPort: health.port }, "following the map");
   const stop = async (): Promise<void> => {
     clearInterval(sweep);
@@ -143,7 +144,7 @@ interface Shown {
 }
 
 async function startHealth(
-  { address, healthPort: port }: Config["agent"],
+  { address, healthPort: port }: AgentSettings,
   { map, cluster, follower, nodeHosts }: Shown,
 ): Promise<HealthServer> {
   return await startHealthServer({
@@ -156,7 +157,7 @@ async function startHealth(
 }
 
 function createLease(
-  { namespace, renewSeconds }: Config["agent"],
+  { namespace, renewSeconds }: AgentSettings,
   node: string,
   deps: AgentDeps,
   daemonSet: DaemonSetPoll,

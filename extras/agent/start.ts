@@ -2,6 +2,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { isInPod } from "#lib/kube/connect.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { agentSettings } from "./config.ts";
 import { confine } from "./confine.ts";
 import { nodeHostsPath } from "./node-hosts.ts";
 import { runAgent } from "./run.ts";
@@ -12,8 +13,9 @@ export async function startAgent(
   { env, log, connect, identity, command }: ProcessContext,
 ): Promise<Running> {
   // By hand, a kubeconfig may name programs that have to be executed.
-  if (config.agent.confine && isInPod(env) && !env.KUBECONFIG)
-    await confine({ config: config.agent, nodeHosts: nodeHostsPath(config), env, log, command: command() });
+  const settings = agentSettings(config);
+  if (settings.confine && isInPod(env) && !env.KUBECONFIG)
+    await confine({ config: settings, nodeHosts: nodeHostsPath(config), env, log, command: command() });
   return await withOwnClient(connect, (client) => {
     const maps = kubeMapReader({ client, namespace: config.namespace, log });
     return runAgent(config, { client, maps, log, identity, now: Date.now });

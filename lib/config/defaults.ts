@@ -6,7 +6,6 @@ import type { OnChange } from "#hostmap/on-change.ts";
 export const DEFAULT_ON_CHANGE: OnChange = "restart";
 export const DEFAULT_DELIVERY = BY_HOSTS;
 export const DEFAULT_AGENT_SILENCE_SECONDS = 600;
-export const DEFAULT_AGENT_NAMESPACE = "switchback-agent";
 /** Of external-dns' annotations: its default from 0.22 on, and the one before. */
 export const EXTERNAL_DNS_PREFIXES: string[] = ["external-dns.kubernetes.io/", "external-dns.alpha.kubernetes.io/"];
 /**

@@ -32,7 +32,7 @@ const PROXY_KEYS =
   "keepaliveSeconds, resolveSeconds";
 const SECTIONS =
   "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, webhook, " +
-  "controller, proxy, agent, nodeHosts, certs, log";
+  "controller, proxy, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB =
   "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";
@@ -65,8 +65,6 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
     "policy: {allowDomains: [local, EXAMPLE.com, 1.2.3.4, '*.*.x', 'a b', '*.com']}",
     ...[0, 1, 2, 3, 4].map((index) => `policy.allowDomains[${index}]: ${GLOB}`),
   ],
-  ["agent: {kubeletRoot: kubelet}", "agent.kubeletRoot: must be an absolute path without a trailing slash"],
-  ["agent: {kubeletRoot: /var/../etc}", "agent.kubeletRoot: must not contain `.` or `..`"],
   ["policy: {denyNamespaces: [A]}", `policy.denyNamespaces[0]: ${LABEL}`],
   ["targets: nginx", "targets: Invalid input: expected array, received string"],
   ["targets: [{name: A}]", `targets[0].name: ${LABEL}`, `targets[0].upstream: ${UPSTREAM}`],

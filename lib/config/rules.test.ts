@@ -163,17 +163,6 @@ test("the defaults of every section", () => {
       keepaliveSeconds: 60,
       resolveSeconds: 30,
     },
-    agent: {
-      enabled: false,
-      namespace: "switchback-agent",
-      kubeletRoot: "/var/lib/kubelet",
-      confine: true,
-      address: "::",
-      healthPort: 8_083,
-      sweepSeconds: 30,
-      renewSeconds: 30,
-    },
-    nodeHosts: { names: [], remove: false, hostPath: "/etc/hosts", path: "/run/switchback-node/hosts" },
     certs: { mode: "self-signed", caDays: 3_650, leafDays: 90, overlapSeconds: 600 },
     log: { level: "info", format: "json" },
   });

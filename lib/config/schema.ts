@@ -1,14 +1,7 @@
 import * as v from "valibot";
 import { DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
 import { integer, strictObject } from "#lib/errors/schemas.ts";
-import {
-  agentSchema,
-  certsSchema,
-  controllerSchema,
-  nodeHostsSchema,
-  proxySchema,
-  webhookSchema,
-} from "./components.ts";
+import { certsSchema, controllerSchema, proxySchema, webhookSchema } from "./components.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_DELIVERY, DEFAULT_ON_CHANGE } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
 import { type Section, withSections } from "./sections.ts";
@@ -138,8 +131,6 @@ export const configSchema = strictObject({
   webhook: section(webhookSchema),
   controller: section(controllerSchema),
   proxy: section(proxySchema),
-  agent: section(agentSchema),
-  nodeHosts: section(nodeHostsSchema),
   certs: section(certsSchema),
   log: section(
     strictObject({

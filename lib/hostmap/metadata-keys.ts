@@ -49,7 +49,7 @@ export const CONFIRM_KEY = "switchback.dev/confirm";
 
 /**
  * Written on an agent's Lease: the pod revisions that the running pods of its node have
- * (lib/documents/agent-lease-format.ts).
+ * (extras/agent/agent-lease-format.ts).
  */
 export const POD_REVISIONS_KEY = "switchback.dev/pod-revisions";
 /**
@@ -62,7 +62,7 @@ export const FORMAT_KEY = "switchback.dev/format";
 /**
  * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs without
  * it removes its block from its node's hosts file. Written on an agent's Lease: what that file has
- * (lib/documents/node-hosts-report.ts).
+ * (extras/agent/node-hosts-report.ts).
  */
 export const NODE_HOSTS_KEY = "switchback.dev/node-hosts";
 /**

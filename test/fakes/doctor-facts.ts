@@ -120,7 +120,7 @@ export const HEALTHY: ClusterFacts = {
       "[+] started\n[i] upstream ingress-nginx:80: ok since 2026-01-01T00:00:00.000Z, h: 198.51.100.80",
     ),
   },
-  agents: undefined,
+  updaters: undefined,
   endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 1 }]),
   admission: {
     configuration: known([entry("namespace"), entry("pod")]),

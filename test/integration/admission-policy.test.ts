@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { agentLeaseName } from "#lib/documents/agent-lease-format.ts";
+import { agentLeaseName } from "#extras/agent/agent-lease-format.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "./system.ts";
 import { changed, leavesOf, SET_BY_SERVER, UNCHANGED } from "./webhook-fields.ts";

@@ -13,9 +13,14 @@ export function treeFile(tree: string, path: string, ...earlierPaths: readonly s
   return found;
 }
 
-/** Reads a configuration as another checkout does. In earlier ones the schema itself parses. */
+/**
+ * Reads a configuration as another checkout does. In earlier ones the schema itself parses, or has the sections of
+ * extras.
+ */
 export async function parseConfigOf(tree: string, document: object): Promise<Config> {
   const file = treeFile(tree, "lib/config/parse.ts", "lib/config/schema.ts", "config/schema.ts");
   const { parseConfig, configSchema } = await import(file);
-  return parseConfig === undefined ? configSchema.parse(document) : parseConfig(document);
+  if (parseConfig === undefined) return configSchema.parse(document);
+  const added = join(tree, "cli/added.ts");
+  return parseConfig(document, existsSync(added) ? await (await import(added)).configSections() : undefined);
 }

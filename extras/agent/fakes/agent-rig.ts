@@ -9,6 +9,7 @@ import { LineLog } from "#test/fakes/clock.ts";
 import { kubeletFiles, uidOf } from "#test/fakes/kubelet-files.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { stopTime } from "#test/fakes/stopped-time.ts";
+import { AGENT_SECTIONS } from "../config.ts";
 import { runAgent } from "../run.ts";
 
 const AGENTS = "/namespaces/switchback-agent";
@@ -49,7 +50,7 @@ export async function agentRig(t: TestContext, status: object = {}) {
   const kube = new MemoryKube();
   const log = new LineLog();
   const own = { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
-  const config = parseConfig({ pods: { onChange: "live" }, agent: own });
+  const config = parseConfig({ pods: { onChange: "live" }, agent: own }, AGENT_SECTIONS);
   let latest: PublishedMap | Reason | undefined;
   const maps = { found: (_: PublishedMap | Reason) => {}, inactiveMs: 0, started: 0, stopped: 0 };
   const offer = (next: PublishedMap | Reason) => {

@@ -1,12 +1,13 @@
 import { parse } from "yaml";
 import { configSections } from "#cli/added.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import { agentLeaseName } from "#lib/documents/agent-lease-format.ts";
 import { kubeMapReader } from "#lib/documents/map-reader.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { NODE } from "#test/cluster/kubelet.ts";
 import { AGENTS, type System } from "#test/integration/system.ts";
+import { agentLeaseName } from "../agent-lease-format.ts";
+import { agentSettings } from "../config.ts";
 import { type RunningAgent, runAgent } from "../run.ts";
 
 /** An agent in this process. */
@@ -25,10 +26,8 @@ export async function startAgent(system: System, kubeletRoot: string): Promise<T
   const config = parseConfig(parse(await system.configuration("agent")), await configSections());
   const maps = kubeMapReader({ client, namespace: config.namespace, log: silentLogger });
   const own = { node: NODE, kubeletRoot, healthPort: 0, address: "127.0.0.1" };
-  const agent = await runAgent(
-    { ...config, agent: { ...config.agent, ...own } },
-    { client, maps, log: silentLogger, identity: "agent-1", now: Date.now },
-  );
+  const whole = { ...config, agent: { ...agentSettings(config), ...own } };
+  const agent = await runAgent(whole, { client, maps, log: silentLogger, identity: "agent-1", now: Date.now });
   return {
     get state() {
       return agent.state;

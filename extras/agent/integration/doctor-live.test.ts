@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import type { ReportDocument } from "#doctor/report.ts";
-import { AGENT_LEASE_LABELS, agentLeaseName } from "#lib/documents/agent-lease-format.ts";
 import { Following } from "#test/integration/following.ts";
 import { Kubelet } from "#test/integration/kubelet.ts";
 import { namespaceYaml, workload } from "#test/integration/objects.ts";
 import { type System, startSystem, until } from "#test/integration/system.ts";
+import { AGENT_LEASE_LABELS, agentLeaseName } from "../agent-lease-format.ts";
 
 // A Deployment that is to follow live by its own annotation, which the doctor hears of from the leader; its node's
 // agent is a Lease.

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { AGENT_LEASE_LABELS, agentLeaseName, agentLeasePath } from "#lib/documents/agent-lease-format.ts";
 import { microTime } from "#lib/kube/lease-record.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until } from "#test/fakes/kube-api.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
+import { AGENT_LEASE_LABELS, agentLeaseName, agentLeasePath } from "../agent-lease-format.ts";
 import { AgentLeaseReader } from "./lease-reader.ts";
 
 const NODE = "node-1";

@@ -1,16 +1,16 @@
 import type { ObservedUpdater, UpdaterOfPod } from "#controller/rollout/pod-updater.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Lease } from "#lib/kube/lease-record.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { PodFacts } from "#lib/workloads/pods.ts";
 import {
   AGENT_LEASE_SELECTOR,
   type AgentLease,
   agentLeaseName,
   agentLeasePath,
   parseAgentLease,
-} from "#lib/documents/agent-lease-format.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
-import type { Lease } from "#lib/kube/lease-record.ts";
-import { type Informer, watchObjects } from "#lib/kube/watch.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
-import type { PodFacts } from "#lib/workloads/pods.ts";
+} from "../agent-lease-format.ts";
 
 interface Heard extends AgentLease {
   /** When the last renewal was seen, by our own clock: the clocks of nodes are not trusted. */

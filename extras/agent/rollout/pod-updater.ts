@@ -1,11 +1,12 @@
 import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import type { Config } from "#lib/config/schema.ts";
+import type { AgentSettings } from "../config.ts";
 import { AgentLeaseReader } from "./lease-reader.ts";
 
 /** What the agents have done with running pods, by their Leases. */
-export function agentUpdater({ agent, pods }: Pick<Config, "agent" | "pods">): PodUpdater {
+export function agentUpdater({ namespace, renewSeconds }: AgentSettings, pods: Config["pods"]): PodUpdater {
   const silenceMs = pods.agentSilenceSeconds * 1000;
   // A working agent renews its Lease at least once in this time.
-  const graceMs = agent.renewSeconds * 2_000;
-  return { observe: (deps) => new AgentLeaseReader({ ...deps, namespace: agent.namespace, silenceMs, graceMs }) };
+  const graceMs = renewSeconds * 2_000;
+  return { observe: (deps) => new AgentLeaseReader({ ...deps, namespace, silenceMs, graceMs }) };
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "#lib/config/parse.ts";
 import { runningRig } from "#test/fakes/rollout-rig.ts";
+import { AGENT_SECTIONS, agentSettings } from "../config.ts";
 import { agentUpdater } from "./pod-updater.ts";
 
 // Pods that follow live, and the agents of their nodes.
@@ -14,7 +15,8 @@ type Status = ReturnType<ReturnType<Rig["start"]>["status"]>;
 
 /** Settings of a controller, with agents. */
 function withAgents(settings: { readonly pods?: object; readonly agent?: object } = {}) {
-  return { ...settings, updaters: [agentUpdater(parseConfig(settings))] };
+  const config = parseConfig(settings, AGENT_SECTIONS);
+  return { pods: settings.pods, updaters: [agentUpdater(agentSettings(config), config.pods)] };
 }
 
 const readsOf = ({ reads }: Rig["api"], part: string) => reads.filter((path) => path.includes(part));

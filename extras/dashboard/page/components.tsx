@@ -60,9 +60,9 @@ export function Components({ view }: { readonly view: View }) {
               {[...agents]
                 .sort((one, other) => other.silentMs - one.silentMs)
                 .slice(0, MAX_AGENTS)
-                .map(({ lease, mapRevision, silentMs }) => (
-                  <li key={lease}>
-                    <h3>{plain(lease.replace(/^switchback-agent-/, ""))}</h3>
+                .map(({ name, mapRevision, silentMs }) => (
+                  <li key={name}>
+                    <h3>{plain(name.replace(/^switchback-agent-/, ""))}</h3>
                     <AgentBadge
                       silentMs={silentMs}
                       isCurrent={mapRevision !== undefined && mapRevision === summary?.revision}

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
+import { NOTHING_ADDED } from "#doctor/added-checks.ts";
 import { fullStatus } from "#test/fakes/full-status.ts";
 import { NAMESPACE } from "#test/fakes/installed.ts";
 import { type FakeApi, type FakeCall, fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
@@ -77,7 +78,7 @@ test("components: each part that may not be read is unknown by itself; upstreams
   const [target] = fullStatus().targets;
   assert.ok(target);
   const targets = [target, { ...target, name: "host", upstream: "203.0.113.7" }];
-  const { deployments, agents, upstreams } = await readComponents(api.client, NAMESPACE, [], { targets });
+  const { deployments, agents, upstreams } = await readComponents(api.client, NAMESPACE, NOTHING_ADDED, { targets });
   assert.equal(deployments.known ? "" : deployments.reason.code, "right-missing");
   assert.deepEqual(agents, { known: true, value: [] });
   assert.deepEqual(upstreams, {

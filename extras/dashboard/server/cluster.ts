@@ -1,11 +1,9 @@
 import type { FullStatus } from "#controller/status.ts";
+import { type AddedChecks, readUpdaters } from "#doctor/added-checks.ts";
 import type { ObjectName } from "#doctor/facts.ts";
-import { gatherAgents } from "#doctor/gather-agents.ts";
 import { gatherEndpoints } from "#doctor/gather-endpoints.ts";
 import { gatherConfig, gatherDeployments } from "#doctor/gather-install.ts";
 import { type Fact, known, readFact } from "#doctor/known.ts";
-import { DEFAULT_AGENT_NAMESPACE } from "#lib/config/defaults.ts";
-import type { Section } from "#lib/config/sections.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { endpointSlicesOf, podsBehind, type RawEndpointSlice } from "#lib/kube/endpoints.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
@@ -27,17 +25,18 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export async function readComponents(
   client: KubeClient,
   namespace: string,
-  sections: readonly Section[],
+  { sections, checks }: AddedChecks,
   status: Pick<FullStatus, "targets"> | undefined,
 ): Promise<Components> {
-  const config = await gatherConfig(client, namespace, sections);
-  const agentNamespace = (config.known ? config.value?.agent.namespace : undefined) ?? DEFAULT_AGENT_NAMESPACE;
-  const [deployments, agents, upstreams, publishers] = await Promise.all([
+  const read = await gatherConfig(client, namespace, sections);
+  const config = read.known ? read.value : undefined;
+  const [deployments, updaters, upstreams, publishers] = await Promise.all([
     gatherDeployments(client, namespace),
-    gatherAgents(client, agentNamespace, Date.now()),
+    readUpdaters(checks, { client, namespace, config, now: Date.now() }),
     gatherEndpoints(client, servicesOf(status)),
     readPublishers(client, namespace),
   ]);
+  const agents = updaters.known ? known(updaters.value.all) : updaters;
   return { deployments, agents, upstreams, publishers };
 }
 

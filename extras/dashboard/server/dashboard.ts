@@ -40,7 +40,7 @@ export async function serveDashboard(flags: DashboardFlags, line: CommandLine): 
         throw cure === undefined ? error : new SwitchbackError("kube-status", `${describeError(error)}; ${cure}`);
       }
     },
-    components: async () => readComponents(client, namespace, (await line.addedChecks()).sections, last),
+    components: async () => readComponents(client, namespace, await line.addedChecks(), last),
     metrics: () => readMetrics(client, namespace),
     doctor: async () => {
       const added = await line.addedChecks();

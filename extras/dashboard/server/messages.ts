@@ -1,6 +1,6 @@
 import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
-import type { AgentInfo, DeploymentFacts, EndpointFacts } from "#doctor/facts.ts";
+import type { DeploymentFacts, EndpointFacts, UpdaterInfo } from "#doctor/facts.ts";
 import type { Fact } from "#doctor/known.ts";
 import type { PublisherReport } from "./publishers.ts";
 
@@ -18,7 +18,7 @@ export interface Changes<T> {
 /** What runs, as the API server knows it. */
 export interface Components {
   readonly deployments: Fact<readonly DeploymentFacts[]>;
-  readonly agents: Fact<readonly AgentInfo[]>;
+  readonly agents: Fact<readonly UpdaterInfo[]>;
   /** How many endpoints of the targets' upstream Services are ready. */
   readonly upstreams: Fact<readonly EndpointFacts[]>;
   readonly publishers: Fact<readonly PublisherReport[]>;

@@ -1,6 +1,5 @@
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { progress } from "../report.ts";
-import { parseConfigOf } from "../tree-file.ts";
 import { Ingresses } from "./ingresses.ts";
 import { MapFollower } from "./map.ts";
 import type { Bench } from "./phases.ts";
@@ -13,8 +12,6 @@ export const AGENTS = "switchback-agent";
 /** A checkout with its own control plane, Ingresses, and a reader of the map. */
 export interface Bed extends Bench {
   readonly tree: string;
-  /** The settings with which its controller follows agents. */
-  readonly followsAgents: readonly string[];
   readonly program: string;
   readonly cluster: ControlPlane;
   close(): Promise<void>;
@@ -45,10 +42,8 @@ export async function openBed(tree: string, program: string, names: number): Pro
     await create(cluster, `/apis/apps/v1/namespaces/${AGENTS}/daemonsets`, daemonSet());
     await ingresses.seed(names);
     await map.start();
-    const followsAgents = "enabled" in (await parseConfigOf(tree, {})).agent ? ["agent.enabled=true"] : [];
     return {
       tree,
-      followsAgents,
       program,
       cluster,
       dns: dns.server,

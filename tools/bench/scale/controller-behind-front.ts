@@ -5,6 +5,9 @@ import { type ServedProcess, serve } from "../controller/process.ts";
 import { cpuOf } from "../process.ts";
 import type { Front } from "./processes.ts";
 
+/** The settings with which a controller follows agents. */
+export const FOLLOWS_AGENTS: readonly string[] = ["agent.enabled=true"];
+
 /**
  * The DaemonSet's status in the middle of a rollout, as its controller writes it: this many agents, of which some
  * were replaced.

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Bed } from "../controller/bed.ts";
 import { within } from "../controller/phases.ts";
 import { progress, type Reporter } from "../report.ts";
-import { setAgents, startController, untilQuiet } from "./controller-behind-front.ts";
+import { FOLLOWS_AGENTS, setAgents, startController, untilQuiet } from "./controller-behind-front.ts";
 import { type Count, sumOf } from "./counts.ts";
 import type { Population } from "./population.ts";
 import { type Front, startAgents, startFront } from "./processes.ts";
@@ -40,7 +40,7 @@ export async function fanOut(bed: Bed, { population, agents, names }: FanOut, re
   };
   try {
     // The figure is of the agents: the controller is to hold the names of the fan-out whatever the chart gives it.
-    const controller = await startController(bed, front, bed.followsAgents, {
+    const controller = await startController(bed, front, FOLLOWS_AGENTS, {
       nodeFlags: ["--max-old-space-size=2048"],
     });
     stops.unshift(() => controller.stop());

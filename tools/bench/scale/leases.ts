@@ -1,4 +1,3 @@
-import { agentLeaseName } from "#lib/documents/agent-lease-format.ts";
 import type { MadeUpObjects } from "./objects.ts";
 import { type MadeUpKind, nodeName, uidOf } from "./population.ts";
 
@@ -35,8 +34,9 @@ export class AgentLeases implements MadeUpKind {
     this.#numbers = new Map(Array.from({ length: nodes }, (_, index) => [this.nameOf(index), index]));
   }
 
+  /** As agents name them. The names of these nodes are short enough to be whole. */
   nameOf(index: number): string {
-    return agentLeaseName(nodeName(index));
+    return `switchback-agent-${nodeName(index)}`;
   }
 
   get count(): number {

@@ -4,7 +4,7 @@ import { within } from "../controller/phases.ts";
 import { NAMESPACE, type ServedProcess } from "../controller/process.ts";
 import { cpuOf, memoryOf } from "../process.ts";
 import { percentile, progress, type Reporter } from "../report.ts";
-import { setAgents, startController, untilQuiet } from "./controller-behind-front.ts";
+import { FOLLOWS_AGENTS, setAgents, startController, untilQuiet } from "./controller-behind-front.ts";
 import { type Count, sumOf } from "./counts.ts";
 import { isOptedIn, namespaceName, type Population } from "./population.ts";
 import { type Front, HealthPoll, startAgents, startFront, timeOf, type WorstHealth } from "./processes.ts";
@@ -76,7 +76,7 @@ interface How {
 }
 
 async function measureWith(bed: Bed, run: Run, front: Front, { report, none, nodeFlags }: How): Promise<Seen> {
-  const first = await startController(bed, front, settingsOf(bed, run), { nodeFlags });
+  const first = await startController(bed, front, settingsOf(run), { nodeFlags });
   const starting = new HealthPoll(first);
   const stops: Array<() => Promise<void>> = [() => starting.stop(), () => first.stop()];
   const ms = (name: string, value: number, goal?: number) => report.figure({ name, value, unit: "ms", goal });
@@ -119,12 +119,12 @@ async function measureWith(bed: Bed, run: Run, front: Front, { report, none, nod
   }
 }
 
-function settingsOf({ followsAgents }: Bed, { population, restart = 0, agents }: Run): string[] {
+function settingsOf({ population, restart = 0, agents }: Run): string[] {
   const namespaces: string[] = [];
   for (let index = 0; index < population.namespaces && namespaces.length < restart; index += 1) {
     if (isOptedIn(population, index)) namespaces.push(namespaceName(index));
   }
-  return [`restart.namespaces=${JSON.stringify(namespaces)}`, ...(agents === undefined ? [] : followsAgents)];
+  return [`restart.namespaces=${JSON.stringify(namespaces)}`, ...(agents === undefined ? [] : FOLLOWS_AGENTS)];
 }
 
 /** The CPU of new Ingresses: three rounds, less what the process uses when nothing changes. */

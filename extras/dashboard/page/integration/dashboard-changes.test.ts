@@ -149,9 +149,8 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
 
   test("of thousands of agents those that are silent for longest are shown, and how many are not", async () => {
     const agent = (index: number) => ({
-      lease: `switchback-agent-node-${index}`,
+      name: `switchback-agent-node-${index}`,
       mapRevision: "abc",
-      podRevisions: undefined,
       silentMs: index === 4_000 ? 200_000 : 5_000,
     });
     shown.components = {

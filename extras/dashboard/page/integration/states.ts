@@ -106,7 +106,7 @@ export const HEALTHY_COMPONENTS: Components = {
     deployment("switchback-webhook", 2),
     deployment("switchback-proxy", 2),
   ]),
-  agents: known([{ lease: "switchback-agent-node-1", mapRevision: "abc", podRevisions: undefined, silentMs: 5_000 }]),
+  agents: known([{ name: "switchback-agent-node-1", mapRevision: "abc", silentMs: 5_000 }]),
   upstreams: known([{ ...UPSTREAM, ready: 2 }]),
   publishers: known([PUBLISHER]),
 };

@@ -1,30 +1,34 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type Fact, known } from "#doctor/known.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
 import { parseConfig } from "#lib/config/parse.ts";
-import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
 import { FORBIDDEN, HEALTHY, MAP } from "#test/fakes/doctor-facts.ts";
-import type { AgentInfo, ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
-import { checkNodeHosts } from "./node-hosts.ts";
+import { MemoryServer } from "#test/fakes/memory-server.ts";
+import { AGENT_CHECK, nodeHostsFindings } from "./check.ts";
+import { AGENT_SECTIONS } from "./config.ts";
+import type { NodeHostsReport } from "./node-hosts-report.ts";
+import type { AgentInfo } from "./read-agents.ts";
 
+const LEASES = "/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases";
 const CHOSEN = ["*.example.com"];
 const { revision } = createSelector(MAP, 500)(CHOSEN.join());
 const GOOD: NodeHostsReport = { revision, names: 1, taken: [], problem: undefined };
 
 function agent(nodeHosts: NodeHostsReport | undefined, node = "a", silentMs = 0): AgentInfo {
-  return { lease: `switchback-agent-${node}`, mapRevision: undefined, podRevisions: [], silentMs, nodeHosts };
+  return { name: `switchback-agent-${node}`, mapRevision: undefined, podRevisions: [], silentMs, nodeHosts };
 }
 
-function run(agents: ClusterFacts["agents"], names: readonly string[] = CHOSEN): string[] {
-  const install = { ...HEALTHY.install, config: known(parseConfig({ nodeHosts: { names } })) };
-  return checkNodeHosts({ ...HEALTHY, install, agents }).map(
+const configOf = (names: readonly string[]) => parseConfig({ nodeHosts: { names } }, AGENT_SECTIONS);
+
+function run(agents: Fact<readonly AgentInfo[]>): string[] {
+  return nodeHostsFindings(HEALTHY.install, agents, configOf(CHOSEN)).map(
     ({ status, code, evidence }) => `${status} ${code} | ${evidence}`,
   );
 }
 
 const problem = { code: "write-failed", text: "no space" };
-const CASES: ReadonlyArray<readonly [string, ClusterFacts["agents"], readonly string[]]> = [
+const CASES: ReadonlyArray<readonly [string, Fact<readonly AgentInfo[]>, readonly string[]]> = [
   [
     "all have them",
     known([agent(GOOD)]),
@@ -59,4 +63,17 @@ const CASES: ReadonlyArray<readonly [string, ClusterFacts["agents"], readonly st
 ];
 for (const [what, agents, findings] of CASES) test(what, () => assert.deepEqual(run(agents), findings));
 
-test("nothing where no names are chosen", () => assert.deepEqual(run(known([agent(GOOD)]), []), []));
+for (const [what, names, read] of [
+  ["nothing is read, and nothing found, where no names are chosen", [], []],
+  ["the Leases are read where names are chosen", CHOSEN, [LEASES]],
+] as const) {
+  test(what, async () => {
+    const server = new MemoryServer();
+    const source = { client: server.client, namespace: "ours", config: configOf(names), now: 0 };
+    const findings = (await AGENT_CHECK.prepare(source))(HEALTHY);
+    assert.deepEqual(
+      [server.calls.map(({ path }) => path), findings.map(({ code }) => code)],
+      [read, names.length === 0 ? [] : ["node-hosts-no-agent"]],
+    );
+  });
+}

@@ -1,7 +1,11 @@
+import type { AddedCheck } from "#doctor/added-checks.ts";
+import type { ClusterFacts } from "#doctor/facts.ts";
+import { type Finding, findingsOf } from "#doctor/findings.ts";
+import type { Fact } from "#doctor/known.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
-import { DEFAULT_AGENT_SILENCE_SECONDS } from "#lib/config/defaults.ts";
-import type { AgentInfo, ClusterFacts } from "../facts.ts";
-import { type Finding, findingsOf } from "../findings.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { nodeHostsSettings } from "./config.ts";
+import { type AgentInfo, maxSilenceMs, readAgents, readUpdaters } from "./read-agents.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("node-hosts");
 
@@ -9,10 +13,21 @@ const { ok, warning, broken, unknown } = findingsOf("node-hosts");
 const MAX_NAMED = 3;
 
 /** Whether the hosts files of the nodes have the names that are chosen for them. Nothing where none are. */
-export function checkNodeHosts(facts: ClusterFacts): Finding[] {
-  const { install, agents } = facts;
-  const config = install.config.known ? install.config.value : undefined;
-  if (config === undefined || config.nodeHosts.names.length === 0 || agents === undefined) return [];
+export const AGENT_CHECK: AddedCheck = {
+  async prepare(source) {
+    const { config } = source;
+    if (config === undefined || nodeHostsSettings(config).names.length === 0) return () => [];
+    const agents = await readAgents(source);
+    return ({ install }) => nodeHostsFindings(install, agents, config);
+  },
+  readUpdaters,
+};
+
+export function nodeHostsFindings(
+  install: Pick<ClusterFacts["install"], "map">,
+  agents: Fact<readonly AgentInfo[]>,
+  config: Config,
+): Finding[] {
   if (!agents.known) return [unknown("nodes", agents.reason.code, agents.reason.text)];
   if (agents.value.length === 0) {
     const evidence = "names are chosen for nodes, and no node has an agent";
@@ -20,11 +35,10 @@ export function checkNodeHosts(facts: ClusterFacts): Finding[] {
       broken("nodes", "node-hosts-no-agent", evidence, "set agent.enabled, and see the pods of switchback-agent"),
     ];
   }
-  const wanted = wantedRevision(facts);
-  const maxSilenceMs = (config.pods.agentSilenceSeconds ?? DEFAULT_AGENT_SILENCE_SECONDS) * 1000;
+  const wanted = wantedRevision(install, config);
   const behind = agents.value.flatMap((agent) => {
-    const why = whyBehind(agent, wanted, maxSilenceMs);
-    return why === undefined ? [] : [`${agent.lease}: ${why}`];
+    const why = whyBehind(agent, wanted, maxSilenceMs(config));
+    return why === undefined ? [] : [`${agent.name}: ${why}`];
   });
   const taken = [...new Set(agents.value.flatMap(({ nodeHosts }) => nodeHosts?.taken ?? []))].sort();
   const findings = [
@@ -37,19 +51,18 @@ export function checkNodeHosts(facts: ClusterFacts): Finding[] {
 }
 
 /** The revision of what every node is to have; undefined: the map is not known. */
-function wantedRevision({ install }: ClusterFacts): string | undefined {
-  const config = install.config.known ? install.config.value : undefined;
+function wantedRevision(install: Pick<ClusterFacts["install"], "map">, config: Config): string | undefined {
   const map = install.map.known ? install.map.value?.map : undefined;
-  if (config === undefined || map === undefined || "code" in map) return undefined;
-  return createSelector(map, config.inject.maxNames)(config.nodeHosts.names.join(",")).revision;
+  if (map === undefined || "code" in map) return undefined;
+  return createSelector(map, config.inject.maxNames)(nodeHostsSettings(config).names.join(",")).revision;
 }
 
 function whyBehind(
   { nodeHosts, silentMs }: AgentInfo,
   wanted: string | undefined,
-  maxSilenceMs: number,
+  maxSilence: number,
 ): string | undefined {
-  if (silentMs > maxSilenceMs) return "its agent is silent";
+  if (silentMs > maxSilence) return "its agent is silent";
   if (nodeHosts === undefined) return "its agent reports nothing of it yet";
   if (nodeHosts.problem !== undefined) return `${nodeHosts.problem.code}: ${nodeHosts.problem.text}`;
   return wanted === undefined || nodeHosts.revision === wanted ? undefined : "it has the names of an earlier map";

@@ -1,0 +1,44 @@
+import type { FactSource } from "#doctor/added-checks.ts";
+import type { NodeUpdaters, UpdaterInfo } from "#doctor/facts.ts";
+import { type Fact, known, readFact } from "#doctor/known.ts";
+import { DEFAULT_AGENT_SILENCE_SECONDS } from "#lib/config/defaults.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { type AgentLease, agentLeaseName, listAgentLeases } from "./agent-lease-format.ts";
+import { agentSettings } from "./config.ts";
+
+/** A node's agent, by its Lease. */
+export interface AgentInfo extends UpdaterInfo, Pick<AgentLease, "podRevisions" | "nodeHosts"> {}
+
+/** Reads the agents' Leases. A Lease without a renewal counts as renewed in 1970. */
+export async function readAgents({ client, config, now }: FactSource): Promise<Fact<readonly AgentInfo[]>> {
+  const { namespace } = agentSettings(config ?? {});
+  return await readFact({ verb: "list", resource: "leases.coordination.k8s.io", namespace }, async () => {
+    const leases = await listAgentLeases(client, namespace);
+    return leases.map(({ name, mapRevision, podRevisions, nodeHosts, renewTime }) => {
+      const silentMs = now - Date.parse(renewTime ?? "1970-01-01T00:00:00Z");
+      return { name, mapRevision, podRevisions, silentMs, ...(nodeHosts !== undefined && { nodeHosts }) };
+    });
+  });
+}
+
+/** What the agents have done with running pods. */
+export async function readUpdaters(source: FactSource): Promise<Fact<NodeUpdaters>> {
+  const agents = await readAgents(source);
+  return agents.known ? known(updatersOf(agents.value, source.config)) : agents;
+}
+
+export function updatersOf(all: readonly AgentInfo[], config: Config | undefined): NodeUpdaters {
+  const byName = new Map(all.map((agent) => [agent.name, agent]));
+  return {
+    all,
+    of(node) {
+      const agent = byName.get(agentLeaseName(node));
+      return agent && { ...agent, alive: agent.silentMs <= maxSilenceMs(config) };
+    },
+  };
+}
+
+/** An agent that has been silent for longer does not work. */
+export function maxSilenceMs(config: Config | undefined): number {
+  return (config?.pods.agentSilenceSeconds ?? DEFAULT_AGENT_SILENCE_SECONDS) * 1000;
+}
