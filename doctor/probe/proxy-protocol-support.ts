@@ -1,4 +1,4 @@
-import { type Answer, answeredVersions, answerOf, isConnected } from "#proxy/detection/ask.ts";
+import { type Answer, answerOf, isConnected, takenVersions } from "#proxy/detection/ask.ts";
 import type { Seen } from "#proxy/detection/outcome.ts";
 import type { DialResult, ProbeResult } from "./result.ts";
 
@@ -12,7 +12,7 @@ type Version = "v1" | "v2";
  */
 export interface ProxyProtocolSupport {
   readonly kind: "accepts" | "demands" | "refuses" | "mute" | "unreachable" | "unclear";
-  /** The versions that were answered. */
+  /** The versions that it takes. */
   readonly versions: readonly Version[];
   /** The versions that were not answered in time. */
   readonly silent: readonly Version[];
@@ -33,7 +33,7 @@ export function proxyProtocolSupportOf(result: ProbeResult, portRef: ServicePort
   if (seen.none === undefined) return undefined;
   const silent = (["v1", "v2"] as const).filter((version) => seen[version]?.kind === "silent");
   const detail = dials.map(({ header, outcome }) => `${HEADERS[header]}: ${outcome.detail}`).join("; ");
-  return { kind: KINDS[answerOf(seen)] ?? unknownKind(seen), versions: answeredVersions(seen), silent, detail };
+  return { kind: KINDS[answerOf(seen)] ?? unknownKind(seen), versions: takenVersions(seen), silent, detail };
 }
 
 /** The dial to the load balancer's own address, or to the front Service. */

@@ -59,22 +59,31 @@ export async function askRound(question: Question, limits: Partial<DialLimits> =
   return { answer: answerOf(seen), seen, reachable: Object.values(seen).some(isHeard) };
 }
 
-/** The versions that were answered; with `optional`, those that the port takes. */
-export function answeredVersions(seen: Partial<Seen>): ("v1" | "v2")[] {
-  return (["v1", "v2"] as const).filter((version) => seen[version]?.kind === "answered");
+/** The versions that the port takes. */
+export function takenVersions(seen: Partial<Seen>): ("v1" | "v2")[] {
+  return (["v1", "v2"] as const).filter((version) => isTaken(seen[version], seen.none));
 }
 
 /** What the outcomes say. A connection that is missing says nothing. */
 export function answerOf(seen: Partial<Seen>): Answer {
   const { none, v1, v2 } = seen;
   if (none === undefined || !isConnected(none)) return "unknown";
-  const [version, other] = answeredVersions(seen);
+  const [version, other] = takenVersions(seen);
   if (none.kind === "answered") {
     if (version !== undefined) return "optional";
     return isRejected(v1) || isRejected(v2) ? "refuses-header" : "unknown";
   }
   if (version === undefined) return "unknown";
   return other === undefined ? `demands-${version}` : "demands-either";
+}
+
+/**
+ * Whether the answer to a header is what the same request gets without one. If it is another, the backend may have
+ * parsed the header as a request, and answered that.
+ */
+function isTaken(headed: Outcome | undefined, bare: Outcome | undefined): boolean {
+  if (headed?.kind !== "answered") return false;
+  return bare?.kind !== "answered" || bare.detail === headed.detail;
 }
 
 /** Whether the backend sent anything. */

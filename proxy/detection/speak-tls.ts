@@ -11,6 +11,7 @@ const FIRST_BYTES = 6;
 const HANDSHAKE_RECORD = 22;
 const TLS_MAJOR_VERSION = 3;
 const SERVER_HELLO = 2;
+const HANDSHAKE: Outcome = { kind: "answered", detail: "a TLS handshake" };
 
 /**
  * Makes a TLS handshake without any data after it. A ServerHello is an answer, whatever follows: it is not
@@ -24,25 +25,24 @@ export function speakTls(
 ): Promise<Outcome> {
   let first = Buffer.alloc(0);
   let received = 0;
-  const afterHello = (detail: string): Outcome | undefined =>
-    isServerHello(first) ? { kind: "answered", detail } : undefined;
+  const answered = (): Outcome | undefined => (isServerHello(first) ? HANDSHAKE : undefined);
   const start = (done: (outcome: Outcome) => void): void => {
     const wire = wireOf(socket, header);
     socket.on("data", (chunk: Buffer) => {
       received += chunk.length;
       if (first.length < FIRST_BYTES) first = Buffer.concat([first, chunk.subarray(0, FIRST_BYTES)]);
       if (received <= MAX_HANDSHAKE_BYTES) wire.push(chunk);
-      else done(afterHello("a ServerHello") ?? { kind: "misread", detail: "an answer that is not TLS" });
+      else done(answered() ?? { kind: "misread", detail: "an answer that is not TLS" });
     });
     socket.once("end", () => wire.push(null));
     // The certificate does not matter: no data is sent.
     const tls = connectTls({ socket: wire, servername: name, rejectUnauthorized: false });
     socket.once("close", () => tls.destroy());
     // The end of the handshake goes out before the connection is closed, so that the server logs no fault.
-    tls.once("secureConnect", () => tls.end(() => done({ kind: "answered", detail: "a TLS handshake" })));
-    tls.on("error", (error) => done(classifyTlsError(error, afterHello)));
+    tls.once("secureConnect", () => tls.end(() => done(HANDSHAKE)));
+    tls.on("error", (error) => done(answered() ?? classifyTlsError(error)));
   };
-  return settle(socket, answerMs, start, () => afterHello("a ServerHello"));
+  return settle(socket, answerMs, start, answered);
 }
 
 /** The connection, as TLS uses it: the header is in one write with the ClientHello. */
@@ -71,11 +71,7 @@ function isServerHello(first: Buffer): boolean {
 const CLIENT_HELLO_ALERTS =
   /UNRECOGNIZED_NAME|HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED|ACCESS_DENIED|NO_APPLICATION_PROTOCOL|INTERNAL_ERROR/;
 
-function classifyTlsError(
-  { code = "", message }: NodeJS.ErrnoException,
-  afterHello: (detail: string) => Outcome | undefined,
-): Outcome {
+function classifyTlsError({ code = "", message }: NodeJS.ErrnoException): Outcome {
   if (CLIENT_HELLO_ALERTS.test(code)) return { kind: "answered", detail: `a TLS alert (${code})` };
-  if (!code.startsWith("ERR_SSL")) return afterHello("a ServerHello") ?? closed(message);
-  return afterHello(`a TLS alert (${code})`) ?? { kind: "misread", detail: `no TLS (${code})` };
+  return code.startsWith("ERR_SSL") ? { kind: "misread", detail: `no TLS (${code})` } : closed(message);
 }
