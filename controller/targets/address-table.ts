@@ -1,5 +1,5 @@
 import { compareNames, foldCase } from "#hostmap/hostnames.ts";
-import { canonicalIp, type ServiceView } from "./service-view.ts";
+import { canonicalIp, HTTP_PORTS, mayHavePort, type ServiceView } from "./service-view.ts";
 
 /**
  * The Services of the cluster by address: an IP, or the host name that a load balancer has. Several may have one
@@ -8,6 +8,8 @@ import { canonicalIp, type ServiceView } from "./service-view.ts";
 export class AddressTable {
   readonly #services = new Map<string, ServiceView>();
   readonly #byAddress = new Map<string, Set<string>>();
+  /** Those that may have a port of HTTP: of all that share an address, few do. */
+  readonly #web = new Map<string, Set<string>>();
   /** Those inside the cluster by ClusterIP, and those of a Gateway by its namespace and name. */
   readonly #places = new Map<string, Set<string>>();
 
@@ -22,14 +24,21 @@ export class AddressTable {
   /** `view` is undefined if the Service was deleted, or has no address that kube-proxy handles any more. */
   set(key: string, view: ServiceView | undefined): void {
     const before = this.#services.get(key);
-    for (const address of allAddressesOf(before)) removeFrom(this.#byAddress, address, key);
+    for (const address of allAddressesOf(before)) {
+      removeFrom(this.#byAddress, address, key);
+      removeFrom(this.#web, address, key);
+    }
     for (const place of placesOf(before)) removeFrom(this.#places, place, key);
     if (view === undefined) {
       this.#services.delete(key);
       return;
     }
     this.#services.set(key, view);
-    for (const address of allAddressesOf(view)) addTo(this.#byAddress, address, key);
+    const isWeb = mayHavePort(view, HTTP_PORTS);
+    for (const address of allAddressesOf(view)) {
+      addTo(this.#byAddress, address, key);
+      if (isWeb) addTo(this.#web, address, key);
+    }
     for (const place of placesOf(view)) addTo(this.#places, place, key);
   }
 
@@ -43,9 +52,24 @@ export class AddressTable {
     return this.#servicesAt(this.#places, keyOf(gateway));
   }
 
-  /** The Services that have an address, the oldest first. */
+  /** The Services that have an address, in no order. */
   at(address: string): ServiceView[] {
-    return this.#servicesAt(this.#byAddress, canonicalAddress(address)).sort(oldestFirst);
+    return this.#servicesAt(this.#byAddress, canonicalAddress(address));
+  }
+
+  /** Those of them that have one of these TCP ports, or whose ports are not known. */
+  withPort(address: string, ports: readonly number[]): ServiceView[] {
+    const index = ports.every((port) => HTTP_PORTS.includes(port)) ? this.#web : this.#byAddress;
+    return this.#servicesAt(index, canonicalAddress(address)).filter((view) => mayHavePort(view, ports));
+  }
+
+  /** Whether a Service has an address. */
+  hasAny(address: string): boolean {
+    return this.#byAddress.has(canonicalAddress(address));
+  }
+
+  has(address: string, view: ServiceView): boolean {
+    return this.#byAddress.get(canonicalAddress(address))?.has(keyOf(view)) === true;
   }
 
   #servicesAt(index: ReadonlyMap<string, ReadonlySet<string>>, place: string): ServiceView[] {
@@ -87,6 +111,14 @@ export function canonicalAddress(address: string): string {
 
 export function oldestFirst(a: ServiceView, b: ServiceView): number {
   return compareNames(a.created, b.created) || compareNames(keyOf(a), keyOf(b));
+}
+
+/** In one pass: a tenant can add many Services. */
+export function oldestOf(services: readonly ServiceView[]): ServiceView | undefined {
+  return services.reduce<ServiceView | undefined>(
+    (oldest, one) => (oldest === undefined || oldestFirst(one, oldest) < 0 ? one : oldest),
+    undefined,
+  );
 }
 
 /** The key of a Service. */

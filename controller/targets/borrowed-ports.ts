@@ -1,7 +1,6 @@
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import { type AddressTable, keyOf } from "./address-table.ts";
-import { HTTP_PORTS } from "./match-service.ts";
-import { type FoundTarget, portOf, type ServiceView } from "./service-view.ts";
+import { type AddressTable, keyOf, oldestOf } from "./address-table.ts";
+import { type FoundTarget, HTTP_PORTS, portOf, type ServiceView } from "./service-view.ts";
 
 /**
  * The ports that objects want and a target's own Service lacks. Services may split the ports of one address (MetalLB
@@ -54,12 +53,16 @@ export class BorrowedPorts {
   }
 
   #lenderOf(target: string, view: ServiceView, port: number): ServiceView | undefined {
-    const candidates = view.addresses
-      .flatMap((address) => this.#table.at(address).filter(({ addresses }) => addresses.includes(address)))
-      .filter((one) => portOf(one, port) !== undefined);
+    const candidatesAt = (address: string) =>
+      this.#table
+        .withPort(address, [port])
+        .filter((one) => portOf(one, port) !== undefined && one.addresses.includes(address));
     const memo = `${target}:${port}`;
     const before = this.#lenders.get(memo);
-    const lender = candidates.find((one) => keyOf(one) === before) ?? candidates[0];
+    const candidates = view.addresses.map(candidatesAt);
+    const lender =
+      candidates.flat().find((one) => keyOf(one) === before) ??
+      oldestOf(candidates.find(({ length }) => length > 0) ?? []);
     if (lender === undefined) this.#lenders.delete(memo);
     else this.#lenders.set(memo, keyOf(lender));
     return lender;

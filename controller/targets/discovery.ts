@@ -15,7 +15,7 @@ import { targetOfClass } from "./ingress-class.ts";
 import { insideCluster } from "./inside-cluster.ts";
 import { softwareByName } from "./known-software.ts";
 import { lostPorts } from "./lost-ports.ts";
-import { matchService, type Precedence, servesHttp, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
+import { matchService, type Precedence, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
 import { isOnlyMissing } from "./missing-evidence.ts";
 import { nodeAddress } from "./node-address.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
@@ -24,11 +24,12 @@ import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSe
 import {
   type FoundTarget,
   foundName,
-  gatewayOfService,
+  HTTP_PORTS,
   isExposed,
+  isLabelled,
+  mayHavePort,
   type RawService,
   type ServiceView,
-  softwareOfService,
   targetOfService,
   viewService,
 } from "./service-view.ts";
@@ -191,7 +192,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   targetAt(address: string): string | undefined {
     const hints = { className: undefined, addresses: [address], admitted: true };
     const service = matchService(hints, this.#table, this.#precedence([address], undefined));
-    if ("code" in service || !servesHttp(service)) return undefined;
+    if ("code" in service || !mayHavePort(service, HTTP_PORTS)) return undefined;
     const target = this.#targetOf(service, hints);
     return typeof target === "string" ? target : undefined;
   }
@@ -301,10 +302,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   #precedence(addresses: readonly string[], incumbent: string | undefined): Precedence {
+    const own = addresses.map(canonicalAddress);
     return {
       isOfAnotherClass: (view) => (this.#configuredFor(view)?.classes.length ?? 0) > 0,
       isIncumbent: (view) => this.#nameOf(view) === incumbent,
-      isInUse: (view) => this.#servesByAddress(view, addresses.map(canonicalAddress)),
+      isInUse: (view) => this.#servesByAddress(view, own),
     };
   }
 
@@ -373,7 +375,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   #nameOf(view: ServiceView): string {
-    return this.#configuredFor(view)?.name ?? foundName(view.namespace, view.name);
+    const key = keyOf(view);
+    return this.#configuredByKey.get(key)?.name ?? this.#nameByService.get(key) ?? foundName(view.namespace, view.name);
   }
 
   #targetOf(view: ServiceView, { ports }: RoutingHints): string | Reason {
@@ -388,11 +391,6 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     if (this.#borrowed.want(target.name, view, ports)) this.#definitions.enqueue(SETTLE_MS);
     return target.name;
   }
-}
-
-/** As the Service of an ingress controller, or of a Gateway. */
-function isLabelled(raw: RawService): boolean {
-  return softwareOfService(raw) !== undefined || gatewayOfService(raw) !== undefined;
 }
 
 function nameOf({ metadata }: RawService): { readonly namespace: string; readonly name: string } {

@@ -11,7 +11,7 @@ import { type AddressTable, keyOf } from "./address-table.ts";
 export function insideCluster(hints: RoutingHints, table: AddressTable): Reason | undefined {
   const { gateway, inside, addresses } = hints;
   if (inside !== undefined || gateway === undefined) return inside;
-  if (addresses.some((address) => table.at(address).length > 0)) return undefined;
+  if (addresses.some((address) => table.hasAny(address))) return undefined;
   const made = table.ofGateway(gateway);
   const [first] = made;
   if (first !== undefined && made.every((view) => view.inside)) {

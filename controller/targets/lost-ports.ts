@@ -1,8 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
-import { HTTP_PORTS } from "./match-service.ts";
-import { type FoundTarget, portOf, type ServiceView } from "./service-view.ts";
+import { type FoundTarget, HTTP_PORTS, portOf, type ServiceView } from "./service-view.ts";
 
 /** Code of the warning about a mapped name. */
 export const PORT_LOST = "port-lost";

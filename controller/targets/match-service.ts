@@ -1,14 +1,12 @@
 import type { Reason } from "#hostmap/types.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import type { RoutingHints } from "../sources/types.ts";
-import { type AddressTable, allAddressesOf, canonicalAddress, keyOf, oldestFirst } from "./address-table.ts";
+import { type AddressTable, allAddressesOf, canonicalAddress, keyOf, oldestOf } from "./address-table.ts";
 import { MAY_BE_A_NODE } from "./node-address.ts";
-import { literalsOf, portOf, type ServiceView } from "./service-view.ts";
+import { HTTP_PORTS, literalsOf, mayHavePort, type ServiceView } from "./service-view.ts";
 
-/**
- * The ports of an object whose kind has none, such as an Ingress; Traefik's Gateways are served there too, whatever
- * their listeners say.
- */
-export const HTTP_PORTS: readonly number[] = [80, 443];
+/** Maximum number of Services in a reason. */
+const MAX_LISTED = 3;
 
 /** What tells Services apart that share an address, beyond their ports. */
 export interface Precedence {
@@ -39,38 +37,36 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
   }
   const ips = literalsOf(hints.addresses);
   const addresses = (ips.length > 0 ? ips : hints.addresses).map(canonicalAddress);
-  const found = [...new Set(addresses.flatMap((address) => table.at(address)))];
-  if (found.length === 0) return withoutService(addresses, ips.length > 0);
+  const taken = addresses.find((address) => table.hasAny(address));
+  if (taken === undefined) return withoutService(addresses, ips.length > 0);
   // A Service for TCP and one for UDP (HTTP/3) may share an address.
-  const [first, ...others] = inOrder(found, hints, precedence);
-  if (first === undefined) return withoutPort(found, hints);
-  const sharesAll = (address: string) => [first, ...others].every((view) => allAddressesOf(view).includes(address));
+  const { ports: wanted = HTTP_PORTS } = hints;
+  const either = [...new Set([...wanted, ...HTTP_PORTS])];
+  const withPort = [...new Set(addresses.flatMap((address) => table.withPort(address, either)))];
+  const ofClass = withPort.filter((view) => !precedence.isOfAnotherClass(view));
+  const candidates = ofClass.length > 0 ? ofClass : withPort;
+  const first = firstOf(candidates, wanted, precedence);
+  if (first === undefined) return withoutAnyPort(table.at(taken), wanted);
+  const sharesAll = (address: string) => candidates.every((view) => table.has(address, view));
   if (addresses.some(sharesAll)) return whetherShortCircuited(first, addresses);
-  const names = [first, ...others].map(keyOf).sort();
-  const several = `several Services (${names.join(", ")})`;
+  const several = `several Services (${listSome(candidates.map(keyOf).sort(), MAX_LISTED, String)})`;
   const text = `${addresses.join(", ")} are those of ${several}; configure the target by its class`;
   return { code: "several-services", text };
 }
 
-/** Whether it has a port of HTTP or HTTPS. */
-export function servesHttp(view: ServiceView): boolean {
-  return HTTP_PORTS.some((port) => portOf(view, port) !== undefined);
-}
-
-/** The Services that may serve the object, the one that does first. */
-function inOrder(services: readonly ServiceView[], hints: RoutingHints, precedence: Precedence): ServiceView[] {
-  const wanted = hints.ports ?? HTTP_PORTS;
-  // Ports that are not known hide no Service: the reason is reported.
-  const hasPort = (view: ServiceView, list: readonly number[]) =>
-    "code" in view.ports || list.some((port) => portOf(view, port) !== undefined);
-  const withPort = services.filter((view) => hasPort(view, wanted) || hasPort(view, HTTP_PORTS));
-  const ofClass = withPort.filter((view) => !precedence.isOfAnotherClass(view));
+/** The Service that serves the object. */
+function firstOf(
+  services: readonly ServiceView[],
+  wanted: readonly number[],
+  { isIncumbent, isInUse }: Precedence,
+): ServiceView | undefined {
   const rank = (view: ServiceView) => {
-    if (precedence.isIncumbent(view)) return 0;
-    if (!hasPort(view, wanted)) return 3;
-    return precedence.isInUse(view) ? 1 : 2;
+    if (isIncumbent(view)) return 0;
+    if (!mayHavePort(view, wanted)) return 3;
+    return isInUse(view) ? 1 : 2;
   };
-  return (ofClass.length > 0 ? ofClass : withPort).sort((a, b) => rank(a) - rank(b) || oldestFirst(a, b));
+  const byRank = Map.groupBy(services, rank);
+  return oldestOf(byRank.get(0) ?? byRank.get(1) ?? byRank.get(2) ?? byRank.get(3) ?? []);
 }
 
 /**
@@ -104,9 +100,9 @@ function withoutService(addresses: readonly string[], areIps: boolean): Reason {
   return { code: "unknown-hostname", text: `no Service has the host name ${list} that its status has` };
 }
 
-function withoutPort(services: readonly ServiceView[], { ports = HTTP_PORTS }: RoutingHints): Reason {
-  const names = services.slice(0, 3).map(keyOf).sort().join(", ");
-  const more = services.length > 3 ? ` and ${services.length - 3} more` : "";
-  const text = `${names}${more}: no Service with its address has one of the TCP ports ${ports.slice(0, 10).join(", ")}`;
+/** A tenant can add many Services, and each would change the text of a longer list. */
+function withoutAnyPort(services: readonly ServiceView[], wanted: readonly number[]): Reason {
+  const names = services.length > MAX_LISTED ? "" : `${services.map(keyOf).sort().join(", ")}: `;
+  const text = `${names}no Service with its address has one of the TCP ports ${wanted.slice(0, 10).join(", ")}`;
   return { code: "service-without-port", text };
 }

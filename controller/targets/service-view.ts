@@ -124,6 +124,17 @@ export function viewService(raw: RawService, fallback: Protocol, map: MapWhen = 
   };
 }
 
+/**
+ * The ports of an object whose kind has none, such as an Ingress; Traefik's Gateways are served there too, whatever
+ * their listeners say.
+ */
+export const HTTP_PORTS: readonly number[] = [80, 443];
+
+/** Whether a Service has one of these TCP ports. Ports that are not known hide no Service: the reason is reported. */
+export function mayHavePort(view: ServiceView, ports: readonly number[]): boolean {
+  return "code" in view.ports || ports.some((port) => portOf(view, port) !== undefined);
+}
+
 /** The TCP port of a Service; undefined if it has none of that number, or its ports are not known. */
 export function portOf({ ports }: ServiceView, number: number) {
   return "code" in ports ? undefined : ports.find(({ port }) => port === number);
@@ -139,6 +150,11 @@ export function gatewayOfService({ metadata }: RawService): string | undefined {
   const labels = metadata?.labels ?? {};
   const name = GATEWAY_LABELS.map((label) => labels[label]).find((value) => value !== undefined);
   return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;
+}
+
+/** As the Service of an ingress controller, or of a Gateway. */
+export function isLabelled(raw: RawService): boolean {
+  return softwareOfService(raw) !== undefined || gatewayOfService(raw) !== undefined;
 }
 
 function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | Reason {

@@ -7,9 +7,11 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
+import { AddressTable } from "./address-table.ts";
 import { TargetDiscovery } from "./discovery.ts";
+import { matchService } from "./match-service.ts";
 import { publishedTargetNames } from "./published-targets.ts";
-import { foundName } from "./service-view.ts";
+import { foundName, type RawService, viewService } from "./service-view.ts";
 
 // k3s' ServiceLB gives every LoadBalancer Service the addresses of the nodes that run its `svclb-` pods, so all of
 // them share addresses. Objects as it writes them: k3s-io/k3s, pkg/cloudprovider/servicelb.go, `getStatus` and
@@ -158,6 +160,52 @@ test("a Service whose configured target lists other classes serves none but thos
   const { resolve } = await cluster(t, config, TRAEFIK_LB, nginx);
   assert.equal(resolve(), nameOf(TRAEFIK));
   assert.equal(resolve({ ...INGRESS, className: "nginx" }), "nginx");
+});
+
+// One cluster, many tenants: all have the addresses of all nodes, and each port of a node is one Service's.
+test("5,000 Services of tenants on the nodes: names and ports go to the one that has the port of the object", async (t) => {
+  const tenants = Array.from({ length: 5_000 }, (_, index) =>
+    serviceLb(`tenant-${index % 500}/app-${index}`, { created: "2026-02-01T08:00:00Z", ports: [10_000 + index] }),
+  );
+  const plain = serviceLb("edge/plain", { created: "2026-04-01T08:00:00Z", ports: [80] });
+  const secure = serviceLb("edge/secure", { created: "2026-03-01T08:00:00Z", ports: [443] });
+  const { discovery, resolve, add } = await cluster(t, {}, ...tenants, plain, secure);
+  assert.equal(resolve(), nameOf("edge/secure"));
+  const portsOf = (key: string) => (discovery.found(nameOf(key))?.ports ?? []).map(({ port }) => port).sort();
+  assert.deepEqual(portsOf("edge/secure"), [443, 80], "80 of the other one, and none of the tenants'");
+  const gateway: RoutingHints = { className: "other", addresses: NODES, ports: [10_007], admitted: true };
+  assert.equal(resolve(gateway), nameOf("tenant-7/app-7"), "an object on its port is served by it");
+  await add(serviceLb("edge/secure", { created: "2026-03-01T08:00:00Z", ports: [8_443] }));
+  await add(serviceLb("edge/plain", { created: "2026-04-01T08:00:00Z", ports: [8_080] }));
+  assert.equal(resolve(), "service-without-port");
+});
+
+/** How many fields of Services are read to find one, of so many that share all addresses. */
+function readsOf(count: number, portOf: (index: number) => number): number {
+  let reads = 0;
+  const table = new AddressTable();
+  for (let index = 0; index < count; index += 1) {
+    const raw = serviceLb(`tenant/app-${index}`, { created: "2026-02-01T08:00:00Z", ports: [portOf(index)] });
+    const counting = new Proxy(viewService(raw as RawService, "v1"), {
+      get: (view, field) => {
+        reads += 1;
+        return Reflect.get(view, field);
+      },
+    });
+    table.set(`tenant/app-${index}`, counting);
+  }
+  reads = 0;
+  const none = () => false;
+  const found = matchService(INGRESS, table, { isOfAnotherClass: none, isIncumbent: none, isInUse: none });
+  assert.ok("name" in found);
+  return reads;
+}
+
+test("Services on other ports cost nothing, and hostile ones on the same port are read once, not compared by pairs", () => {
+  const onOtherPorts = (index: number) => (index === 0 ? 443 : 10_000 + index);
+  assert.equal(readsOf(5_000, onOtherPorts), readsOf(10, onOtherPorts));
+  const onTheSame = (count: number) => readsOf(count, () => 443);
+  assert.ok(onTheSame(5_000) <= 2 * onTheSame(2_500) + 100, `${onTheSame(2_500)} and ${onTheSame(5_000)} reads`);
 });
 
 // MetalLB (https://metallb.io/usage/#ip-address-sharing) shares an address by the same key, on different ports, and
