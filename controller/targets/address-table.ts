@@ -109,7 +109,7 @@ export function canonicalAddress(address: string): string {
   return canonicalIp(foldCase(address));
 }
 
-export function oldestFirst(a: ServiceView, b: ServiceView): number {
+function oldestFirst(a: ServiceView, b: ServiceView): number {
   return compareNames(a.created, b.created) || compareNames(keyOf(a), keyOf(b));
 }
 

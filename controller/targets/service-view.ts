@@ -141,12 +141,12 @@ export function portOf({ ports }: ServiceView, number: number) {
 }
 
 /** Title of the ingress controller that the labels and the selector of a Service name. */
-export function softwareOfService({ metadata, spec }: RawService): string | undefined {
+function softwareOfService({ metadata, spec }: RawService): string | undefined {
   return softwareByLabels({ labels: metadata?.labels ?? {}, selector: spec?.selector ?? {} })?.title;
 }
 
 /** `namespace/name` of the Gateway that a Service was made for. */
-export function gatewayOfService({ metadata }: RawService): string | undefined {
+function gatewayOfService({ metadata }: RawService): string | undefined {
   const labels = metadata?.labels ?? {};
   const name = GATEWAY_LABELS.map((label) => labels[label]).find((value) => value !== undefined);
   return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;

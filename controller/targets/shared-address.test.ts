@@ -163,7 +163,7 @@ test("a Service whose configured target lists other classes serves none but thos
 });
 
 // One cluster, many tenants: all have the addresses of all nodes, and each port of a node is one Service's.
-test("5,000 Services of tenants on the nodes: names and ports go to the one that has the port of the object", async (t) => {
+test("5,000 Services of tenants on the nodes: names and ports go to the one with the port of the object", async (t) => {
   const tenants = Array.from({ length: 5_000 }, (_, index) =>
     serviceLb(`tenant-${index % 500}/app-${index}`, { created: "2026-02-01T08:00:00Z", ports: [10_000 + index] }),
   );
@@ -201,7 +201,7 @@ function readsOf(count: number, portOf: (index: number) => number): number {
   return reads;
 }
 
-test("Services on other ports cost nothing, and hostile ones on the same port are read once, not compared by pairs", () => {
+test("Services on other ports cost nothing, and hostile ones on the same port are read once each", () => {
   const onOtherPorts = (index: number) => (index === 0 ? 443 : 10_000 + index);
   assert.equal(readsOf(5_000, onOtherPorts), readsOf(10, onOtherPorts));
   const onTheSame = (count: number) => readsOf(count, () => 443);

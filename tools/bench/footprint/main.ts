@@ -21,6 +21,7 @@ import {
   startSmall,
   stopAll,
 } from "./pods.ts";
+import { measureServices } from "./services.ts";
 
 /** Until V8 has given back what a start needed. */
 const SETTLE_MS = 10_000;
@@ -37,12 +38,14 @@ const SUM_GOALS: Partial<Footprint> = { anonymous: 160, rss: 430 };
 const FEW_NAMES = 100;
 
 /**
- * `npm run bench -- footprint [--names 0,100,5000] [--starts 7] [--beside TREE] [--peer COMMAND]... [--json]`
+ * `npm run bench -- footprint [--names 0,100,5000] [--starts 7] [--services N] [--beside TREE]
+ *   [--peer COMMAND]... [--json]`
  *
  * Memory of the six pods of the default install at rest, and of the one of `profile: small`, each as the image has
  * it, on a real etcd and kube-apiserver; and the time from the start of each component to its readiness, the trees
  * by turns. `--peer`: a command line that runs until it is ended, whose memory is measured beside it. A bare Node
- * always is.
+ * always is. `--services`: instead, memory of a controller with N Services of applications in the cluster, and
+ * without.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -51,6 +54,7 @@ export async function run(argv: string[]): Promise<void> {
       json: { type: "boolean", default: false },
       names: { type: "string", default: "0,100,5000" },
       starts: { type: "string", default: "7" },
+      services: { type: "string" },
       beside: { type: "string" },
       peer: { type: "string", multiple: true, default: [] },
     },
@@ -69,6 +73,11 @@ export async function run(argv: string[]): Promise<void> {
     for (const tree of trees) {
       progress(`compiling ${tree}`);
       beds.push(await openBed(tree, await compileProduct(await mkdtemp(join(folder, "tree-")), tree), 0));
+    }
+    if (values.services !== undefined) {
+      const options = { count: Number(values.services), starts: Number(values.starts), settleMs: SETTLE_MS };
+      for (const bed of beds) await measureServices(bed, { ...options, names: Math.max(...sizes) }, report);
+      return;
     }
     for (const names of sizes.sort((a, b) => a - b)) await measureSize(beds, names, Number(values.starts), report);
   } finally {

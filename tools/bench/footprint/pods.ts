@@ -18,7 +18,7 @@ interface Pod {
 }
 
 /** Starts a pod. Each replica listens on an address of its own. */
-async function startPod(bed: Bed, component: ComponentName, replica: number): Promise<Pod> {
+export async function startPod(bed: Bed, component: ComponentName, replica: number): Promise<Pod> {
   const settings = {
     controller: settingsOf(bed),
     webhook: ["webhook.port=0"],
