@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { filesFolder } from "#test/fakes/cli.ts";
 import { addDeployment, installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
+import { bareEnvironment } from "#test/processes.ts";
 
 // Commands as processes whose output nobody reads to its end, as in `switchback status | head -1`.
 
@@ -42,7 +43,7 @@ async function readStart(...args: string[]) {
 }
 
 async function read(start: boolean, ...args: string[]) {
-  const env = { PATH: process.env.PATH, KUBECONFIG: await files.kubeconfig(api.url) };
+  const env = { ...bareEnvironment(), KUBECONFIG: await files.kubeconfig(api.url) };
   const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
   const ended = once(child, "exit");
   if (start) await once(child.stdout, "data");
@@ -86,7 +87,7 @@ for (const [args, code, stderr] of [
 
 it("output that cannot be written is a failure", async () => {
   api = await fakeApi(leader(false));
-  const env = { PATH: process.env.PATH, KUBECONFIG: await files.kubeconfig(api.url) };
+  const env = { ...bareEnvironment(), KUBECONFIG: await files.kubeconfig(api.url) };
   const stdio = ["ignore", openSync("/dev/full", "w"), "pipe"] as const;
   const child = spawn(process.execPath, [MAIN, "status", "-o", "json"], { env, stdio: [...stdio] });
   assert.ok(child.stderr);

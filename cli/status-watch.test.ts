@@ -6,6 +6,7 @@ import { after, afterEach, before, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { filesFolder } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi, json, type Responder, refuse } from "#test/fakes/kube-api.ts";
+import { bareEnvironment } from "#test/processes.ts";
 
 // Runs `switchback status --watch` as a process, as from a terminal.
 
@@ -37,7 +38,7 @@ async function watching(...flags: string[]) {
   api = await fakeApi((call) => answer(call));
   const kubeconfig = await files.kubeconfig(api.url);
   const args = [MAIN, "status", "--watch", "--kubeconfig", kubeconfig, ...flags];
-  child = spawn(process.execPath, args, { env: { PATH: process.env.PATH }, stdio: ["ignore", "pipe", "pipe"] });
+  child = spawn(process.execPath, args, { env: bareEnvironment(), stdio: ["ignore", "pipe", "pipe"] });
   const written = { stdout: "", stderr: "" };
   for (const key of ["stdout", "stderr"] as const) child[key]?.on("data", (chunk) => (written[key] += String(chunk)));
   const ended = once(child, "exit");

@@ -10,6 +10,15 @@ export interface StartedProcess {
 export const RUN_VARIABLE = "SWITCHBACK_TEST_RUN";
 
 /**
+ * The environment of a process that sees nothing else of the user's: where programs are, and where Node keeps what it
+ * compiles. Without that cache, the start of `switchback` costs twice the CPU time.
+ */
+export function bareEnvironment(): { PATH?: string; NODE_COMPILE_CACHE?: string } {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  return { ...(PATH !== undefined && { PATH }), ...(NODE_COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE }) };
+}
+
+/**
  * The processes whose environment has `RUN_VARIABLE` with `value`, as the kernel shows it: a process cannot leave
  * this by a new session or by the death of its parent. Only what was started with an environment of its own is not
  * found. Empty where there is no /proc.

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { bareEnvironment } from "../processes.ts";
 
 /** Nothing hangs for ever; `helm uninstall` alone may take five minutes. */
 const TIMEOUT_MS = 360_000;
@@ -24,7 +25,7 @@ export interface ToolOptions {
   kubeconfig?: string;
 }
 
-/** Runs `command` with these variables and PATH only: nothing of the user's own configuration is seen or written. */
+/** Runs `command` with these variables and `bareEnvironment` only: nothing of the user's own configuration is seen or written. */
 export async function runTool(
   command: string,
   args: string[],
@@ -32,7 +33,7 @@ export async function runTool(
   input = "",
 ): Promise<ToolResult> {
   const child = spawn(command, args, {
-    env: { PATH: process.env.PATH, ...env },
+    env: { ...bareEnvironment(), ...env },
     stdio: ["pipe", "pipe", "pipe"],
     timeout: TIMEOUT_MS,
   });

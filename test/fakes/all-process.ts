@@ -8,6 +8,7 @@ import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
 import { freePort, Upstream } from "#proxy/conformance/rig.ts";
 import { takeHeader } from "#proxy/conformance/streams.ts";
+import { bareEnvironment } from "../processes.ts";
 import { filesFolder } from "./cli.ts";
 import { killChild } from "./kill-child.ts";
 import { collection, type FakeApi, fakeApi, watch } from "./kube-api.ts";
@@ -48,7 +49,7 @@ export class AllProcess {
     this.ports = ports;
     this.api = api;
     this.#upstream = upstream;
-    const env = { PATH: process.env.PATH, KUBECONFIG: kubeconfig, POD_NAME: "all-0" };
+    const env = { ...bareEnvironment(), KUBECONFIG: kubeconfig, POD_NAME: "all-0" };
     this.child = spawn(process.execPath, ["--import", LOSE_WORKER, MAIN, "all", ...args], {
       stdio: ["ignore", "inherit", "pipe"],
       env,

@@ -11,7 +11,7 @@ import { runTool, type ToolResult } from "../cluster/tools.ts";
 
 export const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 
-/** Runs `switchback` as a process, with these variables and PATH only. */
+/** Runs `switchback` as a process, with these variables and `bareEnvironment` only. */
 export async function switchback(args: string[], env: Record<string, string> = {}, input = ""): Promise<ToolResult> {
   return await runTool(process.execPath, [MAIN, ...args], env, input);
 }

@@ -6,6 +6,7 @@ import { after, before, test } from "node:test";
 import { filesFolder, MAIN } from "#test/fakes/cli.ts";
 import { fullStatus } from "#test/fakes/full-status.ts";
 import { type FakeApi, fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
+import { bareEnvironment } from "#test/processes.ts";
 import type { FeedMessage } from "./messages.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
@@ -34,7 +35,7 @@ interface Started {
 async function start(...args: string[]): Promise<Started> {
   const child = spawn(process.execPath, [MAIN, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { PATH: process.env.PATH },
+    env: bareEnvironment(),
   });
   const lines = createInterface({ input: child.stdout });
   const ended = once(child, "exit").then(([code]) => assert.fail(`ended with ${code}`));

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { bareEnvironment } from "../../processes.ts";
 import { progressLines } from "../progress.ts";
 import { type Daemon, until } from "./daemons.ts";
 import { requireNoKubelet, requirePrograms } from "./requirements.ts";
@@ -24,7 +25,10 @@ describe("the command", () => {
    */
   const notRoot = ["--import", "data:text/javascript,process.getuid = () => 1000"];
   const command = (...args: string[]) =>
-    spawnSync(process.execPath, [...notRoot, MAIN, ...args], { encoding: "utf8", env: { PATH: "/nonexistent" } });
+    spawnSync(process.execPath, [...notRoot, MAIN, ...args], {
+      encoding: "utf8",
+      env: { ...bareEnvironment(), PATH: "/nonexistent" },
+    });
 
   for (const args of [["up"], ["up", "--bare"], ["up", "--network-policies", "--bare"], ["kubectl", "get", "pods"]]) {
     test(`\`${args.join(" ")}\` without root`, () => {
