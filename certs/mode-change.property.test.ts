@@ -204,6 +204,6 @@ test("repeated mode changes at any moment: every served leaf is trusted, in the 
         "no other manager's CA stays trusted",
       );
     }),
-    { numRuns: 60, endOnFailure: true, examples: [[[...PUT_BACK]]] },
+    { numRuns: 20, endOnFailure: true, examples: [[[...PUT_BACK]]] },
   );
 });

@@ -393,6 +393,6 @@ test("crashes at any write, deletions, late API servers and replicas: every serv
       }
       assert.equal((await turn()).reason.code, "steady");
     }),
-    { numRuns: 20, endOnFailure: true },
+    { numRuns: 10, endOnFailure: true },
   );
 });

@@ -179,7 +179,7 @@ test("every leaf that may be served verifies against every bundle in use, even i
       for (const act of actions) perform(world, act, OVERLAP, false);
       checkPeace(world, OVERLAP);
     }),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   );
 });
 
@@ -191,7 +191,7 @@ test("the same holds with both Secrets deleted at once, for API servers that are
       for (const act of actions) perform(world, act, LOST_LEAF_WAIT_MS, true);
       checkPeace(world, LOST_LEAF_WAIT_MS);
     }),
-    { numRuns: 2000 },
+    { numRuns: 500 },
   );
 });
 

@@ -328,10 +328,10 @@ test("property: whatever happened, once it is quiet the map is what is wanted", 
           };
         }
       }
-      await pass(20_000);
+      await pass(20_000, 100);
       const held = rig.loop.publishedNames?.hold;
       if (held !== undefined) store.confirm(held.id);
-      await pass(62_000);
+      await pass(62_000, 100);
       assert.deepEqual(published(store), mapped([...new Set([...wanted.values()].flat())], ip));
       term.abort();
       await rig.loop.stop();

@@ -61,7 +61,7 @@ test("no byte is lost, duplicated or reordered, and every descriptor is closed o
       for (const step of script) world.step(step);
       world.finish(ending);
     }),
-    effort(1500),
+    effort(500),
   );
 });
 
@@ -100,7 +100,7 @@ test("bytes that a pipe or a descriptor held for one connection never reach anot
       }
       world.finish("orderly");
     }),
-    effort(200),
+    effort(100),
   );
 });
 
