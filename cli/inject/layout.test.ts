@@ -302,7 +302,7 @@ test("property: whatever the pod and its style, aliases and annotations are adde
         [],
       );
     }),
-    { numRuns: 300 },
+    { numRuns: 100 },
   );
 });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MapReaders, mapOf, snapshotOf, TestLeader, type TestLease } from "#test/fakes/map-leaders.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { turns } from "#test/fakes/stopped-time.ts";
 import { fc } from "#test/property.ts";
 import type { Snapshot } from "./map-writer.ts";
 
@@ -22,7 +23,7 @@ const WHOLE: ReadonlySet<string> = new Set(SNAPSHOTS.map(mapOf));
 
 /** Lets every answer and every watch event arrive. */
 async function settle(): Promise<void> {
-  for (let turn = 0; turn < 12; turn += 1) await new Promise(setImmediate);
+  await turns(12);
 }
 
 /** A cluster where one leader has published a map; `start` gives it another controller. */

@@ -4,6 +4,7 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import { Fence } from "#lib/kube/fence.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { turns } from "#test/fakes/stopped-time.ts";
 import { KubeMapStore } from "./map-store-kube.ts";
 
 const CONFIG_MAPS = "/api/v1/namespaces/sys/configmaps";
@@ -13,7 +14,7 @@ const PATH = `${CONFIG_MAPS}/${SHARD}`;
 
 /** Lets everything settle that waits for no timer. */
 async function settle(): Promise<void> {
-  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+  await turns(20);
 }
 
 async function rig(t: TestContext, prepare: (kube: MemoryKube) => void = () => {}) {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { NO_VERSION } from "#lib/kube/fence.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { turns } from "#test/fakes/stopped-time.ts";
 import { endlessTerm } from "#test/fakes/term.ts";
 import { type PublishedTarget, renderTargets } from "./targets-format.ts";
 import { TargetsWriter } from "./targets-writer.ts";
@@ -17,7 +18,7 @@ const TARGET: PublishedTarget = {
 };
 
 async function settle(): Promise<void> {
-  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+  await turns(20);
 }
 
 async function rig(prepare: (parts: { api: MemoryKube }) => void = () => {}) {

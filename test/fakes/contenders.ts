@@ -3,6 +3,7 @@ import { type Election, runElection } from "#lib/kube/lease.ts";
 import type { ElectionOptions } from "#lib/kube/lease-term.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import type { FakeLeases } from "./leases.ts";
+import { turns } from "./stopped-time.ts";
 
 // Contenders for a Lease on a clock that stands still. It advances in steps of 100 ms; between two steps all pending
 // work runs.
@@ -30,7 +31,7 @@ export function useContenders(): void {
 }
 
 export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 5; turn++) await new Promise((next) => setImmediate(next));
+  await turns(5);
 }
 
 export async function pass(duration: number): Promise<void> {

@@ -7,6 +7,7 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";
+import { mockSteadyTime, turns } from "./stopped-time.ts";
 import { endlessTerm } from "./term.ts";
 
 export const NAMESPACE = "/api/v1/namespaces/switchback-system";
@@ -74,7 +75,7 @@ interface Setting {
 export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const { configured = [], found = [], discovery = {}, silent = [], objects = {} } = setting;
   const pass = stopClock(t);
-  t.mock.method(performance, "now", () => Date.now());
+  mockSteadyTime(t, () => Date.now());
   const kube = new MemoryKube();
   for (const path of silent) kube.silent.add(path);
   for (const [path, object] of Object.entries(objects)) kube.put(path, object);
@@ -113,7 +114,7 @@ export type FrontsRig = Awaited<ReturnType<typeof frontsRig>>;
 export async function passHours(t: TestContext, hours: number): Promise<void> {
   for (let hour = 0; hour < hours; hour += 1) {
     t.mock.timers.tick(HOUR_MS);
-    for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
+    await turns(3);
   }
 }
 

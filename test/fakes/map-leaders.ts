@@ -12,6 +12,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { Fence } from "#lib/kube/fence.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
+import { turns } from "./stopped-time.ts";
 
 // Leaders of the map whose process can be stopped before any of its writes and continued later, and what readers
 // get meanwhile.
@@ -128,7 +129,7 @@ export class TestLeader {
   async stopped(work: Promise<void>): Promise<void> {
     await Promise.race([this.#stopped.promise, work]);
     // Writes that are sent together.
-    for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+    await turns(5);
   }
 
   /** The process goes on. */

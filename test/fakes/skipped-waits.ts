@@ -1,4 +1,5 @@
 import type { TestContext } from "node:test";
+import { mockSteadyTime } from "./stopped-time.ts";
 
 /** The client gives a call up after this long by itself: such timers are deadlines, and no waits. */
 const DEADLINE_MS = 10_000;
@@ -33,6 +34,6 @@ export function skipWaits(t: TestContext, onWait: (elapsed: number) => void = ()
   };
   t.mock.method(globalThis, "setTimeout", wait as unknown as typeof setTimeout);
   t.mock.method(Date, "now", () => startedAt + elapsed);
-  t.mock.method(performance, "now", () => elapsed);
+  mockSteadyTime(t, () => elapsed);
   return { waits, elapsed: () => elapsed };
 }

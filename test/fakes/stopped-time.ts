@@ -5,7 +5,20 @@ const TURNS = 40;
 
 /** Lets everything settle that does not wait for a timer. */
 export async function settled(): Promise<void> {
-  for (let turn = 0; turn < TURNS; turn += 1) await new Promise(setImmediate);
+  await turns(TURNS);
+}
+
+/** Resolves after so many turns of the event loop. The test runner follows each promise, so there is one for all. */
+export function turns(count: number): Promise<void> {
+  return new Promise((resolve) => {
+    let left = count;
+    const turn = () => {
+      left -= 1;
+      if (left <= 0) resolve();
+      else setImmediate(turn);
+    };
+    setImmediate(turn);
+  });
 }
 
 /**
@@ -15,7 +28,7 @@ export async function settled(): Promise<void> {
 export function stopTime(t: Pick<TestContext, "mock">, usualMs = 10): (ms: number, stepMs?: number) => Promise<void> {
   t.mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"], now: 1_700_000_000_000 });
   const begun = Date.now();
-  t.mock.method(performance, "now", () => 1_000_000 + Date.now() - begun);
+  mockSteadyTime(t, () => 1_000_000 + Date.now() - begun);
   return async (ms, stepMs = usualMs) => {
     await settled();
     for (let passed = 0; passed < ms; passed += stepMs) {
@@ -23,6 +36,13 @@ export function stopTime(t: Pick<TestContext, "mock">, usualMs = 10): (ms: numbe
       await settled();
     }
   };
+}
+
+/** Replaces `performance.now` until the test ends. */
+export function mockSteadyTime(t: Pick<TestContext, "mock">, now: () => number): void {
+  // The mock puts it back. It would keep each of the many calls, with a stack.
+  t.mock.method(performance, "now");
+  performance.now = now;
 }
 
 /** Whether a promise has settled by now. */

@@ -4,6 +4,7 @@ import type { DnsLookup } from "#controller/dnscheck/lookup.ts";
 import { DnsVerifier } from "#controller/dnscheck/verifier.ts";
 import { fakeAddressBook, NO_TOOLS } from "./address-book.ts";
 import { LineLog } from "./clock.ts";
+import { turns } from "./stopped-time.ts";
 
 interface Setting {
   readonly mode?: "auto" | "warn" | "enforce";
@@ -56,7 +57,7 @@ export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: S
     for (let passed = 0; passed < ms; passed += 100) {
       state.now += 100;
       t.mock.timers.tick(100);
-      for (let turn = 0; turn < 4; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+      await turns(4);
     }
   };
   const code = (name: string) => {
