@@ -183,6 +183,6 @@ test("property: leaders that stop and go on anywhere leave readers a whole map; 
       assert.deepEqual(new Set(readers.states.at(-1)), new Set([mapOf(MORE)]));
       await close();
     }),
-    { numRuns: 60 },
+    { numRuns: 20 },
   );
 });

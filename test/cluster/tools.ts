@@ -25,7 +25,10 @@ export interface ToolOptions {
   kubeconfig?: string;
 }
 
-/** Runs `command` with these variables and `bareEnvironment` only: nothing of the user's own configuration is seen or written. */
+/**
+ * Runs `command` with these variables and `bareEnvironment` only: nothing of the user's own configuration is seen or
+ * written.
+ */
 export async function runTool(
   command: string,
   args: string[],
