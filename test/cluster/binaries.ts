@@ -39,12 +39,11 @@ export interface BinaryOptions {
  */
 export async function binary(name: BinaryName, options: BinaryOptions = {}): Promise<string> {
   const { env = process.env, progress = progressLines() } = options;
-  const given = await fromAssets(name, env);
-  if (given !== undefined) return given;
+  const ready = await readyBinary(name, env);
+  if (ready !== undefined) return ready;
   const source = sourceOf(name);
-  const folder = join(cacheFolder(env), cacheKey(source));
+  const folder = folderOf(source, env);
   const path = join(folder, name);
-  if (await isExecutable(path)) return path;
   if (!(await hasGo(env))) throw new Unavailable(unavailableReason(name, env));
   await withLock(
     join(folder, `${name}.lock`),
@@ -54,6 +53,18 @@ export async function binary(name: BinaryName, options: BinaryOptions = {}): Pro
     () => progress.status(`${name} ${source.version}: waiting for another process that builds it`),
   );
   return path;
+}
+
+/** The path of a binary that needs no build; undefined if it does. */
+export async function readyBinary(name: BinaryName, env = process.env): Promise<string | undefined> {
+  const given = await fromAssets(name, env);
+  if (given !== undefined) return given;
+  const path = join(folderOf(sourceOf(name), env), name);
+  return (await isExecutable(path)) ? path : undefined;
+}
+
+function folderOf(source: BinarySource, env: NodeJS.ProcessEnv): string {
+  return join(cacheFolder(env), cacheKey(source));
 }
 
 /** All of `names`, one after the other: a Go build uses every core by itself. */

@@ -1,0 +1,104 @@
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { dialOnce } from "#proxy/detection/dial.ts";
+import { createTestCa } from "../../cluster/pki.ts";
+import { freePorts } from "../../cluster/ports.ts";
+import { type Component, Processes } from "../../cluster/processes.ts";
+
+/** What `shop.example.com` is served with. */
+export const NAME = "shop.example.com";
+
+/** Where a program of one mode listens on 127.0.0.1. */
+export interface Ports {
+  readonly http: number;
+  readonly tls: number;
+}
+
+/** What a program is configured with. */
+export interface Place {
+  /** A folder for its files. */
+  readonly folder: string;
+  /** Files with the key, the certificate, and both of them. */
+  readonly key: string;
+  readonly cert: string;
+  readonly pem: string;
+}
+
+/** A program in all of its modes at once: its command line. `modes` has the ports of each. */
+export type Start<Mode extends string> = (
+  modes: readonly (readonly [Mode, Ports])[],
+  place: Place,
+) => Promise<readonly [command: string, ...args: string[]]>;
+
+/** The running program. */
+export interface Running<Mode extends string> {
+  readonly ports: Readonly<Record<Mode, Ports>>;
+  stop(): Promise<void>;
+}
+
+export const SPEAKS = ["http", "tls"] as const;
+const HEADERS = ["none", "v1", "v2"] as const;
+const WAIT_MS = 60_000;
+const POLL_MS = 100;
+
+/** Starts a program, and waits until it answers on each of its ports. */
+export async function run<Mode extends string>(
+  name: string,
+  modes: readonly Mode[],
+  start: Start<Mode>,
+): Promise<Running<Mode>> {
+  const folder = await mkdtemp(join(tmpdir(), `switchback-${name}-`));
+  const processes = new Processes(folder, folder);
+  const free = await freePorts(2 * modes.length);
+  const ports = modes.map((mode, index) => {
+    return [mode, { http: free[2 * index] ?? 0, tls: free[2 * index + 1] ?? 0 }] as const;
+  });
+  const [command, ...args] = await start(ports, await placeIn(folder));
+  const component = processes.start(name, command, args, { HOME: folder });
+  const stop = async (): Promise<void> => {
+    await component.stop("SIGKILL");
+    await processes.close(false);
+  };
+  try {
+    await Promise.all(
+      ports.flatMap(([, each]) => SPEAKS.map((speaks) => untilAnswers(each[speaks], speaks, component))),
+    );
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { ports: Object.fromEntries(ports) as Record<Mode, Ports>, stop };
+}
+
+async function placeIn(folder: string): Promise<Place> {
+  const { key, cert } = createTestCa("detection").serving([NAME]);
+  const write = async (name: string, text: string) => {
+    await writeFile(join(folder, name), text);
+    return join(folder, name);
+  };
+  return {
+    folder,
+    key: await write("key", key),
+    cert: await write("cert", cert),
+    pem: await write("pem", `${cert}${key}`),
+  };
+}
+
+/** With some header or none, each mode answers something. Traefik reads its certificates after it listens. */
+async function untilAnswers(port: number, speaks: "http" | "tls", component: Component): Promise<void> {
+  const deadline = performance.now() + WAIT_MS;
+  while (!(await answers(port, speaks))) {
+    if (component.exited !== undefined || performance.now() > deadline) {
+      throw new Error(`${component.name} does not answer (${component.exited}): ${await component.logTail()}`);
+    }
+    await delay(POLL_MS);
+  }
+}
+
+async function answers(port: number, speaks: "http" | "tls"): Promise<boolean> {
+  const dial = { host: "127.0.0.1", port, speaks, name: NAME, path: "/", agent: "test" };
+  const outcomes = HEADERS.map(async (header) => await dialOnce({ ...dial, header }));
+  return (await Promise.all(outcomes)).some(({ kind }) => kind === "answered");
+}
