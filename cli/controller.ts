@@ -2,7 +2,7 @@ import { runController } from "#controller/run.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
-import { podUpdaters, wildcardPodsOf } from "./added.ts";
+import { podUpdaters, wildcardPodsOf } from "./extra-parts.ts";
 
 /**
  * `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a

@@ -4,7 +4,7 @@ import { leftoverFindings } from "./checks/dns-leftovers.ts";
 import { checkHeaders } from "./checks/headers.ts";
 import { checkInstall } from "./checks/install.ts";
 import { checkNames } from "./checks/names.ts";
-import { checkNeed } from "./checks/need.ts";
+import { checkNeed } from "./checks/need-for-mapping.ts";
 import { checkNodeAddresses } from "./checks/node-address.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";

@@ -8,7 +8,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { readLeaderStatus } from "#lib/documents/status-page.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
-import { configSections, wildcardPodsOf } from "../added.ts";
+import { configSections, wildcardPodsOf } from "../extra-parts.ts";
 import { statusFrom } from "../status-shape.ts";
 import type { Dump } from "./read-dump.ts";
 

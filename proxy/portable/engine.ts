@@ -19,9 +19,9 @@ import { RefusalLog } from "../refusal-log.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
 import { PortableConnection } from "./connection.ts";
 import { ConnectionAdmission } from "./connection-admission.ts";
-import { dialUpstream, type UpstreamDialResult } from "./dial-upstream.ts";
 import { startIdleSweep } from "./idle-sweep.ts";
 import { PortListener } from "./port-listener.ts";
+import { dialUpstream, type UpstreamDialResult } from "./upstream-dial.ts";
 
 /** The engine on node:net. It runs on every platform of Node. */
 export const makePortableEngine: MakeEngine = (options) => new PortableEngine(options);

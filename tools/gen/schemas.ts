@@ -1,4 +1,4 @@
-import { chartValues, configSections } from "#cli/added.ts";
+import { chartValues, configSections } from "#cli/extra-parts.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import { valuesSchemaWith } from "#manifests/values.ts";
 

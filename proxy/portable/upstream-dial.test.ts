@@ -5,7 +5,7 @@ import { stopTime } from "#test/fakes/stopped-time.ts";
 import type { DialCause } from "../close-causes.ts";
 import { newTargetStats, observeConnect } from "../target-stats.ts";
 import { CandidateOrder } from "../upstream-candidates.ts";
-import { dialUpstream, type UpstreamDialResult } from "./dial-upstream.ts";
+import { dialUpstream, type UpstreamDialResult } from "./upstream-dial.ts";
 
 const SELF = "10.0.0.66";
 

@@ -13,7 +13,7 @@ import {
 import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { CallerFacts, ClusterFacts, ServiceFacts } from "../facts.ts";
 import { known } from "../known.ts";
-import { checkNeed } from "./need.ts";
+import { checkNeed } from "./need-for-mapping.ts";
 
 const HTTP: ServiceFacts = { ...NGINX, ports: NGINX.ports.slice(0, 1) };
 const PROXIED: ServiceFacts = { ...HTTP, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] };
