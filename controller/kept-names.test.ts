@@ -150,3 +150,34 @@ test("an object with evidence takes a kept name at once, and for good", async (t
   await isLeaving(rig, true);
   await becomes(rig, "shop/web", [null, "another-controller", null]);
 });
+
+test("a Service at the second address of an object takes no name, also after a restart", async (t) => {
+  const lb = (kube: MemoryKube, name: string, ip: string, created: string) =>
+    kube.put(`/api/v1/namespaces/${name}/services/lb`, {
+      metadata: { creationTimestamp: created },
+      spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.81"], ports: [{ port: 80 }, { port: 443 }] },
+      status: { loadBalancer: { ingress: [{ ip }] } },
+    });
+  const status = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }, { ip: "203.0.113.8" }] } };
+  const first = await controllerRig(t, {
+    prepare: (kube) => {
+      lb(kube, "own", "203.0.113.7", "2026-01-01T00:00:00Z");
+      put(kube, "shop/web", { className: "nobody", status });
+    },
+  });
+  await untilPublished(first);
+  const target = (await nameOf(first))?.target ?? "";
+  assert.match(target, /^own-lb-/);
+  lb(first.kube, "evil", "203.0.113.8", "2026-02-01T00:00:00Z");
+  const theirs = { loadBalancer: { ingress: [{ ip: "203.0.113.8" }] } };
+  put(first.kube, "evil/web", { className: "nobody", status: theirs, created: "2026-02-01T00:00:00Z" });
+  put(first.kube, "evil/own", { host: "evil.example.com", className: "nobody", status: theirs });
+  await untilPublished(first, "evil.example.com");
+  await becomes(first, "evil/web", [null, "conflict", null]);
+  await becomes(first, "shop/web", [target, null, null]);
+  await first.stop();
+  const rig = await controllerRig(t, { kube: first.kube, prepare: () => {} });
+  await eventually(async () => (await rig.status()).leader, true);
+  await becomes(rig, "evil/web", [null, "conflict", null]);
+  await becomes(rig, "shop/web", [target, null, null]);
+});

@@ -48,7 +48,8 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
   const first = firstOf(candidates, wanted, precedence);
   if (first === undefined) return withoutAnyPort(table.at(taken), wanted);
   const sharesAll = (address: string) => candidates.every((view) => table.has(address, view));
-  if (addresses.some(sharesAll)) return whetherShortCircuited(first, addresses);
+  // A later Service at another address of the object takes nothing from the one that serves it.
+  if (precedence.isIncumbent(first) || addresses.some(sharesAll)) return whetherShortCircuited(first, addresses);
   const several = `several Services (${listSome(candidates.map(keyOf).sort(), MAX_LISTED, String)})`;
   const text = `${addresses.join(", ")} are those of ${several}; configure the target by its class`;
   return { code: "several-services", text };

@@ -102,27 +102,39 @@ class ResolvedClaims {
     this.#sink(object, this.#claimsOf(object));
   }
 
-  /** A new leader: see `Source.keep`. If several namespaces want a name, that of the oldest object has it. */
+  /** A new leader: see `Source.keep`. */
   keep(published: ReadonlyMap<string, string>): void {
+    const reported = new Set<string>();
+    for (const { object, held, target } of this.#unproven(published)) {
+      for (const each of this.#resume(held.group, target)) reported.add(each);
+      if (this.#targetOf(held) === undefined) this.#keep(object, held, target);
+      reported.add(object);
+    }
+    for (const object of reported) this.#sink?.(object, this.#claimsOf(object));
+  }
+
+  /** Claims on published names without evidence. Of several namespaces, that of the oldest object has the name. */
+  #unproven(published: ReadonlyMap<string, string>) {
     const oldest = new Map<string, HeldClaim>();
-    const candidates: Array<{ readonly object: string; readonly held: HeldClaim; readonly name: string }> = [];
-    for (const [object, all] of this.#objects) {
-      for (const held of all) {
+    const all: Array<{ readonly object: string; readonly held: HeldClaim; readonly target: string }> = [];
+    for (const [object, claims] of this.#objects) {
+      for (const held of claims) {
         const name = held.hostname.toLowerCase();
         const target = published.get(name);
         if (target === undefined || lastTargetOf(held) !== undefined || !this.#mayKeep(held, target)) continue;
-        candidates.push({ object, held, name });
+        all.push({ object, held, target });
         const first = oldest.get(name);
         if (first === undefined || held.created < first.created) oldest.set(name, held);
       }
     }
-    const reported = new Set<string>();
-    for (const { object, held, name } of candidates) {
-      if (oldest.get(name)?.from.namespace !== held.from.namespace) continue;
-      this.#keep(object, held, published.get(name));
-      reported.add(object);
-    }
-    for (const object of reported) this.#sink?.(object, this.#claimsOf(object));
+    return all.filter(({ held }) => oldest.get(held.hostname.toLowerCase())?.from.namespace === held.from.namespace);
+  }
+
+  /** What was published is the last target of these hints. Returns the objects that have one again. */
+  #resume(group: Group | Reason, target: string | undefined): Iterable<string> {
+    if (!isGroup(group) || group.incumbent !== undefined) return [];
+    group.incumbent = target;
+    return typeof this.#resolve(group).target === "string" ? group.objects : [];
   }
 
   /** Resolves each group again, and reports the objects of those with another answer. */

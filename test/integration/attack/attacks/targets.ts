@@ -10,6 +10,12 @@ import { after, createIngress, giveAddress, ingresses, sweep } from "./tenant.ts
 const HOST_NAME = "shared.lb.example.com";
 const SHARED = { ingress: "shared", name: "shared.neighbour.example.com" };
 const EVIL = { ingress: "evil", name: "evil.hostile.example.com", ip: "192.0.2.120" };
+const KEPT = {
+  service: "two",
+  ingress: "two",
+  name: "two.neighbour.example.com",
+  ips: ["192.0.2.121", "192.0.2.122"],
+} as const;
 const ALWAYS = { "switchback.dev/map": "always" };
 
 export const TARGET_ATTACKS: readonly Attack[] = [
@@ -58,6 +64,35 @@ export const TARGET_ATTACKS: readonly Attack[] = [
       return { tried: "a load balancer with an address, and an Ingress that has it", outcome: after(took) };
     },
   },
+  {
+    name: "kept name of a neighbour",
+    by: "tenant",
+    async run(stage) {
+      const [own, other] = KEPT.ips;
+      // Two addresses in the status: one is of no Service, until the tenant's claims it.
+      await createService(stage, NEIGHBOUR, KEPT.service);
+      await giveAddress(stage, `${services(NEIGHBOUR)}/${KEPT.service}`, { ip: own });
+      await stage.system.apply(ingress(KEPT.ingress, [KEPT.name], { namespace: NEIGHBOUR, className: "elsewhere" }));
+      await giveAddress(stage, `${ingresses(NEIGHBOUR)}/${KEPT.ingress}`, { ip: own }, { ip: other });
+      await until("the neighbour's name", async () => (await stage.system.publishedNames()).has(KEPT.name));
+      const before = (await stage.system.published()).get(KEPT.name);
+      await stage.system.aged(NEIGHBOUR, `service/${KEPT.service}`);
+      await stage.system.aged(NEIGHBOUR, `ingress/${KEPT.ingress}`);
+      await createTarget(stage, { ip: other }, [EVIL.name, KEPT.name]);
+      // Neither a Service at the other address, nor an Ingress with evidence of it, takes the name.
+      const took = await stage.spread();
+      assert.deepEqual((await stage.system.published()).get(KEPT.name), before, "the tenant took the name");
+      // Nor does the name stay for an Ingress that has no evidence of any target.
+      await sweep(stage);
+      await createIngress(stage, "thief", [KEPT.name], "elsewhere");
+      await giveAddress(stage, `${ingresses(HOSTILE)}/thief`, { ip: own }, { ip: EVIL.ip });
+      await stage.system.kubectl("-n", NEIGHBOUR, "delete", `ingress/${KEPT.ingress}`);
+      await until("the name to leave", async () => !(await stage.system.publishedNames()).has(KEPT.name));
+      await stage.system.kubectl("-n", NEIGHBOUR, "delete", `service/${KEPT.service}`);
+      await sweepTarget(stage);
+      return { tried: "a Service at the second address of a neighbour's Ingress, and its name", outcome: after(took) };
+    },
+  },
 ];
 
 const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`;
@@ -79,11 +114,15 @@ async function createService(stage: Stage, namespace: string, name: string, anno
 }
 
 /** A Service of the tenant's that a name of the tenant's has as its target. `more` is in the status of the Service. */
-async function createTarget(stage: Stage, more: { readonly hostname?: string }): Promise<void> {
+async function createTarget(
+  stage: Stage,
+  more: { readonly ip?: string; readonly hostname?: string },
+  names: readonly string[] = [EVIL.name],
+): Promise<void> {
   await createService(stage, HOSTILE, EVIL.ingress, ALWAYS);
-  const addresses = more.hostname === undefined ? [{ ip: EVIL.ip }] : [{ ip: EVIL.ip }, more];
+  const addresses = Object.keys(more).length === 0 ? [{ ip: EVIL.ip }] : [{ ip: EVIL.ip }, more];
   await giveAddress(stage, `${services(HOSTILE)}/${EVIL.ingress}`, ...addresses);
-  await createIngress(stage, EVIL.ingress, [EVIL.name], "elsewhere");
+  await createIngress(stage, EVIL.ingress, names, "elsewhere");
   await giveAddress(stage, `${ingresses(HOSTILE)}/${EVIL.ingress}`, { ip: EVIL.ip });
   await until("the tenant's own target", async () => /^hostile-evil-/.test(await targetOf(stage, EVIL.name)));
 }
