@@ -23,6 +23,11 @@ export async function addedChecks(): Promise<AddedChecks> {
   return { sections: await configSections(), checks: await partsOf(({ checks: read }) => read?.()) };
 }
 
+/** Their workloads in other namespaces than Switchback's. */
+export async function workloadsElsewhere(sections: Parameters<NonNullable<Extra["workloads"]>>[0]) {
+  return await partsOf(({ workloads }) => workloads?.(sections));
+}
+
 export async function uninstallParts(): Promise<UninstallPart[]> {
   return await partsOf(({ uninstall: read }) => read?.());
 }

@@ -7,6 +7,8 @@ import { resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
+import { workloadPath } from "#lib/workloads/workload-kinds.ts";
+import { workloadsElsewhere } from "./extra-parts.ts";
 import { type Format, type Report, render } from "./formats.ts";
 import { tableWithNotes } from "./table.ts";
 
@@ -79,22 +81,31 @@ async function read(flags: VersionFlags, env: CliContext["env"]): Promise<Compon
       const message = `no Deployment of Switchback in namespace ${namespace}; is it installed there? (--namespace)`;
       throw new SwitchbackError("input-invalid", message);
     }
-    const agent = await readAgent(client, namespace);
     const components = items.map((raw) => componentOf("Deployment", raw));
-    return [...components, ...(agent === undefined ? [] : [componentOf("DaemonSet", agent)])];
+    return [...components, ...(await readElsewhere(client, namespace))];
   } finally {
     client.close();
   }
 }
 
-/** The DaemonSet of the agents, in its own namespace; undefined: it does not exist. */
-async function readAgent(client: KubeClient, installed: string): Promise<RawWorkload | undefined> {
-  try {
+/** The components in other namespaces, as far as they exist. */
+async function readElsewhere(client: KubeClient, installed: string): Promise<ComponentVersion[]> {
+  const text = await ifThere(async () => {
     const name = await readConfigName(client, installed);
-    const text = name === undefined ? "" : await readConfigText(client, installed, name);
-    const namespace = parse(text)?.agent?.namespace ?? "switchback-agent";
-    const path = { group: "apps", version: "v1", namespace, resource: "daemonsets", name: "switchback-agent" };
-    return await client.get<RawWorkload>(resourcePath(path));
+    return name === undefined ? "" : await readConfigText(client, installed, name);
+  });
+  const places = text === undefined ? [] : await workloadsElsewhere(parse(text) ?? {});
+  const components = places.map(async ({ kind, namespace, name }) => {
+    const raw = await ifThere(() => client.get<RawWorkload>(workloadPath(namespace, kind, name)));
+    return raw === undefined ? [] : [componentOf(kind, raw)];
+  });
+  return (await Promise.all(components)).flat();
+}
+
+/** Undefined: it does not exist. */
+async function ifThere<T>(read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read();
   } catch (error) {
     if (statusOf(error) === 404) return undefined;
     throw error;

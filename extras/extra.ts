@@ -9,6 +9,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import type { Starter } from "#lib/process/running.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { WorkloadKind } from "#lib/workloads/workload-kinds.ts";
 import type { Delivery } from "#webhook/delivery.ts";
 
 /**
@@ -37,6 +38,11 @@ export interface Extra {
   readonly demoPage?: DemoPage;
   /** Checks that it adds to the doctor's. */
   readonly checks?: () => Promise<readonly AddedCheck[]>;
+  /**
+   * Its workloads in other namespaces than Switchback's, by the sections of the configuration as they are there. They
+   * may not exist.
+   */
+  readonly workloads?: (sections: Sections) => Promise<readonly InstalledWorkload[]>;
   /** What an uninstall has to do about it. */
   readonly uninstall?: () => Promise<UninstallPart>;
   /** Files that its commands read beside the program. */
@@ -96,6 +102,15 @@ export interface DemoPage {
   }): Promise<() => Promise<void>>;
 }
 
+/** The sections of an installed configuration, as they are there: the install may be of another version. */
+type Sections = Readonly<Record<string, unknown>>;
+
+interface InstalledWorkload {
+  readonly kind: WorkloadKind;
+  readonly namespace: string;
+  readonly name: string;
+}
+
 /** Steps of an uninstall. */
 export interface UninstallPart {
   /**
@@ -107,12 +122,12 @@ export interface UninstallPart {
    * Its last step, by the sections of the configuration: it follows what all extras take out. Throws if its section
    * is not valid.
    */
-  readonly lastStep?: (sections: TakeOutOptions["sections"]) => LastStep;
+  readonly lastStep?: (sections: Sections) => LastStep;
   /** ClusterIPs that end with it and that pods hold, and the Service of each. */
   readonly addresses?: (
     client: KubeClient,
     namespace: string,
-    sections: TakeOutOptions["sections"],
+    sections: Sections,
   ) => Promise<ReadonlyMap<string, string>>;
   /** Names of ConfigMaps in Switchback's namespace that its processes have created. */
   readonly configMaps?: (client: KubeClient, namespace: string) => Promise<readonly string[]>;
@@ -136,8 +151,7 @@ export interface TakeOutOptions {
   readonly client: KubeClient;
   /** Where Switchback is installed. */
   readonly namespace: string;
-  /** The sections of its configuration, as they are there: the install may be of another version. */
-  readonly sections: Readonly<Record<string, unknown>>;
+  readonly sections: Sections;
   /** Whether this process resolves names as the cluster's pods do. */
   readonly canAsk: boolean;
   readonly timeoutMs: number;

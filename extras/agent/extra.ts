@@ -10,6 +10,7 @@ export const agent: Extra = {
   configSections: async () => (await import("./config.ts")).AGENT_SECTIONS,
   chartValues: async () => [(await import("./chart/values.ts")).AGENT_VALUES],
   checks: async () => [(await import("./check.ts")).AGENT_CHECK],
+  workloads: async (sections) => (await import("./installed.ts")).agentWorkloads(sections),
   uninstall: async () => (await import("./leave.ts")).AGENT_UNINSTALL,
   async podUpdater(config) {
     const settings = (await import("./config.ts")).agentSettings(config);

@@ -12,6 +12,23 @@ export interface Surface {
   readonly feed: (input: unknown) => void;
 }
 
+/** What the API server keeps of one object, and of a file what is read of it. */
+export const MAX_BYTES = 1_500_000;
+
+/**
+ * The object has a type that the API server validates, so what it could not be may throw: the informer refuses that
+ * one object.
+ */
+export function tolerant(feed: (raw: never) => void): (raw: unknown) => void {
+  return (raw) => {
+    try {
+      feed(raw as never);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+    }
+  };
+}
+
 export interface SurfaceReport {
   readonly name: string;
   readonly inputs: number;

@@ -14,12 +14,8 @@ import { isIstio } from "#controller/sources/istio.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
 import type { UnresolvedClaim } from "#controller/sources/types.ts";
 import { targetOfService, viewService } from "#controller/targets/service-view.ts";
-import { parseAgentLease } from "#extras/agent/agent-lease-format.ts";
-import { RefusedChange } from "#extras/agent/file-bytes.ts";
-import { createLivePlans } from "#extras/agent/live-plans.ts";
 import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
-import { createSelector } from "#hostmap/select-hosts.ts";
 import type { PresetName } from "#lib/config/sources.ts";
 import { parseIndex, parseState } from "#lib/documents/map-format.ts";
 import { parseShard, publishedMapOf } from "#lib/documents/published-map.ts";
@@ -34,32 +30,16 @@ import { answerReview } from "#webhook/admission-response.ts";
 import { decodeReview } from "#webhook/admission-review.ts";
 import { createInjectionCache } from "#webhook/injection-cache.ts";
 import { createWebhookMetrics } from "#webhook/metrics.ts";
+import { extraModules } from "../extra-modules.ts";
 import { gatewayObject, listenerSetObject, routeObject } from "../fakes/gateway-objects.ts";
-import { aliasesText, kubeletText } from "../fakes/kubelet-files.ts";
 import { PRESET_OBJECTS } from "../integration/preset-objects.ts";
-import type { Surface } from "./fuzz.ts";
+import { MAX_BYTES, type Surface, tolerant } from "./fuzz.ts";
 
 const MAX_NAMES = 500;
 const ADDRESS = "198.51.100.9";
 const NAMES = Array.from({ length: 1_000 }, (_, index) => `name-${index}.example.com`);
 const MAP = publishedMapOf("r1", new Map(NAMES.map((name) => [name, [ADDRESS]])));
 const RULES = { namespaces: [], denyNamespaces: [], allowDomains: [], denyDomains: [], maxNamesPerNamespace: 1_000 };
-/** What the API server keeps of one object, and of the kubelet's hosts file what the agent reads. */
-const MAX_BYTES = 1_500_000;
-
-/**
- * The object has a type that the API server validates, so what it could not be may throw: the informer refuses that
- * one object.
- */
-function tolerant(feed: (raw: never) => void): (raw: unknown) => void {
-  return (raw) => {
-    try {
-      feed(raw as never);
-    } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
-    }
-  };
-}
 
 function planned(claims: readonly UnresolvedClaim[]): void {
   const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), 1_000);
@@ -123,26 +103,6 @@ function admission(): Surface {
         answerReview(decodeReview(body as Buffer), { optIn: "namespace" }, options);
       } catch (error) {
         if (!hasCode(error, "input-invalid")) throw error;
-      }
-    },
-  };
-}
-
-function hostsFiles(): Surface {
-  const plans = createLivePlans();
-  const managed = [{ ip: ADDRESS, hostnames: ["name-1.example.com", "name-2.example.com"] }];
-  const selected = createSelector(MAP, MAX_NAMES)(undefined);
-  const written = kubeletText(aliasesText(managed));
-  const followed = plans.apply(Buffer.from(written, "latin1"), managed, selected).toString("latin1");
-  return {
-    name: "hosts files",
-    seeds: [written, followed, kubeletText()],
-    prepare: (input) => Buffer.from(String(input).slice(0, MAX_BYTES), "latin1"),
-    feed(content) {
-      try {
-        plans.apply(content as Buffer, managed, selected);
-      } catch (error) {
-        if (!(error instanceof RefusedChange)) throw error;
       }
     },
   };
@@ -224,10 +184,11 @@ const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(
   },
 );
 
+const added = await extraModules<{ readonly SURFACES: readonly Surface[] }>("fakes/surfaces.ts");
+
 /** Everything that a tenant, a container or another process writes and a component reads. */
 export const SURFACES: readonly Surface[] = [
   admission(),
-  hostsFiles(),
   {
     name: "Ingresses",
     seeds: [INGRESS],
@@ -291,15 +252,6 @@ export const SURFACES: readonly Surface[] = [
       if ("targets" in parsed) listenersOfPublished(parsed);
     },
   ),
-  {
-    name: "agents' Leases",
-    seeds: [
-      {
-        metadata: { name: "node-1", annotations: { "switchback.dev/format": "1", "switchback.dev/revision": "r" } },
-        spec: { holderIdentity: "a", renewTime: "2026-01-01T00:00:00.000000Z", leaseDurationSeconds: 40 },
-      },
-    ],
-    feed: tolerant((raw) => void parseAgentLease(raw)),
-  },
   text("restart records", [encodeRecord("shop/Deployment/web", [])], (it) => void decodeRecord(it)),
+  ...added.flatMap(({ SURFACES: ofExtra }) => ofExtra),
 ];

@@ -1,24 +1,20 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { agentLeaseName } from "#extras/agent/agent-lease-format.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import { assertDenied, assertPasses, callsWith, isDenied } from "./policy-calls.ts";
 import { until } from "./system.ts";
 import { changed, leavesOf, SET_BY_SERVER, UNCHANGED } from "./webhook-fields.ts";
 
 // What a stolen token of a component can do on a real API server, where RBAC would let it do more. What the
-// components themselves do, rights.test.ts, restart.test.ts and agent.test.ts show under the same policies. Nearly
+// components themselves do, rights.test.ts and restart.test.ts show under the same policies. Nearly
 // every request is a dry run: it goes through admission and changes nothing.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";
-const AGENTS = "switchback-agent";
 const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
 const SERVICES = `/api/v1/namespaces/${NAMESPACE}/services`;
-const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${AGENTS}/leases`;
 const DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web";
-const LONG_NODE = `${"n".repeat(60)}.${"o".repeat(60)}.${"d".repeat(60)}.${"e".repeat(60)}-1`;
-const OTHER_LONG_NODE = LONG_NODE.replaceAll("n", "m");
 
 /** The component of the pods that run the controller and the proxy, and of their account. */
 const PROCESS = {
@@ -32,24 +28,18 @@ for (const profile of ["default", "small"] as const) {
 
 function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
   let cluster: ControlPlane;
-  /**
-   * Tokens: the one of the process that runs the controller, an agent's on `node-1`, one on a node with a long
-   * name, and one that no pod has.
-   */
-  const tokens = { controller: "", agent: "", longAgent: "", podless: "" };
+  /** The token of the process that runs the controller. */
+  const tokens = { controller: "" };
 
   before(async () => {
     cluster = await startControlPlane();
     for (const namespace of ["shop", NAMESPACE])
       await admin("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
-    const values = { profile, agent: { enabled: true }, config: { restart: { namespaces: ["shop"] } } };
+    const values = { profile, config: { restart: { namespaces: ["shop"] } } };
     const args = ["install", "switchback", CHART, "-n", NAMESPACE, "--values", "-"];
     const { code, stderr } = await cluster.tool("helm", args, { input: JSON.stringify(values) });
     assert.equal(code, 0, stderr);
     tokens.controller = await cluster.tokenFor(`${NAMESPACE}/switchback-${PROCESS[profile].controller}`);
-    tokens.podless = await cluster.tokenFor(`${AGENTS}/switchback-agent`);
-    tokens.agent = await cluster.tokenFor(`${AGENTS}/switchback-agent`, "node-1");
-    tokens.longAgent = await cluster.tokenFor(`${AGENTS}/switchback-agent`, LONG_NODE);
     await admin("POST", "/apis/apps/v1/namespaces/shop/deployments", deployment());
     await admin("POST", "/apis/apps/v1/namespaces/shop/daemonsets", { ...deployment(), kind: "DaemonSet" });
     await admin("POST", SERVICES, front("there"));
@@ -58,58 +48,13 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
         await json("controller", CONFIGURATION, [{ op: "replace", path: "/webhooks/0/timeoutSeconds", value: 3 }]),
         await apply("controller", `${SERVICES}/switchback-x`, front("x", { selector: { app: "theirs" } })),
         await merge("controller", DEPLOYMENT, { spec: { paused: true } }),
-        await apply("agent", `${LEASES}/${agentLeaseName("node-2")}`, lease("node-2")),
       ];
       return each.every(isDenied);
     });
   });
   after(() => cluster?.stop());
 
-  interface Answer {
-    readonly status: number;
-    readonly message: string;
-  }
-
-  type Holder = keyof typeof tokens;
-
-  async function send(
-    holder: Holder,
-    method: string,
-    path: string,
-    body?: object,
-    contentType?: string,
-  ): Promise<Answer> {
-    const query = method === "PATCH" && contentType === APPLY ? "&fieldManager=thief&force=true" : "";
-    const request = { method, path: `${path}?dryRun=All${query}`, token: tokens[holder] };
-    const sent = body === undefined ? {} : { body: JSON.stringify(body), ...(contentType && { contentType }) };
-    const answer = await cluster.call({ ...request, ...sent });
-    return { status: answer.status, message: String((answer.body as { message?: string }).message ?? "") };
-  }
-
-  const APPLY = "application/apply-patch+yaml";
-  const apply = (holder: Holder, path: string, body: object) => send(holder, "PATCH", path, body, APPLY);
-  const merge = (holder: Holder, path: string, body: object) =>
-    send(holder, "PATCH", path, body, "application/merge-patch+json");
-  const json = (holder: Holder, path: string, body: readonly object[]) =>
-    send(holder, "PATCH", path, body, "application/json-patch+json");
-
-  async function admin(method: string, path: string, body?: object): Promise<unknown> {
-    const answer = await cluster.call({ method, path, ...(body && { body }) });
-    assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body;
-  }
-
-  function isDenied({ status, message }: Answer): boolean {
-    return status === 403 && /ValidatingAdmissionPolicy 'switchback-[a-z-]+' .*denied request/.test(message);
-  }
-
-  function assertDenied(answer: Answer): void {
-    assert.ok(isDenied(answer), `${answer.status} ${answer.message}`);
-  }
-
-  function assertPasses(answer: Answer): void {
-    assert.ok(answer.status < 300, `${answer.status} ${answer.message}`);
-  }
+  const { send, apply, merge, json, admin } = callsWith(() => cluster, tokens);
 
   const PROXIES = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": PROCESS[profile].proxy };
 
@@ -122,11 +67,6 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       metadata: { name: `switchback-${target}`, namespace: NAMESPACE, labels },
       spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector: PROXIES, ports, ...spec },
     };
-  }
-
-  function lease(node: string) {
-    const metadata = { name: agentLeaseName(node), namespace: AGENTS };
-    return { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec: { holderIdentity: "agent" } };
   }
 
   function deployment() {
@@ -324,42 +264,6 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
         assertDenied(await merge("controller", DEPLOYMENT, change));
         assertDenied(await merge("controller", DEPLOYMENT.replace("deployments", "daemonsets"), change));
       }
-    });
-  });
-
-  describe("an agent's token on Leases", () => {
-    const path = (node: string) => `${LEASES}/${agentLeaseName(node)}`;
-
-    for (const [holder, node] of [
-      ["agent", "node-1"],
-      ["longAgent", LONG_NODE],
-    ] as const) {
-      it(`writes and deletes that of its node (${node.length} characters)`, async () => {
-        assertPasses(await apply(holder, path(node), lease(node)));
-        await admin("POST", LEASES, lease(node));
-        assertPasses(await apply(holder, path(node), lease(node)));
-        assertPasses(await send(holder, "DELETE", path(node)));
-      });
-    }
-
-    it("neither writes nor deletes that of another node", async () => {
-      await admin("POST", LEASES, lease("node-2"));
-      const nodes = ["node-2", "node-3", "node-11", "node", LONG_NODE, OTHER_LONG_NODE];
-      for (const node of nodes) assertDenied(await apply("agent", path(node), lease(node)));
-      assertDenied(await send("agent", "DELETE", path("node-2")));
-      assertDenied(await apply("longAgent", path("node-1"), lease("node-1")));
-      assertDenied(await apply("longAgent", path(OTHER_LONG_NODE), lease(OTHER_LONG_NODE)));
-      const whole = { ...lease(LONG_NODE), metadata: { name: `switchback-agent-${LONG_NODE}`.slice(0, 253) } };
-      assertDenied(await apply("longAgent", `${LEASES}/${whole.metadata.name}`, whole));
-      const short = { ...lease(LONG_NODE), metadata: { name: "switchback-agent-nnn-0123456789ab" } };
-      assertDenied(await apply("longAgent", `${LEASES}/${short.metadata.name}`, short));
-      const unnamed = { ...lease("node-2"), metadata: { generateName: "switchback-agent-node-2" } };
-      assertDenied(await send("agent", "POST", LEASES, unnamed));
-    });
-
-    it("does nothing at all without a pod", async () => {
-      assertDenied(await apply("podless", path("node-1"), lease("node-1")));
-      assertDenied(await send("podless", "DELETE", path("node-2")));
     });
   });
 }

@@ -15,11 +15,12 @@ const config: KnipConfig = {
     "tools/bench/*/main.ts!",
     "tools/bench/{commands,rollout,traffic}.ts!",
     "tools/bench/{current/live-changes,proxy/server}.ts!",
-    "extras/*/bench/*.ts!",
+    "extras/*/bench/{*,scale/agents}.ts!",
     "**/*.test.ts",
     "extras/*/integration/{attacks,metrics}.ts",
     "test/cluster/build-ahead.ts",
     "test/e2e/programs/*.ts",
+    "extras/*/fakes/surfaces.ts",
     "{extras/agent,test}/fakes/{confined-program,elector}.ts",
   ],
   project: [

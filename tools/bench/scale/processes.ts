@@ -8,12 +8,26 @@ import type { ControlPlane } from "#test/cluster/controlplane.ts";
 import { AGENTS } from "../controller/bed.ts";
 import { type ServedProcess, serve } from "../controller/process.ts";
 import { mainThreadCpuOf, memoryOf } from "../process.ts";
-import type { AgentsOptions } from "./agents.ts";
 import type { Count } from "./counts.ts";
 import type { FrontOptions, FrontRequest, StopAtWrite } from "./front.ts";
 import { writeHostsFiles } from "./nodes.ts";
 import { nodeName, type Population } from "./population.ts";
 
+/** What a process of agents is started with, in a file whose path is the argument. */
+export interface AgentsOptions {
+  /** The checkout whose agents run. */
+  readonly tree: string;
+  readonly url: string;
+  readonly caFile: string;
+  readonly folder: string;
+  readonly first: number;
+  readonly count: number;
+  readonly population: Population;
+  readonly maxStartMs: number;
+}
+
+/** Runs many agents; it stands in the extra. */
+const AGENTS_PROGRAM = "../../../extras/agent/bench/scale/agents.ts";
 const AGENTS_A_PROCESS = 100;
 /** Agents that have a process each. */
 const ALONE = 3;
@@ -138,7 +152,7 @@ export async function startAgents(
     for (let first = alone; first < count; first += AGENTS_A_PROCESS) {
       const own = { tree, population, first, count: Math.min(AGENTS_A_PROCESS, count - first) };
       const options: AgentsOptions = { ...own, url: front.url, caFile: cluster.caFile, folder, maxStartMs: START_MS };
-      const worker = new Worker("agents.ts", optionsFile(cluster, options), ["--max-old-space-size=6144"]);
+      const worker = new Worker(AGENTS_PROGRAM, optionsFile(cluster, options), ["--max-old-space-size=6144"]);
       workers.push(worker);
       started.push(worker.answer());
     }

@@ -1,26 +1,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { runAgent } from "#extras/agent/run.ts";
 import type { kubeMapReader } from "#lib/documents/map-reader.ts";
 import type { connect } from "#lib/kube/connect.ts";
 import type { silentLogger } from "#lib/telemetry/log.ts";
-import { parseConfigOf, treeFile } from "../tree-file.ts";
-import { writeHostsFiles } from "./nodes.ts";
-import { nodeName, type Population } from "./population.ts";
-
-/** What a process of agents is started with, in a file whose path is the argument. */
-export interface AgentsOptions {
-  /** The checkout whose agents run. */
-  readonly tree: string;
-  readonly url: string;
-  readonly caFile: string;
-  readonly folder: string;
-  readonly first: number;
-  readonly count: number;
-  readonly population: Population;
-  readonly maxStartMs: number;
-}
+import { writeHostsFiles } from "#tools/bench/scale/nodes.ts";
+import { nodeName } from "#tools/bench/scale/population.ts";
+import type { AgentsOptions } from "#tools/bench/scale/processes.ts";
+import { parseConfigOf, treeFile } from "#tools/bench/tree-file.ts";
+import type { runAgent } from "../../run.ts";
 
 // The agents of many nodes in one process, each with a client of its own: its watches, its Lease, its hosts files.
 // What is left out is a process for each; the memory and CPU of this process are not those of a node.

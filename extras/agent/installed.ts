@@ -1,0 +1,20 @@
+import * as v from "valibot";
+import type { Extra } from "#extras/extra.ts";
+import { object } from "#lib/errors/schemas.ts";
+import { parse } from "#lib/errors/validation.ts";
+import { AGENT_DAEMON_SET } from "./agent-lease-format.ts";
+import { DEFAULT_AGENT_NAMESPACE } from "./config.ts";
+
+type Sections = Parameters<NonNullable<Extra["workloads"]>>[0];
+
+/** Only what matters here, and leniently: the install may be of another version. */
+const schema = v.optional(object({ namespace: v.optional(v.string(), DEFAULT_AGENT_NAMESPACE) }), {});
+
+/** The namespace of the agents of an install. Throws if the section is not valid. */
+export function installedNamespace(sections: Sections): string {
+  return parse(schema, sections.agent).namespace;
+}
+
+export const agentWorkloads: NonNullable<Extra["workloads"]> = async (sections) => [
+  { kind: "DaemonSet", namespace: installedNamespace(sections), name: AGENT_DAEMON_SET },
+];
