@@ -16,29 +16,27 @@ before(async () => {
 });
 after(() => files.remove());
 
-function addComponent(server: MemoryServer, path: string, component: string, image: string, more: object = {}): void {
+function addComponent(server: MemoryServer, component: string, image: string): void {
   const labels = {
     "app.kubernetes.io/name": "switchback",
     "app.kubernetes.io/component": component,
     "app.kubernetes.io/version": "0.9.0",
   };
-  server.add(path, `switchback-${component}`, {
+  server.add(DEPLOYMENTS, `switchback-${component}`, {
     metadata: { labels },
     spec: { replicas: 2, template: { spec: { containers: [{ image }] } } },
     status: { readyReplicas: 1 },
-    ...more,
   });
 }
 
 function install(): MemoryServer {
   const server = new MemoryServer();
   const digest = `sha256:${"a".repeat(64)}`;
-  addComponent(server, DEPLOYMENTS, "controller", "registry.example.com:5000/switchback:0.1.0");
-  addComponent(server, DEPLOYMENTS, "proxy", `registry.example.com:5000/switchback@${digest}`);
-  addComponent(server, DEPLOYMENTS, "webhook", `switchback:0.2.0@${digest}`);
+  addComponent(server, "controller", "registry.example.com:5000/switchback:0.1.0");
+  addComponent(server, "proxy", `registry.example.com:5000/switchback@${digest}`);
+  addComponent(server, "webhook", `switchback:0.2.0@${digest}`);
   server.add(DEPLOYMENTS, "another");
-  const config = "agent: { namespace: nodes }";
-  addConfig(server, { "config.yaml": config });
+  addConfig(server, { "config.yaml": "" });
   return server;
 }
 
@@ -78,27 +76,21 @@ describe("version", () => {
     );
   });
 
-  it("finds the agents in their own namespace", async () => {
-    const server = install();
-    addComponent(server, "/apis/apps/v1/namespaces/nodes/daemonsets", "agent", "switchback:0.1.1", {
-      spec: { template: { spec: { containers: [{ image: "switchback:0.1.1" }] } } },
-      status: { desiredNumberScheduled: 5, numberReady: 4 },
-    });
-    const { stdout } = await version(server, "-n", "ours", "-o", "json");
-    const { client, components } = JSON.parse(stdout);
+  it("prints the components as JSON, and their names", async () => {
+    const { client, components } = JSON.parse((await version(install(), "-n", "ours", "-o", "json")).stdout);
     assert.equal(client, OWN);
-    assert.deepEqual(components[3], {
-      component: "agent",
-      kind: "DaemonSet",
-      namespace: "nodes",
-      name: "switchback-agent",
-      version: "0.1.1",
-      image: "switchback:0.1.1",
-      ready: 4,
-      desired: 5,
+    assert.deepEqual(components[0], {
+      component: "controller",
+      kind: "Deployment",
+      namespace: "ours",
+      name: "switchback-controller",
+      version: "0.1.0",
+      image: "registry.example.com:5000/switchback:0.1.0",
+      ready: 1,
+      desired: 2,
     });
-    const names = await version(server, "-n", "ours", "-o", "name");
-    assert.equal(names.stdout.split("\n").at(-2), "nodes/DaemonSet/switchback-agent");
+    const names = await version(install(), "-n", "ours", "-o", "name");
+    assert.equal(names.stdout.split("\n")[0], "ours/Deployment/switchback-controller");
   });
 
   it("says where it looked where there is no Switchback", async () => {

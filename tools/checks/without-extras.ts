@@ -12,8 +12,8 @@ import { copyTree } from "#test/copy-tree.ts";
 
 const LIST = join("cli", "extras.ts");
 
-/** The extras that can be deleted today. The core still knows the others in other places than the list. */
-const REMOVABLE = ["dashboard", "pod-dns", "publishers"];
+/** The extras that can be deleted. */
+const REMOVABLE = ["agent", "dashboard", "pod-dns", "publishers"];
 
 /** The tests that read the list of extras, what is made of it, or the files of the image: seconds each. */
 const TESTED = ["main", "exit-codes", "completion", "loaded-modules", "status.", "demo/"].map((name) => `cli/${name}`);
