@@ -1,8 +1,9 @@
 import { shortHash } from "#hostmap/hash.ts";
-import { FORMAT_KEY, NODE_HOSTS_KEY, POD_REVISIONS_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Lease } from "#lib/kube/lease-record.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
+import { FORMAT_KEY, NODE_HOSTS_KEY, POD_REVISIONS_KEY } from "./metadata-keys.ts";
 import { type NodeHostsReport, parseNodeHostsReport } from "./node-hosts-report.ts";
 
 /** Raised when a reader of the annotations of today would go wrong. A Lease without a version is of version 1. */

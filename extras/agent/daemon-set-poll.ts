@@ -1,4 +1,3 @@
-import { LEAVING_KEY, NODE_HOSTS_KEY } from "#hostmap/metadata-keys.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { METADATA_WATCH } from "#lib/kube/accept.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
@@ -9,6 +8,7 @@ import type { ApiObject } from "#lib/kube/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { AGENT_DAEMON_SET } from "./agent-lease-format.ts";
+import { LEAVING_KEY, NODE_HOSTS_KEY } from "./metadata-keys.ts";
 import { spreadMs } from "./spread.ts";
 
 export interface DaemonSetPoll {

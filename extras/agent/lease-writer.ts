@@ -1,4 +1,4 @@
-import { NODE_HOSTS_KEY, POD_REVISIONS_KEY, PROBLEM_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError, statusOf } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
@@ -13,6 +13,7 @@ import {
   renderPodRevisions,
   withFormat,
 } from "./agent-lease-format.ts";
+import { NODE_HOSTS_KEY, POD_REVISIONS_KEY, PROBLEM_KEY } from "./metadata-keys.ts";
 import { type NodeHostsReport, renderNodeHostsReport } from "./node-hosts-report.ts";
 
 /** What the Lease says beside that the agent lives. */

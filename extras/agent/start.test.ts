@@ -7,6 +7,7 @@ import { freePort } from "#proxy/conformance/rig.ts";
 import { filesFolder, MAIN } from "#test/fakes/cli.ts";
 import { collection, fakeApi, until, watch } from "#test/fakes/kube-api.ts";
 import { kubeletFiles } from "#test/fakes/kubelet-files.ts";
+import { assertLight } from "#test/fakes/loaded-builtins.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
@@ -45,3 +46,6 @@ test("the agent follows the pods of its node, until a signal stops it", async (t
   child.kill("SIGTERM");
   assert.deepEqual(await exited, [0, null]);
 });
+
+test("the agent does not load undici and its dependencies, which it does not use", () =>
+  assertLight("extras/agent/start.ts"));

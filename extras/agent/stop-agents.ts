@@ -1,9 +1,9 @@
-import { LEAVING_KEY } from "#hostmap/metadata-keys.ts";
 import { statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { AGENT_DAEMON_SET, listAgentLeases } from "./agent-lease-format.ts";
+import { LEAVING_KEY } from "./metadata-keys.ts";
 
 interface StopAgentsOptions {
   readonly client: KubeClient;

@@ -47,29 +47,6 @@ export const HOLD_KEY = "switchback.dev/hold";
 /** Written on the map's state by `switchback confirm`: the id of the hold to release. */
 export const CONFIRM_KEY = "switchback.dev/confirm";
 
-/**
- * Written on an agent's Lease: the pod revisions that the running pods of its node have
- * (extras/agent/agent-lease-format.ts).
- */
-export const POD_REVISIONS_KEY = "switchback.dev/pod-revisions";
-/**
- * Written on an agent's Lease, next to the revision: the pods that cannot follow the map, `namespace/name: code, ...`.
- * Informational.
- */
-export const PROBLEM_KEY = "switchback.dev/problem";
-/** Written on an agent's Lease: the format version. */
-export const FORMAT_KEY = "switchback.dev/format";
-/**
- * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs without
- * it removes its block from its node's hosts file. Written on an agent's Lease: what that file has
- * (extras/agent/node-hosts-report.ts).
- */
-export const NODE_HOSTS_KEY = "switchback.dev/node-hosts";
-/**
- * Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their Leases.
- */
-export const LEAVING_KEY = "switchback.dev/leaving";
-
 interface UserKey {
   readonly on: "label" | "annotation";
   /** Accepted values; if absent, any value that parses. */

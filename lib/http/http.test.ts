@@ -1,32 +1,13 @@
-import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { test } from "node:test";
-import { pathToFileURL } from "node:url";
-import { promisify } from "node:util";
+import { assertLight } from "#test/fakes/loaded-builtins.ts";
 
-const TOP = `${pathToFileURL(import.meta.dirname)}/../../`;
-/** The entry points of each component that runs in a pod. */
+/** The entry points of each component of the core that runs in a pod. */
 const COMPONENTS = {
   controller: "controller/run.ts",
   webhook: "cli/webhook.ts",
   proxy: "cli/proxy.ts",
-  agent: "extras/agent/start.ts",
 } as const;
 
-/** The built-in Node modules that are loaded after these files. */
-async function loadedBy(...files: readonly string[]): Promise<string[]> {
-  const imports = files.map((file) => `await import(${JSON.stringify(TOP + file)});`).join("");
-  const script = `${imports}console.log(process.moduleLoadList.join("\\n"))`;
-  const args = ["--input-type=module", "--eval", script];
-  return (await promisify(execFile)(process.execPath, args)).stdout.split("\n");
-}
-
 for (const [component, file] of Object.entries(COMPONENTS)) {
-  test(`the ${component} does not load undici and its dependencies, which it does not use`, async () => {
-    const loaded = await loadedBy("cli/serve.ts", file);
-    const http = loaded.filter((name) => /^NativeModule http$/.test(name));
-    assert.equal(http.length, 1, "the list of built-in modules does not contain http");
-    const unwanted = loaded.filter((name) => /^NativeModule (internal\/deps\/undici|internal\/http2\/core)/.test(name));
-    assert.deepEqual(unwanted, []);
-  });
+  test(`the ${component} does not load undici and its dependencies, which it does not use`, () => assertLight(file));
 }

@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+
+const TOP = `${pathToFileURL(import.meta.dirname)}/../../`;
+
+/** The built-in Node modules that are loaded after these files. */
+async function loadedBy(...files: readonly string[]): Promise<string[]> {
+  const imports = files.map((file) => `await import(${JSON.stringify(TOP + file)});`).join("");
+  const script = `${imports}console.log(process.moduleLoadList.join("\\n"))`;
+  const args = ["--input-type=module", "--eval", script];
+  return (await promisify(execFile)(process.execPath, args)).stdout.split("\n");
+}
+
+/** A component that starts with this file does not load undici and its dependencies. */
+export async function assertLight(file: string): Promise<void> {
+  const loaded = await loadedBy("cli/serve.ts", file);
+  const http = loaded.filter((name) => /^NativeModule http$/.test(name));
+  assert.equal(http.length, 1, "the list of built-in modules does not contain http");
+  const unwanted = loaded.filter((name) => /^NativeModule (internal\/deps\/undici|internal\/http2\/core)/.test(name));
+  assert.deepEqual(unwanted, []);
+}
