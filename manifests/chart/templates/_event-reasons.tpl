@@ -82,6 +82,7 @@
  "NoRecords",
  "NoService",
  "NoTarget",
+ "NodeAddress",
  "NotALoadBalancer",
  "NotAccepted",
  "NotAdmitted",
