@@ -64,6 +64,22 @@ describe("doctor finds the same in a dump", () => {
     assert.match(await ofDump(), /edge\/nginx/);
   });
 
+  test("with what the controller saw in DNS, and what it said of kept names", async () => {
+    const from = { kind: "Ingress", namespace: "shop", name: "web" };
+    const names = [{ name: "shop.example.com", from, addresses: [], resolved: ["203.0.113.7"] }];
+    const warnings = [{ code: "kept", text: "1 names stay mapped: old.example.com" }];
+    const status = { leader: true, identity: "c", synced: true, sources: [], targets: [], names, warnings };
+    server.onCall = ({ path }) => {
+      if (path.endsWith("/proxy/status")) return { status: 200, body: status };
+      return /^\/apis\/[^/]+(?:\/[^/]+)?$/.test(path) ? refusal(404, "NotFound") : undefined;
+    };
+    const found = await ofCluster();
+    assert.match(found, /names-lead-to-it/);
+    assert.equal(await ofDump(), found);
+    const { stdout } = await runHere(["status", "--from", await files.file("kept.yaml", await dumped())], {});
+    assert.match(stdout, /warning: kept: 1 names stay mapped: old\.example\.com/);
+  });
+
   test("of a cluster that refuses much", async () => {
     server.onCall = ({ path }) => (/services|secrets|issuers|pods/.test(path) ? refusal(403, "Forbidden") : undefined);
     assert.equal(await ofDump(), await ofCluster());

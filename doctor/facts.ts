@@ -239,7 +239,7 @@ export interface ClusterFacts {
   readonly now: number;
   /** Undefined if no probe was requested. */
   readonly probe: Fact<ProbeResult> | undefined;
-  /** Without a probe: what the cluster's DNS had for names, as a dump has it. */
+  /** What the cluster's DNS had for names, as the controller saw it, or as a dump has it. Counts without a probe. */
   readonly lookups?: ReadonlyMap<string, readonly string[]>;
   /** Undefined if no log was given. */
   readonly callers?: Fact<CallerFacts> | undefined;

@@ -1,6 +1,6 @@
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type AddedChecks, NOTHING_ADDED, readUpdaters } from "./added-checks.ts";
-import type { ClusterFacts } from "./facts.ts";
+import type { ClusterFacts, InstallFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 import {
   gatherGateways,
@@ -61,8 +61,15 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const live = pods.known && pods.value.some(isLive(facts));
   return {
     ...facts,
+    lookups: seenByController(install),
     nodeAddresses: routesWithoutService(facts).length === 0 ? undefined : await gatherNodeAddresses(client),
     endpoints: await gatherEndpoints(client, upstreams),
     updaters: live ? await readUpdaters(added.checks, source) : undefined,
   };
+}
+
+/** By name: what the cluster's DNS had for it when the controller asked. */
+function seenByController({ status }: InstallFacts): Map<string, readonly string[]> {
+  const names = status.known ? status.value.names : [];
+  return new Map(names.flatMap(({ name, resolved }) => (resolved === undefined ? [] : [[name, resolved] as const])));
 }

@@ -2,6 +2,7 @@ import { observe } from "#controller/observe.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
 import { gatherConfig } from "#doctor/gather-install.ts";
 import { gatherNodeAddresses } from "#doctor/gather-nodes.ts";
+import { KEPT } from "#hostmap/kept-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -38,7 +39,9 @@ export async function statusOfDump({ head, client, lookups }: Dump): Promise<Ful
   const page = await readLeaderStatus(client, namespace, { key: undefined, parse: statusFrom }).catch(() => undefined);
   const { revision, running } = page ?? {};
   const fronts = withFronts(observed.names);
-  const warnings = [...missing(observed), ...fronts.warnings, ...observed.warnings];
+  // A file has no earlier target of a name: which names are kept is what the controller said.
+  const kept = (page?.warnings ?? []).filter(({ code }) => code === KEPT);
+  const warnings = [...missing(observed), ...fronts.warnings, ...observed.warnings, ...kept];
   return { ...observed, ...fronts, revision, warnings, ...(running && { running }) };
 }
 

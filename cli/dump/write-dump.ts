@@ -50,7 +50,7 @@ export async function recordCluster(
   const clusterDomain = domainOf(facts);
   const config = everySource(facts);
   const { names } = await observe(config, { client: recorded, clusterDomain, identity: "dump", ...PATIENCE });
-  const lookups = new Map([...seenByController(facts)]);
+  const lookups = new Map(facts.lookups);
   if (lookup !== undefined) {
     const missing = [...names.map(({ name }) => name), ...balancerNames(facts)].filter((name) => !lookups.has(name));
     const ask = lookup(config.policy.dnsServers);
@@ -83,11 +83,6 @@ function everySource({ install, namespace }: ClusterFacts): Config {
     policy: { ...policy, verifyDns: "off", namespaceAnnotation: true },
     discovery: { ...discovery, enabled: true },
   };
-}
-
-function seenByController({ install }: ClusterFacts): (readonly [string, readonly string[]])[] {
-  const names = install.status.known ? install.status.value.names : [];
-  return names.flatMap(({ name, resolved }) => (resolved === undefined ? [] : [[name, resolved] as const]));
 }
 
 /** Host names of load balancers: what names are compared with is what they resolve to. */

@@ -20,7 +20,6 @@ export function checkNames(facts: ClusterFacts): Finding[] {
   if (probe?.known) {
     return findLoadBalancers(facts).flatMap((loadBalancer) => checkNamesOf(loadBalancer, probe.value.lookups));
   }
-  // The headers check reports a missing or failed probe.
   if (lookups === undefined) return [];
   const known = [...lookups].map(([name, addresses]) => ({
     name,
