@@ -1,7 +1,7 @@
+import { planInjection } from "#hostmap/inject.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
-import type { PublishedMap } from "#hostmap/types.ts";
-import type { PodFacts, RawPod } from "#lib/workloads/pods.ts";
-import { hostsDiffOf } from "./hosts-diff.ts";
+import type { HostAlias, PublishedMap } from "#hostmap/types.ts";
+import { hostAliasesOf, type PodFacts, type RawPod } from "#lib/workloads/pods.ts";
 import type { HostsChoice } from "./observe-workloads.ts";
 import type { HostsDiff } from "./workload-facts.ts";
 
@@ -57,4 +57,19 @@ export class MapSelections {
       extra: Math.max(...diffs.map(({ extra }) => extra)),
     };
   }
+}
+
+/**
+ * Compares the pod's hosts lines with those of a new pod: how many are missing, and how many are extra. A different
+ * or missing revision shows only that lines may differ: an annotation that was forged or stripped changes no line.
+ */
+export function hostsDiffOf(pod: RawPod, selected: SelectedHosts): HostsDiff {
+  const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
+  const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
+  const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
+  return { missing: should.difference(has).size, extra: has.difference(should).size };
+}
+
+function linesOf(aliases: readonly HostAlias[]): Set<string> {
+  return new Set(aliases.flatMap(({ ip, hostnames }) => hostnames.map((name) => `${ip} ${name.toLowerCase()}`)));
 }

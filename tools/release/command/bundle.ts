@@ -3,7 +3,12 @@ import { dirname, join } from "node:path";
 import { build, type Plugin } from "esbuild";
 import { EXTRAS } from "#cli/extras.ts";
 import { bundledLicenses } from "#manifests/bundle.ts";
-import { OLDEST_NODE } from "./node-versions.ts";
+
+/**
+ * The first version that the npm package runs on: of the oldest release line that Node still maintains, the first
+ * that is an LTS.
+ */
+export const OLDEST_NODE = "22.11";
 
 /** What the program reads at run time, as `cli/own-files.ts` names it. */
 const OWN_FILES = ["package.json", "examples/demo/*.yaml"];

@@ -4,7 +4,7 @@ import { describeManaged } from "#hostmap/managed-aliases.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
-import { hostsDiffOf } from "./hosts-diff.ts";
+import { hostsDiffOf } from "./map-selections.ts";
 
 const names = ["a.example.com", "b.example.com"].map((name): [string, string[]] => [name, ["198.51.100.9"]]);
 const selected = createSelector(publishedMapOf("new", new Map(names)), 500)(undefined);
