@@ -1,6 +1,6 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -13,9 +13,9 @@ const NEEDS_OWN_PROCESS =
   /node:child_process|node:worker_threads|globalThis|syncBuiltin|process\.(?!pid|platform|version|execPath|hrtime|nextTick)/;
 
 /**
- * Puts test files of one folder into groups that share a process. Returns what to run in their place: an entry file
- * for each group, which runs each of its files as a suite of the file's name, and files that need a process of their
- * own. `remove` deletes the entry files.
+ * Puts test files of one top folder into groups that share a process. Returns what to run in their place: an entry
+ * file for each group, which runs each of its files as a suite of the file's name, and files that need a process of
+ * their own. `remove` deletes the entry files.
  */
 export function groupFiles(files: readonly string[]): { readonly entries: string[]; readonly remove: () => void } {
   const folder = mkdtempSync(join(tmpdir(), "switchback-tests-"));
@@ -27,10 +27,7 @@ export function groupFiles(files: readonly string[]): { readonly entries: string
   }
   const entries = [...groups.values()].flat().map((group) => {
     const [first = ""] = group;
-    const entry = join(
-      folder,
-      `${dirname(first).replaceAll("/", "-")}-${group.length}-files-${first.replaceAll("/", "-")}.mjs`,
-    );
+    const entry = join(folder, `${group.length}-files-from-${first.replaceAll("/", "-")}.mjs`);
     writeFileSync(entry, entryText(group));
     return entry;
   });
@@ -38,12 +35,16 @@ export function groupFiles(files: readonly string[]): { readonly entries: string
 }
 
 function addTo(groups: Map<string, string[][]>, file: string): void {
-  const room = dirname(file);
-  const ofRoom = groups.get(room) ?? [[]];
-  const last = ofRoom.at(-1);
-  if (last === undefined || last.length === MAX_GROUP) ofRoom.push([file]);
+  const top = topOf(file);
+  const ofTop = groups.get(top) ?? [[]];
+  const last = ofTop.at(-1);
+  if (last === undefined || last.length === MAX_GROUP) ofTop.push([file]);
   else last.push(file);
-  groups.set(room, ofRoom);
+  groups.set(top, ofTop);
+}
+
+function topOf(file: string): string {
+  return file.split("/", 1)[0] ?? "";
 }
 
 /** Hooks at the top of a file belong to its suite. */
