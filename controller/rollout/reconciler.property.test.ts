@@ -142,7 +142,7 @@ test("property: no restart breaks a rule", async () => {
         look(step);
       }
     }),
-    { numRuns: 300 },
+    { numRuns: 100 },
   );
 });
 
@@ -157,7 +157,7 @@ test("an owner that reverts restarts is restarted once, one that strips our anno
       assert.ok(times("stripped") <= 2, `stripped: ${times("stripped")}`);
       assert.ok(times("stuck") <= 1, `stuck: ${times("stuck")}`);
     }),
-    { numRuns: 200 },
+    { numRuns: 70 },
   );
 });
 
