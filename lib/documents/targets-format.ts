@@ -1,11 +1,11 @@
-import { isIPv4, isIPv6 } from "node:net";
 import * as v from "valibot";
 import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import { integer, object } from "#lib/errors/schemas.ts";
+import { object } from "#lib/errors/schemas.ts";
 import { attempt, type Flaw } from "#lib/errors/validation.ts";
 import type { Listener } from "./listeners.ts";
+import { addresses, isTime, port, targetName, upstreamName } from "./targets-fields.ts";
 import { TARGETS_KEY } from "./targets-name.ts";
 
 /**
@@ -16,13 +16,6 @@ const VERSION = 1;
 /** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 1_000_000;
 
-const port = integer(1, 65_535);
-/** node:net accepts an address with a zone, which no Service has. */
-const address = v.pipe(
-  v.string(),
-  v.check((text) => isIPv4(text) || (isIPv6(text) && !text.includes("%"))),
-);
-const addresses = v.pipe(v.array(address), v.maxLength(2));
 const portSchema = object({
   port,
   listenPort: port,
@@ -30,11 +23,9 @@ const portSchema = object({
   protocol: v.picklist(["v1", "v2", "none"]),
   upstreamIPs: v.optional(addresses),
 });
-const NAME = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
-const UPSTREAM = /^[0-9A-Za-z_:.-]+$/;
 const targetSchema = object({
-  name: v.pipe(v.string(), v.regex(NAME)),
-  upstream: v.pipe(v.string(), v.maxLength(254), v.regex(UPSTREAM)),
+  name: targetName,
+  upstream: upstreamName,
   ports: v.pipe(v.array(portSchema), v.minLength(1), v.maxLength(MAX_TARGET_PORTS)),
   upstreamIPs: v.optional(addresses),
   clusterIPs: addresses,
@@ -148,13 +139,6 @@ function describedOnly(refused: readonly Reason[]): readonly Reason[] {
 
 function describeFlaw({ path, message }: Flaw): string {
   return `${path.join(".") || "(top)"}: ${message}`;
-}
-
-/** A time of RFC 3339 in UTC. */
-function isTime(text: string): boolean {
-  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text)) return false;
-  const time = Date.parse(text);
-  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text.slice(0, 10));
 }
 
 function nameOf(item: unknown): string {

@@ -1,3 +1,7 @@
-/** The ConfigMap in which the controller publishes what the proxies listen on, and its only key. */
+/**
+ * The ConfigMap in which the controller publishes what the proxies listen on, and what they ask the ingress
+ * controllers; and its keys.
+ */
 export const TARGETS_NAME = "switchback-targets";
 export const TARGETS_KEY = "targets.json";
+export const QUESTIONS_KEY = "questions.json";

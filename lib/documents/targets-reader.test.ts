@@ -9,6 +9,15 @@ import { readTargets } from "./read-targets.ts";
 import { type PublishedTargets, renderTargets } from "./targets-format.ts";
 import { kubeTargetsReader, mountedTargets } from "./targets-reader.ts";
 
+const QUESTION = {
+  port: 80,
+  speaks: "http",
+  upstream: "h",
+  upstreamPort: 80,
+  name: "a.example",
+  namespace: "n",
+  asker: "10.0.0.7",
+};
 const PORTS = [{ port: 80, listenPort: 15_000, upstreamPort: 80, protocol: "v1" }] as const;
 const text = (name: string) => renderTargets([{ name, upstream: "h", ports: PORTS, clusterIPs: [] }]).text;
 
@@ -49,6 +58,41 @@ test("tells what stands there and what comes; what makes no sense or is deleted 
   const [call] = api.calls;
   assert.equal(call?.path, "/api/v1/namespaces/switchback-system/configmaps");
   assert.ok(api.calls.every(({ query }) => query.get("fieldSelector") === "metadata.name=switchback-targets"));
+});
+
+test("questions are told when they change; what makes no sense leaves the last ones", async (t) => {
+  const questions = (...targets: string[]) =>
+    JSON.stringify({ version: 1, questions: targets.map((target) => ({ ...QUESTION, target })) });
+  const data = { "targets.json": text("a") };
+  const api = await fakeApi(
+    collection(
+      list(configMap("2", data)),
+      watch([
+        { type: "MODIFIED", object: configMap("3", { ...data, "questions.json": questions("a", "b") }) },
+        { type: "MODIFIED", object: configMap("4", { ...data, "questions.json": "{" }) },
+        { type: "MODIFIED", object: configMap("5", { ...data, "questions.json": questions("b") }) },
+        { type: "MODIFIED", object: configMap("6", { "targets.json": text("b"), "questions.json": questions("b") }) },
+      ]),
+    ),
+  );
+  const [found, asked]: [string[], string[]] = [[], []];
+  const reader = kubeTargetsReader({ client: api.client, namespace: "switchback-system", log: new LineLog() });
+  const running = reader.start(
+    (targets) => found.push(targets?.targets[0]?.name ?? "none"),
+    (each) => asked.push(each.map(({ target }) => target).join()),
+  );
+  t.after(async () => {
+    await running.stop();
+    await api.close();
+  });
+  await until(() => found.length === 2, "both documents");
+  assert.deepEqual(
+    [found, asked],
+    [
+      ["a", "b"],
+      ["a,b", "b"],
+    ],
+  );
 });
 
 test("that there is none is told; a refusal is not", async (t) => {

@@ -3,16 +3,21 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { type HeaderQuestion, parseQuestions } from "./header-questions.ts";
 import { type PublishedTargets, parseTargets } from "./targets-format.ts";
-import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
+import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
 
 /** A reader that follows the published targets. */
 export interface TargetsReader {
   /**
    * Calls `found` with each document that parses, and with `undefined` when there is certainly none. A document
-   * that cannot be read is logged only: the last good targets stay.
+   * that cannot be read is logged only: the last good targets stay. Calls `asked` with the questions after each
+   * change of them, in the same way.
    */
-  start(found: (targets: PublishedTargets | undefined) => void): { stop(): Promise<void> };
+  start(
+    found: (targets: PublishedTargets | undefined) => void,
+    asked?: (questions: readonly HeaderQuestion[]) => void,
+  ): { stop(): Promise<void> };
 }
 
 interface RawConfigMap {
@@ -28,19 +33,23 @@ export function kubeTargetsReader(deps: {
 }): TargetsReader {
   const { client, namespace, log } = deps;
   return {
-    start(found) {
+    start(found, asked = () => {}) {
       let last: PublishedTargets | undefined;
-      const watcher = watchObjects<string, RawConfigMap>({
+      const watcher = watchObjects<Texts, RawConfigMap>({
         client,
         path: corePath("configmaps", namespace),
         fieldSelector: `metadata.name=${TARGETS_NAME}`,
-        project: ({ data }) => data?.[TARGETS_KEY] ?? "",
-        onChange: ({ after }) => {
+        project: ({ data }) => ({ targets: data?.[TARGETS_KEY] ?? "", questions: data?.[QUESTIONS_KEY] }),
+        onChange: ({ before, after }) => {
           // A deleted ConfigMap is written again by the controller. It does not mean that the targets are gone.
-          const targets = after === undefined ? undefined : read(after, log, last);
-          if (targets === undefined) return;
-          last = targets;
-          found(targets);
+          if (after === undefined) return;
+          const targets = after.targets === before?.targets ? undefined : read(after.targets, log, last);
+          if (targets !== undefined) {
+            last = targets;
+            found(targets);
+          }
+          const questions = after.questions === before?.questions ? undefined : readQuestions(after.questions, log);
+          if (questions !== undefined) asked(questions);
         },
         onSynced: () => {
           if (watcher.objects().size === 0) found(undefined);
@@ -50,6 +59,21 @@ export function kubeTargetsReader(deps: {
       return watcher;
     },
   };
+}
+
+/** The texts of the ConfigMap; no questions: none are asked. */
+interface Texts {
+  readonly targets: string;
+  readonly questions: string | undefined;
+}
+
+/** Undefined: they cannot be read. */
+function readQuestions(text: string | undefined, log: Logger): readonly HeaderQuestion[] | undefined {
+  if (text === undefined) return [];
+  const questions = parseQuestions(text);
+  if (!("code" in questions)) return questions;
+  log.error({ code: questions.code }, `${questions.text}; the last questions stay`);
+  return undefined;
 }
 
 /**

@@ -4,8 +4,9 @@ import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { type HeaderQuestion, parseQuestions, renderQuestions } from "./header-questions.ts";
 import { type PublishedTarget, type PublishedTargets, parseTargets, renderTargets } from "./targets-format.ts";
-import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
+import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
 
 interface RawConfigMap {
   readonly metadata: ObjectMeta;
@@ -15,6 +16,8 @@ interface RawConfigMap {
 /** The ConfigMap as it was last seen. */
 interface Seen extends Identity {
   readonly text: string;
+  /** Undefined: nothing is asked. */
+  readonly questions: string | undefined;
 }
 
 interface TargetsWriterDeps {
@@ -34,6 +37,8 @@ export class TargetsWriter {
   #seen: Seen | undefined;
   /** The last document that parsed. */
   #good: PublishedTargets = { revision: "", targets: [] };
+  /** The last questions that parsed. */
+  #questions: readonly HeaderQuestion[] = [];
 
   constructor(deps: TargetsWriterDeps) {
     this.#deps = deps;
@@ -71,6 +76,11 @@ export class TargetsWriter {
     return this.#good;
   }
 
+  /** What this or an earlier leader let the proxies ask, with the answers. */
+  get questions(): readonly HeaderQuestion[] {
+    return this.#questions;
+  }
+
   /**
    * Makes what earlier terms know of the targets outdated; what is published is then current. Throws as
    * `Fence.take` does.
@@ -79,14 +89,23 @@ export class TargetsWriter {
     await fence.take(this.#object, this.#seen);
   }
 
-  /** Writes the targets unless they are published already. Returns whether it wrote. Throws as `Fence.write` does. */
-  async write(targets: readonly PublishedTarget[], fence: Fence): Promise<boolean> {
+  /**
+   * Writes the targets and the questions, unless they are published already. `questions` are undefined if nothing is
+   * ever asked. Returns whether it wrote. Throws as `Fence.write` does.
+   */
+  async write(
+    targets: readonly PublishedTarget[],
+    fence: Fence,
+    questions?: readonly HeaderQuestion[],
+  ): Promise<boolean> {
     const { client, namespace } = this.#deps;
     const { text } = renderTargets(targets);
-    if (text === this.#seen?.text) return false;
+    const asked = questions && renderQuestions(questions);
+    if (text === this.#seen?.text && asked === this.#seen.questions) return false;
     const written = await fence.write(this.#object, this.#seen, async (precondition) => {
       const metadata = { name: TARGETS_NAME, namespace, ...precondition };
-      const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { [TARGETS_KEY]: text } };
+      const data = { [TARGETS_KEY]: text, ...(asked !== undefined && { [QUESTIONS_KEY]: asked }) };
+      const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
       return await client.apply<RawConfigMap>(this.#object.path, object, { fieldManager: FIELD_MANAGER, force: true });
     });
     this.#take(viewTargets(written));
@@ -98,17 +117,25 @@ export class TargetsWriter {
   }
 
   #take(seen: Seen | undefined): void {
-    const changed = seen?.text !== this.#seen?.text;
+    const before = this.#seen;
     this.#seen = seen;
-    if (seen === undefined || !changed) return;
+    if (seen === undefined) return;
+    if (seen.questions !== undefined && seen.questions !== before?.questions) this.#takeQuestions(seen.questions);
+    if (seen.text === before?.text) return;
     const parsed = parseTargets(seen.text, this.#good);
     if (!("code" in parsed)) this.#good = parsed;
     for (const { code, text: problem } of "code" in parsed ? [parsed] : (parsed.refused ?? [])) {
       this.#deps.log.warn({ code }, problem);
     }
   }
+
+  #takeQuestions(text: string): void {
+    const questions = parseQuestions(text);
+    if ("code" in questions) this.#deps.log.warn({ code: questions.code }, questions.text);
+    else this.#questions = questions;
+  }
 }
 
 function viewTargets({ metadata, data }: RawConfigMap): Seen {
-  return { ...identityOf(metadata), text: data?.[TARGETS_KEY] ?? "" };
+  return { ...identityOf(metadata), text: data?.[TARGETS_KEY] ?? "", questions: data?.[QUESTIONS_KEY] };
 }

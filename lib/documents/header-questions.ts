@@ -1,0 +1,142 @@
+import * as v from "valibot";
+import type { Reason } from "#hostmap/types.ts";
+import { integer, object } from "#lib/errors/schemas.ts";
+import { attempt } from "#lib/errors/validation.ts";
+import { address, addresses, isTime, port, targetName, upstreamName } from "./targets-fields.ts";
+import { QUESTIONS_KEY } from "./targets-name.ts";
+
+/** Raised as that of the targets is. A proxy asks nothing new when it reads another version. */
+const VERSION = 1;
+/** Longer text is not ours and is not parsed. */
+const MAX_BYTES = 900_000;
+/** Maximum number of questions that are read. */
+export const MAX_QUESTIONS = 2_000;
+
+/**
+ * What a port of an ingress controller does with a PROXY header. `demands-...`: it answers only with a header, of
+ * this version or of either. `optional`: it answers with and without one. `refuses-header`: it answers only without
+ * one. `unknown`: its answers do not tell.
+ */
+export const HEADER_ANSWERS = [
+  "demands-v1",
+  "demands-v2",
+  "demands-either",
+  "optional",
+  "refuses-header",
+  "unknown",
+] as const;
+export type HeaderAnswer = (typeof HEADER_ANSWERS)[number];
+
+/** The last answer to a question, and when it was given. */
+export interface KnownAnswer {
+  readonly answer: HeaderAnswer;
+  /** RFC 3339, UTC. */
+  readonly at: string;
+}
+
+/** A port of a target. One proxy asks it whether it expects a PROXY header. */
+export interface HeaderQuestion {
+  readonly target: string;
+  /** The port that pods call. */
+  readonly port: number;
+  readonly speaks: "http" | "tls";
+  /** Where to ask: as in `Listener`. */
+  readonly upstream: string;
+  readonly upstreamIPs?: readonly string[] | undefined;
+  readonly upstreamPort: number;
+  /** A host that claims the target: the server name of a ClientHello. */
+  readonly name: string;
+  /** The namespace of the target's Service; empty for a configured host. It shares a budget of questions. */
+  readonly namespace: string;
+  /** The address of the proxy that asks. */
+  readonly asker: string;
+  /** What is known already. */
+  readonly known?: KnownAnswer | undefined;
+}
+
+const knownSchema = object({ answer: v.picklist(HEADER_ANSWERS), at: v.pipe(v.string(), v.check(isTime)) });
+const questionSchema = object({
+  target: targetName,
+  port,
+  speaks: v.picklist(["http", "tls"]),
+  upstream: upstreamName,
+  upstreamIPs: v.optional(addresses),
+  upstreamPort: port,
+  name: v.pipe(v.string(), v.maxLength(253), v.regex(/^[a-z0-9.-]+$/)),
+  namespace: v.pipe(v.string(), v.maxLength(63)),
+  asker: address,
+  known: v.optional(knownSchema),
+});
+const documentSchema = object({ version: v.literal(VERSION), questions: v.array(v.unknown()) });
+
+/** The text of `questions.json`. */
+export function renderQuestions(questions: readonly HeaderQuestion[]): string {
+  return `${JSON.stringify({ version: VERSION, questions })}\n`;
+}
+
+/**
+ * Reads the questions. A bad one, and a second one of the same port, is left out. A Reason says that the document as
+ * a whole cannot be read.
+ */
+export function parseQuestions(text: string): readonly HeaderQuestion[] | Reason {
+  if (text.length > MAX_BYTES) return malformed(`has ${text.length} bytes; at most ${MAX_BYTES} are read`);
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    return malformed(`does not parse: ${String(error)}`);
+  }
+  const { value, flaw } = attempt(documentSchema, json);
+  if (flaw !== undefined) return malformed(`${flaw.path.join(".") || "(top)"}: ${flaw.message}`);
+  const questions = new Map<string, HeaderQuestion>();
+  for (const item of value.questions) {
+    if (questions.size >= MAX_QUESTIONS) break;
+    const question = attempt(questionSchema, item).value;
+    if (question === undefined) continue;
+    const key = questionKey(question);
+    if (!questions.has(key)) questions.set(key, question);
+  }
+  return [...questions.values()];
+}
+
+/** The key of a port of a target. */
+export function questionKey({ target, port: number }: Pick<HeaderQuestion, "target" | "port">): string {
+  return `${target}:${number}`;
+}
+
+function malformed(text: string): Reason {
+  return { code: "questions-malformed", text: `${QUESTIONS_KEY} ${text}` };
+}
+
+const reportedSchema = object({
+  target: targetName,
+  port,
+  answer: v.picklist(HEADER_ANSWERS),
+  at: v.pipe(v.string(), v.check(isTime)),
+  seen: v.pipe(v.string(), v.maxLength(100)),
+  failures: integer(0),
+});
+
+/** The page of a proxy's health port with its answers. The controller reads it. */
+export const ANSWERS_PATH = "/answers";
+
+/** What a proxy reports on one question. */
+export interface ReportedAnswer extends KnownAnswer {
+  readonly target: string;
+  readonly port: number;
+  /** The class of each outcome of the last round: `none: answered, v1: misread, v2: closed`. No bytes of an answer. */
+  readonly seen: string;
+  /** Consecutive rounds that got no answer at all since `at`. */
+  readonly failures: number;
+}
+
+/** The page as text. */
+export function renderAnswers(answers: readonly ReportedAnswer[]): string {
+  return `${JSON.stringify({ answers })}\n`;
+}
+
+/** Reads the page. A bad answer is left out. */
+export function parseAnswers(page: unknown): readonly ReportedAnswer[] {
+  const list = attempt(object({ answers: v.array(v.unknown()) }), page).value?.answers ?? [];
+  return list.slice(0, MAX_QUESTIONS).flatMap((item) => attempt(reportedSchema, item).value ?? []);
+}
