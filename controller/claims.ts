@@ -20,7 +20,7 @@ import type { Source, SourceState, UnresolvedSource } from "./sources/types.ts";
 import { withChoices } from "./targets/chosen-target.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 import { publishedTargetNames } from "./targets/published-targets.ts";
-import { resolveSources } from "./targets/resolve-claims.ts";
+import { type HeadersOfTargets, resolveSources } from "./targets/resolve-claims.ts";
 import {
   admittedOnly,
   classCatalog,
@@ -54,6 +54,8 @@ interface ClaimsDeps {
   readonly client: KubeClient;
   readonly log: Logger;
   readonly resolver: TargetResolver;
+  /** Undefined: no ingress controller is asked for a header. */
+  readonly headers?: HeadersOfTargets | undefined;
   /** Undefined: not known. */
   readonly clusterDomain: string | undefined;
   readonly book: AddressBook;
@@ -145,12 +147,12 @@ async function configuredSources(
 function verifying(
   { verifyDns: mode, dnsServers }: Config["policy"],
   sources: readonly UnresolvedSource[],
-  { resolver, book, answers, clusterDomain, log }: ClaimsDeps,
+  { resolver, headers, book, answers, clusterDomain, log }: ClaimsDeps,
 ): Pick<Claims, "source" | "verifier"> {
-  if (mode === "off") return { source: resolveSources(sources, resolver), verifier: undefined };
+  if (mode === "off") return { source: resolveSources(sources, resolver, headers), verifier: undefined };
   if (answers !== undefined) {
     const known = new KnownAnswers({ answers, book, mode });
-    return { source: known.source(resolveSources(sources, resolver)), verifier: known };
+    return { source: known.source(resolveSources(sources, resolver, headers)), verifier: known };
   }
   const lookup = clusterLookup(dnsServers);
   const verifier = new DnsVerifier({
@@ -161,7 +163,7 @@ function verifying(
     now: () => performance.now(),
     log,
   });
-  const resolved = resolveSources(sources, followedBy(resolver, verifier));
+  const resolved = resolveSources(sources, followedBy(resolver, verifier), headers);
   return { source: verifiedSource(resolved, { verifier, mode, book }), verifier };
 }
 

@@ -14,6 +14,9 @@ import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { FrontServices, type FrontTerm } from "./front-services.ts";
+import type { AskAnswers } from "./headers/answer-poll.ts";
+import { AskedTargets } from "./headers/asked-targets.ts";
+import type { HeaderDecisions } from "./headers/header-decisions.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
@@ -25,6 +28,8 @@ interface FrontsDeps {
   readonly config: Pick<Config, "namespace" | "targets" | "discovery" | "proxy">;
   readonly clusterDomain: string | undefined;
   readonly catalog: TargetCatalog;
+  /** If the ingress controllers are asked: what decides by their answers, which is the catalog then. */
+  readonly asking?: { readonly headers: HeaderDecisions; readonly ask: AskAnswers } | undefined;
   readonly log: Logger;
   /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
@@ -60,6 +65,7 @@ export class FrontReconciler implements TargetAddresses {
   readonly #failures = new LogThrottle();
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
+  readonly #asked: AskedTargets | undefined;
   /** Since when targets are unused. */
   readonly #unused: StoredTimes;
   readonly #reconciler: Reconciler;
@@ -70,6 +76,7 @@ export class FrontReconciler implements TargetAddresses {
   #upstreams: Informer<readonly string[]>[] = [];
   /** Undefined until `use`: "none in use" and "not known yet" differ. */
   #inUse: ReadonlySet<string> | undefined;
+  #exampleOf: (target: string) => string | undefined = () => undefined;
   #refused: ReadonlyMap<string, Reason> = new Map();
   /** Of the term that begins or has begun. */
   #fence: Fence | undefined;
@@ -78,13 +85,18 @@ export class FrontReconciler implements TargetAddresses {
 
   constructor(deps: FrontsDeps) {
     this.#deps = deps;
-    const { client, config, log, notify, askProxy: ask } = deps;
+    const { client, config, log, notify, askProxy: ask, asking, clusterDomain } = deps;
     const { namespace } = config;
     const onChange = () => this.#changed();
     const { selector, trafficDistribution } = config.proxy;
     this.#store = new TargetsWriter({ client, namespace, log });
     this.#services = new FrontServices({ client, namespace, selector, trafficDistribution, log, notify, onChange });
-    this.#listening = new ProxyReadiness({ client, namespace, log, ask, onChange, now: () => performance.now() });
+    this.#listening = new ProxyReadiness({
+      ...{ client, namespace, log, ask, onChange, now: () => performance.now() },
+      onProxies: asking && (() => this.#enqueue(SETTLE_MS)),
+    });
+    this.#asked =
+      asking && new AskedTargets({ ...asking, clusterDomain, log, onChange: () => this.#enqueue(0) });
     this.#unused = new StoredTimes(steadyNow, deps.now);
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
@@ -103,7 +115,10 @@ export class FrontReconciler implements TargetAddresses {
 
   start(onChange: () => void): void {
     this.#onChange = onChange;
-    this.#store.start(() => this.#changed());
+    this.#store.start(() => {
+      this.#learn();
+      this.#changed();
+    });
     this.#services.start();
     this.#listening.start();
     this.#deps.catalog.follow(() => this.#changed());
@@ -130,7 +145,8 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   /** The targets that have names now. */
-  use(names: ReadonlySet<string>): void {
+  use(names: ReadonlySet<string>, exampleOf: (target: string) => string | undefined = () => undefined): void {
+    this.#exampleOf = exampleOf;
     if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
     this.#inUse = new Set(names);
     this.#deps.catalog.use(names);
@@ -166,7 +182,7 @@ export class FrontReconciler implements TargetAddresses {
   async stop(): Promise<void> {
     this.#leading = undefined;
     const parts = [this.#reconciler, this.#reporter, this.#store, this.#services, this.#listening, ...this.#upstreams];
-    await Promise.all(parts.map((part) => part.stop()));
+    await Promise.all([...parts, this.#asked].map((part) => part?.stop()));
   }
 
   /** All targets: configured and discovered. */
@@ -216,6 +232,11 @@ export class FrontReconciler implements TargetAddresses {
     this.#reporter.enqueue(REPORT_MS);
   }
 
+  /** The published answers and targets decide in every replica. */
+  #learn(): void {
+    this.#deps.asking?.headers.learn(this.#store.questions, this.#store.published.targets);
+  }
+
   #enqueue(afterMs: number): void {
     if (this.#leading?.signal.aborted === false) this.#reconciler.enqueue(afterMs);
   }
@@ -260,8 +281,13 @@ export class FrontReconciler implements TargetAddresses {
   async #carryOut({ targets, dropped }: RelayedTargets, term: FrontTerm): Promise<void> {
     const stuck = await this.#removeFronts(dropped, term);
     term.signal.throwIfAborted();
-    const remembered = this.#store.published.targets.filter(({ name }) => stuck.has(name));
-    await this.#store.write([...targets, ...remembered], term.fence);
+    const { published, questions: before } = this.#store;
+    const remembered = published.targets.filter(({ name }) => stuck.has(name));
+    const { proxies } = this.#listening;
+    const questions = this.#asked?.questions(this.#inUse ?? new Set(), this.#exampleOf, proxies, before);
+    await this.#store.write([...targets, ...remembered], term.fence, questions);
+    this.#learn();
+    this.#asked?.expect(this.#store.questions);
     const failed = await this.#ensureFronts(targets, term);
     // Nothing listens for a target without an upstream.
     this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));

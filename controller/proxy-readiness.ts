@@ -19,6 +19,8 @@ interface ListeningDeps {
   readonly now: () => number;
   /** Called when proxies listen on another target, or when it is no longer waited for. */
   readonly onChange: () => void;
+  /** Called when proxies come or go. */
+  readonly onProxies?: (() => void) | undefined;
 }
 
 /** The Service whose endpoints are all proxies. */
@@ -55,7 +57,7 @@ export class ProxyReadiness {
       client,
       ...endpointSlicesOf(namespace, PROXY_SERVICE),
       project: readyAddresses,
-      onChange: () => {},
+      onChange: () => this.#deps.onProxies?.(),
       onSynced: this.#deps.onChange,
       log,
     });
@@ -67,6 +69,11 @@ export class ProxyReadiness {
 
   get inactiveMs(): number {
     return this.#slices?.state.inactiveMs ?? 0;
+  }
+
+  /** The addresses of the ready proxies. */
+  get proxies(): readonly string[] {
+    return [...new Set([...(this.#slices?.objects().values() ?? [])].flat())];
   }
 
   /** Whether names may be mapped to the target. */
@@ -98,8 +105,7 @@ export class ProxyReadiness {
 
   async #poll(): Promise<ReconcileResult | undefined> {
     if (this.#awaited.size === 0) return undefined;
-    const proxies = [...new Set([...(this.#slices?.objects().values() ?? [])].flat())];
-    const answers = await Promise.all(proxies.map((address) => this.#ask(address)));
+    const answers = await Promise.all(this.proxies.map((address) => this.#ask(address)));
     if (this.#stopped) return undefined;
     const before = this.#listened.size;
     for (const [target, since] of this.#awaited) {

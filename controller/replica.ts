@@ -11,11 +11,14 @@ import { claimsOf, targetsOf } from "./claims.ts";
 import { addressBook } from "./dnscheck/address-book.ts";
 import type { DnsAnswers } from "./dnscheck/known-answers.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
+import type { AskAnswers } from "./headers/answer-poll.ts";
+import { HeaderDecisions } from "./headers/header-decisions.ts";
 import { MapReconciler } from "./map-reconciler.ts";
 import type { AskProxy } from "./proxy-readiness.ts";
 import { PublishPacer } from "./publish-pacer.ts";
 import { removalRules } from "./removal-rules.ts";
 import { type StatusDocument, statusDocument } from "./status.ts";
+import type { TargetCatalog, TargetLocations } from "./targets/resolver.ts";
 
 interface ReplicaDeps {
   readonly client: KubeClient;
@@ -25,6 +28,7 @@ interface ReplicaDeps {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly askProxy: AskProxy;
+  readonly askAnswers: AskAnswers;
   /** Answers of DNS that are known already: then nothing is looked up. */
   readonly answers?: DnsAnswers | undefined;
   /** The IPs of the nodes, where they are known. */
@@ -55,10 +59,13 @@ export interface Replica {
 export async function createReplica(config: Config, deps: ReplicaDeps): Promise<Replica> {
   const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify } = deps;
   const { namespace, policy } = config;
-  const { resolver, catalog, locations } = targetsOf(config, client, log, deps.nodes);
-  const addresses = new FrontReconciler({ client, config, clusterDomain, catalog, log, notify, now, askProxy });
-  const book = addressBook(locations, addresses);
-  const claims = await claimsOf(config, { client, log, resolver, clusterDomain, book, answers: deps.answers });
+  const { resolver, catalog: defined, locations } = targetsOf(config, client, log, deps.nodes);
+  const headers = headerDecisions(config, defined, locations);
+  const catalog = headers ?? defined;
+  const fronts = { client, config, clusterDomain, catalog, log, notify, now, askProxy };
+  const addresses = new FrontReconciler({ ...fronts, asking: headers && { headers, ask: deps.askAnswers } });
+  const book = addressBook(locations, addresses, headers);
+  const claims = await claimsOf(config, { client, log, resolver, headers, clusterDomain, book, answers: deps.answers });
   const { source, inCluster, verifier } = claims;
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
@@ -81,4 +88,16 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   claims.follow(map);
   const facts = { identity, source, plan, addresses, catalog, verifier, config, wildcardPods, map };
   return { source, plan, addresses, store, map, status: (options) => statusDocument({ ...facts, ...options }) };
+}
+
+/** Undefined: no ingress controller is asked. */
+function headerDecisions(
+  { discovery, proxy }: Config,
+  catalog: TargetCatalog,
+  locations: TargetLocations,
+): HeaderDecisions | undefined {
+  if (!discovery.enabled || !discovery.detect || discovery.protocol !== "auto") return undefined;
+  // TLVs are version 2's alone.
+  const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
+  return new HeaderDecisions({ catalog, mapsAlways: (target) => locations.mapsAlways(target), preferred });
 }

@@ -8,6 +8,7 @@ import { Fence } from "#lib/kube/fence.ts";
 import { runElection } from "#lib/kube/lease.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
+import { askAnswersByHttp } from "./headers/answer-poll.ts";
 import { serveHealth } from "./health.ts";
 import { LeaderTasks } from "./leader-tasks.ts";
 import type { MapReconciler } from "./map-reconciler.ts";
@@ -67,6 +68,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     log,
     now,
     askProxy: askByHttp(config.proxy.healthPort),
+    askAnswers: askAnswersByHttp(config.proxy.healthPort),
     wildcardPods: deps.wildcardPods,
     onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
     reporters: reporters(metrics, events, { namespace, log }),

@@ -10,8 +10,11 @@ export interface TargetAddresses {
   readonly inactiveMs?: number;
   /** One entry per target: the configured ones, then the discovered ones in use. */
   targets(): readonly TargetAddress[];
-  /** Sets the targets that have names, at every run: a discovered target is made reachable only when it is needed. */
-  use(names: ReadonlySet<string>): void;
+  /**
+   * Sets the targets that have names, at every run: a discovered target is made reachable only when it is needed.
+   * `exampleOf` gives a name of each.
+   */
+  use(names: ReadonlySet<string>, exampleOf?: (target: string) => string | undefined): void;
   /** Why a target has no address, if there is a specific reason. */
   reasonOf?(target: string): Reason | undefined;
   /** Lets the leader write until `signal` aborts. `remembered` are addresses that pods may already hold. */

@@ -1,3 +1,5 @@
+import type { HeaderReason } from "../headers/decide-protocols.ts";
+import type { HeaderDecisions } from "../headers/header-decisions.ts";
 import type { TargetLocations } from "../targets/resolver.ts";
 
 /** What has to be known of addresses to decide by an answer of DNS. */
@@ -6,12 +8,15 @@ export interface AddressBook extends TargetLocations {
   readonly synced: boolean;
   /** The ClusterIPs that names of the map may resolve to. A publisher gives them to DNS. */
   ownAddresses(): ReadonlySet<string>;
+  /** Why the names of a target are not mapped to it. */
+  against(target: string): HeaderReason | undefined;
 }
 
 /** `fronts` knows the addresses of ours. */
 export function addressBook(
   locations: TargetLocations,
   fronts: Pick<AddressBook, "synced" | "ownAddresses">,
+  headers?: Pick<HeaderDecisions, "against">,
 ): AddressBook {
   return {
     addressesOf: (target) => locations.addressesOf(target),
@@ -19,6 +24,7 @@ export function addressBook(
     mapsAlways: (target) => locations.mapsAlways(target),
     warningOf: (target, ports) => locations.warningOf(target, ports),
     ownAddresses: () => fronts.ownAddresses(),
+    against: (target) => headers?.against(target),
     get isFirstStart() {
       return locations.isFirstStart;
     },

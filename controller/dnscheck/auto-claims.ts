@@ -1,4 +1,5 @@
 import type { Claim } from "#hostmap/types.ts";
+import { withoutHeader } from "../targets/resolve-claims.ts";
 import type { AddressBook } from "./address-book.ts";
 import type { DnsDecision } from "./dns-decision.ts";
 
@@ -12,7 +13,7 @@ export interface WitnessedClaim {
   readonly state: "waiting" | "unsettled" | "settled";
   /** Whether the target's Service says that its names are mapped in any case. */
   readonly always: boolean;
-  readonly book: Pick<AddressBook, "warningOf">;
+  readonly book: Pick<AddressBook, "warningOf" | "against">;
 }
 
 const WAITING = {
@@ -33,7 +34,9 @@ export function claimWithAuto({ claim, decision, state, always, book }: Witnesse
   if ("target" in decision) {
     const { warning: _ofItsOwn, ...rest } = claim;
     const warning = book.warningOf(decision.target, claim.ports);
-    return { ...rest, target: decision.target, verified: true, ...(warning && { warning }) };
+    const against = book.against(decision.target);
+    const target = against ? withoutHeader(decision.target, against) : { target: decision.target };
+    return { ...rest, ...target, verified: true, ...(warning && { warning }) };
   }
   if (decision.code === "dns-absent" || always) return claim;
   if (state === "unsettled") return { ...claim, target: decision, pending: claim.target };

@@ -12,7 +12,7 @@ export type VerifyMode = "auto" | "warn" | "enforce";
 interface VerifiedDeps {
   readonly verifier: DnsVerifier;
   readonly mode: VerifyMode;
-  readonly book: Pick<AddressBook, "mapsAlways" | "warningOf">;
+  readonly book: Pick<AddressBook, "mapsAlways" | "warningOf" | "against">;
 }
 
 /** Objects with at most this many claims are reported at once. Those of a larger one are combined for so long. */

@@ -18,6 +18,7 @@ import { lostPorts } from "./lost-ports.ts";
 import { matchService, type Precedence, UNKNOWN_ADDRESS, whetherShortCircuited } from "./match-service.ts";
 import { isOnlyMissing } from "./missing-evidence.ts";
 import { nodeAddress } from "./node-address.ts";
+import { assumedProtocol } from "./proxy-protocol-annotations.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
 import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSelect } from "./selectors.ts";
@@ -340,8 +341,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     // Of a Service without a public address, its labels count: another one may have copied them.
     const counts = isConfigured || isExposed(raw) || isLabelled(raw);
     if (!counts) return undefined;
-    const { protocol, map } = this.#deps.config.discovery;
-    const view = viewService(raw, protocol, map);
+    const { map } = this.#deps.config.discovery;
+    const view = viewService(raw, assumedProtocol(this.#deps.config.discovery), map);
     return isConfigured && view.software === undefined ? { ...view, software: softwareByName(view.name) } : view;
   }
 

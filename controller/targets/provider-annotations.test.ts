@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { protocolOf } from "./proxy-protocol-annotations.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { type Protocol, statedProtocol } from "./proxy-protocol-annotations.ts";
 
 const BETA = "service.beta.kubernetes.io/";
 const FEATURES = "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features";
@@ -191,3 +192,12 @@ test("providers' annotations that contradict each other are a reason; others are
     ["v1", "annotations-contradict", "v2", FALLBACK],
   );
 });
+
+function protocolOf(
+  annotations: Parameters<typeof statedProtocol>[0],
+  port: number,
+  fallback: Protocol,
+): Protocol | Reason {
+  const stated = statedProtocol(annotations, port);
+  return stated === undefined || "code" in stated ? (stated ?? fallback) : stated.protocol;
+}

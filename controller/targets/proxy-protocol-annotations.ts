@@ -1,6 +1,7 @@
 import { show } from "#hostmap/hostnames.ts";
 import { PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason } from "#hostmap/types.ts";
+import type { Config } from "#lib/config/schema.ts";
 
 /** The PROXY header that a load balancer sends. */
 export type Protocol = "v1" | "v2" | "none";
@@ -142,26 +143,35 @@ const PROVIDERS: readonly ProviderAnnotations[] = [
   [[`${BETA}cloudstack-load-balancer-proxy-protocol`, cloudstack]],
 ];
 
+/** The protocol of ports of which no annotation says it; `auto`: the ingress controller is asked. */
+export function assumedProtocol({ protocol, detect }: Config["discovery"]): Protocol | "auto" {
+  return protocol === "auto" && !detect ? "v1" : protocol;
+}
+
+/** Who says which protocol a port expects: the switchback.dev annotation, or that of a cloud provider. */
+export type StatedBy = "annotation" | "provider";
+
 /**
- * The protocol that the ingress controller of a LoadBalancer Service expects on a port: from the switchback.dev
- * annotation, else from a known provider's annotation, else `fallback`. An invalid value of the switchback.dev
- * annotation, and providers' annotations that contradict each other, return a reason instead of a guess.
+ * The protocol that the annotations of a Service state for a port; undefined if none does. The switchback.dev
+ * annotation comes first, then those of known providers. An invalid value of it, and providers' annotations that
+ * contradict each other, return a reason instead of a guess.
  */
-export function protocolOf(
+export function statedProtocol(
   annotations: Annotations | undefined = {},
   port: number,
-  fallback: Protocol,
-): Protocol | Reason {
+): { readonly protocol: Protocol; readonly by: StatedBy } | Reason | undefined {
   const explicit = annotations[PROXY_PROTOCOL_KEY];
   if (explicit !== undefined) {
     const accepted = PROTOCOLS.find((protocol) => protocol === explicit);
+    if (accepted !== undefined) return { protocol: accepted, by: "annotation" };
     const text = `${PROXY_PROTOCOL_KEY} is ${show(String(explicit))}; accepted are ${PROTOCOLS.join(", ")}`;
-    return accepted ?? { code: "annotation-invalid", text };
+    return { code: "annotation-invalid", text };
   }
   const statements = PROVIDERS.flatMap((provider) => statementOf(provider, port, annotations) ?? []);
   const [first] = statements;
   const other = statements.find(({ protocol }) => protocol !== first?.protocol);
-  if (first === undefined || other === undefined) return first?.protocol ?? fallback;
+  if (first === undefined) return undefined;
+  if (other === undefined) return { protocol: first.protocol, by: "provider" };
   const both = `for port ${port}, ${first.key} says ${first.protocol}, and ${other.key} says ${other.protocol}`;
   return { code: "annotations-contradict", text: `${both}; remove one, or decide by ${PROXY_PROTOCOL_KEY}` };
 }

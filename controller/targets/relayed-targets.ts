@@ -82,8 +82,10 @@ function nameTaken(name: string): Reason {
 function observed(target: PublishedTarget, catalog: RelayedInput["catalog"]): PublishedTarget {
   if (!catalog.discovers || namespaceOfFound(target) === undefined) return target;
   const found = catalog.found(target.name);
-  const lent = (port: number) => found?.ports.find((one) => one.port === port)?.upstreamIPs ?? [];
-  const ports = target.ports.map((entry) => (entry.upstreamIPs ? { ...entry, upstreamIPs: lent(entry.port) } : entry));
+  const ports = target.ports.map((entry) => {
+    const { protocol = entry.protocol, upstreamIPs = [] } = found?.ports.find(({ port }) => port === entry.port) ?? {};
+    return { ...entry, protocol, ...(entry.upstreamIPs && { upstreamIPs }) };
+  });
   return { ...target, ports, upstreamIPs: found?.upstreamIPs ?? [] };
 }
 

@@ -1,11 +1,15 @@
 import type { Claim, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
+import type { HeaderReason } from "../headers/decide-protocols.ts";
+import type { HeaderDecisions } from "../headers/header-decisions.ts";
 import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
 
 /** A target, or the reason why there is none. */
 interface Answer {
   readonly target: string | Reason;
+  /** Why its names are not mapped to it. */
+  readonly against?: HeaderReason | undefined;
   /** What is wrong with the target. */
   readonly warning?: Reason | undefined;
 }
@@ -34,8 +38,13 @@ interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
  * reported again. Synced when all sources and the resolver are. Object keys include the source's index, so that two
  * kinds never share a key.
  */
-export function resolveSources(sources: readonly UnresolvedSource[], resolver: TargetResolver): Source {
-  const claims = new ResolvedClaims(resolver);
+export function resolveSources(
+  sources: readonly UnresolvedSource[],
+  resolver: TargetResolver,
+  headers?: HeadersOfTargets,
+): Source {
+  const claims = new ResolvedClaims(resolver, headers);
+  headers?.follow(() => claims.resolveAgain());
   return {
     start(sink, onSynced) {
       const waiting = new Set<object>([...sources, resolver]);
@@ -65,9 +74,13 @@ export function resolveSources(sources: readonly UnresolvedSource[], resolver: T
   };
 }
 
+/** What the ingress controllers answered. */
+export type HeadersOfTargets = Pick<HeaderDecisions, "against" | "follow" | "want">;
+
 /** The claims of all objects by groups of equal hints. */
 class ResolvedClaims {
   readonly #resolver: TargetResolver;
+  readonly #headers: HeadersOfTargets | undefined;
   readonly #objects = new Map<string, readonly HeldClaim[]>();
   readonly #groups = new Groups();
   /** Objects with names that are kept. */
@@ -75,8 +88,9 @@ class ResolvedClaims {
   /** Undefined until the resolver is synced: until then claims are only stored. */
   #sink: ClaimSink | undefined;
 
-  constructor(resolver: TargetResolver) {
+  constructor(resolver: TargetResolver, headers: HeadersOfTargets | undefined) {
     this.#resolver = resolver;
+    this.#headers = headers;
   }
 
   /** The resolver is synced: reports all objects, then each change. */
@@ -160,7 +174,7 @@ class ResolvedClaims {
       const answer = group.answer ?? this.#resolve(group);
       const { target } = answer;
       if (kept === undefined || typeof target === "string") return { ...claim, ...resolved(group.hints, answer) };
-      const shown = { target: kept, warning: this.#warningOf(kept, group) };
+      const shown = this.#answerOf(kept, group);
       return { ...claim, ...resolved(group.hints, shown), kept: target };
     });
   }
@@ -197,8 +211,10 @@ class ResolvedClaims {
     return typeof answer !== "string" && this.#resolver.mayKeep?.(target, group.hints, answer) === true;
   }
 
-  #warningOf(target: string, { hints }: Group): Reason | undefined {
-    return this.#resolver.warningOf?.(target, hints.ports);
+  #answerOf(target: string, { hints }: Group): Answer {
+    if (hints.ports !== undefined) this.#headers?.want(target, hints.ports);
+    const against = this.#headers?.against(target);
+    return { target, against, warning: this.#resolver.warningOf?.(target, hints.ports) };
   }
 
   /** One odd group of hints costs its own objects: the other groups are resolved. */
@@ -207,7 +223,7 @@ class ResolvedClaims {
     let answer: Answer;
     try {
       const target = this.#resolver.resolve(hints, incumbent);
-      answer = typeof target === "string" ? { target, warning: this.#warningOf(target, group) } : { target };
+      answer = typeof target === "string" ? this.#answerOf(target, group) : { target };
     } catch (error) {
       const text = `its target could not be found: ${describeError(error)}`;
       answer = { target: { code: "target-failed", text } };
@@ -218,14 +234,19 @@ class ResolvedClaims {
   }
 }
 
-function resolved({ addresses, chosen, ports }: RoutingHints, { target, warning }: Answer) {
+function resolved({ addresses, chosen, ports }: RoutingHints, { target, against, warning }: Answer) {
   return {
-    target,
+    ...(against === undefined || typeof target !== "string" ? { target } : withoutHeader(target, against)),
     publicAddresses: addresses,
     ...(chosen !== undefined && { chosen: true as const }),
     ...(ports && { ports }),
     ...(warning && { warning }),
   };
+}
+
+/** The claim of a target that its names may not have: see `Claim.pending` and `Claim.candidate`. */
+export function withoutHeader(target: string, { reason, pending }: HeaderReason) {
+  return { target: reason, [pending ? "pending" : "candidate"]: target };
 }
 
 /** The target that a name has, by evidence or kept. */
@@ -287,7 +308,7 @@ function hintsKey(hints: RoutingHints): string {
 }
 
 function sameAnswer(a: Answer, b: Answer): boolean {
-  if (a.warning?.text !== b.warning?.text) return false;
+  if (a.warning?.text !== b.warning?.text || a.against?.reason.text !== b.against?.reason.text) return false;
   if (typeof a.target === "string" || typeof b.target === "string") return a.target === b.target;
   return a.target.code === b.target.code && a.target.text === b.target.text;
 }

@@ -6,11 +6,21 @@ import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import { softwareByLabels } from "./known-software.ts";
-import { type Protocol, protocolOf } from "./proxy-protocol-annotations.ts";
+import { type Protocol, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: if kube-proxy short-circuits its load balancer, or in any case. */
 type MapWhen = "auto" | "always";
 const MAP_WHEN: readonly MapWhen[] = ["auto", "always"];
+
+/**
+ * A TCP port of a Service. `protocol` is what is stated, or else what is assumed. `stated` is there if the ingress
+ * controller is asked: then its answer decides, unless `annotation` says that the switchback.dev annotation does.
+ */
+export interface ServicePort {
+  readonly port: number;
+  readonly protocol: Protocol;
+  readonly stated?: StatedBy | "nobody";
+}
 
 /** The projection of a Service that kube-proxy may short-circuit, or that a configured target has as its upstream. */
 export interface ServiceView {
@@ -32,7 +42,7 @@ export interface ServiceView {
   readonly map: MapWhen;
   readonly clusterIPs: readonly string[];
   /** TCP ports with the expected protocol, or the reason why that is unknown: an annotation has an invalid value. */
-  readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: Protocol }> | Reason;
+  readonly ports: readonly ServicePort[] | Reason;
   readonly selector: Readonly<Record<string, string>>;
   /** Title of the ingress controller that its labels and selector name. */
   readonly software: string | undefined;
@@ -101,10 +111,10 @@ function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "ad
 }
 
 /**
- * Projects a Service. `fallback` and `map` apply if no annotation sets the protocol, or when to map. An ingress
- * controller that takes no v1 unless it is told to gets v2 instead.
+ * Projects a Service. `fallback` and `map` apply if no annotation sets the protocol, or when to map; with the fallback
+ * `auto` ingress controllers are asked. One that takes no v1 unless it is told to gets v2 instead.
  */
-export function viewService(raw: RawService, fallback: Protocol, map: MapWhen = "auto"): ServiceView {
+export function viewService(raw: RawService, fallback: Protocol | "auto", map: MapWhen = "auto"): ServiceView {
   const { metadata, spec } = raw;
   const mapped = mapWhen(metadata?.annotations?.[MAP_KEY], map);
   const isValid = typeof mapped === "string";
@@ -173,14 +183,17 @@ export function literalIPs(spec: RawService["spec"]): readonly string[] {
   return literalsOf(spec?.clusterIPs ?? [spec?.clusterIP ?? ""]);
 }
 
-function portsOf({ metadata, spec }: RawService, fallback: Protocol): ServiceView["ports"] {
-  const ports: { port: number; protocol: Protocol }[] = [];
-  const usual = fallback === "v1" && takesOnlyV2(metadata?.labels) ? "v2" : fallback;
+function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): ServiceView["ports"] {
+  const ports: ServicePort[] = [];
+  const isAsked = fallback === "auto";
+  const assumed = isAsked ? "v1" : fallback;
+  const usual = assumed === "v1" && takesOnlyV2(metadata?.labels) ? "v2" : assumed;
   for (const { port, protocol: transport } of spec?.ports ?? []) {
     if (port === undefined || (transport ?? "TCP") !== "TCP") continue;
-    const protocol = protocolOf(metadata?.annotations, port, usual);
-    if (typeof protocol !== "string") return protocol;
-    ports.push({ port, protocol });
+    const stated = statedProtocol(metadata?.annotations, port);
+    if (stated !== undefined && "code" in stated) return stated;
+    const { protocol, by } = stated ?? { protocol: usual, by: "nobody" as const };
+    ports.push({ port, protocol, ...(isAsked && { stated: by }) });
   }
   if (ports.length > MAX_TARGET_PORTS) {
     const text = `it has ${ports.length} TCP ports; a target has at most ${MAX_TARGET_PORTS}`;
@@ -227,6 +240,8 @@ export interface FoundTarget extends TargetConfig {
 }
 
 type FoundPort = TargetConfig["ports"][number] & {
+  /** As in `ServicePort`. */
+  readonly stated?: ServicePort["stated"];
   /** Of a port that another Service has at the same address: the ClusterIPs of that one. */
   readonly upstreamIPs?: readonly string[];
 };
@@ -244,7 +259,7 @@ export function targetOfService(view: ServiceView): FoundTarget | Reason {
     upstream: { service: { namespace, name } },
     upstreamIPs: clusterIPs,
     classes: [],
-    ports: ports.map(({ port, protocol }) => ({ port, protocol })),
+    ports: [...ports],
     clusterIPs: direct ? [...clusterIPs] : [],
   };
 }

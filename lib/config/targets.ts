@@ -56,9 +56,17 @@ export const discoverySchema = strictObject({
     "Discover targets: the target of an object is the LoadBalancer Service that has its load balancer address.",
   ),
   protocol: setting(
-    v.picklist(["v1", "v2", "none"]),
-    "v1",
-    "PROXY protocol version of a discovered target whose Service has no annotation for it.",
+    v.picklist(["auto", "v1", "v2", "none"]),
+    "auto",
+    "PROXY protocol version of a discovered target whose Service has no annotation for it. `auto`: the proxies ask " +
+      "the ingress controller (`detect`); without that, v1.",
+  ),
+  detect: setting(
+    v.boolean(),
+    false,
+    "Let the proxies ask the ingress controllers of discovered targets whether they expect a PROXY header. The " +
+      "answer comes before the annotation of a cloud provider; the Service's annotation " +
+      "`switchback.dev/proxy-protocol` comes before both.",
   ),
   map: setting(
     v.picklist(["auto", "always"]),

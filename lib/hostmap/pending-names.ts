@@ -36,3 +36,8 @@ export class PendingNames {
 export function pendingTarget({ claim, refused }: EvaluatedClaim): string | undefined {
   return refused === claim.target ? claim.pending : undefined;
 }
+
+/** The same for a claim that is decided: what decided it may change. */
+export function candidateTarget({ claim, refused }: EvaluatedClaim): string | undefined {
+  return refused === claim.target ? claim.candidate : undefined;
+}

@@ -2,7 +2,7 @@ import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
 import { KeptNames, keptWarning } from "./kept-names.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
-import { PendingNames, pendingTarget } from "./pending-names.ts";
+import { candidateTarget, PendingNames, pendingTarget } from "./pending-names.ts";
 import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
 import { isWildcard } from "./wildcards.ts";
 
@@ -59,8 +59,8 @@ export class Plan {
   readonly #planned = new Map<string, PlannedName>();
   readonly #pending = new PendingNames();
   readonly #kept = new KeptNames();
-  /** Number of planned names per target, and of claims that may get it. */
-  readonly #namesPerTarget = new Map<string, number>();
+  /** By target: the number of planned names and of claims that may get it, and one of these names. */
+  readonly #uses = new Map<string, { count: number; readonly example: string }>();
   #orderOf: (name: string) => number | undefined = () => undefined;
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
@@ -143,8 +143,8 @@ export class Plan {
       // What is mapped stays until it is decided.
       if (next === undefined && this.#pending.has(name)) continue;
       if (samePlan(before, next) && !decided.has(name)) continue;
-      this.#count(before?.target, -1);
-      this.#count(next?.target, 1);
+      this.#count(before?.target, -1, name);
+      this.#count(next?.target, 1, name);
       if (next === undefined) this.#planned.delete(name);
       else this.#planned.set(name, next);
       changes.set(name, next);
@@ -174,7 +174,12 @@ export class Plan {
 
   /** The targets that have names, as of the last `takeChanges()`, or may get some. */
   get targets(): ReadonlySet<string> {
-    return new Set(this.#namesPerTarget.keys());
+    return new Set(this.#uses.keys());
+  }
+
+  /** A name that has the target, had it, or may get it. */
+  exampleOf(target: string): string | undefined {
+    return this.#uses.get(target)?.example;
   }
 
   /** All objects with claims, once; those that come meanwhile are among them. */
@@ -229,18 +234,20 @@ export class Plan {
   }
 
   #followPending(evaluated: EvaluatedClaim, by: 1 | -1): void {
+    this.#count(candidateTarget(evaluated), by, evaluated.name);
     const target = pendingTarget(evaluated);
     if (target === undefined) return;
-    this.#count(target, by);
+    this.#count(target, by, evaluated.name);
     if (by === 1) this.#pending.add(evaluated.name);
     else this.#pending.remove(evaluated.name);
   }
 
-  #count(target: string | undefined, by: 1 | -1): void {
+  #count(target: string | undefined, by: 1 | -1, name: string): void {
     if (target === undefined) return;
-    const count = (this.#namesPerTarget.get(target) ?? 0) + by;
-    if (count > 0) this.#namesPerTarget.set(target, count);
-    else this.#namesPerTarget.delete(target);
+    const use = this.#uses.get(target) ?? { count: 0, example: name };
+    use.count += by;
+    if (use.count > 0) this.#uses.set(target, use);
+    else this.#uses.delete(target);
   }
 
   #index(indexed: IndexedClaim): void {

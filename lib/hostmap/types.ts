@@ -38,6 +38,11 @@ export interface Claim {
    * of the name stays until then.
    */
   readonly pending?: string;
+  /**
+   * The target that it would have if the target expected a PROXY header, which is asked again. `target` says that it
+   * does not.
+   */
+  readonly candidate?: string;
   /** The hostname is a wildcard of Gateway API, which covers any number of labels; one of an Ingress covers one. */
   readonly anyDepth?: true;
 }

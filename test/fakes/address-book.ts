@@ -22,6 +22,7 @@ export function fakeAddressBook(addresses: Addresses): AddressBook {
     mapsAlways: (target) => addresses.always?.includes(target) ?? false,
     warningOf: (target) => addresses.warnings?.[target],
     ownAddresses: () => new Set(addresses.own),
+    against: () => undefined,
   };
 }
 

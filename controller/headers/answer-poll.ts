@@ -1,0 +1,91 @@
+import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
+import { ANSWERS_PATH, parseAnswers, questionKey, type ReportedAnswer } from "#lib/documents/header-questions.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { askJson } from "#lib/http/ask-json.ts";
+import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+
+/** Asks one proxy for its answers; rejects when it does not answer. */
+export type AskAnswers = (address: string) => Promise<readonly ReportedAnswer[]>;
+
+interface PollDeps {
+  readonly ask: AskAnswers;
+  readonly log: Logger;
+  /** Called when a proxy reported a new answer. */
+  readonly onChange: () => void;
+}
+
+/** While a question has no answer, and otherwise. */
+const EAGER_MS = 500;
+const CALM_MS = 5_000;
+
+/** Reads the answers of the proxies. Only the asker of a question is believed. */
+export class AnswerPoll {
+  readonly #deps: PollDeps;
+  readonly #poller: Reconciler;
+  #questions: readonly HeaderQuestion[] = [];
+  readonly #reported = new Map<string, ReportedAnswer>();
+  #stopped = false;
+
+  constructor(deps: PollDeps) {
+    this.#deps = deps;
+    this.#poller = new Reconciler({ reconcile: () => this.#poll() });
+  }
+
+  /** Sets the published questions. Without any nobody is asked. */
+  expect(questions: readonly HeaderQuestion[]): void {
+    const isNew = questions.some((question) => !this.#isAnswered(question) && !this.#questions.includes(question));
+    this.#questions = questions;
+    const keys = new Set(questions.map(questionKey));
+    for (const key of this.#reported.keys()) if (!keys.has(key)) this.#reported.delete(key);
+    if (questions.length > 0) this.#poller.enqueue(isNew ? EAGER_MS : CALM_MS);
+  }
+
+  /** By `questionKey`. */
+  get reported(): ReadonlyMap<string, ReportedAnswer> {
+    return this.#reported;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#poller.stop();
+  }
+
+  async #poll(): Promise<ReconcileResult | undefined> {
+    if (this.#questions.length === 0 || this.#stopped) return undefined;
+    const askers = [...new Set(this.#questions.map(({ asker }) => asker))];
+    const pages = new Map(await Promise.all(askers.map(async (asker) => [asker, await this.#ask(asker)] as const)));
+    if (this.#stopped) return undefined;
+    let changed = false;
+    for (const question of this.#questions) {
+      const key = questionKey(question);
+      const answer = pages.get(question.asker)?.get(key);
+      const before = this.#reported.get(key);
+      if (answer === undefined || (before !== undefined && answer.at === before.at && answer.seen === before.seen))
+        continue;
+      this.#reported.set(key, answer);
+      changed ||= before?.answer !== answer.answer || before.at !== answer.at;
+    }
+    if (changed) this.#deps.onChange();
+    const isEager = this.#questions.some((question) => !this.#isAnswered(question));
+    return { requeueAfter: isEager ? EAGER_MS : CALM_MS };
+  }
+
+  #isAnswered(question: HeaderQuestion): boolean {
+    return question.known !== undefined || this.#reported.has(questionKey(question));
+  }
+
+  async #ask(address: string): Promise<ReadonlyMap<string, ReportedAnswer>> {
+    try {
+      return new Map((await this.#deps.ask(address)).map((answer) => [questionKey(answer), answer]));
+    } catch (error) {
+      this.#deps.log.debug({ proxy: address }, `a proxy does not report its answers: ${describeError(error)}`);
+      return new Map();
+    }
+  }
+}
+
+/** Asks by HTTP, on the proxies' health port. */
+export function askAnswersByHttp(port: number): AskAnswers {
+  return async (address) => parseAnswers(await askJson(address, port, ANSWERS_PATH));
+}

@@ -1,0 +1,54 @@
+import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { AnswerPoll, type AskAnswers } from "./answer-poll.ts";
+import type { HeaderDecisions } from "./header-decisions.ts";
+import { questionsOf } from "./questions.ts";
+
+interface AskedDeps {
+  readonly headers: HeaderDecisions;
+  readonly clusterDomain: string | undefined;
+  readonly ask: AskAnswers;
+  readonly log: Logger;
+  /** Called when a proxy reported a new answer. */
+  readonly onChange: () => void;
+}
+
+/** What the leader lets the proxies ask, and what they answered. */
+export class AskedTargets {
+  readonly #deps: AskedDeps;
+  readonly #poll: AnswerPoll;
+
+  constructor(deps: AskedDeps) {
+    this.#deps = deps;
+    this.#poll = new AnswerPoll(deps);
+  }
+
+  /** The questions to publish. `inUse` are the targets with accepted claims, `proxies` those that are ready. */
+  questions(
+    inUse: ReadonlySet<string>,
+    exampleOf: (target: string) => string | undefined,
+    proxies: readonly string[],
+    published: readonly HeaderQuestion[],
+  ): HeaderQuestion[] {
+    const { headers, clusterDomain } = this.#deps;
+    const reserved = new Set(headers.configured().map(({ name }) => name));
+    return questionsOf({
+      targets: [...inUse].flatMap((name) => (reserved.has(name) ? [] : (headers.defined(name) ?? []))),
+      wantedOf: (name) => headers.wantedOf(name),
+      exampleOf,
+      proxies,
+      clusterDomain,
+      published,
+      reported: this.#poll.reported,
+    });
+  }
+
+  /** The questions that are published now: from here on their answers are read. */
+  expect(questions: readonly HeaderQuestion[]): void {
+    this.#poll.expect(questions);
+  }
+
+  async stop(): Promise<void> {
+    await this.#poll.stop();
+  }
+}

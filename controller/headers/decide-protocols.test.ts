@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
+import type { FoundTarget } from "../targets/service-view.ts";
+import { askedPorts, decideProtocols, type HeaderFacts } from "./decide-protocols.ts";
+
+type Stated = NonNullable<FoundTarget["ports"][number]["stated"]>;
+type Port = readonly [port: number, stated: Stated | "never asked", protocol?: Protocol];
+type Answers = Readonly<Record<number, HeaderAnswer>>;
+
+function target(...ports: readonly Port[]): FoundTarget {
+  return {
+    name: "edge",
+    upstream: { service: { namespace: "infra", name: "edge" } },
+    upstreamIPs: ["198.51.100.9"],
+    classes: [],
+    clusterIPs: [],
+    ports: ports.map(([port, stated, protocol = "v1"]) => ({
+      port,
+      protocol,
+      ...(stated !== "never asked" && { stated }),
+    })),
+  };
+}
+
+function facts(answers: Answers, more: Partial<HeaderFacts> = {}): HeaderFacts {
+  return {
+    answerOf: (port) => answers[port],
+    publishedAs: () => undefined,
+    wanted: new Set(),
+    preferred: "v1",
+    mapsAlways: false,
+    ...more,
+  };
+}
+
+/** The protocol of each port, or the code of the reason against the target. */
+function decided(found: FoundTarget, given: HeaderFacts): string {
+  const { target: result, against } = decideProtocols(found, given);
+  const protocols = result.ports.map(({ port, protocol }) => `${port} ${protocol}`).join(", ");
+  return against === undefined ? protocols : `${against.reason.code}${against.pending ? ", pending" : ""}`;
+}
+
+const ASKED = target([80, "nobody"], [443, "nobody"]);
+const CASES: ReadonlyArray<readonly [what: string, FoundTarget, Answers, expected: string, Partial<HeaderFacts>?]> = [
+  ["no answer yet", ASKED, {}, "header-unknown, pending"],
+  ["both unknown", ASKED, { 80: "unknown", 443: "unknown" }, "header-unknown, pending"],
+  ["either version", ASKED, { 80: "demands-either", 443: "demands-either" }, "80 v1, 443 v1"],
+  ["either, with TLVs", ASKED, { 80: "demands-either", 443: "optional" }, "80 v2, 443 v2", { preferred: "v2" }],
+  ["one version", ASKED, { 80: "demands-v1", 443: "demands-v2" }, "80 v1, 443 v2"],
+  ["a port without an answer follows the other", ASKED, { 443: "demands-v2" }, "80 v2, 443 v2"],
+  ["no header", ASKED, { 80: "refuses-header", 443: "refuses-header" }, "header-not-expected"],
+  ["no header on one port, the other is down", ASKED, { 80: "refuses-header", 443: "unknown" }, "header-not-expected"],
+  ["a header on one port only", ASKED, { 80: "refuses-header", 443: "demands-v1" }, "80 none, 443 v1"],
+  [
+    "no header, map: always",
+    ASKED,
+    { 80: "refuses-header", 443: "refuses-header" },
+    "80 none, 443 none",
+    { mapsAlways: true },
+  ],
+  ["unknown, relayed before", ASKED, { 80: "unknown" }, "80 v2, 443 v2", { publishedAs: () => "v2" }],
+  ["refused, relayed before", ASKED, { 80: "refuses-header" }, "80 none, 443 v1", { publishedAs: () => "v1" }],
+  ["a provider's annotation, no answer", target([80, "provider"], [443, "provider", "v2"]), {}, "80 v1, 443 v2"],
+  ["a provider's annotation, another answer", target([443, "provider", "none"]), { 443: "demands-v2" }, "443 v2"],
+  ["our annotation, another answer", target([443, "annotation", "v1"]), { 443: "refuses-header" }, "443 v1"],
+  ["never asked", target([443, "never asked", "none"]), { 443: "demands-v1" }, "443 none"],
+  ["further ports follow", target([443, "nobody"], [8443, "nobody"]), { 443: "demands-v2" }, "443 v2, 8443 v2"],
+  [
+    "a further port as its provider says",
+    target([443, "nobody"], [25, "provider", "none"]),
+    { 443: "demands-v2" },
+    "443 v2, 25 none",
+  ],
+  [
+    "no web port: those that objects want",
+    target([25, "nobody"], [9000, "nobody"]),
+    { 9000: "optional" },
+    "25 v1, 9000 v1",
+    { wanted: new Set([9000]) },
+  ],
+  ["nothing that anybody wants", target([25, "nobody"]), {}, "25 v1"],
+];
+for (const [what, found, answers, expected, more] of CASES) {
+  test(`${what}: ${expected}`, () => assert.equal(decided(found, facts(answers, more)), expected));
+}
+
+test("without a header names map to the Service itself, but not if another Service lends a port", () => {
+  const given = facts({ 80: "refuses-header", 443: "refuses-header" }, { mapsAlways: true });
+  assert.deepEqual(decideProtocols(ASKED, given).target.clusterIPs, ["198.51.100.9"]);
+  const [http, https] = ASKED.ports;
+  assert.ok(http && https);
+  const lent = { ...ASKED, ports: [http, { ...https, upstreamIPs: ["198.51.100.10"] }] };
+  assert.deepEqual(decideProtocols(lent, given).target.clusterIPs, []);
+});
+
+test("the reason says nothing of what was seen: a Service may lead anywhere", () => {
+  const texts = ([{}, { 80: "unknown" }, { 443: "unknown" }] as const).map(
+    (answers) => decideProtocols(ASKED, facts(answers)).against?.reason.text,
+  );
+  assert.equal(new Set(texts).size, 1);
+});
+
+test("our annotation is asked too, for a finding; a port of a fixed setting is not", () => {
+  const ports = askedPorts(target([80, "annotation"], [443, "never asked"], [8080, "nobody"]), new Set([8080]));
+  assert.deepEqual(
+    ports.map(({ port }) => port),
+    [80],
+  );
+});

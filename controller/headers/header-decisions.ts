@@ -1,0 +1,109 @@
+import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
+import { type HeaderQuestion, type KnownAnswer, questionKey } from "#lib/documents/header-questions.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
+import type { TargetCatalog } from "../targets/resolver.ts";
+import type { FoundTarget } from "../targets/service-view.ts";
+import { type DecidedProtocols, decideProtocols, type HeaderReason } from "./decide-protocols.ts";
+
+interface HeaderDeps {
+  readonly catalog: TargetCatalog;
+  readonly mapsAlways: (target: string) => boolean;
+  /** The version for ingress controllers that take both. */
+  readonly preferred: "v1" | "v2";
+}
+
+/**
+ * Decides by the answers of the ingress controllers which header each port of a discovered target gets. Every replica
+ * has the same answers: those of the published questions.
+ */
+export class HeaderDecisions implements TargetCatalog {
+  readonly #deps: HeaderDeps;
+  #known: ReadonlyMap<string, KnownAnswer> = new Map();
+  #published: ReadonlyMap<string, ReadonlyMap<number, Protocol>> = new Map();
+  readonly #wanted = new Map<string, Set<number>>();
+  readonly #listeners: Array<() => void> = [];
+
+  constructor(deps: HeaderDeps) {
+    this.#deps = deps;
+    deps.catalog.follow(() => this.#notify());
+  }
+
+  get discovers(): boolean {
+    return this.#deps.catalog.discovers;
+  }
+
+  configured(): ReturnType<TargetCatalog["configured"]> {
+    return this.#deps.catalog.configured();
+  }
+
+  /** The target, each port with its protocol. Undefined also if nothing may be relayed to it, and nothing is. */
+  found(name: string): FoundTarget | undefined {
+    const decided = this.#decided(name);
+    return decided?.against !== undefined && !this.#published.has(name) ? undefined : decided?.target;
+  }
+
+  /** The target as its Service defines it, for the questions. */
+  defined(name: string): FoundTarget | undefined {
+    return this.#deps.catalog.found(name);
+  }
+
+  /** Why the names of a target are not mapped to it. */
+  against(name: string): HeaderReason | undefined {
+    return this.#decided(name)?.against;
+  }
+
+  /** Notes the ports of an object. */
+  want(name: string, ports: readonly number[]): void {
+    const wanted = this.#wanted.get(name) ?? new Set();
+    for (const port of ports) if (wanted.size < MAX_TARGET_PORTS) wanted.add(port);
+    this.#wanted.set(name, wanted);
+  }
+
+  wantedOf(name: string): ReadonlySet<number> {
+    return this.#wanted.get(name) ?? NONE;
+  }
+
+  /** Takes the published answers and targets. */
+  learn(questions: readonly HeaderQuestion[], published: readonly PublishedTarget[]): void {
+    const known = new Map(questions.flatMap((each) => (each.known ? [[questionKey(each), each.known] as const] : [])));
+    const changed =
+      known.size !== this.#known.size ||
+      [...known].some(([key, { answer }]) => this.#known.get(key)?.answer !== answer);
+    this.#known = known;
+    this.#published = new Map(
+      published.map(({ name, ports }) => [name, new Map(ports.map(({ port, protocol }) => [port, protocol]))]),
+    );
+    if (changed) this.#notify();
+  }
+
+  follow(onChange: () => void): void {
+    this.#listeners.push(onChange);
+  }
+
+  use(names: ReadonlySet<string>): void {
+    const { catalog } = this.#deps;
+    catalog.use(names);
+    for (const name of this.#wanted.keys())
+      if (!names.has(name) && catalog.found(name) === undefined) this.#wanted.delete(name);
+  }
+
+  #notify(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  #decided(name: string): DecidedProtocols | undefined {
+    const { catalog, mapsAlways, preferred } = this.#deps;
+    const target = catalog.found(name);
+    if (target === undefined) return undefined;
+    return decideProtocols(target, {
+      answerOf: (port) => this.#known.get(questionKey({ target: name, port }))?.answer,
+      publishedAs: (port) => this.#published.get(name)?.get(port),
+      wanted: this.wantedOf(name),
+      preferred,
+      mapsAlways: mapsAlways(name),
+    });
+  }
+}
+
+const NONE: ReadonlySet<number> = new Set();

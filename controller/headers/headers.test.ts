@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { type TestContext, test } from "node:test";
+import {
+  ANSWERS_PATH,
+  type HeaderAnswer,
+  parseQuestions,
+  type ReportedAnswer,
+  renderAnswers,
+} from "#lib/documents/header-questions.ts";
+import { LISTENING_PATH } from "#lib/documents/proxy-listening-page.ts";
+import { type ControllerRig, controllerRig, lines, NAME, OWN } from "#test/fakes/controller-rig.ts";
+import { until } from "#test/fakes/kube-api.ts";
+import type { MemoryKube } from "#test/fakes/memory-kube.ts";
+
+// The controller with one proxy: its page answers what the proxy would have seen.
+
+const PROXY = "127.0.0.1";
+
+async function answeringProxy(t: TestContext) {
+  const answers: { current: readonly ReportedAnswer[] } = { current: [] };
+  const targets = new Set<string>();
+  const server = createServer(({ url }, response) => {
+    const body = url === ANSWERS_PATH ? renderAnswers(answers.current) : JSON.stringify({ listening: [...targets] });
+    response.writeHead(url === ANSWERS_PATH || url === LISTENING_PATH ? 200 : 404).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, PROXY, resolve));
+  t.after(() => server.close());
+  let ticks = Date.parse("2026-11-26T05:00:00Z");
+  const answer = (target: string, given: HeaderAnswer) => {
+    targets.add(target);
+    ticks += 1000;
+    const at = new Date(ticks).toISOString();
+    answers.current = [{ target, port: 443, answer: given, at, seen: "", failures: 0 }];
+  };
+  const { port } = server.address() as { port: number };
+  return { port, answer };
+}
+
+function putProxy(kube: MemoryKube): void {
+  kube.put("/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices/switchback-proxy-1", {
+    metadata: { labels: { "kubernetes.io/service-name": "switchback-proxy" } },
+    addressType: "IPv4",
+    endpoints: [{ addresses: [PROXY], conditions: { ready: true } }],
+  });
+}
+
+function putBalancer(kube: MemoryKube, annotations: Readonly<Record<string, string>> = {}): void {
+  const ingress = [{ ip: "192.0.2.81" }];
+  kube.put("/api/v1/namespaces/edge/services/lb", {
+    metadata: { creationTimestamp: "2026-01-01T00:00:00Z", annotations },
+    spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.81"], ports: [{ port: 443, protocol: "TCP" }] },
+    status: { loadBalancer: { ingress } },
+  });
+  kube.put("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web", {
+    metadata: { creationTimestamp: "2026-01-01T00:00:00Z" },
+    spec: { ingressClassName: "edge", rules: [{ host: NAME }] },
+    status: { loadBalancer: { ingress } },
+  });
+}
+
+async function rigWithProxy(t: TestContext, annotations?: Readonly<Record<string, string>>, kube?: MemoryKube) {
+  const proxy = await answeringProxy(t);
+  const rig = await controllerRig(t, {
+    config: {
+      discovery: { detect: true },
+      proxy: { healthPort: proxy.port },
+      map: { vanishSeconds: 0 },
+    },
+    upstream: false,
+    ...(kube && { kube }),
+    prepare: (api) => {
+      putProxy(api);
+      putBalancer(api, annotations);
+    },
+  });
+  return { rig, proxy };
+}
+
+function questions({ kube }: Pick<ControllerRig, "kube">) {
+  const data = kube.at(`${OWN}/configmaps/switchback-targets`)?.data as Record<string, string> | undefined;
+  const parsed = parseQuestions(data?.["questions.json"] ?? "");
+  return "code" in parsed ? [] : parsed;
+}
+
+const reason = async ({ status }: ControllerRig) =>
+  (await status()).names.find(({ name }) => name === NAME)?.reason?.code;
+
+async function untilReason(rig: ControllerRig, expected: string | undefined): Promise<void> {
+  for (let tries = 0; (await reason(rig)) !== expected; tries += 1) {
+    assert.ok(tries < 500, `${await reason(rig)} instead of ${expected}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+test("a name is mapped when its ingress controller is known to expect a header, and follows its answers", async (t) => {
+  const { rig, proxy } = await rigWithProxy(t);
+  await until(() => questions(rig).length === 1, "the question");
+  const [{ target, known, ...question }] = questions(rig) as [ReturnType<typeof questions>[number]];
+  assert.deepEqual([question.asker, question.name, question.namespace], [PROXY, NAME, "edge"]);
+  assert.equal(known, undefined);
+  await untilReason(rig, "header-unknown");
+  assert.equal(lines(rig), "", "nothing is mapped without an answer");
+
+  proxy.answer(target, "demands-either");
+  await until(() => lines(rig).includes(NAME), "the name to be mapped");
+  await untilReason(rig, undefined);
+
+  proxy.answer(target, "refuses-header");
+  await untilReason(rig, "header-not-expected");
+  await until(() => !lines(rig).includes(NAME), "the name to go");
+
+  proxy.answer(target, "demands-v2");
+  await until(() => lines(rig).includes(NAME), "the name to be mapped again");
+});
+
+test("a new leader has the answers of the last one, and asks nothing anew", async (t) => {
+  const { rig, proxy } = await rigWithProxy(t);
+  await until(() => questions(rig).length === 1, "the question");
+  proxy.answer(questions(rig)[0]?.target ?? "", "demands-v2");
+  await until(() => lines(rig).includes(NAME), "the name to be mapped");
+  await rig.stop();
+  const silent = await rigWithProxy(t, {}, rig.kube);
+  await untilReason(silent.rig, undefined);
+  assert.deepEqual(questions(silent.rig)[0]?.known?.answer, "demands-v2");
+  assert.ok(lines(silent.rig).includes(NAME));
+});
+
+test("what was mapped before anybody was asked stays until there is an answer", async (t) => {
+  const before = await controllerRig(t, { upstream: false, prepare: (kube) => putBalancer(kube) });
+  await until(() => lines(before).includes(NAME), "the name to be mapped");
+  await before.stop();
+  const { rig, proxy } = await rigWithProxy(t, {}, before.kube);
+  await until(() => questions(rig).length === 1, "the question");
+  proxy.answer(questions(rig)[0]?.target ?? "", "unknown");
+  await until(() => questions(rig)[0]?.known?.answer === "unknown", "the answer");
+  await untilReason(rig, undefined);
+  assert.ok(lines(rig).includes(NAME));
+  proxy.answer(questions(rig)[0]?.target ?? "", "refuses-header");
+  await until(() => !lines(rig).includes(NAME), "the name to go");
+});
+
+test("the Service's annotation decides, whatever the ingress controller answers", async (t) => {
+  const { rig, proxy } = await rigWithProxy(t, { "switchback.dev/proxy-protocol": "v2" });
+  await until(() => lines(rig).includes(NAME), "the name to be mapped");
+  proxy.answer(questions(rig)[0]?.target ?? "", "refuses-header");
+  await until(() => questions(rig)[0]?.known !== undefined, "the answer");
+  await untilReason(rig, undefined);
+  assert.ok(lines(rig).includes(NAME));
+});

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { questionKey } from "#lib/documents/header-questions.ts";
+import type { FoundTarget } from "../targets/service-view.ts";
+import { type QuestionInput, questionsOf } from "./questions.ts";
+
+const AT = "2026-11-26T05:00:00.000Z";
+const LATER = "2026-11-26T05:14:00.000Z";
+const MUCH_LATER = "2026-11-26T05:16:00.000Z";
+
+function found(namespace: string, name = "edge"): FoundTarget {
+  return {
+    name: `${namespace}-${name}`,
+    upstream: { service: { namespace, name } },
+    upstreamIPs: ["198.51.100.9"],
+    classes: [],
+    clusterIPs: [],
+    ports: [80, 443].map((port) => ({ port, protocol: "v1", stated: "nobody" })),
+  };
+}
+
+function input(more: Partial<QuestionInput>): QuestionInput {
+  return {
+    targets: [found("infra")],
+    wantedOf: () => new Set(),
+    exampleOf: () => "shop.example.com",
+    proxies: ["10.0.0.1", "10.0.0.2", "10.0.0.3"],
+    clusterDomain: "cluster.local",
+    published: [],
+    reported: new Map(),
+    ...more,
+  };
+}
+
+test("each asked port is a question, with a name for the ClientHello", () => {
+  const questions = questionsOf(input({ exampleOf: () => "*.example.com", proxies: ["10.0.0.1"] }));
+  const common = {
+    target: "infra-edge",
+    upstream: "edge.infra.svc.cluster.local.",
+    upstreamIPs: ["198.51.100.9"],
+    name: "switchback-asks.example.com",
+    namespace: "infra",
+    asker: "10.0.0.1",
+  };
+  assert.deepEqual(questions, [
+    { ...common, port: 80, upstreamPort: 80, speaks: "http" },
+    { ...common, port: 443, upstreamPort: 443, speaks: "tls" },
+  ]);
+});
+
+test("one proxy asks for a whole namespace; when one goes, only its namespaces move", () => {
+  const targets = Array.from({ length: 60 }, (_, index) => [found(`n${index}`), found(`n${index}`, "other")]).flat();
+  const askers = (proxies: readonly string[]) => {
+    const byNamespace = Map.groupBy(questionsOf(input({ targets, proxies })), ({ namespace }) => namespace);
+    return new Map(
+      [...byNamespace].map(([namespace, all]) => [namespace, [...new Set(all.map(({ asker }) => asker))]]),
+    );
+  };
+  const before = askers(["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+  const after = askers(["10.0.0.3", "10.0.0.1"]);
+  assert.ok([...before.values()].every(({ length }) => length === 1));
+  assert.equal(new Set([...before.values()].flat()).size, 3);
+  for (const [namespace, [asker]] of before) {
+    if (asker !== "10.0.0.2") assert.deepEqual(after.get(namespace), [asker]);
+  }
+});
+
+test("without a ready proxy a question keeps its asker and its answer; a new one waits", () => {
+  const published = questionsOf(input({})).map((each) => ({ ...each, known: { answer: "optional", at: AT } as const }));
+  assert.deepEqual(questionsOf(input({ published, proxies: [] })), published);
+  assert.deepEqual(questionsOf(input({ proxies: [] })), []);
+  assert.deepEqual(questionsOf(input({ exampleOf: () => undefined })), []);
+});
+
+test("an answer is published when it is new or another one, and otherwise rarely", () => {
+  const [first] = questionsOf(input({}));
+  assert.ok(first);
+  const known = { answer: "optional", at: AT } as const;
+  const answered = (answer: "optional" | "refuses-header", at: string, before?: typeof known) => {
+    const published = before ? [{ ...first, known: before }] : [];
+    const reported = new Map([[questionKey(first), { answer, at }]]);
+    return questionsOf(input({ published, reported }))[0]?.known;
+  };
+  assert.deepEqual(answered("optional", AT), known);
+  assert.deepEqual(answered("optional", LATER, known), known);
+  assert.deepEqual(answered("optional", MUCH_LATER, known), { answer: "optional", at: MUCH_LATER });
+  assert.deepEqual(answered("refuses-header", LATER, known), { answer: "refuses-header", at: LATER });
+});

@@ -1,0 +1,88 @@
+import { shortHash } from "#hostmap/hash.ts";
+import { type HeaderQuestion, type KnownAnswer, MAX_QUESTIONS, questionKey } from "#lib/documents/header-questions.ts";
+import { upstreamHost } from "#lib/documents/listeners.ts";
+import type { FoundTarget } from "../targets/service-view.ts";
+import { askedPorts } from "./decide-protocols.ts";
+
+/** Ports of TLS. The others are asked by HTTP. */
+const TLS_PORTS: readonly number[] = [443, 8443];
+/** A known answer is published again only if it changes, or is this much younger: each write reaches every proxy. */
+const REFRESH_MS = 15 * 60_000;
+
+export interface QuestionInput {
+  /** The targets that have accepted claims. */
+  readonly targets: readonly FoundTarget[];
+  readonly wantedOf: (target: string) => ReadonlySet<number>;
+  /** A name that claims the target. */
+  readonly exampleOf: (target: string) => string | undefined;
+  /** The addresses of the ready proxies. */
+  readonly proxies: readonly string[];
+  readonly clusterDomain: string | undefined;
+  /** The questions that are published, with their answers. */
+  readonly published: readonly HeaderQuestion[];
+  /** What the proxies reported since. */
+  readonly reported: ReadonlyMap<string, KnownAnswer>;
+}
+
+/**
+ * The questions to publish, in a stable order. All questions of a namespace have one asker, so its budget holds for the
+ * whole cluster. Without a proxy or a name, nothing can be asked yet.
+ */
+export function questionsOf(input: QuestionInput): HeaderQuestion[] {
+  const before = new Map(input.published.map((question) => [questionKey(question), question]));
+  const askers = new Map<string, string | undefined>();
+  const askerFor = (namespace: string): string | undefined => {
+    if (!askers.has(namespace)) askers.set(namespace, askerOf(namespace, input.proxies));
+    return askers.get(namespace);
+  };
+  const targets = [...input.targets].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const questions = targets.flatMap((target) =>
+    askedPorts(target, input.wantedOf(target.name)).flatMap((port) => {
+      const namespace = namespaceOf(target);
+      const key = questionKey({ target: target.name, port: port.port });
+      const last = before.get(key);
+      const asker = askerFor(namespace) ?? last?.asker;
+      const name = last?.name ?? serverName(input.exampleOf(target.name));
+      if (asker === undefined || name === undefined) return [];
+      const known = knownAnswer(last?.known, input.reported.get(key));
+      return { ...placeOf(target, port, input.clusterDomain), name, namespace, asker, ...(known && { known }) };
+    }),
+  );
+  return questions.slice(0, MAX_QUESTIONS);
+}
+
+function placeOf(target: FoundTarget, port: FoundTarget["ports"][number], clusterDomain: string | undefined) {
+  return {
+    target: target.name,
+    port: port.port,
+    speaks: TLS_PORTS.includes(port.port) ? ("tls" as const) : ("http" as const),
+    upstream: upstreamHost(target, clusterDomain),
+    upstreamIPs: port.upstreamIPs ?? target.upstreamIPs,
+    upstreamPort: port.upstreamPort ?? port.port,
+  };
+}
+
+function namespaceOf({ upstream }: FoundTarget): string {
+  return "service" in upstream ? upstream.service.namespace : "";
+}
+
+/** Rendezvous hashing (Thaler and Ravishankar, 1998): a proxy that comes or goes moves its own namespaces only. */
+function askerOf(namespace: string, proxies: readonly string[]): string | undefined {
+  let best: { readonly address: string; readonly weight: string } | undefined;
+  for (const address of proxies) {
+    const weight = shortHash(`${namespace} ${address}`);
+    if (best === undefined || weight > best.weight) best = { address, weight };
+  }
+  return best?.address;
+}
+
+/** A name below a wildcard stands for it. */
+function serverName(name: string | undefined): string | undefined {
+  return name?.replace(/^\*/, "switchback-asks");
+}
+
+function knownAnswer(before: KnownAnswer | undefined, reported: KnownAnswer | undefined): KnownAnswer | undefined {
+  if (reported === undefined) return before;
+  const isFresh = before?.answer === reported.answer && Date.parse(reported.at) - Date.parse(before.at) < REFRESH_MS;
+  return isFresh ? before : { answer: reported.answer, at: reported.at };
+}
