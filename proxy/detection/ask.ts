@@ -1,4 +1,4 @@
-import { DIAL_LIMITS, type Dial, type DialLimits, dialOnce } from "./dial.ts";
+import { DIAL_LIMITS, type DialLimits, dialOnce } from "./dial.ts";
 import type { Header, Outcome, Seen } from "./outcome.ts";
 
 /**
@@ -38,25 +38,20 @@ const PATH = "/.well-known/switchback-asks-for-proxy-protocol";
  * HTTP: `HEAD` with a Host that nobody serves (`.invalid`, RFC 6761, 6.4). An ingress controller answers it itself, or
  * by its default backend. Only an object without a host, which takes every name, has it sent to its backend; `HEAD` is
  * safe there (RFC 9110, 9.2.1). TLS: a handshake, and no data after it.
- *
- * @public
  */
 export async function askRound(question: Question, limits: Partial<DialLimits> = {}): Promise<Round> {
-  const { speaks, asks } = question;
-  const name = speaks === "http" ? `${asks}.invalid` : question.name;
-  const common: Omit<Dial, "header"> = {
-    host: question.host,
-    port: question.port,
-    speaks,
-    name,
-    path: PATH,
-    agent: asks,
-  };
-  const dial = (header: Header) => dialOnce({ ...common, header }, { ...DIAL_LIMITS, ...limits });
+  const dial = (header: Header) => askOnce(question, header, limits);
   const [none, v1, v2] = await Promise.all([dial("none"), dial("v1"), dial("v2")]);
   const seen: Seen = { none, v1, v2 };
   if (limits.signal?.aborted) return { answer: "unknown", seen, reachable: false };
   return { answer: answerOf(seen), seen, reachable: Object.values(seen).some(isHeard) };
+}
+
+/** Makes one connection of a round. Never throws. */
+export function askOnce(question: Question, header: Header, limits: Partial<DialLimits> = {}): Promise<Outcome> {
+  const { host, port, speaks, asks } = question;
+  const name = speaks === "http" ? `${asks}.invalid` : question.name;
+  return dialOnce({ host, port, speaks, name, header, path: PATH, agent: asks }, { ...DIAL_LIMITS, ...limits });
 }
 
 /** The versions that the port takes. */

@@ -1,0 +1,39 @@
+import type { AskedPort } from "./asked-port.ts";
+
+/** Between two rechecks of this proxy, whatever the number of its ports. */
+const MIN_INTERVAL_MS = 6_000;
+/** Between two rechecks of one port, as long as MIN_INTERVAL_MS allows it. */
+const PORT_INTERVAL_MS = 25_000;
+const JITTER = 0.2;
+/** A port that was asked more lately than this is left out. */
+const RECENT_MS = 15_000;
+
+/** The delay before the next recheck, where `count` ports have a known answer. */
+export function recheckDelay(count: number, random: () => number): number {
+  return Math.max(MIN_INTERVAL_MS, PORT_INTERVAL_MS / Math.max(1, count)) * (1 + JITTER * random());
+}
+
+/** The order of rechecks. Namespaces take turns, so that one with many ports does not delay the others. */
+export class RecheckOrder {
+  #turn = 0;
+  /** The turn of each namespace's last recheck. */
+  #turns = new Map<string, number>();
+
+  /** The port to recheck now: of the namespace that waits longest, the one that was asked longest ago. */
+  next(ports: Iterable<AskedPort>, now: number): AskedPort | undefined {
+    const oldest = new Map<string, AskedPort>();
+    for (const port of ports) {
+      if (port.recheckHeader === undefined || now - port.contactAt < RECENT_MS) continue;
+      const { namespace } = port.question;
+      const best = oldest.get(namespace);
+      if (best === undefined || port.contactAt < best.contactAt) oldest.set(namespace, port);
+    }
+    const turnOf = (namespace: string): number => this.#turns.get(namespace) ?? -1;
+    const [first, ...others] = oldest.keys();
+    if (first === undefined) return undefined;
+    const chosen = others.reduce((best, each) => (turnOf(each) < turnOf(best) ? each : best), first);
+    this.#turns = new Map([...this.#turns].filter(([namespace]) => oldest.has(namespace)));
+    this.#turns.set(chosen, this.#turn++);
+    return oldest.get(chosen);
+  }
+}

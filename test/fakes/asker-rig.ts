@@ -1,0 +1,110 @@
+import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
+import { type Answer, answerOf } from "#proxy/detection/ask.ts";
+import { HeaderAsker, type HeaderAskerDeps } from "#proxy/detection/header-asker.ts";
+import type { Header, Outcome } from "#proxy/detection/outcome.ts";
+import { FakeClock, LineLog } from "./clock.ts";
+
+type Kind = Outcome["kind"];
+
+/** The outcomes of a backend's connections without a header, with v1 and with v2. */
+export const MODES = {
+  demands: ["closed", "answered", "answered"],
+  "demands v2": ["closed", "closed", "answered"],
+  optional: ["answered", "answered", "answered"],
+  refuses: ["answered", "misread", "misread"],
+  silent: ["silent", "silent", "silent"],
+  garbage: ["misread", "misread", "misread"],
+  down: ["refused", "refused", "refused"],
+} as const satisfies Readonly<Record<string, readonly [Kind, Kind, Kind]>>;
+
+export type Mode = keyof typeof MODES;
+
+export const OWN_ADDRESS = "10.0.0.7";
+
+export function question(change: Partial<HeaderQuestion> = {}): HeaderQuestion {
+  return {
+    target: "edge",
+    port: 443,
+    speaks: "tls",
+    upstream: "edge.infra.svc",
+    upstreamIPs: ["198.51.100.9"],
+    upstreamPort: 443,
+    name: "shop.example.com",
+    namespace: "infra",
+    asker: OWN_ADDRESS,
+    ...change,
+  };
+}
+
+/** A connection or a round that a proxy made. */
+interface Made {
+  /** Milliseconds since the start. */
+  readonly at: number;
+  readonly target: string;
+  readonly namespace: string;
+  readonly address: string;
+}
+
+/** Ports that answer by their mode; a clock that only the test moves; random numbers that are always 0. */
+export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
+  const clock = new FakeClock();
+  const log = new LineLog();
+  const startedAt = clock.now();
+  const rig = {
+    clock,
+    log,
+    /** What every target does, and single ones. */
+    mode: "demands" as Mode,
+    modes: new Map<string, Mode>(),
+    /** How long a round takes, by target. */
+    durations: new Map<string, number>(),
+    rounds: [] as Made[],
+    rechecks: [] as (Made & { header: Header })[],
+    inFlight: 0,
+    most: 0,
+    /** The answer of a port, as the page has it. */
+    answer: (): string => {
+      const [first] = asker.answers();
+      return first === undefined ? "none" : `${first.answer} ${first.failures}`;
+    },
+    roundTimes: (): number[] => rig.rounds.map(({ at }) => at),
+    isoAt: (ms: number): string => new Date(startedAt + ms).toISOString(),
+  };
+  const outcome = (target: string, header: Header): Outcome => {
+    const [none, v1, v2] = MODES[rig.modes.get(target) ?? rig.mode];
+    return { kind: { none, v1, v2 }[header], detail: "" };
+  };
+  const made = ({ target, namespace }: HeaderQuestion, address: string): Made => {
+    return { at: clock.now() - startedAt, target, namespace, address };
+  };
+  const asker = new HeaderAsker({
+    ask: async (asked, address) => {
+      rig.rounds.push(made(asked, address));
+      rig.inFlight += 1;
+      rig.most = Math.max(rig.most, rig.inFlight);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const duration = rig.durations.get(asked.target) ?? 0;
+      if (duration === 0) resolve();
+      else clock.after(duration, resolve);
+      await promise;
+      rig.inFlight -= 1;
+      const [none, v1, v2] = (["none", "v1", "v2"] as const).map((header) => outcome(asked.target, header));
+      const seen = { none: none!, v1: v1!, v2: v2! };
+      const answer: Answer = answerOf(seen);
+      const reachable = Object.values(seen).some(({ kind }) => kind === "answered" || kind === "misread");
+      return { answer, seen, reachable };
+    },
+    dial: async (asked, address, header) => {
+      rig.rechecks.push({ ...made(asked, address), header });
+      return outcome(asked.target, header);
+    },
+    lookup: async () => ["192.0.2.1"],
+    isSelf: () => false,
+    ownAddresses: [OWN_ADDRESS],
+    clock,
+    random: () => 0,
+    log,
+    ...deps,
+  });
+  return Object.assign(rig, { asker });
+}
