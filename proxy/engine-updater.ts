@@ -2,7 +2,7 @@ import type { ProxyConfig } from "#lib/config/schema.ts";
 import type { Listener } from "#lib/documents/listeners.ts";
 import { listenersOfPublished, type PublishedTargets } from "#lib/documents/targets-format.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { ListenerSpec, ListenerStatus, RelayEngine, RelaySpec, UpstreamSpec } from "./engine.ts";
+import type { ListenerSpec, ListenerStatus, RelayEngine, RelaySpec, SelfEndpoints, UpstreamSpec } from "./engine.ts";
 import { publishedFrontServices, type SelfAddresses } from "./self-addresses.ts";
 import { listenerName, type Upstreams } from "./upstream.ts";
 
@@ -68,6 +68,12 @@ export class EngineUpdater {
     return this.#phase === "starting" ? undefined : this.#options.engine.listeners();
   }
 
+  /** The addresses that lead to this proxy. */
+  self(): SelfEndpoints {
+    const { selfAddresses, interfaceAddresses } = this.#options;
+    return { interfaceAddresses, frontEndpoints: selfAddresses.endpoints() };
+  }
+
   get isStopping(): boolean {
     return this.#phase === "stopping";
   }
@@ -90,13 +96,13 @@ export class EngineUpdater {
   }
 
   #spec(): RelaySpec {
-    const { upstreams, selfAddresses, interfaceAddresses, settings } = this.#options;
+    const { upstreams, settings } = this.#options;
     return {
       listeners: this.#listeners.flatMap((listener) => {
         const upstream = upstreams.spec(listener);
         return upstream === undefined ? [] : [listenerSpec(settings, listener, upstream)];
       }),
-      self: { interfaceAddresses, frontEndpoints: selfAddresses.endpoints() },
+      self: this.self(),
     };
   }
 }

@@ -1,4 +1,5 @@
 import { type Labels, MetricsRegistry, type Sample } from "#lib/telemetry/metrics.ts";
+import type { HeaderAsker } from "./detection/header-asker.ts";
 import type { RelayEngine } from "./engine.ts";
 import { CONNECT_BUCKETS, type TargetStats } from "./target-stats.ts";
 import type { UpstreamState } from "./upstream.ts";
@@ -6,6 +7,7 @@ import type { UpstreamState } from "./upstream.ts";
 interface MetricSources {
   readonly engine: Pick<RelayEngine, "stats" | "listeners">;
   readonly upstreams: () => readonly UpstreamState[];
+  readonly asker: Pick<HeaderAsker, "rounds">;
   readonly draining: () => boolean;
   readonly maxConnections: number;
 }
@@ -31,6 +33,11 @@ export function createProxyMetrics(sources: MetricSources): MetricsRegistry {
         counts: connectBuckets,
         sum: connectSecondsSum,
       })),
+  );
+  registry.counterOf(
+    "switchback_proxy_header_rounds_total",
+    "Rounds that asked a port whether it expects a PROXY header, by answer.",
+    () => [...sources.asker.rounds()].map(([answer, rounds]) => [{ answer }, rounds]),
   );
   addStateGauges(registry, sources);
   return registry;

@@ -1,5 +1,6 @@
 import { networkInterfaces } from "node:os";
 import type { Config, ProxyConfig } from "#lib/config/schema.ts";
+import { ANSWERS_PATH, renderAnswers } from "#lib/documents/header-questions.ts";
 import { type Listener, listenersOf } from "#lib/documents/listeners.ts";
 import { LISTENING_PATH, renderListening } from "#lib/documents/proxy-listening-page.ts";
 import { listenersOfPublished, type PublishedTargets } from "#lib/documents/targets-format.ts";
@@ -8,10 +9,12 @@ import { type HealthServer, type Probes, startHealthServer } from "#lib/http/lis
 import type { Logger } from "#lib/telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { EngineLimits, ListenerStatus, MakeEngine, RelayEngine } from "./engine.ts";
+import { CONNECTIONS, HeaderAsker } from "./detection/header-asker.ts";
+import type { DialReport, EngineLimits, ListenerStatus, MakeEngine, RelayEngine } from "./engine.ts";
 import { engineLimits } from "./engine-limits.ts";
 import { EngineUpdater } from "./engine-updater.ts";
 import { type HostLookup, systemLookup } from "./host-resolver.ts";
+import { isSelf } from "./is-self.ts";
 import { createProxyMetrics } from "./metrics.ts";
 import { relayReadiness } from "./readiness.ts";
 import { frontServices, publishedFrontServices, SelfAddresses } from "./self-addresses.ts";
@@ -61,27 +64,15 @@ export interface RunningProxy {
  * Runs one proxy replica. The health server starts before the listeners. Throws `listen-failed`, `engine-unavailable`.
  */
 export async function runProxy(config: Config, deps: ProxyDeps): Promise<RunningProxy> {
-  const { log, clock = systemClock, lookup = systemLookup } = deps;
+  const { log } = deps;
   const { makeEngine, subscription } = await prepare(config, deps);
-  const inputs = relayInputs(config, deps, subscription?.initial);
-  const lookups = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000 };
   const limits = engineLimits(config.proxy, log, deps.filesOfOthers);
   const { promise: broken, resolve: onBroken } = Promise.withResolvers<Error>();
-
-  const upstreams = new Upstreams(lookups);
-  const engine = makeEngine({ limits, log, onDial: (report) => upstreams.report(report), onBroken });
-  const selfAddresses = new SelfAddresses(inputs.frontServices, lookups);
-  const updater = new EngineUpdater({
-    engine,
-    upstreams,
-    selfAddresses,
-    interfaceAddresses: deps.interfaceAddresses ?? interfaceAddresses(),
-    listeners: inputs.listeners,
-    settings: config.proxy,
-    rebindMs: deps.rebindMs ?? REBIND_MS,
-    log,
-  });
-  const { probes, health } = await startHealth(config.proxy, limits, { engine, upstreams, updater });
+  const parts = createParts(config, deps, subscription?.initial, (onDial) =>
+    makeEngine({ limits, log, onDial, onBroken }),
+  );
+  const { engine, upstreams, selfAddresses, updater, asker } = parts;
+  const { probes, health } = await startHealth(config.proxy, limits, parts);
   const stopLookups = (): void => {
     upstreams.stop();
     selfAddresses.stop();
@@ -98,10 +89,14 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   const bound = engine.listeners();
   for (const { name, address, port } of bound) log.info({ listener: name, address, port }, "listening");
   if (bound.length === 0) log.warn({}, "no target has a port with the PROXY protocol: nothing to relay");
-  subscription?.subscribe((targets) => updater.apply(targets));
+  subscription?.subscribe(
+    (targets) => updater.apply(targets),
+    (questions) => asker.setQuestions(questions),
+  );
 
   const shutDown = async (): Promise<void> => {
     updater.stop();
+    asker.stop();
     await subscription?.stop();
     log.info(await engine.drain(config.proxy.drainSeconds * 1000), "drained");
     stopLookups();
@@ -121,6 +116,57 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   };
 }
 
+interface RelayParts {
+  readonly engine: RelayEngine;
+  readonly upstreams: Upstreams;
+  readonly selfAddresses: SelfAddresses;
+  readonly updater: EngineUpdater;
+  readonly asker: HeaderAsker;
+}
+
+/** Creates the engine, and what tells it the addresses. */
+function createParts(
+  config: Config,
+  deps: ProxyDeps,
+  published: PublishedTargets | undefined,
+  engineFor: (onDial: (report: DialReport) => void) => RelayEngine,
+): RelayParts {
+  const { log, clock = systemClock, lookup = systemLookup } = deps;
+  const inputs = relayInputs(config, deps, published);
+  const lookups = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000 };
+  const ownAddresses = deps.interfaceAddresses ?? interfaceAddresses();
+  const upstreams = new Upstreams(lookups);
+  const selfAddresses = new SelfAddresses(inputs.frontServices, lookups);
+  const engine = engineFor((report) => {
+    upstreams.report(report);
+    asker.dialled(report);
+  });
+  const updater = new EngineUpdater({
+    engine,
+    upstreams,
+    selfAddresses,
+    interfaceAddresses: ownAddresses,
+    listeners: inputs.listeners,
+    settings: config.proxy,
+    rebindMs: deps.rebindMs ?? REBIND_MS,
+    log,
+  });
+  const asker = new HeaderAsker({
+    ...CONNECTIONS,
+    isSelf: (address, port) => isSelf(address, port, updater.self(), boundListeners(engine)),
+    ownAddresses,
+    random: Math.random,
+    lookup,
+    clock,
+    log,
+  });
+  return { engine, upstreams, selfAddresses, updater, asker };
+}
+
+function boundListeners(engine: RelayEngine): ListenerStatus[] {
+  return engine.listeners().filter(({ bound }) => bound);
+}
+
 /** Chooses the engine and waits for the first targets. */
 async function prepare(
   { proxy }: Config,
@@ -138,11 +184,11 @@ async function prepare(
   throw chosen.reason;
 }
 
-/** Serves probes, metrics, and the page of listening targets. */
+/** Serves probes, metrics, and the pages that the controller reads. */
 async function startHealth(
   { address, healthPort }: ProxyConfig,
   { maxConnections }: EngineLimits,
-  { engine, upstreams, updater }: { engine: RelayEngine; upstreams: Upstreams; updater: EngineUpdater },
+  { engine, upstreams, updater, asker }: RelayParts,
 ): Promise<{ probes: Probes; health: HealthServer }> {
   const draining = (): boolean => updater.isStopping;
   const probes: Probes = {
@@ -153,9 +199,14 @@ async function startHealth(
     ...probes,
     address,
     port: healthPort,
-    registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
-    // The controller reads this page before it publishes names that resolve to this proxy.
-    pages: { [LISTENING_PATH]: { render: () => renderListening({ listening: listeningTargets(updater) }) } },
+    registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), asker, draining, maxConnections }),
+    pages: {
+      // The controller reads this page before it publishes names that resolve to this proxy.
+      [LISTENING_PATH]: { render: () => renderListening({ listening: listeningTargets(updater) }) },
+      [ANSWERS_PATH]: {
+        render: () => ({ contentType: "application/json", body: renderAnswers(asker.answers()) }),
+      },
+    },
   });
   return { probes, health };
 }

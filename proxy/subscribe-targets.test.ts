@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
 import type { PublishedTargets } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
+import { question } from "#test/fakes/asker-rig.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
 import { subscribeTargets } from "./subscribe-targets.ts";
@@ -10,10 +12,15 @@ const document = (revision: string): PublishedTargets => ({ revision, targets: [
 
 /** A feed controlled by the test. */
 function manual() {
-  const handle = { found: (_targets: PublishedTargets | undefined): void => {}, stopped: false };
+  const handle = {
+    found: (_targets: PublishedTargets | undefined): void => {},
+    asked: (_questions: readonly HeaderQuestion[]): void => {},
+    stopped: false,
+  };
   const feed: TargetsReader = {
-    start(found) {
+    start(found, asked = () => {}) {
       handle.found = found;
+      handle.asked = asked;
       return {
         stop: async () => {
           handle.stopped = true;
@@ -41,6 +48,23 @@ test("starts with the first document of the feed, and reports later ones", async
   assert.deepEqual(told, ["two", "three"], "targets that are gone are kept");
   await following.stop();
   assert.equal(handle.stopped, true);
+});
+
+test("passes the last questions of before the subscription on, and each later change", async () => {
+  const { feed, handle } = manual();
+  const beginning = subscribeTargets(feed, NOT_ASKED, new LineLog());
+  handle.asked([]);
+  handle.asked([question()]);
+  handle.found(undefined);
+  const following = await beginning;
+  const told: number[] = [];
+  following.subscribe(
+    () => {},
+    ({ length }) => told.push(length),
+  );
+  assert.deepEqual(told, [1]);
+  handle.asked([]);
+  assert.deepEqual(told, [1, 0]);
 });
 
 test("if nothing is published yet, the config is used", async () => {

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
 import type { PublishedTargets } from "#lib/documents/targets-format.ts";
 import type { TargetsReader } from "#lib/documents/targets-reader.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -9,8 +10,11 @@ const FIRST_ANSWER_TIMEOUT_MS = 5_000;
 export interface TargetsSubscription {
   /** The targets to start with. Undefined means the config's targets. */
   readonly initial: PublishedTargets | undefined;
-  /** Calls `onTargets` with each later document. */
-  subscribe(onTargets: (targets: PublishedTargets) => void): void;
+  /** Calls `onTargets` with each later document, and `onQuestions` with the questions and each change of them. */
+  subscribe(
+    onTargets: (targets: PublishedTargets) => void,
+    onQuestions?: (questions: readonly HeaderQuestion[]) => void,
+  ): void;
   stop(): Promise<void>;
 }
 
@@ -22,13 +26,20 @@ export async function subscribeTargets(
 ): Promise<TargetsSubscription> {
   let latest: PublishedTargets | undefined;
   let onTargets: ((targets: PublishedTargets) => void) | undefined;
+  let questions: readonly HeaderQuestion[] | undefined;
+  let onQuestions = (read: readonly HeaderQuestion[]): void => {
+    questions = read;
+  };
   const abortTimeout = new AbortController();
   const firstAnswer = Promise.withResolvers<boolean>();
-  const reader = targetsReader.start((targets) => {
-    latest = targets ?? latest;
-    firstAnswer.resolve(true);
-    if (targets !== undefined) onTargets?.(targets);
-  });
+  const reader = targetsReader.start(
+    (targets) => {
+      latest = targets ?? latest;
+      firstAnswer.resolve(true);
+      if (targets !== undefined) onTargets?.(targets);
+    },
+    (read) => onQuestions(read),
+  );
   const timeout = delay(FIRST_ANSWER_TIMEOUT_MS, false, { signal: abortTimeout.signal }).catch(() => false);
   const hasAnswered = await Promise.race([firstAnswer.promise, timeout]);
   abortTimeout.abort();
@@ -37,7 +48,9 @@ export async function subscribeTargets(
   let first = latest ?? (hasAnswered ? undefined : readMounted());
   return {
     initial: first,
-    subscribe(callback) {
+    subscribe(callback, onRead = () => {}) {
+      onQuestions = onRead;
+      if (questions !== undefined) onRead(questions);
       onTargets = callback;
       if (latest !== undefined && latest !== first) callback(latest);
       first = latest;

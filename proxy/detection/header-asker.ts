@@ -6,7 +6,7 @@ import type { Clock } from "../clock.ts";
 import type { DialReport } from "../engine.ts";
 import type { HostLookup } from "../host-resolver.ts";
 import { Addresses } from "./addresses.ts";
-import type { Answer, Round } from "./ask.ts";
+import { type Answer, askOnce, askRound, type Question, type Round } from "./ask.ts";
 import { AskedPort } from "./asked-port.ts";
 import type { Header, Outcome } from "./outcome.ts";
 import { RecheckOrder, recheckDelay } from "./recheck-order.ts";
@@ -25,6 +25,16 @@ export interface HeaderAskerDeps {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
+}
+
+/** Asks over the network. */
+export const CONNECTIONS: Pick<HeaderAskerDeps, "ask" | "dial"> = {
+  ask: (question, address, signal) => askRound(askedOf(question, address), { signal }),
+  dial: (question, address, header, signal) => askOnce(askedOf(question, address), header, { signal }),
+};
+
+function askedOf({ upstreamPort, speaks, name }: HeaderQuestion, host: string): Question {
+  return { host, port: upstreamPort, speaks, name, asks: "switchback-proxy" };
 }
 
 const NO_ADDRESS: Outcome = { kind: "unreachable", detail: "no address" };
@@ -58,6 +68,7 @@ export class HeaderAsker {
 
   /** Replaces the questions. Those of other proxies are ignored. */
   setQuestions(questions: readonly HeaderQuestion[]): void {
+    if (this.#signal.aborted) return;
     const { clock, random } = this.#deps;
     const now = clock.now();
     const own = questions.filter(({ asker }) => this.#own.has(normalAddress(asker)));

@@ -51,9 +51,11 @@ export class RoundBudget {
   #inFlight = 0;
   #rounds = 0;
 
-  /** The port to ask now, or the time at which one may be asked. Infinity: after a round has ended, or never. */
+  /** The port to ask now, or the time of the next look. Infinity: after a round has ended, or never. */
   next(ports: Iterable<AskedPort>, now: number): AskedPort | number {
     if (this.#inFlight >= IN_FLIGHT) return Number.POSITIVE_INFINITY;
+    // Nothing is searched for until a round is allowed.
+    if (this.#window.freeAt > now) return this.#window.freeAt;
     let earliest = Number.POSITIVE_INFINITY;
     let best: AskedPort | undefined;
     for (const port of ports) {
@@ -89,9 +91,8 @@ export class RoundBudget {
 
   #freeAt(namespace: string): number {
     const share = this.#shares.get(namespace);
-    if (share === undefined) return this.#window.freeAt;
-    if (share.inFlight >= IN_FLIGHT_OF_NAMESPACE) return Number.POSITIVE_INFINITY;
-    return Math.max(this.#window.freeAt, share.window.freeAt);
+    if (share === undefined) return Number.NEGATIVE_INFINITY;
+    return share.inFlight >= IN_FLIGHT_OF_NAMESPACE ? Number.POSITIVE_INFINITY : share.window.freeAt;
   }
 
   #isBefore(one: AskedPort, other: AskedPort): boolean {

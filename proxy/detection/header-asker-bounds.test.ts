@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
+import { askerRig, question } from "#test/fakes/asker-rig.ts";
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+function questions(count: number, namespace: string, change: Partial<HeaderQuestion> = {}): HeaderQuestion[] {
+  return Array.from({ length: count }, (_, index) =>
+    question({ target: `${namespace}-${index}`, namespace, ...change }),
+  );
+}
+
+/** The largest number of times within any `windowMs`. */
+function densest(times: readonly number[], windowMs: number): number {
+  const sorted = [...times].sort((one, other) => one - other);
+  return Math.max(0, ...sorted.map((from) => sorted.filter((at) => at >= from && at < from + windowMs).length));
+}
+
+describe("rounds", () => {
+  it("are one a second for a proxy: 500 targets after a restart make no burst", async () => {
+    const rig = askerRig();
+    rig.asker.setQuestions(Array.from({ length: 500 }, (_, index) => questions(2, `ns-${index}`)).flat());
+    await rig.clock.pass(1000 * SECOND);
+    assert.equal(new Set(rig.rounds.map(({ target }) => target)).size, 1000);
+    assert.equal(densest(rig.roundTimes().slice(0, 200), 2 * SECOND), 2);
+    assert.ok(rig.rounds.length <= 1001);
+  });
+
+  it("are none after a restart where all answers are known", async () => {
+    const rig = askerRig({ random: Math.random });
+    const known = { answer: "demands-v1", at: rig.isoAt(-10 * MINUTE) } as const;
+    rig.asker.setQuestions(questions(500, "infra", { known }));
+    await rig.clock.pass(14 * MINUTE);
+    assert.equal(rig.rounds.length, 0);
+  });
+
+  it("are 20 a minute for a namespace, and one with 1,000 questions does not delay others", async () => {
+    const rig = askerRig();
+    rig.asker.setQuestions([...questions(1000, "large"), ...questions(3, "small")]);
+    await rig.clock.pass(10 * SECOND);
+    assert.equal(rig.rounds.filter(({ namespace }) => namespace === "small").length, 3);
+    // Another one comes while the large one is being asked.
+    rig.asker.setQuestions([...questions(1000, "large"), ...questions(3, "small"), ...questions(1, "late")]);
+    await rig.clock.pass(2 * SECOND);
+    assert.equal(rig.rounds.filter(({ namespace }) => namespace === "late").length, 1);
+    await rig.clock.pass(10 * MINUTE);
+    const large = rig.rounds.filter(({ namespace }) => namespace === "large").map(({ at }) => at);
+    assert.equal(densest(large, MINUTE), 20);
+  });
+
+  it("of a namespace are not renewed by new targets", async () => {
+    const rig = askerRig();
+    for (let second = 0; second < 120; second += 1) {
+      rig.asker.setQuestions([question({ target: `t-${second}` })]);
+      await rig.clock.pass(SECOND);
+    }
+    assert.equal(densest(rig.roundTimes(), MINUTE), 20);
+  });
+
+  it("of ports that never answer hold two places of a namespace, eight of a proxy", async () => {
+    const rig = askerRig();
+    const silent = ["a", "b", "c", "d", "e"].flatMap((namespace) => questions(20, namespace));
+    for (const { target } of silent) rig.durations.set(target, 13 * SECOND);
+    rig.asker.setQuestions(silent.slice(0, 20));
+    await rig.clock.pass(30 * SECOND);
+    assert.equal(rig.most, 2);
+    rig.asker.setQuestions(silent);
+    await rig.clock.pass(60 * SECOND);
+    assert.equal(rig.most, 8);
+    rig.asker.setQuestions([...silent, ...questions(1, "late")]);
+    await rig.clock.pass(14 * SECOND);
+    assert.equal(rig.rounds.filter(({ namespace }) => namespace === "late").length, 1);
+  });
+
+  it("that nobody waits for are not held back by urgent ones", async () => {
+    const rig = askerRig();
+    rig.modes.set("down-0", "down");
+    rig.asker.setQuestions(questions(1, "down"));
+    await rig.clock.pass(2 * SECOND);
+    // Four namespaces that always have new targets.
+    for (let turn = 0; turn < 20; turn += 1) {
+      const urgent = ["a", "b", "c", "d"].flatMap((namespace) =>
+        questions(10, namespace).map((each) => ({ ...each, target: `${each.target}-${turn}` })),
+      );
+      rig.asker.setQuestions([...questions(1, "down"), ...urgent]);
+      await rig.clock.pass(3 * SECOND);
+    }
+    const retries = rig.rounds.filter(({ namespace, at }) => namespace === "down" && at > 3 * SECOND);
+    assert.ok(retries.length > 3, `${retries.length} retries`);
+  });
+
+  it("and the choice of the next one takes little time with as many questions as are read", async () => {
+    const rig = askerRig();
+    const all = Array.from({ length: 1000 }, (_, index) => questions(2, `ns-${index}`)).flat();
+    const started = process.cpuUsage();
+    rig.asker.setQuestions(all);
+    const { user, system } = process.cpuUsage(started);
+    assert.ok((user + system) / 1000 < 50, `${(user + system) / 1000} ms`);
+    await rig.clock.pass(0);
+    const before = process.cpuUsage();
+    await rig.clock.pass(100 * SECOND);
+    const after = process.cpuUsage(before);
+    assert.equal(rig.rounds.length, 101 + 1);
+    assert.ok((after.user + after.system) / 1000 / 100 < 50, `${(after.user + after.system) / 1e5} ms a round`);
+  });
+});
+
+describe("a recheck", () => {
+  it("is one connection that repeats what works", async () => {
+    for (const [mode, header] of [
+      ["demands", "v1"],
+      ["demands v2", "v2"],
+      ["optional", "v1"],
+      ["refuses", "none"],
+    ] as const) {
+      const rig = askerRig();
+      rig.mode = mode;
+      rig.asker.setQuestions([question()]);
+      await rig.clock.pass(24 * MINUTE);
+      assert.equal(rig.rounds.length, 1);
+      assert.deepEqual([...new Set(rig.rechecks.map((each) => each.header))], [header]);
+      assert.equal(rig.rechecks.length, Math.floor((24 * MINUTE) / (25 * SECOND)));
+    }
+  });
+
+  it("of another outcome makes a round at once, so that a change is followed within a minute", async () => {
+    for (const [before, after, answer] of [
+      ["demands", "refuses", "refuses-header"],
+      ["refuses", "demands", "demands-either"],
+      ["optional", "refuses", "refuses-header"],
+    ] as const) {
+      for (const random of [0, 0.99999]) {
+        const rig = askerRig({ random: () => random });
+        rig.mode = before;
+        rig.asker.setQuestions(["a", "b"].flatMap((namespace) => questions(2, namespace)));
+        await rig.clock.pass(10 * MINUTE);
+        rig.mode = after;
+        await rig.clock.pass(51 * SECOND);
+        assert.deepEqual(
+          rig.asker.answers().map((each) => each.answer),
+          new Array(4).fill(answer),
+          `from ${before}`,
+        );
+      }
+    }
+  });
+
+  it("is made after a restart, too", async () => {
+    const rig = askerRig();
+    rig.mode = "refuses";
+    rig.asker.setQuestions([question({ known: { answer: "demands-v2", at: rig.isoAt(0) } })]);
+    await rig.clock.pass(45 * SECOND);
+    assert.deepEqual([rig.rechecks[0]?.header, rig.answer()], ["v2", "refuses-header 0"]);
+  });
+
+  it("comes once in 6 s at most, whatever the number of ports", async () => {
+    const rig = askerRig();
+    const known = { answer: "demands-v1", at: rig.isoAt(0) } as const;
+    rig.asker.setQuestions(questions(100, "infra", { known }));
+    await rig.clock.pass(20 * MINUTE);
+    assert.equal(rig.rechecks.length, 200);
+    assert.equal(new Set(rig.rechecks.slice(0, 100).map(({ target }) => target)).size, 100);
+  });
+
+  it("does not wait for a namespace with many ports", async () => {
+    const rig = askerRig();
+    const known = { answer: "demands-v1", at: rig.isoAt(0) } as const;
+    rig.asker.setQuestions([...questions(1000, "large", { known }), ...questions(1, "small", { known })]);
+    await rig.clock.pass(2 * MINUTE);
+    const small = rig.rechecks.filter(({ namespace }) => namespace === "small").length;
+    assert.ok(small >= 4, `${small} rechecks`);
+  });
+
+  it("is not made of a port without a known answer, nor while rounds fail", async () => {
+    const rig = askerRig();
+    rig.modes.set("garbage", "garbage");
+    rig.asker.setQuestions([question(), question({ target: "garbage" })]);
+    await rig.clock.pass(5 * SECOND);
+    rig.modes.set("edge", "down");
+    await rig.clock.pass(20 * MINUTE);
+    assert.deepEqual(
+      rig.rechecks.map(({ target }) => target),
+      ["edge"],
+    );
+  });
+});
