@@ -239,6 +239,33 @@ describe("a known answer changes", () => {
     assert.equal(rig.rounds.length, 6);
   });
 
+  it("not after two rounds, however long they are apart", async () => {
+    const rig = askerRig();
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
+    rig.mode = "refuses";
+    await rig.clock.pass(0);
+    rig.mode = "down";
+    await rig.clock.pass(60 * SECOND);
+    rig.mode = "refuses";
+    const before = rig.rounds.length;
+    while (rig.rounds.length === before) await rig.clock.pass(SECOND);
+    assert.equal(rig.answer(), "optional 0");
+    await rig.clock.pass(10 * SECOND);
+    assert.equal(rig.answer(), "refuses-header 0");
+  });
+
+  it("not in less than 20 s, however many rounds there are", async () => {
+    const rig = askerRig();
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
+    rig.mode = "refuses";
+    await rig.clock.pass(SECOND);
+    rig.asker.dialled({ listener: "edge:443", connected: false, failures: [] });
+    await rig.clock.pass(15 * SECOND);
+    assert.deepEqual([rig.rounds.length, rig.answer()], [3, "optional 0"]);
+    await rig.clock.pass(10 * SECOND);
+    assert.deepEqual([rig.rounds.length, rig.answer()], [4, "refuses-header 0"]);
+  });
+
   it("and rounds that keep differing come every minute", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);

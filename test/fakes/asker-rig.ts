@@ -7,7 +7,7 @@ import { FakeClock, LineLog } from "./clock.ts";
 type Kind = Outcome["kind"];
 
 /** The outcomes of a backend's connections without a header, with v1 and with v2. */
-export const MODES = {
+const MODES = {
   demands: ["closed", "answered", "answered"],
   "demands v2": ["closed", "closed", "answered"],
   optional: ["answered", "answered", "answered"],
@@ -19,7 +19,7 @@ export const MODES = {
 
 export type Mode = keyof typeof MODES;
 
-export const OWN_ADDRESS = "10.0.0.7";
+const OWN_ADDRESS = "10.0.0.7";
 
 export function question(change: Partial<HeaderQuestion> = {}): HeaderQuestion {
   return {
