@@ -44,6 +44,13 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   "not-admitted": { text: "no ingress controller has admitted the object: find out why it is not served" },
   "no-class": { text: "the object names no class, and the cluster has no default: set its class" },
   "no-target": { text: `no known ingress controller serves the class of the object; correct it, or ${OF_CLUSTER}` },
+  "header-unknown": {
+    text: `it is not known yet whether its ingress controller expects a PROXY header; if it stays so, ${OF_CLUSTER}`,
+  },
+  "header-not-expected": {
+    harmless: true,
+    text: "its ingress controller takes no PROXY header: pods reach it without a mapping",
+  },
   "target-not-allowed": {
     text: `this namespace may not choose the target in switchback.dev/target; remove the annotation, or ${OF_CLUSTER}`,
   },

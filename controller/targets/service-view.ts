@@ -16,7 +16,7 @@ const MAP_WHEN: readonly MapWhen[] = ["auto", "always"];
  * A TCP port of a Service. `protocol` is what is stated, or else what is assumed. `stated` is there if the ingress
  * controller is asked: then its answer decides, unless `annotation` says that the switchback.dev annotation does.
  */
-export interface ServicePort {
+interface ServicePort {
   readonly port: number;
   readonly protocol: Protocol;
   readonly stated?: StatedBy | "nobody";

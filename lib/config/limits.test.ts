@@ -66,7 +66,7 @@ const TEXTS: Texts = {
   "certs.mode": [["self-signed", "cert-manager", "files"], ["none"]],
   "proxy.engine": [["auto", "linux", "portable"], ["epoll"]],
   "proxy.trafficDistribution": [["PreferSameNode", "PreferSameZone", "PreferClose"], ["none"]],
-  "discovery.protocol": [["v1", "v2", "none"], ["v3"]],
+  "discovery.protocol": [["auto", "v1", "v2", "none"], ["v3"]],
   "discovery.map": [["auto", "always"], ["never"]],
   "policy.verifyDns": [["auto", "off", "warn", "enforce"], ["on"]],
   "policy.dnsServers": [

@@ -90,7 +90,15 @@ test("the defaults of every section", () => {
   assert.deepEqual(defaults, {
     namespace: "switchback-system",
     strict: false,
-    discovery: { enabled: true, protocol: "v1", map: "auto", keepSeconds: 86_400, maxTargets: 500, maxPorts: 2_000 },
+    discovery: {
+      enabled: true,
+      protocol: "auto",
+      detect: false,
+      map: "auto",
+      keepSeconds: 86_400,
+      maxTargets: 500,
+      maxPorts: 2_000,
+    },
     policy: {
       allowDomains: [],
       denyDomains: [],

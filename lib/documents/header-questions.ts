@@ -17,7 +17,7 @@ export const MAX_QUESTIONS = 2_000;
  * this version or of either. `optional`: it answers with and without one. `refuses-header`: it answers only without
  * one. `unknown`: its answers do not tell.
  */
-export const HEADER_ANSWERS = [
+const HEADER_ANSWERS = [
   "demands-v1",
   "demands-v2",
   "demands-either",

@@ -1,13 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { binary, readyBinary } from "../../cluster/binaries.ts";
+import { binary } from "../../cluster/binaries.ts";
 import type { Start } from "./software.ts";
-
-/** A build takes 6 minutes, so this test takes the one that the end-to-end tests have made. */
-export async function whyNoTraefik(): Promise<string | undefined> {
-  return (await readyBinary("traefik")) ? undefined : "Traefik is not built yet: `npm run e2e` builds it";
-}
 
 const MODES = {
   "no PROXY protocol": undefined,
