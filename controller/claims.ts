@@ -20,12 +20,13 @@ import type { Source, SourceState, UnresolvedSource } from "./sources/types.ts";
 import { withChoices } from "./targets/chosen-target.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 import { publishedTargetNames } from "./targets/published-targets.ts";
-import { type HeadersOfTargets, resolveSources } from "./targets/resolve-claims.ts";
+import { resolveSources } from "./targets/resolve-claims.ts";
 import {
   admittedOnly,
   classCatalog,
   classResolver,
   type TargetCatalog,
+  type TargetHeaders,
   type TargetLocations,
   type TargetResolver,
   UNKNOWN_LOCATIONS,
@@ -55,7 +56,7 @@ interface ClaimsDeps {
   readonly log: Logger;
   readonly resolver: TargetResolver;
   /** Undefined: no ingress controller is asked for a header. */
-  readonly headers?: HeadersOfTargets | undefined;
+  readonly headers?: TargetHeaders | undefined;
   /** Undefined: not known. */
   readonly clusterDomain: string | undefined;
   readonly book: AddressBook;

@@ -95,8 +95,7 @@ export class FrontReconciler implements TargetAddresses {
       ...{ client, namespace, log, ask, onChange, now: () => performance.now() },
       onProxies: asking && (() => this.#enqueue(SETTLE_MS)),
     });
-    this.#asked =
-      asking && new AskedTargets({ ...asking, clusterDomain, log, onChange: () => this.#enqueue(0) });
+    this.#asked = asking && new AskedTargets({ ...asking, clusterDomain, log, onChange: () => this.#enqueue(0) });
     this.#unused = new StoredTimes(steadyNow, deps.now);
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),

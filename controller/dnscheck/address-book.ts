@@ -1,6 +1,4 @@
-import type { HeaderReason } from "../headers/decide-protocols.ts";
-import type { HeaderDecisions } from "../headers/header-decisions.ts";
-import type { TargetLocations } from "../targets/resolver.ts";
+import type { HeaderReason, TargetHeaders, TargetLocations } from "../targets/resolver.ts";
 
 /** What has to be known of addresses to decide by an answer of DNS. */
 export interface AddressBook extends TargetLocations {
@@ -16,7 +14,7 @@ export interface AddressBook extends TargetLocations {
 export function addressBook(
   locations: TargetLocations,
   fronts: Pick<AddressBook, "synced" | "ownAddresses">,
-  headers?: Pick<HeaderDecisions, "against">,
+  headers?: Pick<TargetHeaders, "against">,
 ): AddressBook {
   return {
     addressesOf: (target) => locations.addressesOf(target),

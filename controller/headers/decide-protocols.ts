@@ -1,7 +1,7 @@
-import type { Reason } from "#hostmap/types.ts";
 import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
 
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
+import type { HeaderReason } from "../targets/resolver.ts";
 import { type FoundTarget, HTTP_PORTS } from "../targets/service-view.ts";
 
 /** What is known of the ports of a target, beyond its definition. */
@@ -16,12 +16,6 @@ export interface HeaderFacts {
   readonly preferred: "v1" | "v2";
   /** Whether the Service says that its names are mapped in any case. */
   readonly mapsAlways: boolean;
-}
-
-/** Why the names of a target are not mapped. A pending reason leaves what is published as it is. */
-export interface HeaderReason {
-  readonly reason: Reason;
-  readonly pending: boolean;
 }
 
 export interface DecidedProtocols {

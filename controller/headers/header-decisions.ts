@@ -2,9 +2,9 @@ import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import { type HeaderQuestion, type KnownAnswer, questionKey } from "#lib/documents/header-questions.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
-import type { TargetCatalog } from "../targets/resolver.ts";
+import type { HeaderReason, TargetCatalog, TargetHeaders } from "../targets/resolver.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import { type DecidedProtocols, decideProtocols, type HeaderReason } from "./decide-protocols.ts";
+import { type DecidedProtocols, decideProtocols } from "./decide-protocols.ts";
 
 interface HeaderDeps {
   readonly catalog: TargetCatalog;
@@ -17,7 +17,7 @@ interface HeaderDeps {
  * Decides by the answers of the ingress controllers which header each port of a discovered target gets. Every replica
  * has the same answers: those of the published questions.
  */
-export class HeaderDecisions implements TargetCatalog {
+export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   readonly #deps: HeaderDeps;
   #known: ReadonlyMap<string, KnownAnswer> = new Map();
   #published: ReadonlyMap<string, ReadonlyMap<number, Protocol>> = new Map();

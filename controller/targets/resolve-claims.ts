@@ -1,9 +1,7 @@
 import type { Claim, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
-import type { HeaderReason } from "../headers/decide-protocols.ts";
-import type { HeaderDecisions } from "../headers/header-decisions.ts";
 import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
-import type { TargetResolver } from "./resolver.ts";
+import type { HeaderReason, TargetHeaders, TargetResolver } from "./resolver.ts";
 
 /** A target, or the reason why there is none. */
 interface Answer {
@@ -41,7 +39,7 @@ interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
 export function resolveSources(
   sources: readonly UnresolvedSource[],
   resolver: TargetResolver,
-  headers?: HeadersOfTargets,
+  headers?: TargetHeaders,
 ): Source {
   const claims = new ResolvedClaims(resolver, headers);
   headers?.follow(() => claims.resolveAgain());
@@ -74,13 +72,10 @@ export function resolveSources(
   };
 }
 
-/** What the ingress controllers answered. */
-export type HeadersOfTargets = Pick<HeaderDecisions, "against" | "follow" | "want">;
-
 /** The claims of all objects by groups of equal hints. */
 class ResolvedClaims {
   readonly #resolver: TargetResolver;
-  readonly #headers: HeadersOfTargets | undefined;
+  readonly #headers: TargetHeaders | undefined;
   readonly #objects = new Map<string, readonly HeldClaim[]>();
   readonly #groups = new Groups();
   /** Objects with names that are kept. */
@@ -88,7 +83,7 @@ class ResolvedClaims {
   /** Undefined until the resolver is synced: until then claims are only stored. */
   #sink: ClaimSink | undefined;
 
-  constructor(resolver: TargetResolver, headers: HeadersOfTargets | undefined) {
+  constructor(resolver: TargetResolver, headers: TargetHeaders | undefined) {
     this.#resolver = resolver;
     this.#headers = headers;
   }

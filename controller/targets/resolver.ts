@@ -72,6 +72,21 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
   };
 }
 
+/** Why the names of a target are not mapped to it. A pending reason leaves what is published as it is. */
+export interface HeaderReason {
+  readonly reason: Reason;
+  readonly pending: boolean;
+}
+
+/** What the ingress controllers answered when they were asked for a PROXY header. */
+export interface TargetHeaders {
+  against(target: string): HeaderReason | undefined;
+  /** Notes the ports of an object. */
+  want(target: string, ports: readonly number[]): void;
+  /** `onChange` is called when an answer may have changed. */
+  follow(onChange: () => void): void;
+}
+
 /** The definitions of configured and discovered targets. */
 export interface TargetCatalog {
   /** Configured targets that are active. */
