@@ -104,11 +104,7 @@ export function fakeServers(t: TestContext, taken: ReadonlySet<number> = new Set
     servers.push(server);
     return server;
   });
-  syncBuiltinESMExports();
-  t.after(() => {
-    t.mock.restoreAll();
-    syncBuiltinESMExports();
-  });
+  inEveryImport(t);
   return servers;
 }
 
@@ -122,10 +118,15 @@ export function fakeConnect(t: TestContext): FakeNetSocket[] {
     sockets.push(socket);
     return socket;
   });
+  inEveryImport(t);
+  return sockets;
+}
+
+/** Puts what is mocked into the imports of modules, and takes it out when the test ends: timers, too. */
+function inEveryImport(t: TestContext): void {
   syncBuiltinESMExports();
   t.after(() => {
-    t.mock.restoreAll();
+    t.mock.reset();
     syncBuiltinESMExports();
   });
-  return sockets;
 }
