@@ -9,7 +9,7 @@ import { NODE_BINARIES } from "./node/up.ts";
 
 setPriority(constants.priority.PRIORITY_LOW);
 try {
-  await binaries(INTEGRATION_BINARIES);
+  await binaries([...INTEGRATION_BINARIES, "caddy"]);
   if (process.argv.includes("e2e")) await binaries([...NODE_BINARIES, ...ADDON_BINARIES]);
 } catch (error) {
   if (!(error instanceof Unavailable)) process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
