@@ -14,9 +14,7 @@ import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { FrontServices, type FrontTerm } from "./front-services.ts";
-import type { AskAnswers } from "./headers/answer-poll.ts";
 import { AskedTargets } from "./headers/asked-targets.ts";
-import type { HeaderDecisions } from "./headers/header-decisions.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
@@ -29,7 +27,7 @@ interface FrontsDeps {
   readonly clusterDomain: string | undefined;
   readonly catalog: TargetCatalog;
   /** If the ingress controllers are asked: what decides by their answers, which is the catalog then. */
-  readonly asking?: { readonly headers: HeaderDecisions; readonly ask: AskAnswers } | undefined;
+  readonly asking?: Pick<ConstructorParameters<typeof AskedTargets>[0], "headers" | "ask" | "calmMs"> | undefined;
   readonly log: Logger;
   /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;

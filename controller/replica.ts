@@ -29,6 +29,8 @@ interface ReplicaDeps {
   readonly now: () => number;
   readonly askProxy: AskProxy;
   readonly askAnswers: AskAnswers;
+  /** Overrides in tests how often proxies are asked, milliseconds. */
+  readonly askEveryMs?: number | undefined;
   /** Answers of DNS that are known already: then nothing is looked up. */
   readonly answers?: DnsAnswers | undefined;
   /** The IPs of the nodes, where they are known. */
@@ -63,7 +65,10 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   const headers = headerDecisions(config, defined, locations);
   const catalog = headers ?? defined;
   const fronts = { client, config, clusterDomain, catalog, log, notify, now, askProxy };
-  const addresses = new FrontReconciler({ ...fronts, asking: headers && { headers, ask: deps.askAnswers } });
+  const addresses = new FrontReconciler({
+    ...fronts,
+    asking: headers && { headers, ask: deps.askAnswers, calmMs: deps.askEveryMs },
+  });
   const book = addressBook(locations, addresses, headers);
   const claims = await claimsOf(config, { client, log, resolver, headers, clusterDomain, book, answers: deps.answers });
   const { source, inCluster, verifier } = claims;

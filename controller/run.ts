@@ -29,6 +29,8 @@ interface ControllerDeps {
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** Overrides in tests how often proxies are asked for their answers, milliseconds. */
+  readonly askEveryMs?: number;
   /** What brings running pods up to date without a restart. By default nothing. */
   readonly updaters?: readonly PodUpdater[];
   /** The pods that get every name below a wildcard, in words. By default no pod does. */
@@ -69,6 +71,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     now,
     askProxy: askByHttp(config.proxy.healthPort),
     askAnswers: askAnswersByHttp(config.proxy.healthPort),
+    askEveryMs: deps.askEveryMs,
     wildcardPods: deps.wildcardPods,
     onFrontLost: (code, note, service) => reportFront(events, { code, note, service, namespace }),
     reporters: reporters(metrics, events, { namespace, log }),

@@ -13,6 +13,8 @@ interface PollDeps {
   readonly log: Logger;
   /** Called when a proxy reported a new answer. */
   readonly onChange: () => void;
+  /** Overrides CALM_MS in tests. */
+  readonly calmMs?: number | undefined;
 }
 
 /** While a question has no answer, and otherwise. */
@@ -38,7 +40,7 @@ export class AnswerPoll {
     this.#questions = questions;
     const keys = new Set(questions.map(questionKey));
     for (const key of this.#reported.keys()) if (!keys.has(key)) this.#reported.delete(key);
-    if (questions.length > 0) this.#poller.enqueue(isNew ? EAGER_MS : CALM_MS);
+    if (questions.length > 0) this.#poller.enqueue(isNew ? EAGER_MS : this.#calmMs);
   }
 
   /** By `questionKey`. */
@@ -68,7 +70,11 @@ export class AnswerPoll {
     }
     if (changed) this.#deps.onChange();
     const isEager = this.#questions.some((question) => !this.#isAnswered(question));
-    return { requeueAfter: isEager ? EAGER_MS : CALM_MS };
+    return { requeueAfter: isEager ? EAGER_MS : this.#calmMs };
+  }
+
+  get #calmMs(): number {
+    return this.#deps.calmMs ?? CALM_MS;
   }
 
   #isAnswered(question: HeaderQuestion): boolean {

@@ -11,6 +11,8 @@ interface AskedDeps {
   readonly log: Logger;
   /** Called when a proxy reported a new answer. */
   readonly onChange: () => void;
+  /** As in `AnswerPoll`. */
+  readonly calmMs?: number | undefined;
 }
 
 /** What the leader lets the proxies ask, and what they answered. */

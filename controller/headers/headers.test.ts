@@ -27,14 +27,15 @@ async function answeringProxy(t: TestContext) {
   await new Promise<void>((resolve) => server.listen(0, PROXY, resolve));
   t.after(() => server.close());
   let ticks = Date.parse("2026-11-26T05:00:00Z");
+  const listen = (target: string) => void targets.add(target);
   const answer = (target: string, given: HeaderAnswer) => {
-    targets.add(target);
+    listen(target);
     ticks += 1000;
     const at = new Date(ticks).toISOString();
     answers.current = [{ target, port: 443, answer: given, at, seen: "", failures: 0 }];
   };
   const { port } = server.address() as { port: number };
-  return { port, answer };
+  return { port, answer, listen };
 }
 
 function putProxy(kube: MemoryKube): void {
@@ -142,6 +143,8 @@ test("what was mapped before anybody was asked stays until there is an answer", 
 
 test("the Service's annotation decides, whatever the ingress controller answers", async (t) => {
   const { rig, proxy } = await rigWithProxy(t, { "switchback.dev/proxy-protocol": "v2" });
+  await until(() => questions(rig).length === 1, "the question");
+  proxy.listen(questions(rig)[0]?.target ?? "");
   await until(() => lines(rig).includes(NAME), "the name to be mapped");
   proxy.answer(questions(rig)[0]?.target ?? "", "refuses-header");
   await until(() => questions(rig)[0]?.known !== undefined, "the answer");
