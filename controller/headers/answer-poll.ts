@@ -63,10 +63,9 @@ export class AnswerPoll {
       const key = questionKey(question);
       const answer = pages.get(question.asker)?.get(key);
       const before = this.#reported.get(key);
-      if (answer === undefined || (before !== undefined && answer.at === before.at && answer.seen === before.seen))
-        continue;
+      if (answer === undefined || (answer.at === before?.at && answer.answer === before.answer)) continue;
       this.#reported.set(key, answer);
-      changed ||= before?.answer !== answer.answer || before.at !== answer.at;
+      changed = true;
     }
     if (changed) this.#deps.onChange();
     const isEager = this.#questions.some((question) => !this.#isAnswered(question));

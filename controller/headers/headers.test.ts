@@ -32,7 +32,7 @@ async function answeringProxy(t: TestContext) {
     listen(target);
     ticks += 1000;
     const at = new Date(ticks).toISOString();
-    answers.current = [{ target, port: 443, answer: given, at, seen: "", failures: 0 }];
+    answers.current = [{ target, port: 443, answer: given, at }];
   };
   const { port } = server.address() as { port: number };
   return { port, answer, listen };

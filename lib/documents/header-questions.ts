@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Reason } from "#hostmap/types.ts";
-import { integer, object } from "#lib/errors/schemas.ts";
+import { object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 import { address, addresses, isTime, port, targetName, upstreamName } from "./targets-fields.ts";
 import { QUESTIONS_KEY } from "./targets-name.ts";
@@ -17,14 +17,7 @@ export const MAX_QUESTIONS = 2_000;
  * this version or of either. `optional`: it answers with and without one. `refuses-header`: it answers only without
  * one. `unknown`: its answers do not tell.
  */
-const HEADER_ANSWERS = [
-  "demands-v1",
-  "demands-v2",
-  "demands-either",
-  "optional",
-  "refuses-header",
-  "unknown",
-] as const;
+const HEADER_ANSWERS = ["demands-v1", "demands-v2", "demands-either", "optional", "refuses-header", "unknown"] as const;
 export type HeaderAnswer = (typeof HEADER_ANSWERS)[number];
 
 /** The last answer to a question, and when it was given. */
@@ -113,21 +106,18 @@ const reportedSchema = object({
   port,
   answer: v.picklist(HEADER_ANSWERS),
   at: v.pipe(v.string(), v.check(isTime)),
-  seen: v.pipe(v.string(), v.maxLength(100)),
-  failures: integer(0),
 });
 
-/** The page of a proxy's health port with its answers. The controller reads it. */
+/**
+ * The page of a proxy's health port with its answers. The controller reads it. Every pod can, so it has nothing that a
+ * reason code does not tell: a tenant chooses where its Service leads, and would scan what the proxies reach.
+ */
 export const ANSWERS_PATH = "/answers";
 
 /** What a proxy reports on one question. */
 export interface ReportedAnswer extends KnownAnswer {
   readonly target: string;
   readonly port: number;
-  /** The class of each outcome of the last round: `none: answered, v1: misread, v2: closed`. No bytes of an answer. */
-  readonly seen: string;
-  /** Consecutive rounds that got no answer at all since `at`. */
-  readonly failures: number;
 }
 
 /** The page as text. */

@@ -142,7 +142,12 @@ export class AskedPort {
     if (this.#answer === undefined) return undefined;
     const { target, port } = this.#question;
     const at = new Date(this.#at).toISOString();
-    return { target, port, answer: this.#answer, at, seen: this.#seen, failures: this.#failures };
+    return { target, port, answer: this.#answer, at };
+  }
+
+  /** The class of each outcome of the last round, for the log: `none: answered, v1: misread, v2: closed`. */
+  get seen(): string {
+    return this.#seen;
   }
 
   get #isKnown(): boolean {
@@ -189,7 +194,7 @@ export class AskedPort {
 
   #failed(isReachable: boolean, now: number): void {
     this.#failures += 1;
-    if (!this.#isKnown) {
+    if (this.#answer === undefined) {
       this.#answer = "unknown";
       this.#at = now;
     }

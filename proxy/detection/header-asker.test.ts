@@ -16,8 +16,6 @@ describe("a round", () => {
         port: 443,
         answer: "demands-either",
         at: rig.isoAt(0),
-        seen: "none: closed, v1: answered, v2: answered",
-        failures: 0,
       },
     ]);
     assert.deepEqual([...rig.asker.rounds()], [["demands-either", 1]]);
@@ -60,10 +58,10 @@ describe("a round", () => {
     const known = { answer: "optional", at: rig.isoAt(0) } as const;
     rig.asker.setQuestions([question({ name: "other.example.com", namespace: "new", known })]);
     await rig.clock.pass(5 * SECOND);
-    assert.deepEqual([rig.rounds.length, rig.answer()], [1, "demands-either 0"]);
+    assert.deepEqual([rig.rounds.length, rig.answer()], [1, "demands-either"]);
     rig.asker.setQuestions([question({ upstreamPort: 8443 })]);
     await rig.clock.pass(0);
-    assert.deepEqual([rig.rounds.length, rig.answer()], [2, "refuses-header 0"]);
+    assert.deepEqual([rig.rounds.length, rig.answer()], [2, "refuses-header"]);
     rig.asker.setQuestions([question({ upstreamPort: 8443, upstreamIPs: ["198.51.100.10"] })]);
     await rig.clock.pass(2 * SECOND);
     assert.equal(rig.rounds.length, 3);
@@ -84,7 +82,7 @@ describe("a round", () => {
       ["none", ["198.51.100.9", "198.51.100.10"]],
     );
     await rig.clock.pass(3 * SECOND);
-    assert.equal(rig.answer(), "demands-either 0");
+    assert.equal(rig.answer(), "demands-either");
   });
 
   it("ends with the asker, and is not followed by another", async () => {
@@ -113,9 +111,7 @@ describe("an answer of before a restart", () => {
     const rig = askerRig();
     const known = { answer: "demands-v2", at: rig.isoAt(-20 * MINUTE) } as const;
     rig.asker.setQuestions([question({ known })]);
-    assert.deepEqual(rig.asker.answers(), [
-      { target: "edge", port: 443, answer: "demands-v2", at: known.at, seen: "", failures: 0 },
-    ]);
+    assert.deepEqual(rig.asker.answers(), [{ target: "edge", port: 443, answer: "demands-v2", at: known.at }]);
     await rig.clock.pass(5 * MINUTE - 1);
     assert.equal(rig.rounds.length, 0);
     await rig.clock.pass(1);
@@ -127,7 +123,7 @@ describe("an answer of before a restart", () => {
     rig.mode = "refuses";
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
     await rig.clock.pass(0);
-    assert.deepEqual([rig.rounds.length, rig.answer()], [1, "optional 0"]);
+    assert.deepEqual([rig.rounds.length, rig.answer()], [1, "optional"]);
   });
 
   it("that has the time of a clock in advance does not count for longer", async () => {
@@ -140,9 +136,9 @@ describe("an answer of before a restart", () => {
   it("that was unknown is asked for within a minute, and the first answer counts", async () => {
     const rig = askerRig({ random: () => 0.5 });
     rig.asker.setQuestions([question({ known: { answer: "unknown", at: rig.isoAt(-MINUTE) } })]);
-    assert.equal(rig.answer(), "unknown 0");
+    assert.equal(rig.answer(), "unknown");
     await rig.clock.pass(MINUTE);
-    assert.equal(rig.answer(), "demands-either 0");
+    assert.equal(rig.answer(), "demands-either");
   });
 });
 
@@ -152,14 +148,14 @@ describe("a round without an answer", () => {
     rig.mode = "down";
     rig.asker.setQuestions([question()]);
     await rig.clock.pass(0);
-    assert.equal(rig.answer(), "unknown 1");
-    assert.equal(rig.asker.answers()[0]?.seen, "none: refused, v1: refused, v2: refused");
+    assert.equal(rig.answer(), "unknown");
+    assert.match(JSON.stringify(rig.log.lines), /none: refused, v1: refused, v2: refused/);
     await rig.clock.pass(10 * MINUTE);
     const [, ...gaps] = rig.roundTimes().map((at, index, all) => Math.round((at - (all[index - 1] ?? 0)) / SECOND));
     assert.deepEqual(gaps.slice(0, 8), [1, 2, 4, 8, 16, 32, 60, 60]);
     rig.mode = "optional";
     await rig.clock.pass(MINUTE);
-    assert.equal(rig.answer(), "optional 0");
+    assert.equal(rig.answer(), "optional");
   });
 
   it("never ends a known answer, whatever is seen instead of one", async () => {
@@ -169,9 +165,8 @@ describe("a round without an answer", () => {
       await rig.clock.pass(0);
       rig.mode = mode;
       await rig.clock.pass(120 * MINUTE);
-      const [answer, failures] = rig.answer().split(" ");
-      assert.equal(answer, "demands-either", mode);
-      assert.ok(Number(failures) > 20, mode);
+      assert.equal(rig.answer(), "demands-either", mode);
+      assert.ok(rig.rounds.length > 20, mode);
       assert.equal(rig.asker.answers()[0]?.at, rig.isoAt(0));
     }
   });
@@ -201,7 +196,7 @@ describe("a round without an answer", () => {
     const rig = askerRig({ ask: () => Promise.reject(new Error("broken")) });
     rig.asker.setQuestions([question()]);
     await rig.clock.pass(0);
-    assert.deepEqual([rig.answer(), rig.log.lines.length], ["unknown 1", 2]);
+    assert.deepEqual([rig.answer(), rig.log.lines.length], ["unknown", 2]);
   });
 });
 
@@ -214,9 +209,9 @@ describe("a known answer changes", () => {
     // A recheck sees the change.
     const start = 25 * SECOND;
     await rig.clock.pass(start + 20 * SECOND - 1);
-    assert.equal(rig.answer(), "demands-either 0");
+    assert.equal(rig.answer(), "demands-either");
     await rig.clock.pass(1);
-    assert.equal(rig.answer(), "refuses-header 0");
+    assert.equal(rig.answer(), "refuses-header");
     assert.deepEqual(
       rig.roundTimes().map((at) => at - start),
       [-start, 0, 10 * SECOND, 20 * SECOND],
@@ -231,10 +226,10 @@ describe("a known answer changes", () => {
       rig.mode = mode;
       await rig.clock.pass(rig.rounds.length === 0 ? 0 : 10 * SECOND);
     }
-    assert.deepEqual([rig.rounds.length, rig.answer()], [5, "optional 0"]);
+    assert.deepEqual([rig.rounds.length, rig.answer()], [5, "optional"]);
     rig.mode = "optional";
     await rig.clock.pass(10 * SECOND);
-    assert.equal(rig.answer(), "optional 0");
+    assert.equal(rig.answer(), "optional");
     await rig.clock.pass(10 * MINUTE);
     assert.equal(rig.rounds.length, 6);
   });
@@ -249,9 +244,9 @@ describe("a known answer changes", () => {
     rig.mode = "refuses";
     const before = rig.rounds.length;
     while (rig.rounds.length === before) await rig.clock.pass(SECOND);
-    assert.equal(rig.answer(), "optional 0");
+    assert.equal(rig.answer(), "optional");
     await rig.clock.pass(10 * SECOND);
-    assert.equal(rig.answer(), "refuses-header 0");
+    assert.equal(rig.answer(), "refuses-header");
   });
 
   it("not in less than 20 s, however many rounds there are", async () => {
@@ -261,9 +256,9 @@ describe("a known answer changes", () => {
     await rig.clock.pass(SECOND);
     rig.asker.dialled({ listener: "edge:443", connected: false, failures: [] });
     await rig.clock.pass(15 * SECOND);
-    assert.deepEqual([rig.rounds.length, rig.answer()], [3, "optional 0"]);
+    assert.deepEqual([rig.rounds.length, rig.answer()], [3, "optional"]);
     await rig.clock.pass(10 * SECOND);
-    assert.deepEqual([rig.rounds.length, rig.answer()], [4, "refuses-header 0"]);
+    assert.deepEqual([rig.rounds.length, rig.answer()], [4, "refuses-header"]);
   });
 
   it("and rounds that keep differing come every minute", async () => {
@@ -274,7 +269,7 @@ describe("a known answer changes", () => {
       await rig.clock.pass(seconds === 0 ? 0 : SECOND);
     }
     assert.ok(rig.rounds.length < 17, `${rig.rounds.length} rounds in 10 min`);
-    assert.equal(rig.answer(), "optional 0");
+    assert.equal(rig.answer(), "optional");
   });
 
   it("although the upstream answers nothing for a while between them", async () => {
@@ -285,7 +280,7 @@ describe("a known answer changes", () => {
       await rig.clock.pass(10 * SECOND);
     }
     await rig.clock.pass(30 * SECOND);
-    assert.equal(rig.answer(), "refuses-header 0");
+    assert.equal(rig.answer(), "refuses-header");
   });
 });
 
@@ -337,7 +332,7 @@ describe("the address", () => {
     rig.asker.setQuestions([question()]);
     await rig.clock.pass(10 * SECOND);
     assert.equal(rig.rounds.length, 0);
-    assert.equal(rig.asker.answers()[0]?.seen, "none: unreachable, v1: unreachable, v2: unreachable");
+    assert.match(JSON.stringify(rig.log.lines), /none: unreachable, v1: unreachable, v2: unreachable/);
     rig.asker.setQuestions([question({ upstreamIPs: ["198.51.100.9", "198.51.100.10"] })]);
     await rig.clock.pass(0);
     assert.deepEqual(
@@ -357,6 +352,6 @@ describe("the address", () => {
     const { upstreamIPs: _ips, ...named } = question();
     rig.asker.setQuestions([named, { ...named, port: 80 }]);
     await rig.clock.pass(5 * SECOND);
-    assert.deepEqual([lookups, rig.answer(), rig.rounds.length], [1, "unknown 1", 0]);
+    assert.deepEqual([lookups, rig.answer(), rig.rounds.length], [1, "unknown", 0]);
   });
 });

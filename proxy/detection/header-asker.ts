@@ -136,7 +136,7 @@ export class HeaderAsker {
     this.#rounds.set(round.answer, (this.#rounds.get(round.answer) ?? 0) + 1);
     // A question that has changed meanwhile is asked again.
     if (this.#isAsked(port, question) && port.conclude(round, clock.now())) {
-      log.info(port.report() ?? {}, "a port answers a PROXY header in another way");
+      log.info({ ...port.report(), seen: port.seen }, "a port answers a PROXY header in another way");
     }
     this.#startRounds();
   }

@@ -65,7 +65,7 @@ export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
     /** The answer of a port, as the page has it. */
     answer: (): string => {
       const [first] = asker.answers();
-      return first === undefined ? "none" : `${first.answer} ${first.failures}`;
+      return first === undefined ? "none" : first.answer;
     },
     roundTimes: (): number[] => rig.rounds.map(({ at }) => at),
     isoAt: (ms: number): string => new Date(startedAt + ms).toISOString(),
