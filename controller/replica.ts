@@ -91,7 +91,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
     ...deps.reporters,
   });
   claims.follow(map);
-  const facts = { identity, source, plan, addresses, catalog, verifier, config, wildcardPods, map };
+  const facts = { identity, source, plan, addresses, catalog, headers, verifier, config, wildcardPods, map };
   return { source, plan, addresses, store, map, status: (options) => statusDocument({ ...facts, ...options }) };
 }
 

@@ -10,6 +10,7 @@ import { ANY_DEPTH, isWildcard, wildcardAbove } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { countDecisions, type NameDecisions } from "./dnscheck/verifier.ts";
+import type { HeaderDecisions } from "./headers/header-decisions.ts";
 import type { RolloutStatus } from "./rollout/rollout-status.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
 import type { Source, SourceState } from "./sources/types.ts";
@@ -49,7 +50,12 @@ export interface StatusDocument {
     readonly clusterIPs: readonly string[];
     /** The ingress controller: `namespace/name` of its Service, or a host. */
     readonly upstream: string;
-    readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: string }>;
+    readonly ports: ReadonlyArray<{
+      readonly port: number;
+      readonly protocol: string;
+      /** What the ingress controller answered when the proxy `asker` asked it for a PROXY header. */
+      readonly asked?: { readonly answer: string; readonly at: string; readonly asker: string };
+    }>;
   }>;
   readonly hold: RemovalHold | undefined;
   /** Problems that do not stop the mapping. */
@@ -74,6 +80,8 @@ export interface StatusDeps {
   /** DNS decisions of names; undefined: names are not resolved. */
   readonly verifier?: NameDecisions | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
+  /** Undefined: no ingress controller is asked for a PROXY header. */
+  readonly headers?: Pick<HeaderDecisions, "answerOf"> | undefined;
   readonly config: Pick<Config, "inject">;
   /** The pods that get every name below a wildcard, in words. By default no pod does. */
   readonly wildcardPods?: string | undefined;
@@ -141,7 +149,7 @@ function targetNames({ catalog, addresses }: StatusDeps): string[] {
   return [...new Set(names)];
 }
 
-function targetStatus(name: string, clusterIPs: readonly string[], { catalog }: StatusDeps) {
+function targetStatus(name: string, clusterIPs: readonly string[], { catalog, headers }: StatusDeps) {
   const target = catalog.configured().find((each) => each.name === name) ?? catalog.found(name);
   const upstream = target?.upstream;
   return {
@@ -154,7 +162,10 @@ function targetStatus(name: string, clusterIPs: readonly string[], { catalog }: 
         : "service" in upstream
           ? `${upstream.service.namespace}/${upstream.service.name}`
           : upstream.host,
-    ports: (target?.ports ?? []).map(({ port, protocol }) => ({ port, protocol })),
+    ports: (target?.ports ?? []).map(({ port, protocol }) => {
+      const asked = headers?.answerOf(name, port);
+      return { port, protocol, ...(asked && { asked }) };
+    }),
   };
 }
 

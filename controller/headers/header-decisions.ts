@@ -6,6 +6,11 @@ import type { HeaderReason, TargetCatalog, TargetHeaders } from "../targets/reso
 import type { FoundTarget } from "../targets/service-view.ts";
 import { type DecidedProtocols, decideProtocols } from "./decide-protocols.ts";
 
+/** A known answer, and the address of the proxy that asks. */
+interface AskedPort extends KnownAnswer {
+  readonly asker: string;
+}
+
 interface HeaderDeps {
   readonly catalog: TargetCatalog;
   readonly mapsAlways: (target: string) => boolean;
@@ -19,7 +24,8 @@ interface HeaderDeps {
  */
 export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   readonly #deps: HeaderDeps;
-  #known: ReadonlyMap<string, KnownAnswer> = new Map();
+  /** The published questions that have an answer. */
+  #known: ReadonlyMap<string, AskedPort> = new Map();
   #published: ReadonlyMap<string, ReadonlyMap<number, Protocol>> = new Map();
   readonly #wanted = new Map<string, Set<number>>();
   readonly #listeners: Array<() => void> = [];
@@ -53,6 +59,11 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return this.#decided(name)?.against;
   }
 
+  /** What a port of a target answered, when, and which proxy asks it; undefined: no answer is known. */
+  answerOf(name: string, port: number): AskedPort | undefined {
+    return this.#known.get(questionKey({ target: name, port }));
+  }
+
   /** Notes the ports of an object. */
   want(name: string, ports: readonly number[]): void {
     const wanted = this.#wanted.get(name) ?? new Set();
@@ -66,7 +77,11 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
 
   /** Takes the published answers and targets. */
   learn(questions: readonly HeaderQuestion[], published: readonly PublishedTarget[]): void {
-    const known = new Map(questions.flatMap((each) => (each.known ? [[questionKey(each), each.known] as const] : [])));
+    const known = new Map(
+      questions.flatMap((each) =>
+        each.known ? [[questionKey(each), { ...each.known, asker: each.asker }] as const] : [],
+      ),
+    );
     const changed =
       known.size !== this.#known.size ||
       [...known].some(([key, { answer }]) => this.#known.get(key)?.answer !== answer);
@@ -97,7 +112,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     const target = catalog.found(name);
     if (target === undefined) return undefined;
     return decideProtocols(target, {
-      answerOf: (port) => this.#known.get(questionKey({ target: name, port }))?.answer,
+      answerOf: (port) => this.answerOf(name, port)?.answer,
       publishedAs: (port) => this.#published.get(name)?.get(port),
       wanted: this.wantedOf(name),
       preferred,

@@ -107,6 +107,11 @@ test("a name is mapped when its ingress controller is known to expect a header, 
   await until(() => lines(rig).includes(NAME), "the name to be mapped");
   await untilReason(rig, undefined);
 
+  const { targets } = await rig.status();
+  assert.deepEqual(targets.find(({ name }) => name === target)?.ports, [
+    { port: 443, protocol: "v1", asked: { answer: "demands-either", at: "2026-11-26T05:00:01.000Z", asker: PROXY } },
+  ]);
+
   proxy.answer(target, "refuses-header");
   await untilReason(rig, "header-not-expected");
   await until(() => !lines(rig).includes(NAME), "the name to go");
