@@ -11,6 +11,7 @@ import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 import { dump } from "./dump.ts";
 
 const BALANCER = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
+const SERVICES = { name: "services", kind: "Service", namespaced: true, verbs: ["list", "watch"] };
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
@@ -36,12 +37,17 @@ beforeEach(async () => {
   // A watch refuses objects without a version.
   for (const [path, object] of server.objects)
     server.objects.set(path, { ...object, metadata: Object.assign({ resourceVersion: "1" }, object.metadata) });
-  // It has no kind but the built-in ones.
-  server.onCall = ({ path }) => (/^\/apis\/[^/]+(?:\/[^/]+)?$/.test(path) ? refusal(404, "NotFound") : undefined);
+  server.onCall = ({ path }) => discovery(path);
   api = await fakeApi(server.respond);
   kubeconfig = await files.kubeconfig(api.url);
 });
 afterEach(() => api.close());
+
+/** What the API server says of its kinds: it has no others than the built-in ones. */
+function discovery(path: string) {
+  if (path === "/api/v1") return { status: 200, body: { kind: "APIResourceList", resources: [SERVICES] } };
+  return /^\/apis\/[^/]+(?:\/[^/]+)?$/.test(path) ? refusal(404, "NotFound") : undefined;
+}
 
 async function dumped(): Promise<string> {
   const { context, written } = captured();
@@ -71,7 +77,7 @@ describe("doctor finds the same in a dump", () => {
     const status = { leader: true, identity: "c", synced: true, sources: [], targets: [], names, warnings };
     server.onCall = ({ path }) => {
       if (path.endsWith("/proxy/status")) return { status: 200, body: status };
-      return /^\/apis\/[^/]+(?:\/[^/]+)?$/.test(path) ? refusal(404, "NotFound") : undefined;
+      return discovery(path);
     };
     const found = await ofCluster();
     assert.match(found, /names-lead-to-it/);
@@ -81,13 +87,15 @@ describe("doctor finds the same in a dump", () => {
   });
 
   test("of a cluster that refuses much", async () => {
-    server.onCall = ({ path }) => (/services|secrets|issuers|pods/.test(path) ? refusal(403, "Forbidden") : undefined);
+    server.onCall = ({ path }) =>
+      /services|secrets|issuers|pods/.test(path) ? refusal(403, "Forbidden") : discovery(path);
     assert.equal(await ofDump(), await ofCluster());
     assert.match(await ofDump(), /missing permission/);
   });
 
   test("where requests fail", async () => {
-    server.onCall = ({ path }) => (/ingresses|gateways|nodes/.test(path) ? refusal(500, "InternalError") : undefined);
+    server.onCall = ({ path }) =>
+      /ingresses|gateways|nodes/.test(path) ? refusal(500, "InternalError") : discovery(path);
     assert.equal(await ofDump(), await ofCluster());
     assert.match(await ofDump(), /not-read/);
   });
