@@ -31,7 +31,7 @@ const USAGE = "usage: npm run e2e -- [--all | --arm64] [--keep] [--break no-prox
 const ENFORCED_ONLY = /\/85-/;
 
 /** Files that take longer than each run of CI has: only with --all. */
-const LONG = /\/(?:78|79|99)-/;
+const LONG = /\/(?:36|78|79|99)-/;
 
 /** Needs a program that no other file does: built before a test's time is counted. */
 const EXTERNAL_DNS = /\/79-/;

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { foundName } from "#controller/targets/service-view.ts";
+import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { getMapped, optIn } from "./opted-in.ts";
+import { CERTIFICATE, gatewayAndRoute, getInside, NAME, setIngressAddress } from "./shop.ts";
+import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
+
+// No target is configured and no Service is annotated: the proxies ask the ingress controllers whether they expect a
+// PROXY header.
+
+const BY_ROUTE = "gateway.example.com";
+const ROUTE = gatewayAndRoute("asked", BY_ROUTE, CERTIFICATE);
+const NGINX_CONF = "nginx.conf";
+/** From the change of nginx to that of the names: 30 s until it is noticed, 20 s of equal answers, and the pauses. */
+const FOLLOWED_S = 120;
+
+let cluster: Cluster;
+let configuration: string;
+
+before(async () => {
+  cluster = await withCluster();
+  const { namespace, service } = NGINX;
+  const { data } = await cluster.get<{ data: Record<string, string> }>("-n", namespace, "configmap", service);
+  configuration = data[NGINX_CONF] ?? "";
+  await cluster.apply(...ROUTE);
+  await setIngressAddress(cluster, "app", NGINX.address);
+  const config = { targets: [], discovery: { detect: true }, map: { vanishSeconds: 1 } };
+  await installSwitchback(cluster, { config });
+});
+
+after(async () => {
+  await configureNginx(configuration);
+  await cluster.delete(...ROUTE);
+  await setIngressAddress(cluster, "app", undefined);
+  await installSwitchback(cluster);
+});
+
+async function configureNginx(text: string): Promise<void> {
+  const { namespace, service } = NGINX;
+  const patch = JSON.stringify({ data: { [NGINX_CONF]: text } });
+  await cluster.kubectl("-n", namespace, "patch", "configmap", service, "--type=merge", "-p", patch);
+  await cluster.kubectl("-n", namespace, "rollout", "restart", `deployment/${service}`);
+  await cluster.rolledOut(namespace, `deployment/${service}`);
+}
+
+const found = ({ namespace, service }: LoadBalancer) => foundName(namespace, service);
+
+async function mapped(name: string, balancer: LoadBalancer): Promise<void> {
+  await cluster.until(`${name} to lead to ${found(balancer)}`, FOLLOWED_S, async () => {
+    const front = await frontAddress(cluster, found(balancer));
+    return (await publishedMap(cluster)).split("\n").includes(`${front} ${name}`) || undefined;
+  });
+}
+
+/** Each port has its own answer. */
+async function answered(balancer: LoadBalancer, expected: string): Promise<void> {
+  await cluster.until(`both ports of ${found(balancer)} to be ${expected}`, FOLLOWED_S, async () => {
+    const all = await answers(balancer);
+    return (all[80] === expected && all[443] === expected) || undefined;
+  });
+}
+
+async function answers(balancer: LoadBalancer): Promise<Record<string, string | undefined>> {
+  const { targets } = await leaderStatus(cluster);
+  const ports = targets.find(({ name }) => name === found(balancer))?.ports ?? [];
+  return Object.fromEntries(ports.map(({ port, asked }) => [port, asked?.answer]));
+}
+
+async function isAnswered(name: string): Promise<void> {
+  for (const scheme of ["http", "https"]) {
+    const answer = await getMapped(cluster, `${scheme}://${name}/`);
+    assert.equal(answer.status, 200, JSON.stringify(answer));
+  }
+}
+
+test("targets that take a header are healed", async () => {
+  await mapped(NAME, NGINX);
+  await mapped(BY_ROUTE, TRAEFIK);
+  await answered(NGINX, "demands-either");
+  await answered(TRAEFIK, "optional");
+  await optIn(cluster);
+  await isAnswered(NAME);
+  await isAnswered(BY_ROUTE);
+});
+
+test("nginx without PROXY protocol: its name leaves the map, and pods reach it as it is", async (t) => {
+  assert.notEqual((await getInside(cluster, `http://${NAME}/`)).status, 200, "it demands a header");
+  await configureNginx(configuration.replaceAll(" proxy_protocol;", ";"));
+  const begun = performance.now();
+  await cluster.until("the name to leave the map", FOLLOWED_S, async () => {
+    return !(await publishedMap(cluster)).includes(` ${NAME}\n`) || undefined;
+  });
+  t.diagnostic(`off to unmapped: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  const { names } = await leaderStatus(cluster);
+  assert.equal(names.find(({ name }) => name === NAME)?.reason?.code, "header-not-expected");
+  const answer = await getInside(cluster, `http://${NAME}/`);
+  assert.equal(answer.status, 200, JSON.stringify(answer));
+});
+
+test("nginx with PROXY protocol again: its name comes back, and opted-in pods are answered", async (t) => {
+  await configureNginx(configuration);
+  const begun = performance.now();
+  await mapped(NAME, NGINX);
+  t.diagnostic(`on to mapped: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  await answered(NGINX, "demands-either");
+  t.diagnostic(`on to both ports: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  await optIn(cluster);
+  await isAnswered(NAME);
+});
