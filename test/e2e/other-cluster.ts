@@ -36,6 +36,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "15": `${OUTSIDE}; and the files of the node`,
   "30": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
   "35": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
+  "36": "ingress controllers with PROXY v1 and v2 behind load balancers, whose configuration a test may change",
   "40": "a load balancer's Service whose status a test may change",
   "64": OUTSIDE,
   "67": "an image of CoreDNS that the nodes can pull",
