@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Reason } from "#hostmap/types.ts";
-import { type Protocol, statedProtocol } from "./proxy-protocol-annotations.ts";
+import { protocolOf } from "#test/fakes/protocol-of.ts";
 
 const BETA = "service.beta.kubernetes.io/";
 const FEATURES = "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features";
@@ -192,12 +191,3 @@ test("providers' annotations that contradict each other are a reason; others are
     ["v1", "annotations-contradict", "v2", FALLBACK],
   );
 });
-
-function protocolOf(
-  annotations: Parameters<typeof statedProtocol>[0],
-  port: number,
-  fallback: Protocol,
-): Protocol | Reason {
-  const stated = statedProtocol(annotations, port);
-  return stated === undefined || "code" in stated ? (stated ?? fallback) : stated.protocol;
-}

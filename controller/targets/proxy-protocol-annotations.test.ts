@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Reason } from "#hostmap/types.ts";
-import { type Protocol, statedProtocol } from "./proxy-protocol-annotations.ts";
+import { protocolOf } from "#test/fakes/protocol-of.ts";
+import type { Protocol } from "./proxy-protocol-annotations.ts";
 
 const BETA = "service.beta.kubernetes.io/";
 const OWN = "switchback.dev/proxy-protocol";
@@ -64,12 +64,3 @@ test("an invalid value of the switchback.dev annotation is rejected with the acc
     text: 'switchback.dev/proxy-protocol is "v3\\u001b"; accepted are v1, v2, none',
   });
 });
-
-function protocolOf(
-  annotations: Parameters<typeof statedProtocol>[0],
-  port: number,
-  fallback: Protocol,
-): Protocol | Reason {
-  const stated = statedProtocol(annotations, port);
-  return stated === undefined || "code" in stated ? (stated ?? fallback) : stated.protocol;
-}
