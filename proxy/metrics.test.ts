@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Answer } from "./detection/ask.ts";
+import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
 import type { ListenerStatus } from "./engine.ts";
 import { createProxyMetrics } from "./metrics.ts";
 import { newTargetStats, observeConnect, type TargetStats } from "./target-stats.ts";
@@ -20,7 +20,7 @@ function setUp() {
   const stats = new Map<string, TargetStats>();
   const listeners: ListenerStatus[] = [];
   const upstreams: UpstreamState[] = [];
-  const rounds = new Map<Answer, number>();
+  const rounds = new Map<HeaderAnswer, number>();
   const registry = createProxyMetrics({
     engine: { stats: () => stats, listeners: () => listeners },
     upstreams: () => upstreams,

@@ -203,9 +203,7 @@ async function startHealth(
     pages: {
       // The controller reads this page before it publishes names that resolve to this proxy.
       [LISTENING_PATH]: { render: () => renderListening({ listening: listeningTargets(updater) }) },
-      [ANSWERS_PATH]: {
-        render: () => ({ contentType: "application/json", body: renderAnswers(asker.answers()) }),
-      },
+      [ANSWERS_PATH]: { render: () => renderAnswers(asker.answers()) },
     },
   });
   return { probes, health };

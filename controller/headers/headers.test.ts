@@ -21,7 +21,8 @@ async function answeringProxy(t: TestContext) {
   const answers: { current: readonly ReportedAnswer[] } = { current: [] };
   const targets = new Set<string>();
   const server = createServer(({ url }, response) => {
-    const body = url === ANSWERS_PATH ? renderAnswers(answers.current) : JSON.stringify({ listening: [...targets] });
+    const body =
+      url === ANSWERS_PATH ? renderAnswers(answers.current).body : JSON.stringify({ listening: [...targets] });
     response.writeHead(url === ANSWERS_PATH || url === LISTENING_PATH ? 200 : 404).end(body);
   });
   await new Promise<void>((resolve) => server.listen(0, PROXY, resolve));

@@ -1,4 +1,5 @@
-import { type Answer, answerOf, isConnected, takenVersions } from "#proxy/detection/ask.ts";
+import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import { answerOf, isConnected, takenVersions } from "#proxy/detection/ask.ts";
 import type { Seen } from "#proxy/detection/outcome.ts";
 import type { DialResult, ProbeResult } from "./result.ts";
 
@@ -57,7 +58,7 @@ function dialsOf(result: ProbeResult, { service, servicePort }: ServicePortRef, 
   );
 }
 
-const KINDS: Readonly<Partial<Record<Answer, ProxyProtocolSupport["kind"]>>> = {
+const KINDS: Readonly<Partial<Record<HeaderAnswer, ProxyProtocolSupport["kind"]>>> = {
   "demands-v1": "demands",
   "demands-v2": "demands",
   "demands-either": "demands",

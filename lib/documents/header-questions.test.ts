@@ -66,7 +66,7 @@ test("a document that cannot be read is a reason, and a huge one has an end", ()
 
 test("answers are read as they were reported, and bad ones are left out", () => {
   const reported = { target: "edge", port: 80, answer: "refuses-header", at: "2026-11-26T05:00:00Z" } as const;
-  const page: unknown = JSON.parse(renderAnswers([reported]));
+  const page: unknown = JSON.parse(renderAnswers([reported]).body);
   assert.deepEqual(parseAnswers(page), [reported]);
   const bad = [
     { ...reported, answer: "no" },

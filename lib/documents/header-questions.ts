@@ -2,7 +2,8 @@ import * as v from "valibot";
 import type { Reason } from "#hostmap/types.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
-import { address, addresses, isTime, port, targetName, upstreamName } from "./targets-fields.ts";
+import type { Page } from "#lib/http/listen.ts";
+import { address, addresses, isTime, parseDocument, port, targetName, upstreamName } from "./targets-fields.ts";
 import { QUESTIONS_KEY } from "./targets-name.ts";
 
 /** Raised as that of the targets is. A proxy asks nothing new when it reads another version. */
@@ -13,9 +14,11 @@ const MAX_BYTES = 900_000;
 export const MAX_QUESTIONS = 2_000;
 
 /**
- * What a port of an ingress controller does with a PROXY header. `demands-...`: it answers only with a header, of
- * this version or of either. `optional`: it answers with and without one. `refuses-header`: it answers only without
- * one. `unknown`: its answers do not tell.
+ * Whether a port of an ingress controller expects a PROXY header. `demands-*`: it answers only with a header, of this
+ * version or of either. `optional`: it answers with and without one. `refuses-header`: it answers without a header,
+ * and a header makes it close the connection or misread the request. `unknown`: anything else.
+ *
+ * A port that takes headers only from listed addresses may refuse those of others.
  */
 const HEADER_ANSWERS = ["demands-v1", "demands-v2", "demands-either", "optional", "refuses-header", "unknown"] as const;
 export type HeaderAnswer = (typeof HEADER_ANSWERS)[number];
@@ -72,15 +75,8 @@ export function renderQuestions(questions: readonly HeaderQuestion[]): string {
  * a whole cannot be read.
  */
 export function parseQuestions(text: string): readonly HeaderQuestion[] | Reason {
-  if (text.length > MAX_BYTES) return malformed(`has ${text.length} bytes; at most ${MAX_BYTES} are read`);
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch (error) {
-    return malformed(`does not parse: ${String(error)}`);
-  }
-  const { value, flaw } = attempt(documentSchema, json);
-  if (flaw !== undefined) return malformed(`${flaw.path.join(".") || "(top)"}: ${flaw.message}`);
+  const { value, problem } = parseDocument(text, MAX_BYTES, documentSchema);
+  if (problem !== undefined) return { code: "questions-malformed", text: `${QUESTIONS_KEY} ${problem}` };
   const questions = new Map<string, HeaderQuestion>();
   for (const item of value.questions) {
     if (questions.size >= MAX_QUESTIONS) break;
@@ -97,10 +93,6 @@ export function questionKey({ target, port: number }: Pick<HeaderQuestion, "targ
   return `${target}:${number}`;
 }
 
-function malformed(text: string): Reason {
-  return { code: "questions-malformed", text: `${QUESTIONS_KEY} ${text}` };
-}
-
 const reportedSchema = object({
   target: targetName,
   port,
@@ -109,8 +101,8 @@ const reportedSchema = object({
 });
 
 /**
- * The page of a proxy's health port with its answers. The controller reads it. Every pod can, so it has nothing that a
- * reason code does not tell: a tenant chooses where its Service leads, and would scan what the proxies reach.
+ * The page of a proxy's health port with its answers. The controller reads it. Every pod can, so it shows no
+ * more than a reason code: a tenant chooses where its Service leads, and would scan what the proxies reach.
  */
 export const ANSWERS_PATH = "/answers";
 
@@ -120,9 +112,9 @@ export interface ReportedAnswer extends KnownAnswer {
   readonly port: number;
 }
 
-/** The page as text. */
-export function renderAnswers(answers: readonly ReportedAnswer[]): string {
-  return `${JSON.stringify({ answers })}\n`;
+/** The page as JSON. */
+export function renderAnswers(answers: readonly ReportedAnswer[]): Page {
+  return { contentType: "application/json", body: `${JSON.stringify({ answers })}\n` };
 }
 
 /** Reads the page. A bad answer is left out. */

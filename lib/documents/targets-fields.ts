@@ -1,8 +1,32 @@
 import { isIPv4, isIPv6 } from "node:net";
 import * as v from "valibot";
 import { integer } from "#lib/errors/schemas.ts";
+import { attempt, type Flaw, type Schema } from "#lib/errors/validation.ts";
 
-// Fields of the documents of the ConfigMap `switchback-targets`.
+// The documents of the ConfigMap `switchback-targets` have these fields, and are read in this way.
+
+/** Reads a document as a whole, or says what is wrong with it. A text above `maxBytes` is not parsed. */
+export function parseDocument<S extends Schema>(
+  text: string,
+  maxBytes: number,
+  schema: S,
+):
+  | { readonly value: v.InferOutput<S>; readonly problem?: undefined }
+  | { readonly value?: undefined; readonly problem: string } {
+  if (text.length > maxBytes) return { problem: `has ${text.length} bytes; at most ${maxBytes} are read` };
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    return { problem: `does not parse: ${String(error)}` };
+  }
+  const { value, flaw } = attempt(schema, json);
+  return flaw === undefined ? { value } : { problem: describeFlaw(flaw) };
+}
+
+export function describeFlaw({ path, message }: Flaw): string {
+  return `${path.join(".") || "(top)"}: ${message}`;
+}
 
 export const port = integer(1, 65_535);
 

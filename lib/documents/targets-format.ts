@@ -3,9 +3,9 @@ import { shortHash } from "#hostmap/hash.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import { object } from "#lib/errors/schemas.ts";
-import { attempt, type Flaw } from "#lib/errors/validation.ts";
+import { attempt } from "#lib/errors/validation.ts";
 import type { Listener } from "./listeners.ts";
-import { addresses, isTime, port, targetName, upstreamName } from "./targets-fields.ts";
+import { addresses, describeFlaw, isTime, parseDocument, port, targetName, upstreamName } from "./targets-fields.ts";
 import { TARGETS_KEY } from "./targets-name.ts";
 
 /**
@@ -84,19 +84,12 @@ export function renderTargets(targets: readonly PublishedTarget[]): {
  * `last` if it is there; a Reason says what is wrong with the document as a whole.
  */
 export function parseTargets(text: string, last?: Pick<PublishedTargets, "targets">): PublishedTargets | Reason {
-  if (text.length > MAX_BYTES) return malformed(`has ${text.length} bytes; at most ${MAX_BYTES} are read`);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    return malformed(`does not parse: ${String(error)}`);
-  }
-  const document = attempt(documentSchema, value);
-  if (document.flaw !== undefined) return malformed(describeFlaw(document.flaw));
-  const { targets, refused } = readEach(document.value.targets, last?.targets ?? []);
+  const { value, problem } = parseDocument(text, MAX_BYTES, documentSchema);
+  if (problem !== undefined) return malformed(problem);
+  const { targets, refused } = readEach(value.targets, last?.targets ?? []);
   const [first] = refused;
-  if (first === undefined) return { ...document.value, targets };
-  return targets.length === 0 ? first : { ...document.value, targets, refused: describedOnly(refused) };
+  if (first === undefined) return { ...value, targets };
+  return targets.length === 0 ? first : { ...value, targets, refused: describedOnly(refused) };
 }
 
 /** Reads the targets in order: of two with the same name or listen port the first one stays. */
@@ -135,10 +128,6 @@ function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
 function describedOnly(refused: readonly Reason[]): readonly Reason[] {
   const rest = refused.length - MAX_DESCRIBED;
   return rest <= 0 ? refused : [...refused.slice(0, MAX_DESCRIBED), malformed(`${rest} more targets like that`)];
-}
-
-function describeFlaw({ path, message }: Flaw): string {
-  return `${path.join(".") || "(top)"}: ${message}`;
 }
 
 function nameOf(item: unknown): string {

@@ -1,14 +1,6 @@
+import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
 import { DIAL_LIMITS, type DialLimits, dialOnce } from "./dial.ts";
 import type { Header, Outcome, Seen } from "./outcome.ts";
-
-/**
- * Whether a port expects a PROXY header. `demands-*`: it answers only with a header, of this version or of either.
- * `optional`: it answers with and without one. `refuses-header`: it answers without a header, and a header makes
- * it close the connection or misread the request. `unknown`: all else.
- *
- * A port that takes headers only from listed addresses looks to others as if it took none.
- */
-export type Answer = "demands-v1" | "demands-v2" | "demands-either" | "optional" | "refuses-header" | "unknown";
 
 export interface Question {
   /** IP address or DNS name. */
@@ -22,13 +14,13 @@ export interface Question {
 }
 
 export interface Round {
-  readonly answer: Answer;
+  readonly answer: HeaderAnswer;
   readonly seen: Seen;
   /** False: no connection was made, or nothing at all was answered. */
   readonly reachable: boolean;
 }
 
-/** The log of the upstream tells what this request is. */
+/** It explains the request to people who read the log of the upstream. */
 const PATH = "/.well-known/switchback-asks-for-proxy-protocol";
 
 /**
@@ -60,7 +52,7 @@ export function takenVersions(seen: Partial<Seen>): ("v1" | "v2")[] {
 }
 
 /** What the outcomes say. A connection that is missing says nothing. */
-export function answerOf(seen: Partial<Seen>): Answer {
+export function answerOf(seen: Partial<Seen>): HeaderAnswer {
   const { none, v1, v2 } = seen;
   if (none === undefined || !isConnected(none)) return "unknown";
   const [version, other] = takenVersions(seen);

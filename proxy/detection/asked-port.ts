@@ -16,7 +16,7 @@ const CONTRADICTED_MS = 60_000;
 /** Backoff of rounds without an answer. */
 const RETRY_BASE_MS = 1_000;
 const RETRY_CAP_MS = 60_000;
-/** A port that is reachable, and still does not tell after LATE_FAILURES rounds, is asked this rarely. */
+/** The interval for a port that is reachable, and still has no clear answer after LATE_FAILURES rounds. */
 const LATE_FAILURES = 20;
 const LATE_RETRY_MS = 300_000;
 /** Between two rounds that failing connections cause. */

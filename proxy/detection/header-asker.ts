@@ -1,4 +1,9 @@
-import { type HeaderQuestion, questionKey, type ReportedAnswer } from "#lib/documents/header-questions.ts";
+import {
+  type HeaderAnswer,
+  type HeaderQuestion,
+  questionKey,
+  type ReportedAnswer,
+} from "#lib/documents/header-questions.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { normalAddress } from "../address.ts";
@@ -6,7 +11,7 @@ import type { Clock } from "../clock.ts";
 import type { DialReport } from "../engine.ts";
 import type { HostLookup } from "../host-resolver.ts";
 import { Addresses } from "./addresses.ts";
-import { type Answer, askOnce, askRound, type Question, type Round } from "./ask.ts";
+import { askOnce, askRound, type Question, type Round } from "./ask.ts";
 import { AskedPort } from "./asked-port.ts";
 import type { Header, Outcome } from "./outcome.ts";
 import { RecheckOrder, recheckDelay } from "./recheck-order.ts";
@@ -54,7 +59,7 @@ export class HeaderAsker {
   readonly #ports = new Map<string, AskedPort>();
   readonly #budget = new RoundBudget();
   readonly #rechecks = new RecheckOrder();
-  readonly #rounds = new Map<Answer, number>();
+  readonly #rounds = new Map<HeaderAnswer, number>();
   readonly #addresses: Addresses;
   readonly #abort = new AbortController();
   #cancelRound = (): void => {};
@@ -90,7 +95,7 @@ export class HeaderAsker {
   }
 
   /** The number of rounds that ended, by answer. */
-  rounds(): ReadonlyMap<Answer, number> {
+  rounds(): ReadonlyMap<HeaderAnswer, number> {
     return this.#rounds;
   }
 

@@ -1,5 +1,5 @@
 import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
-import { type Answer, answerOf } from "#proxy/detection/ask.ts";
+import { answerOf } from "#proxy/detection/ask.ts";
 import { HeaderAsker, type HeaderAskerDeps } from "#proxy/detection/header-asker.ts";
 import type { Header, Outcome } from "#proxy/detection/outcome.ts";
 import { FakeClock, LineLog } from "./clock.ts";
@@ -90,7 +90,7 @@ export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
       rig.inFlight -= 1;
       const [none, v1, v2] = (["none", "v1", "v2"] as const).map((header) => outcome(asked.target, header));
       const seen = { none: none!, v1: v1!, v2: v2! };
-      const answer: Answer = answerOf(seen);
+      const answer = answerOf(seen);
       const reachable = Object.values(seen).some(({ kind }) => kind === "answered" || kind === "misread");
       return { answer, seen, reachable };
     },

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Answer, askRound } from "#proxy/detection/ask.ts";
+import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
+import { askRound } from "#proxy/detection/ask.ts";
 import { readyBinary } from "../../cluster/binaries.ts";
 import { whyNoDebian } from "../../cluster/debian.ts";
 import { type CaddyMode, startCaddy, whyNoCaddy } from "./caddy.ts";
@@ -13,7 +14,7 @@ import { startTraefik, type TraefikMode } from "./traefik.ts";
 // The answer for real software in each of its modes, over HTTP and over TLS. All is asked from 127.0.0.1, so a list
 // "with the proxies" has this address.
 
-type Expected<Mode extends string> = Readonly<Record<Mode, Answer>>;
+type Expected<Mode extends string> = Readonly<Record<Mode, HeaderAnswer>>;
 
 const NGINX: Expected<NginxMode> = {
   "no PROXY protocol": "refuses-header",
