@@ -282,8 +282,7 @@ export class FrontReconciler implements TargetAddresses {
     const remembered = published.targets.filter(({ name }) => stuck.has(name));
     const { proxies } = this.#listening;
     const questions = this.#asked?.questions(this.#inUse ?? new Set(), this.#exampleOf, proxies, before);
-    await this.#store.write([...targets, ...remembered], term.fence, questions);
-    this.#learn();
+    if (await this.#store.write([...targets, ...remembered], term.fence, questions)) this.#learn();
     this.#asked?.expect(this.#store.questions);
     const failed = await this.#ensureFronts(targets, term);
     // Nothing listens for a target without an upstream.

@@ -1,5 +1,10 @@
-import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
-import { ANSWERS_PATH, parseAnswers, questionKey, type ReportedAnswer } from "#lib/documents/header-questions.ts";
+import {
+  ANSWERS_PATH,
+  type HeaderQuestion,
+  parseAnswers,
+  questionKey,
+  type ReportedAnswer,
+} from "#lib/documents/header-questions.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { askJson } from "#lib/http/ask-json.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";

@@ -60,7 +60,7 @@ function decidePort({ port, protocol, stated }: FoundTarget["ports"][number], fa
   return answered ?? (stated === "provider" ? protocol : facts.publishedAs(port));
 }
 
-/** The protocol that an answer asks for; undefined: it does not tell. */
+/** The protocol that an answer asks for; undefined if the answer decides nothing. */
 function protocolFor(answer: HeaderAnswer | undefined, preferred: "v1" | "v2"): Protocol | undefined {
   switch (answer) {
     case "demands-v1":

@@ -76,7 +76,7 @@ function askerOf(namespace: string, proxies: readonly string[]): string | undefi
   return best?.address;
 }
 
-/** A name below a wildcard stands for it. */
+/** The name itself; of a wildcard, a name that it covers. */
 function serverName(name: string | undefined): string | undefined {
   return name?.replace(/^\*/, "switchback-asks");
 }

@@ -112,7 +112,7 @@ function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "ad
 
 /**
  * Projects a Service. `fallback` and `map` apply if no annotation sets the protocol, or when to map; with the fallback
- * `auto` ingress controllers are asked. One that takes no v1 unless it is told to gets v2 instead.
+ * `auto` ingress controllers are asked. One that takes v1 only if configured to gets v2 instead.
  */
 export function viewService(raw: RawService, fallback: Protocol | "auto", map: MapWhen = "auto"): ServiceView {
   const { metadata, spec } = raw;
