@@ -1,5 +1,5 @@
 import type { TargetConfig } from "#lib/config/schema.ts";
-import { isRelayed } from "#lib/documents/listeners.ts";
+import { isRelayed, relayedProtocol } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, type ObjectName, objectKey } from "./facts.ts";
 
@@ -98,7 +98,7 @@ function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], ex
     ports: ports.map(({ port, upstreamPort = port, protocol }) => ({
       port,
       upstreamPort,
-      protocol,
+      protocol: relayedProtocol(protocol),
       listenPort: undefined,
     })),
     fronted: state === "waiting" && clusterIPs.length === 0,

@@ -1,6 +1,6 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
-import { isRelayed, type Listener, listenersOf, portKey } from "#lib/documents/listeners.ts";
+import { isRelayed, type Listener, listenersOf, portKey, relayedProtocol } from "#lib/documents/listeners.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { TargetCatalog } from "./resolver.ts";
 import type { FoundTarget } from "./service-view.ts";
@@ -84,7 +84,7 @@ function observed(target: PublishedTarget, catalog: RelayedInput["catalog"]): Pu
   const found = catalog.found(target.name);
   const ports = target.ports.map((entry) => {
     const { protocol = entry.protocol, upstreamIPs = [] } = found?.ports.find(({ port }) => port === entry.port) ?? {};
-    return { ...entry, protocol, ...(entry.upstreamIPs && { upstreamIPs }) };
+    return { ...entry, protocol: relayedProtocol(protocol), ...(entry.upstreamIPs && { upstreamIPs }) };
   });
   return { ...target, ports, upstreamIPs: found?.upstreamIPs ?? [] };
 }

@@ -81,7 +81,7 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   [
     "targets: [{name: a, upstream: {host: h}, ports: [{port: 0, protocol: v3, foo: 1}]}]",
     "targets[0].ports[0].port: Too small: expected number to be >=1",
-    'targets[0].ports[0].protocol: Invalid option: expected one of "v1"|"v2"|"none"',
+    'targets[0].ports[0].protocol: Invalid option: expected one of "auto"|"v1"|"v2"|"none"',
     "targets[0].ports[0].foo: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
   ],
   [

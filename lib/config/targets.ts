@@ -7,7 +7,11 @@ import { described, host, ip, label, optionalSetting, port, seconds, setting } f
 const portSchema = strictObject({
   port: described(port, "Port that pods use: the port of the front Service."),
   upstreamPort: optionalSetting(port, "Port of the upstream; default: the same port."),
-  protocol: setting(v.picklist(["v1", "v2", "none"]), "v1", "PROXY protocol version that the upstream expects."),
+  protocol: setting(
+    v.picklist(["auto", "v1", "v2", "none"]),
+    "v1",
+    "PROXY protocol version that the upstream expects. `auto`: v1.",
+  ),
   listenPort: optionalSetting(
     port,
     "Port that the proxy binds; default: derived from target and port, in 15000-24999.",

@@ -5,7 +5,7 @@ import type { TargetConfig } from "#lib/config/schema.ts";
 import { fc } from "#test/property.ts";
 import { frontName, isRelayed, listenersOf, portKey, upstreamHost } from "./listeners.ts";
 
-type Port = { port: number; upstreamPort?: number; listenPort?: number; protocol?: "v1" | "v2" | "none" };
+type Port = { port: number; upstreamPort?: number; listenPort?: number; protocol?: "auto" | "v1" | "v2" | "none" };
 
 function target(name: string, ports: readonly Port[], upstream: object = { host: "lb.example.com" }): TargetConfig {
   const classes = [name];
@@ -52,6 +52,15 @@ test("a listener a port of each relayed target, in the config's order; given por
     { target: "two", port: 80, listenPort: 8081, upstream: "lb.example.com", upstreamPort: 80, protocol: "none" },
     { target: "two", port: 443, listenPort: 8445, upstream: "lb.example.com", upstreamPort: 443, protocol: "v1" },
   ]);
+});
+
+test("auto is v1 as long as nobody has asked", () => {
+  const auto = target("a", [{ port: 443, protocol: "auto" }]);
+  assert.equal(isRelayed(auto), true);
+  assert.deepEqual(
+    listenersOf([auto]).map(({ protocol }) => protocol),
+    ["v1"],
+  );
 });
 
 test("a derived port is what it always was: a release that moved it would cut off running pods", () => {

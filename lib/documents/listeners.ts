@@ -38,6 +38,11 @@ export function isRelayed({ ports }: Pick<RelayedTarget, "ports">): boolean {
   return ports.some(({ protocol, upstreamIPs }) => protocol !== "none" || upstreamIPs !== undefined);
 }
 
+/** The header that the proxies send. `auto` is v1 where nobody has asked: most ingress controllers take it. */
+export function relayedProtocol(protocol: RelayedPort["protocol"]): Listener["protocol"] {
+  return protocol === "auto" ? "v1" : protocol;
+}
+
 /** The name of a target's front Service. */
 export function frontName(target: string): string {
   return `switchback-${target}`;
@@ -78,7 +83,7 @@ export function listenersOf(
           listenPort,
           upstream,
           upstreamPort,
-          protocol,
+          protocol: relayedProtocol(protocol),
           ...(upstreamIPs && { upstreamIPs }),
         },
       ];
