@@ -34,7 +34,7 @@ function leader(stuck: boolean) {
   const state = { standing: "stuck", mode: "restart", code: "paused", text: "it is paused", warnings: [] };
   const workloads = stuck ? [{ ...workload, ...state }] : [];
   const running = { workloads, waiting: 0, restartsLastHour: 0, restartsToday: 0, dryRun: false };
-  return json({ leader: true, identity: "c", revision: "r", warnings: [], names, running });
+  return json({ leader: true, identity: "c", revision: "r", warnings: [], targets: [], names, running });
 }
 
 /** Reads the first bytes and closes the pipe; or closes it at once, for output that the pipe would hold. */

@@ -58,7 +58,7 @@ describe("text from tenants cannot control the terminal of", () => {
       status: { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 },
     };
     api = await fakeApi((call) => {
-      const status = { leader: true, identity: "c", warnings: [], names: [], running: { workloads } };
+      const status = { leader: true, identity: "c", warnings: [], targets: [], names: [], running: { workloads } };
       if (call.path.endsWith("/status")) return json(status)(call);
       return call.path.endsWith("/deployments/web") ? json(web)(call) : json({ kind: "Status", code: 404 }, 404)(call);
     });

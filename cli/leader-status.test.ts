@@ -27,8 +27,8 @@ function refusing(server: MemoryServer): KubeClient {
   return { ...server.client, raw };
 }
 
-const leader = { leader: true, identity: "controller-1", warnings: [], names: [] };
-const follower = { leader: false, identity: "controller-0", warnings: [], names: [] };
+const leader = { leader: true, identity: "controller-1", warnings: [], targets: [], names: [] };
+const follower = { leader: false, identity: "controller-0", warnings: [], targets: [], names: [] };
 
 test("reads the key, and the leader's status with one call to its Service", async (t) => {
   const { server, time } = asked(t, leader);

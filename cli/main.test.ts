@@ -154,7 +154,14 @@ describe("a command gets its arguments and flags:", () => {
 
   it("restart, whose exit code says that a workload was not restarted", async () => {
     const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, standing: "stuck" };
-    const status = { leader: true, identity: "c", warnings: [], names: [], running: { workloads: [workload] } };
+    const status = {
+      leader: true,
+      identity: "c",
+      warnings: [],
+      targets: [],
+      names: [],
+      running: { workloads: [workload] },
+    };
     const api = await fakeApi((call) =>
       (call.path.endsWith("/proxy/status") ? json(status) : refuse(403, "Forbidden"))(call),
     );

@@ -52,6 +52,7 @@ function statusOf(workloads: readonly Partial<WorkloadStatus>[]): object {
     leader: true,
     identity: "c",
     warnings: [],
+    targets: [],
     names: [],
     running: { workloads: workloads.map((each) => ({ ...base, ...each })) },
   };

@@ -19,6 +19,8 @@ export interface StatusFilter {
  * What was selected; a part that was not asked for is undefined. Both lists are in the order in which they are shown.
  */
 export interface Selected {
+  /** All of them without a filter, else none: no filter is about targets. */
+  readonly targets: FullStatus["targets"];
   readonly names: readonly NameStatus[] | undefined;
   readonly workloads: readonly WorkloadStatus[] | undefined;
 }
@@ -27,12 +29,13 @@ export interface Selected {
  * Selects names and workloads. A filter of one of the two leaves the other out, unless that has a filter too.
  * Problems come first: names that no pod gets, and workloads that are stuck.
  */
-export function selectStatus({ names, running }: FullStatus, filter: StatusFilter): Selected {
+export function selectStatus({ targets, names, running }: FullStatus, filter: StatusFilter): Selected {
   const ofNames = filter.name !== undefined || filter.refused === true;
   const ofWorkloads = filter.stuck === true;
   const isHere = ({ namespace }: { readonly namespace: string }) => filter.in === undefined || namespace === filter.in;
   const matches = filter.name === undefined ? () => true : glob(filter.name);
   return {
+    targets: ofNames || ofWorkloads || filter.in !== undefined ? [] : targets,
     names:
       ofWorkloads && !ofNames
         ? undefined
@@ -52,7 +55,7 @@ export function selectStatus({ names, running }: FullStatus, filter: StatusFilte
  * The controller's document, with what was selected of its lists; a list that was not asked for is absent, and not
  * empty.
  */
-export function selectedDocument(full: FullStatus, { names, workloads }: Selected): object {
+export function selectedDocument(full: FullStatus, { names, workloads }: Omit<Selected, "targets">): object {
   const { names: _names, running, ...rest } = full;
   const withWorkloads = (all: RolloutStatus) => ({ ...withoutWorkloads(all), ...(workloads && { workloads }) });
   return { ...rest, ...(names && { names }), ...(running && { running: withWorkloads(running) }) };

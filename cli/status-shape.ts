@@ -13,6 +13,15 @@ const statusSchema = object({
   leader: v.boolean(),
   identity: v.string(),
   warnings: v.array(reason),
+  targets: v.array(
+    object({
+      name: v.string(),
+      upstream: v.string(),
+      ports: v.array(
+        object({ port: count, asked: v.optional(object({ answer: v.string(), at: v.string(), asker: v.string() })) }),
+      ),
+    }),
+  ),
   names: v.array(
     object({
       name: v.string(),

@@ -1,6 +1,7 @@
 import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 import type { Reason } from "#hostmap/types.ts";
+import { askedTexts } from "#lib/documents/asked-text.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { Screen } from "./formats.ts";
@@ -15,9 +16,11 @@ interface StatusLayout {
   readonly columns: number;
   /** Rows that each table has at most. */
   readonly maxRows: number;
+  /** For ages, milliseconds since 1970. Undefined: times are shown instead. */
+  readonly now: number | undefined;
 }
 
-/** The tables of names and workloads, and a summary line of the rollout. `more`: lines about the whole. */
+/** The tables of asked targets, names and workloads, and a summary of the rollout. `more`: lines about the whole. */
 export function statusText(
   full: FullStatus,
   selected: Selected,
@@ -26,12 +29,15 @@ export function statusText(
 ): Screen {
   const columns = layout.wide ? undefined : layout.columns;
   const lines = (text: string) => wrap(printable(text), columns, 2).map((line) => `${line}\n`);
+  const asked = selected.targets.filter(({ ports }) => ports.some((port) => port.asked));
+  const targets = asked.length === 0 ? undefined : section("targets", asked, layout, targetsAt(layout.now));
   const names = selected.names && section("names", selected.names, layout, NAMES);
   const { running } = full;
   const workloads = running?.unknown === undefined ? selected.workloads : undefined;
   const rows = workloads && section("workloads", workloads, layout, WORKLOADS, running?.omitted);
   const text = [
     ...[...head(full), ...more].flatMap(lines),
+    ...(targets === undefined ? [] : [`\nAsked for a PROXY header: ${asked.length}\n`, targets.text]),
     ...(names === undefined
       ? []
       : [`\nNames${counts(full.names.length, selected.names ?? [], isRefused, "refused")}`, names.text]),
@@ -49,7 +55,7 @@ export function statusText(
   return {
     text,
     notes: notes(
-      [names, rows].filter((each) => each !== undefined),
+      [targets, names, rows].filter((each) => each !== undefined),
       layout,
     ),
   };
@@ -112,6 +118,17 @@ function notes(sections: readonly Section[], { columns }: StatusLayout): string[
       ? [`some values are shortened (...) to fit ${columns} columns; -o wide shows them whole`]
       : []),
   ];
+}
+
+/** Targets that were asked. Each port has a line, or its part of a column. */
+function targetsAt(now: number | undefined): Kind<FullStatus["targets"][number]> {
+  return {
+    head: { text: ["TARGET", "INGRESS CONTROLLER"], wide: ["TARGET", "INGRESS CONTROLLER", "SEEN"] },
+    row: ({ name, upstream, ports }, wide) => {
+      const seen = askedTexts(ports, wide ? undefined : now);
+      return wide ? { cells: [name, upstream, seen.join("; ")] } : { cells: [name, upstream], notes: seen };
+    },
+  };
 }
 
 const NAMES: Kind<NameStatus> = {

@@ -3,7 +3,7 @@ import { after, afterEach, before, describe, test } from "node:test";
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { captured, filesFolder, plain } from "#test/fakes/cli.ts";
-import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
+import { ASKED_TARGET, fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { type FakeApi, fakeApi, json, noConnections } from "#test/fakes/kube-api.ts";
 import type { Format } from "./formats.ts";
 import { paint } from "./output.ts";
@@ -35,6 +35,32 @@ Opted-in workloads: 1, 1 stuck
 restarting now: none; waiting: 3; restarts in the last hour: 2
 `,
   );
+});
+
+test("shows what was seen at each asked port, when, and from which proxy; without a clock and in wide the time", () => {
+  const full = fullStatus();
+  const asked = { ...full, targets: [...full.targets, ASKED_TARGET] };
+  const textAt = (now?: number, wide = false) => plain(statusReport(asked, {}, 80, now).text(wide).text);
+  const at = "2026-01-02T03:04:05Z";
+  assert.equal(
+    textAt(Date.parse(at) + 190_000).split("\nNames")[0],
+    `map abc, from controller-0
+
+Asked for a PROXY header: 1
+  TARGET  INGRESS CONTROLLER
+  ------  ------------------
+  asked   edge/web
+      443 demands v1, 3 min ago, from 10.0.0.7
+`,
+  );
+  assert.match(textAt(), /\n {6}443 demands v1, at 2026-01-02T03:04:05Z, from 10\.0\.0\.7\n/);
+  assert.match(
+    textAt(Date.parse(at), true),
+    /\n {2}asked {3}edge\/web {12}443 demands v1, at 2026-01-02T03:04:05Z, from 10\.0\.0\.7\n/,
+  );
+  for (const filter of [{ in: "shop" }, { name: "*" }, { refused: true }, { stuck: true }]) {
+    assert.doesNotMatch(textOf(asked, filter), /Asked for/, JSON.stringify(filter));
+  }
 });
 
 test("wide has addresses, times and reasons as columns", () => {

@@ -49,7 +49,8 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
     withExtras(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
   const columns = stdout.columns ?? DEFAULT_COLUMNS;
   const show = async (full: WholeStatus): Promise<Shown> => {
-    const report = statusReport(full, flags, columns);
+    // What is watched is printed again when it changes, so it has no ages.
+    const report = statusReport(full, flags, columns, flags.watch ? undefined : Date.now());
     return { ...(await render(flags.output, report)), isStuck: report.isStuck };
   };
   const print = (shown: Shown, separator = "") => {
@@ -90,7 +91,7 @@ async function statusFrom(
     ({ readStatus }) => readStatus?.(dump.client, dump.head.namespace, { now: dump.time }) ?? [],
   );
   const full = { ...(await statusOfDump(dump)), extras: await Promise.all(parts) };
-  const report = statusReport(full, flags, stdout.columns ?? DEFAULT_COLUMNS);
+  const report = statusReport(full, flags, stdout.columns ?? DEFAULT_COLUMNS, dump.time);
   const { text, notes = [] } = await render(flags.output, report);
   stdout.write(text);
   for (const note of notes) stderr.line(note);
@@ -98,13 +99,15 @@ async function statusFrom(
 }
 
 /**
- * The status in all formats. Throws `kube-unreachable` if stuck workloads are asked for while nobody knows them: a
- * script would take an empty answer for a good one.
+ * The status in all formats. Ages are those at `now`, milliseconds since 1970; without it times are shown. Throws
+ * `kube-unreachable` if stuck workloads are asked for while nobody knows them: a script would take an empty answer
+ * for a good one.
  */
 export function statusReport(
   { extras = [], ...full }: WholeStatus,
   flags: StatusFilter & { readonly all?: boolean },
   columns: number,
+  now?: number,
 ): Report & { readonly isStuck: boolean } {
   const unknown = full.running === undefined ? "no controller is the leader at the moment" : full.running.unknown;
   if (flags.stuck && unknown !== undefined) {
@@ -117,7 +120,7 @@ export function statusReport(
     names: [...(selected.names ?? []).map(({ name }) => name), ...(selected.workloads ?? []).map(workloadKey)],
     text: (wide) => {
       const lines = extras.flatMap((part) => part.lines());
-      return statusText(full, selected, { wide, columns, maxRows }, lines);
+      return statusText(full, selected, { wide, columns, maxRows, now }, lines);
     },
     isStuck: (selected.workloads ?? []).some(isStuck),
   };

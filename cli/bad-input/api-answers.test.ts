@@ -26,7 +26,8 @@ const ANSWERS: Readonly<Record<string, string>> = {
   "an object without metadata": '{"metadata":null,"leader":true}',
   "a list with nothing in it": '{"items":[null],"metadata":{"resourceVersion":"1"}}',
   "a list of other objects": '{"items":[{}],"metadata":{"resourceVersion":"1"}}',
-  "a status of another shape": '{"leader":true,"identity":"c","warnings":[],"names":[],"running":{"workloads":[null]}}',
+  "a status of another shape":
+    '{"leader":true,"identity":"c","warnings":[],"targets":[],"names":[],"running":{"workloads":[null]}}',
 };
 
 function answer(body: string): Responder {

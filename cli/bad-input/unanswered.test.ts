@@ -15,6 +15,7 @@ const stale = json({
   leader: true,
   identity: "c",
   warnings: [],
+  targets: [],
   names: [],
   running: { workloads: [web], waiting: 0, restartsLastHour: 0, restartsToday: 0, dryRun: false },
 });

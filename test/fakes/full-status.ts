@@ -53,6 +53,22 @@ const RUNNING: RolloutStatus = {
   next: undefined,
 };
 
+/** A target that was asked for a PROXY header at 443. */
+export const ASKED_TARGET: FullStatus["targets"][number] = {
+  name: "asked",
+  relayed: true,
+  clusterIPs: ["198.51.100.8"],
+  upstream: "edge/web",
+  ports: [
+    { port: 80, protocol: "v1" },
+    {
+      port: 443,
+      protocol: "v1",
+      asked: { answer: "demands-v1", at: "2026-01-02T03:04:05Z", asker: "10.0.0.7" },
+    },
+  ],
+};
+
 /** A status with other names, other values, or another rollout. */
 export function fullStatus(change: Partial<FullStatus> = {}, running: Partial<RolloutStatus> = {}): FullStatus {
   return {

@@ -1,3 +1,4 @@
+import { askedTexts } from "#lib/documents/asked-text.ts";
 import { isStuck, noticesOf } from "./notices.ts";
 import { linkTo } from "./route.ts";
 import type { View } from "./state.ts";
@@ -104,6 +105,9 @@ function Targets({ view: { summary } }: { readonly view: View }) {
               {relayed ? "relayed, ports " : "direct, ports "}
               {ports.map(({ port }) => port).join(", ")}
             </p>
+            {askedTexts(ports, Date.now()).map((text) => (
+              <p key={text}>{plain(text)}</p>
+            ))}
           </li>
         ))}
       </ul>

@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { statusReport } from "#cli/status.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { whyNoDebian } from "#test/cluster/debian.ts";
-import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
+import { ASKED_TARGET, fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { axe, context, go, open, page, SCREENSHOTS, SIZES, shown, useDashboard } from "./dashboard-page.ts";
 import { BROKEN, BROKEN_COMPONENTS, HEALTHY, HEALTHY_COMPONENTS } from "./states.ts";
 
@@ -49,6 +49,17 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
       }
     }
   }
+
+  test("a target shows what was seen at its asked ports, when, and from which proxy", async () => {
+    const at = new Date(Date.now() - 190_000).toISOString();
+    const ports = ASKED_TARGET.ports.map(({ asked, ...port }) => ({
+      ...port,
+      ...(asked && { asked: { ...asked, at } }),
+    }));
+    shown.status = async () => fullStatus({ targets: [{ ...ASKED_TARGET, ports }] });
+    await go("now");
+    await page.getByText("443 demands v1, 3 min ago, from 10.0.0.7", { exact: true }).waitFor();
+  });
 
   test("what tenants write is text: no markup, no script, and nothing that turns or hides it", async () => {
     const evil = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`;

@@ -3,12 +3,15 @@ import type { ReportDocument } from "#doctor/report.ts";
 import type { Components } from "#extras/dashboard/server/messages.ts";
 import { seriesIn } from "#extras/dashboard/server/metrics-text.ts";
 import { isShown, type PodMetrics } from "#extras/dashboard/server/traffic.ts";
-import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
+import { ASKED_TARGET, fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 
 // What the dashboard shows in its tests: an installation that is healthy, and one that is broken.
 
 export const HEALTHY = fullStatus(
-  { names: Array.from({ length: 40 }, (_, index) => ({ ...NAME, name: `shop-${index}.example.com` })) },
+  {
+    names: Array.from({ length: 40 }, (_, index) => ({ ...NAME, name: `shop-${index}.example.com` })),
+    targets: [...fullStatus().targets, ASKED_TARGET],
+  },
   {
     workloads: [
       { ...WORKLOAD, standing: "in-step", stale: 0, notInjected: 0, code: "current", text: "every pod has the names" },

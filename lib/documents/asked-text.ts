@@ -1,0 +1,39 @@
+/** What a port of a target answered, as the status has it: also one of another version. */
+interface AskedPort {
+  readonly port: number;
+  readonly asked?: { readonly answer: string; readonly at: string; readonly asker: string };
+}
+
+const WORDS: ReadonlyMap<string, string> = new Map([
+  ["demands-v1", "demands v1"],
+  ["demands-v2", "demands v2"],
+  ["demands-either", "demands v1 or v2"],
+  ["optional", "takes a header or none"],
+  ["refuses-header", "refuses a header"],
+  ["unknown", "gives no clear answer"],
+]);
+
+/** An answer in words, as the predicate of its port. */
+function answerText(answer: string): string {
+  return WORDS.get(answer) ?? answer;
+}
+
+/**
+ * What was seen at each asked port of a target, when, and from which proxy: `443 demands v1, 3 min ago, from 10.0.0.7`.
+ * Without `now` (milliseconds since 1970) the text has the time, so that it changes only with the answer.
+ */
+export function askedTexts(ports: readonly AskedPort[], now: number | undefined): string[] {
+  return ports.flatMap(({ port, asked }) => {
+    if (asked === undefined) return [];
+    return [`${port} ${answerText(asked.answer)}, ${timeText(asked.at, now)}, from ${asked.asker}`];
+  });
+}
+
+/** `at`: RFC 3339. */
+function timeText(at: string, now: number | undefined): string {
+  const minutes = now === undefined ? Number.NaN : Math.floor((now - Date.parse(at)) / 60_000);
+  if (Number.isNaN(minutes)) return `at ${at}`;
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min ago`;
+  return minutes < 48 * 60 ? `${Math.floor(minutes / 60)} h ago` : `${Math.floor(minutes / 1_440)} days ago`;
+}
