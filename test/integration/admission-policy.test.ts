@@ -58,8 +58,14 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
 
   const PROXIES = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": PROCESS[profile].proxy };
 
+  const labelsOf = (target: string) => ({
+    "app.kubernetes.io/name": "switchback",
+    "app.kubernetes.io/component": "front",
+    "switchback.dev/target": target,
+  });
+
   /** A front Service as the controller applies it, changed. */
-  function front(target: string, spec: object = {}, labels: object = { "switchback.dev/target": target }) {
+  function front(target: string, spec: object = {}, labels: object = labelsOf(target)) {
     const ports = [{ name: "tcp-443", port: 443, protocol: "TCP", targetPort: 15_000 }];
     return {
       apiVersion: "v1",
@@ -186,7 +192,8 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       assertPasses(await write("new"));
       assertPasses(await write("there", { clusterIP: undefined }));
       assertPasses(await send("controller", "DELETE", `${SERVICES}/switchback-there`));
-      await admin("POST", SERVICES, { ...front("bent", { selector: { app: "theirs" } }, {}) });
+      const labels = { "app.kubernetes.io/component": "front" };
+      await admin("POST", SERVICES, front("bent", { selector: { app: "theirs" } }, labels));
       assertPasses(await write("bent"));
       // A new leader touches it first.
       const touch = { metadata: { annotations: { "switchback.dev/touched": "now" } } };
@@ -212,6 +219,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       ["the webhook's name", "webhook", {}],
       ["the controller's name", "controller", {}],
       ["the proxies' name", "proxy", {}],
+      ["the name of a resolver", "dns-b", {}],
     ] as const) {
       it(`cannot write one with ${what}`, async () => assertDenied(await write(target, spec, labels)));
     }
@@ -225,6 +233,22 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       );
       assertDenied(await merge("controller", path, { spec: { externalIPs: ["198.51.100.1"] } }));
       assertDenied(await merge("controller", path, { metadata: { labels: { "switchback.dev/target": "webhook" } } }));
+    });
+
+    // Running pods have their ClusterIPs as nameservers.
+    it("cannot redirect, relabel or delete a resolver's Service, or one without the label of a front", async () => {
+      for (const [target, labels] of [
+        ["dns-a", { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "dns" }],
+        ["stranger", {}],
+        ["relabelled", { "switchback.dev/target": "other" }],
+      ] as const) {
+        await admin("POST", SERVICES, front(target, { selector: { app: "theirs" } }, labels));
+        const path = `${SERVICES}/switchback-${target}`;
+        assertDenied(await send("controller", "DELETE", path));
+        assertDenied(await write(target));
+        assertDenied(await merge("controller", path, { metadata: { labels: labelsOf(target) } }));
+        assertDenied(await merge("controller", path, { spec: { selector: PROXIES } }));
+      }
     });
 
     it("cannot touch others' in our namespace, nor create one with a name of the API server's choice", async () => {

@@ -318,6 +318,16 @@ describe("admission policies", () => {
     assert.deepEqual(policies(render({}, served), POLICY), policies(render(), POLICY));
   });
 
+  it("keep every Service of the chart from the controller", () => {
+    const objects = render({ podDns: { enabled: true, image: "registry.example.com/coredns:1" } });
+    const services = objects.filter(({ kind }) => kind === "Service").map(({ metadata }) => metadata.name);
+    const { validations } = named(objects, POLICY, "switchback-front-services").spec;
+    assert.deepEqual(
+      services.filter((name) => !validations[0].expression.includes(`"${name}"`)),
+      [],
+    );
+  });
+
   it("have the proxies' selector of the configuration", () => {
     const selector = { tier: "edge", app: "relay" };
     const objects = render({ config: { proxy: { selector } } });

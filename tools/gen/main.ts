@@ -9,6 +9,7 @@ import type { Generator } from "./generator.ts";
 import { installManifest } from "./install-manifest.ts";
 import { metricsPage } from "./metrics-page.ts";
 import { probeProgram } from "./probe-program.ts";
+import { serviceNames } from "./service-names.ts";
 import { valuesSchemaFile } from "./values-schema.ts";
 
 // In this order: Helm reads the templates, the values and their schema when it renders the manifest.
@@ -16,6 +17,7 @@ const GENERATORS: readonly Generator[] = [
   ...chartTemplates,
   chartValuesFile,
   eventReasons,
+  serviceNames,
   valuesSchemaFile,
   installManifest,
   configurationPage,

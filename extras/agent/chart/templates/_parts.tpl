@@ -16,11 +16,6 @@
 {{- ternary (list .Values.config.agent.namespace) list .Values.agent.enabled | toJson -}}
 {{- end }}
 
-{{/* Names that are no front Service's. */}}
-{{- define "switchback.agent.serviceNames" -}}
-["switchback-agent"]
-{{- end }}
-
 {{/* Cluster-wide rights of the uninstall. */}}
 {{- define "switchback.agent.uninstallClusterRules" -}}
 # To detect agents.

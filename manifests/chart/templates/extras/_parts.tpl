@@ -10,7 +10,6 @@
   "notes": ["agent"],
   "otherDelivery": ["pod-dns"],
   "podSections": ["agent"],
-  "serviceNames": ["agent"],
   "statusRules": ["publishers"],
   "uninstallAsks": ["publishers"],
   "uninstallClusterRules": ["agent"],
