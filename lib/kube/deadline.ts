@@ -1,4 +1,5 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { unlessAborted } from "./time.ts";
 import type { Transport } from "./transport.ts";
 
 /** The context of a running call. */
@@ -11,7 +12,8 @@ export interface CallContext {
 }
 
 /**
- * Runs `work` with a deadline, and converts any error that is not a SwitchbackError to `kube-unreachable`.
+ * Runs `work` with a deadline, and converts any error that is not a SwitchbackError to `kube-unreachable`. The call
+ * ends at the deadline even if `work` does not: node:http ends no request that waits for a connection, for one.
  * After a timeout the idle connections are dropped too, because they probably have the same fault.
  */
 export async function withDeadline<T>(
@@ -32,7 +34,8 @@ export async function withDeadline<T>(
   const abort = () => inner.abort(outer?.reason);
   outer?.addEventListener("abort", abort, { once: true });
   try {
-    return await work({ what, signal: inner.signal, remainingMs: () => end - performance.now() });
+    const context = { what, signal: inner.signal, remainingMs: () => end - performance.now() };
+    return await unlessAborted(work(context), inner.signal);
   } catch (error) {
     throw inner.signal.aborted ? inner.signal.reason : unreachable(what, error);
   } finally {

@@ -4,6 +4,7 @@ import { readBody } from "./body.ts";
 import { unreachable } from "./deadline.ts";
 import { createLineSplitter } from "./lines.ts";
 import { statusError } from "./status.ts";
+import { unlessAborted } from "./time.ts";
 import type { Transport } from "./transport.ts";
 
 /** `closed`: the server ended the stream cleanly. `idle`: no data for `idleMs`, so the connection may be dead. */
@@ -45,7 +46,7 @@ export async function openStream(
     inner.abort(new SwitchbackError("kube-unreachable", `${what}: no response`));
     transport.dropIdle();
   }, options.openMs ?? DEFAULT_OPEN_MS);
-  try {
+  const read = async () => {
     const response = await transport.send({
       method: "GET",
       path,
@@ -62,6 +63,9 @@ export async function openStream(
     clearTimeout(opening);
     options.onOpen?.();
     return await readLines(response, options);
+  };
+  try {
+    return await unlessAborted(read(), inner.signal);
   } catch (error) {
     if (error instanceof HandlerFailure) throw error.cause;
     throw inner.signal.aborted ? inner.signal.reason : unreachable(what, error);

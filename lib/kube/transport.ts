@@ -3,6 +3,7 @@ import https from "node:https";
 import { createSecureContext } from "node:tls";
 import { http } from "#lib/http/http.ts";
 import { type Access, type Credentials, sameTls } from "./credentials.ts";
+import { unlessAborted } from "./time.ts";
 
 /** One HTTP request to the API server. */
 export interface Exchange {
@@ -86,8 +87,11 @@ export function createTransport(credentials: Credentials, userAgent: string): Tr
     },
     dropIdle,
     close() {
-      agents?.call.destroy();
-      agents?.watch.destroy();
+      if (agents === undefined) return;
+      // Requests that still wait for a connection would leave one.
+      retire(agents);
+      agents.call.destroy();
+      agents.watch.destroy();
     },
   };
 }
@@ -115,6 +119,11 @@ function request(access: Access, agent: Agent, exchange: Exchange, userAgent: st
       signal: exchange.signal,
     });
     sent.on("response", resolve);
+    // Without a listener node:http closes the connection after 101, and reports neither a response nor an error.
+    sent.on("upgrade", (_response, socket) => {
+      socket.destroy();
+      reject(new Error("the server switched protocols (101), and was not asked to"));
+    });
     sent.on("error", (error: NodeJS.ErrnoException) => {
       const stale = sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
       reject(stale ? new StaleSocket("stale", { cause: error }) : error);
@@ -150,13 +159,4 @@ function retire(agents: Agents): void {
 
 function destroyIdle(agent: Agent): void {
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
-}
-
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) return abort();
-    signal.addEventListener("abort", abort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { tryRandomAnswers } from "../../fakes/random-answers.ts";
 import { fuzz, type SurfaceReport } from "../../fuzz/fuzz.ts";
 import { SURFACES } from "../../fuzz/surfaces.ts";
 import type { Profile } from "../system-options.ts";
@@ -13,6 +14,8 @@ const ADMISSIONS_PER_SECOND = 200;
 const WARM_UP_MS = 3_000;
 /** The most CPU time of a component's thread for one input. */
 const MAX_MS = 50;
+/** How long a peer answers the API client at random, at most. */
+const ANSWERS_MS = 60_000;
 const OPTIONS = {
   help: { type: "boolean" },
   minutes: { type: "string", default: "0" },
@@ -24,7 +27,8 @@ Attacks Switchback on a real API server as a tenant, as a root container, as a c
 prints what came of it.
   FILTER       attacks whose name contains it; several are "or"
   --profile small  attacks an install with the chart's profile small
-  --minutes N  then tries mutated input for so long: half of it in this process, half at the open ports
+  --minutes N  then tries mutated input for so long: half of it in this process, half at the open ports;
+               and a peer answers the API client at random for up to a minute
 `;
 
 /** One line an attack. */
@@ -91,6 +95,7 @@ async function main(): Promise<number> {
     const surfaces = fuzzSurfaces(milliseconds / 2);
     process.stdout.write(`\n${surfaceTable(surfaces)}\n`);
     faults = surfaces.flatMap((surface) => surface.faults).length;
+    faults += await answerAtRandom(Math.min(milliseconds, ANSWERS_MS));
     reports.push(...(await runAll([portAttack(milliseconds / 2)], profile)));
     process.stdout.write(`\n${tableOf(reports.slice(-1))}\n`);
   }
@@ -108,6 +113,19 @@ function fuzzSurfaces(milliseconds: number): SurfaceReport[] {
     process.stderr.write(`${surface.name}: ${report.inputs} inputs, ${report.faults.length} faults\n`);
     return report;
   });
+}
+
+/** How many requests outlived their deadline by a second, and how many connections stayed. */
+async function answerAtRandom(milliseconds: number): Promise<number> {
+  const deadline = performance.now() + milliseconds;
+  const seed = Math.floor(Date.now() / 1000);
+  const { requests, late, left } = await tryRandomAnswers(seed, () => performance.now() >= deadline);
+  const found = [...late.slice(0, 5), ...(left > 0 ? [`${left} connections stayed`] : [])];
+  process.stdout.write(
+    `\n${requests} requests answered at random, seed ${seed}: ${late.length} outlived their deadline by 1 s\n` +
+      found.map((line) => `  ${line}\n`).join(""),
+  );
+  return late.length + left;
 }
 
 function surfaceTable(reports: readonly SurfaceReport[]): string {
