@@ -67,7 +67,7 @@ export const discoverySchema = strictObject({
   ),
   detect: setting(
     v.boolean(),
-    false,
+    true,
     "Let the proxies ask the ingress controllers of discovered targets whether they expect a PROXY header. The " +
       "answer comes before the annotation of a cloud provider; the Service's annotation " +
       "`switchback.dev/proxy-protocol` comes before both.",

@@ -67,6 +67,8 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
     certs: { mode: "cert-manager" },
     ...config,
     policy: { verifyDns: "off", ...(config.policy as object) },
+    // No proxy runs that could ask.
+    discovery: { detect: false, ...(config.discovery as object) },
     sources: { gateway: { enabled: false }, ...(config.sources as object) },
     controller: { address: "127.0.0.1", port: 0, retrySeconds: 0.1 },
   });
