@@ -74,6 +74,11 @@ export class AskedPort {
     return this.#question;
   }
 
+  /** Its last round gave another answer than the known one. */
+  get isDoubted(): boolean {
+    return this.#doubt !== undefined;
+  }
+
   /** Replaces the question. A changed upstream is asked at once. */
   update(question: HeaderQuestion, now: number): void {
     const isMoved = !this.asks(question);

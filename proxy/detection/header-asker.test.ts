@@ -219,6 +219,22 @@ describe("a known answer changes", () => {
     assert.equal(rig.asker.answers()[0]?.at, rig.isoAt(start + 20 * SECOND));
   });
 
+  it("and the other ports of its target are asked at once", async () => {
+    const rig = askerRig();
+    const ports = [question(), question({ port: 80, speaks: "http", upstreamPort: 80 })];
+    rig.asker.setQuestions([...ports, question({ target: "other" })]);
+    await rig.clock.pass(5 * SECOND);
+    const before = rig.rounds.length;
+    rig.modes.set("edge", "refuses");
+    while (rig.rounds.length === before) await rig.clock.pass(SECOND);
+    await rig.clock.pass(22 * SECOND);
+    assert.deepEqual(
+      rig.asker.answers().map(({ target, port, answer }) => `${target} ${port} ${answer}`),
+      ["edge 443 refuses-header", "edge 80 refuses-header", "other 443 demands-either"],
+    );
+    assert.equal(rig.rounds.length - before, 2 * 3);
+  });
+
   it("not where another round is between them", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);

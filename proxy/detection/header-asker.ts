@@ -140,10 +140,21 @@ export class HeaderAsker {
     if (this.#signal.aborted) return;
     this.#rounds.set(round.answer, (this.#rounds.get(round.answer) ?? 0) + 1);
     // A question that has changed meanwhile is asked again.
-    if (this.#isAsked(port, question) && port.conclude(round, clock.now())) {
-      log.info({ ...port.report(), seen: port.seen }, "a port answers a PROXY header in another way");
+    if (this.#isAsked(port, question)) {
+      if (port.conclude(round, clock.now())) {
+        log.info({ ...port.report(), seen: port.seen }, "a port answers a PROXY header in another way");
+      }
+      if (port.isDoubted) this.#askSiblings(question, clock.now());
     }
     this.#startRounds();
+  }
+
+  /** One setting of an ingress controller often decides for all of its ports: they change together. */
+  #askSiblings({ target, port }: HeaderQuestion, now: number): void {
+    for (const sibling of this.#ports.values()) {
+      if (sibling.question.target !== target || sibling.question.port === port || sibling.isDoubted) continue;
+      sibling.askAgain(now);
+    }
   }
 
   #scheduleRecheck(): void {
