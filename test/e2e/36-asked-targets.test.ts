@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { foundName } from "#controller/targets/service-view.ts";
-import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import { type LoadBalancer, NGINX, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { getMapped, optIn } from "./opted-in.ts";
-import { CERTIFICATE, gatewayAndRoute, getInside, NAME, setIngressAddress } from "./shop.ts";
+import { CERTIFICATE, gatewayAndRoute, getInside, ingress, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
 // No target is configured and no Service is annotated: the proxies ask the ingress controllers whether they expect a
@@ -27,7 +27,7 @@ before(async () => {
   configuration = data[NGINX_CONF] ?? "";
   await cluster.apply(...ROUTE);
   await setIngressAddress(cluster, "app", NGINX.address);
-  const config = { targets: [], discovery: { detect: true }, map: { vanishSeconds: 1 } };
+  const config = { targets: [], map: { vanishSeconds: 1 } };
   await installSwitchback(cluster, { config });
 });
 
@@ -84,6 +84,25 @@ test("targets that take a header are healed", async () => {
   await optIn(cluster);
   await isAnswered(NAME);
   await isAnswered(BY_ROUTE);
+});
+
+test("a new Service of an ingress controller: its names are mapped soon", async (t) => {
+  const { namespace, service: of } = NGINX;
+  const balancer = { ...NGINX, service: "fresh", address: "192.0.2.83" };
+  const { spec } = await cluster.get<{ spec: { ports: { name: string; port: number; targetPort: string }[] } }>(
+    ...["-n", namespace, "service", of],
+  );
+  const ports = spec.ports.map(({ name, port, targetPort }) => ({ name, port, targetPort }));
+  const web = ingress("fresh", "fresh.example.com", "nginx");
+  const metadata = { namespace, name: balancer.service };
+  const service = { apiVersion: "v1", kind: "Service", metadata, spec: { type: "LoadBalancer", ports } };
+  await cluster.apply(web, { ...service, spec: { ...service.spec, selector: { app: of } } });
+  t.after(() => cluster.delete(web, service));
+  await setIngressAddress(cluster, "fresh", balancer.address);
+  const begun = performance.now();
+  await publishAddress(cluster, balancer);
+  await mapped("fresh.example.com", balancer);
+  t.diagnostic(`from the Service's address to the name in the map: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
 });
 
 test("nginx without PROXY protocol: its name leaves the map, and pods reach it as it is", async (t) => {
