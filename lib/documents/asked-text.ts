@@ -1,21 +1,23 @@
+import type { HeaderAnswer } from "./header-questions.ts";
+
 /** What a port of a target answered, as the status has it: also one of another version. */
 interface AskedPort {
   readonly port: number;
   readonly asked?: { readonly answer: string; readonly at: string; readonly asker: string };
 }
 
-const WORDS: ReadonlyMap<string, string> = new Map([
-  ["demands-v1", "demands v1"],
-  ["demands-v2", "demands v2"],
-  ["demands-either", "demands v1 or v2"],
-  ["optional", "takes a header or none"],
-  ["refuses-header", "refuses a header"],
-  ["unknown", "gives no clear answer"],
-]);
+const WORDS = {
+  "demands-v1": "demands v1",
+  "demands-v2": "demands v2",
+  "demands-either": "demands v1 or v2",
+  optional: "takes a header or none",
+  "refuses-header": "refuses a header",
+  unknown: "gives no clear answer",
+} as const satisfies Readonly<Record<HeaderAnswer, string>>;
 
 /** An answer in words, as the predicate of its port. */
 function answerText(answer: string): string {
-  return WORDS.get(answer) ?? answer;
+  return Object.entries(WORDS).find(([known]) => known === answer)?.[1] ?? answer;
 }
 
 /**
