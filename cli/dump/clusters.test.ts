@@ -40,10 +40,10 @@ interface Expected {
   readonly source: string;
   readonly objects: "recorded" | "constructed";
   /**
-   * The outcome of each dial to the Service, by its header, and of the one to the load balancer's address; absent:
-   * no probe.
+   * The outcome of each dial to the Service, by its header, and of those to the load balancer's address: without a
+   * header, and with v1 if that differs. Absent: no probe.
    */
-  readonly probe?: Readonly<Record<"none" | "v1" | "v2" | "balancer", string>>;
+  readonly probe?: Readonly<Record<"none" | "v1" | "v2" | "balancer", string>> & { readonly balancerV1?: string };
   /** Whose own cure is among the cures. */
   readonly provider?: string;
   readonly software?: string;
@@ -102,7 +102,9 @@ describe("the doctor's findings", () => {
     if (expected.probe === undefined) return facts;
     const { probe } = expected;
     const dials = planProbe(facts).dials.map((dial) => {
-      const outcome = OUTCOMES[dial.via === "balancer" ? probe.balancer : probe[dial.header]];
+      const { balancer, balancerV1 = balancer } = probe;
+      const atBalancer = dial.header === "none" ? balancer : balancerV1;
+      const outcome = OUTCOMES[dial.via === "balancer" ? atBalancer : probe[dial.header]];
       assert.ok(outcome, `an outcome for ${dial.via} ${dial.header}`);
       return { ...dial, outcome };
     });

@@ -95,8 +95,8 @@ function refusal(
   const refuses = known.length > 0 && known.every((answer) => answer === "refuses-header");
   if (!refuses || mapsAlways) return undefined;
   const text =
-    `its target ${name} expects no PROXY header, or does not take one from the proxies: pods reach it without a ` +
-    "mapping if it is off there";
+    `its target ${name} takes no PROXY header from the proxies: either the PROXY protocol is off there, and pods ` +
+    "reach it without a mapping, or its list of trusted addresses lacks the proxies (docs/trust/README.md)";
   return { reason: { code: "header-not-expected", text }, pending: false };
 }
 

@@ -1,4 +1,4 @@
-import { PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
+import { MAP_KEY, PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
@@ -50,6 +50,8 @@ interface PortResult extends PortProbe {
   readonly support: ProxyProtocolSupport;
   /** Whether the load balancer's own address answered the probe pod; undefined if not probed. */
   readonly direct: boolean | undefined;
+  /** Whether it answered there to a header. */
+  readonly directWithHeader: boolean;
   /** Whether the front Service answered. On this route the ingress controller sees the proxies' addresses. */
   readonly relayed: boolean | undefined;
   readonly evidence: string;
@@ -61,11 +63,13 @@ function checkPort(asked: PortProbe): Finding | undefined {
   const support = proxyProtocolSupportOf(result, portRef);
   if (support === undefined) return undefined;
   const [direct, front] = [dialOf(result, portRef, "balancer"), dialOf(result, portRef, "front")];
+  const directWithHeader = dialOf(result, portRef, "balancer", "v1");
   const portResult: PortResult = {
     ...asked,
     subject: `Service ${portRef.service} port ${port.port}`,
     support,
     direct: direct && answered(direct),
+    directWithHeader: directWithHeader !== undefined && answered(directWithHeader),
     relayed: front && answered(front),
     evidence:
       "from the probe pod's address, " +
@@ -104,6 +108,7 @@ function checkUnmapped(portResult: PortResult): Finding {
   if (support.kind === "demands") {
     return broken(subject, "pods-cut-off", `it requires a PROXY header, which pods do not send: ${evidence}`, ...cures);
   }
+  if (dependsOnAddress(portResult)) return checkByAddress(portResult);
   if (direct === false && (support.kind === "accepts" || support.kind === "refuses")) {
     const reason =
       "pods cannot reach its load balancer's address, although it accepts connections without a header: " +
@@ -118,6 +123,27 @@ function checkUnmapped(portResult: PortResult): Finding {
     );
   }
   return unclear(portResult);
+}
+
+/**
+ * Whether it has a list of addresses from which it demands a header, and refuses one from all others, as HAProxy's
+ * `expect-proxy layer4 if { src -f LIST }` does (haproxytech/kubernetes-ingress, pkg/haproxy/rules). Its list has the
+ * nodes, and not the pods: kube-proxy masquerades pods that call an external address (pkg/proxy/iptables, `KUBE-EXT`).
+ */
+function dependsOnAddress({ support, direct, directWithHeader }: PortResult): boolean {
+  return support.kind === "refuses" && direct === false && directWithHeader;
+}
+
+/** To proxies that are not in the list, such a port looks as if the PROXY protocol were off. */
+function checkByAddress({ subject, evidence, loadBalancer }: PortResult): Finding {
+  const reason =
+    "it demands a header from the addresses in its list, and refuses one from others: at its load balancer's address " +
+    "pods have the address of a node, and need one; it refuses one from the probe pod's own address, as from a proxy " +
+    `that is not in the list: ${evidence}; there with v1, it answers`;
+  const direct =
+    `or annotate the Service with \`${MAP_KEY}: always\` and \`${PROXY_PROTOCOL_KEY}: none\`: its names then lead ` +
+    "to its ClusterIPs, where pods need no header";
+  return broken(subject, "header-by-address", reason, trustCure(loadBalancer.software), direct);
 }
 
 function unclear({ subject, evidence }: PortResult): Finding {
@@ -174,6 +200,7 @@ function checkWithHeader(portResult: PortResult, protocol: "v1" | "v2"): Finding
       trustCure(loadBalancer.software),
     );
   }
+  if (dependsOnAddress(portResult)) return checkByAddress(portResult);
   const reason = `its target has protocol ${protocol}, but it rejects a header: ${evidence}`;
   const none = `or, if its load balancer adds no header, ${protocolCure("none")}`;
   return broken(

@@ -38,6 +38,7 @@ test("each port is dialled with and without a header, at the load balancer, and 
       dial("service", UPSTREAM_IP, "v1"),
       dial("service", UPSTREAM_IP, "v2"),
       dial("balancer", BALANCER_IP, "none"),
+      dial("balancer", BALANCER_IP, "v1"),
       dial("front", FRONT_IP, "none"),
     ];
   };

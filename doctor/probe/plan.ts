@@ -41,7 +41,8 @@ function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFa
   const front = frontOf(loadBalancer, port, facts);
   return [
     ...(["none", "v1", "v2"] as const).flatMap((header) => at("service", service.clusterIPs[0], header)),
-    ...at("balancer", addresses[0], "none"),
+    // kube-proxy may give pods the address of a node there: the answer may be another than to a pod's own address.
+    ...(["none", "v1"] as const).flatMap((header) => at("balancer", addresses[0], header)),
     ...at("front", front?.address, "none", front?.port),
   ];
 }

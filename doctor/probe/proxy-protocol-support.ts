@@ -42,8 +42,9 @@ export function dialOf(
   result: ProbeResult,
   portRef: ServicePortRef,
   via: "balancer" | "front",
+  header: "none" | "v1" = "none",
 ): DialResult | undefined {
-  return dialsOf(result, portRef, via)[0];
+  return dialsOf(result, portRef, via).find((dial) => dial.header === header);
 }
 
 export function answered({ outcome }: Pick<DialResult, "outcome">): boolean {

@@ -151,6 +151,8 @@ export interface Ways {
   readonly v1?: ProbeOutcome;
   readonly v2?: ProbeOutcome;
   readonly balancer?: ProbeOutcome;
+  /** With v1, at the load balancer's address. */
+  readonly balancerV1?: ProbeOutcome;
   readonly front?: ProbeOutcome;
   readonly addresses?: readonly string[];
   readonly failure?: string;
@@ -169,6 +171,7 @@ export function probed(ways: Ways): ProbeResult {
       dial("service", "v1", v1),
       dial("service", "v2", v2),
       dial("balancer", "none", balancer),
+      dial("balancer", "v1", ways.balancerV1 ?? balancer),
       dial("front", "none", front),
     ];
   });
