@@ -2,11 +2,22 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { setTimeout } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import { parseAllDocuments } from "yaml";
+import {
+  type HeaderAnswer,
+  type HeaderQuestion,
+  parseQuestions,
+  type ReportedAnswer,
+} from "#lib/documents/header-questions.ts";
+import { QUESTIONS_KEY } from "#lib/documents/targets-name.ts";
 import { pluralOf } from "#lib/kube/stored-objects.ts";
-import { controllerRig, untilPublished } from "#test/fakes/controller-rig.ts";
+import { answeringProxy, putProxy } from "#test/fakes/answering-proxy.ts";
+import { controllerRig, OWN, untilPublished } from "#test/fakes/controller-rig.ts";
 import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
-import type { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
+import type { StatusDocument } from "./status.ts";
 
 // Clusters from public bug reports and other projects' documentation: which names have to be mapped, and where to.
 // Each file of test/field-cases is one. Its first document is ours, the others are the objects of the cluster.
@@ -20,9 +31,16 @@ interface Case {
   readonly config?: Readonly<Record<string, unknown>>;
   /** What the cluster's DNS answers, if the case depends on it. */
   readonly dns?: Readonly<Record<string, string>>;
-  /** By name: the configured target, or the Service, and the ports that have to be relayed. */
+  /** By Service: what the ingress controller answers when a proxy asks it. Default: it demands v1. */
+  readonly answers?: Readonly<Record<string, HeaderAnswer>>;
+  /**
+   * By name: the configured target, or the Service, and the ports that have to be relayed. A port may have its
+   * protocol, such as `443/v1`.
+   */
   readonly mapped: Readonly<Record<string, string>>;
   readonly notMapped?: readonly string[];
+  /** By name that is not mapped: the code of its reason. */
+  readonly reasons?: Readonly<Record<string, string>>;
   /** By name: the code of its warning. */
   readonly warned?: Readonly<Record<string, string>>;
 }
@@ -44,41 +62,81 @@ for (const file of globSync("*.yaml", { cwd: FOLDER }).sort()) {
   });
 }
 
-function rightNames({ mapped, notMapped = [], warned = {} }: Case): Record<string, string> {
-  const right = Object.entries(mapped).map(([name, where]) => [name, withWarning(where, warned[name])] as const);
-  return sorted([...right, ...notMapped.map((name) => [name, "not mapped"] as const)]);
+function rightNames({ mapped, notMapped = [], warned = {}, reasons = {} }: Case): Record<string, string> {
+  const right = Object.entries(mapped).map(([name, where]) => [name, withCode(where, warned[name])] as const);
+  return sorted([...right, ...notMapped.map((name) => [name, withCode("not mapped", reasons[name])] as const)]);
 }
 
-function withWarning(where: string, code: string | undefined): string {
+function withCode(where: string, code: string | undefined): string {
   return code === undefined ? where : `${where}, ${code}`;
 }
 
-/** What the controller does with the names of a case, once it has read all objects. */
+/** What the controller does with the names of a case, once it has read all objects, and has all answers. */
 async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]): Promise<Record<string, string>> {
   const policy = given.dns && { verifyDns: "auto", dnsServers: [await dnsServer(t, given.dns)] };
+  const kube = new MemoryKube();
+  const healthPort = await answeringProxy(t, {
+    answers: () => questionsIn(kube).map((question) => answerTo(question, given)),
+    listening: () => questionsIn(kube).map(({ target }) => target),
+  });
   const rig = await controllerRig(t, {
-    config: { ...given.config, policy, sources: { gateway: { enabled: true }, ...(given.config?.sources as object) } },
+    kube,
+    config: {
+      ...given.config,
+      policy,
+      sources: { gateway: { enabled: true }, ...(given.config?.sources as object) },
+      discovery: { detect: true, ...(given.config?.discovery as object) },
+      proxy: { healthPort },
+    },
     upstream: false,
-    prepare: (kube) => {
+    prepare: () => {
+      putProxy(kube);
       for (const object of objects) put(kube, object);
     },
   });
   await untilPublished(rig, "");
-  let status = await rig.status();
-  while (status.names.some(({ reason }) => reason?.code === "dns-pending")) status = await rig.status();
-  const { names, targets } = status;
+  const right = rightNames(given);
+  for (let tries = 0; ; tries += 1) {
+    const status = await rig.status();
+    const found = namesIn(status, given);
+    for (const name of given.notMapped ?? []) assert.match(found[name] ?? "", /^not mapped/);
+    const isSettled =
+      status.names.every(({ reason }) => reason?.code !== "dns-pending") &&
+      questionsIn(kube).every(({ known }) => known !== undefined);
+    if ((isSettled && isDeepStrictEqual(found, right)) || tries > 250) return found;
+    await setTimeout(20);
+  }
+}
+
+function namesIn({ names, targets }: Pick<StatusDocument, "names" | "targets">, given: Case): Record<string, string> {
   return sorted(
     Object.keys(rightNames(given)).map((name) => {
       const mapped = names.find((one) => one.name === name && one.target !== undefined);
       const target = targets.find((one) => one.name === mapped?.target);
-      if (target === undefined) return [name, "not mapped"];
+      if (target === undefined) {
+        const reason = given.reasons?.[name] && names.find((one) => one.name === name)?.reason?.code;
+        return [name, withCode("not mapped", reason)];
+      }
       const [where = "", ...ports] = (given.mapped[name] ?? "").split(" ");
-      const relayed = ports.filter((port) => target.ports.some((one) => one.port === Number(port)));
-      const found = [where.includes("/") ? target.upstream : target.name, ...relayed].join(" ");
+      const has = (port: string) =>
+        target.ports.some((one) => [`${one.port}`, `${one.port}/${one.protocol}`].includes(port));
+      const found = [where.includes("/") ? target.upstream : target.name, ...ports.filter(has)].join(" ");
       const warning = given.warned === undefined ? undefined : mapped?.warning?.code;
-      return [name, withWarning(found, warning)];
+      return [name, withCode(found, warning)];
     }),
   );
+}
+
+function questionsIn(kube: MemoryKube): readonly HeaderQuestion[] {
+  const data = kube.at(`${OWN}/configmaps/switchback-targets`)?.data as Record<string, string> | undefined;
+  const questions = parseQuestions(data?.[QUESTIONS_KEY] ?? "");
+  return "code" in questions ? [] : questions;
+}
+
+function answerTo({ target, port, upstream }: HeaderQuestion, { answers = {} }: Case): ReportedAnswer {
+  const [service, namespace] = upstream.split(".");
+  const answer = answers[`${namespace}/${service}`] ?? "demands-v1";
+  return { target, port, answer, at: "2026-01-01T00:00:00.000Z" };
 }
 
 async function dnsServer(t: TestContext, records: Readonly<Record<string, string>>): Promise<string> {

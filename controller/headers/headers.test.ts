@@ -1,32 +1,17 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
 import { type TestContext, test } from "node:test";
-import {
-  ANSWERS_PATH,
-  type HeaderAnswer,
-  parseQuestions,
-  type ReportedAnswer,
-  renderAnswers,
-} from "#lib/documents/header-questions.ts";
-import { LISTENING_PATH } from "#lib/documents/proxy-listening-page.ts";
+import { type HeaderAnswer, parseQuestions, type ReportedAnswer } from "#lib/documents/header-questions.ts";
+import { answeringProxy, PROXY, putProxy } from "#test/fakes/answering-proxy.ts";
 import { type ControllerRig, controllerRig, lines, NAME, OWN } from "#test/fakes/controller-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 
 // The controller with one proxy: its page answers what the proxy would have seen.
 
-const PROXY = "127.0.0.1";
-
-async function answeringProxy(t: TestContext) {
+async function scriptedProxy(t: TestContext) {
   const answers: { current: readonly ReportedAnswer[] } = { current: [] };
   const targets = new Set<string>();
-  const server = createServer(({ url }, response) => {
-    const body =
-      url === ANSWERS_PATH ? renderAnswers(answers.current).body : JSON.stringify({ listening: [...targets] });
-    response.writeHead(url === ANSWERS_PATH || url === LISTENING_PATH ? 200 : 404).end(body);
-  });
-  await new Promise<void>((resolve) => server.listen(0, PROXY, resolve));
-  t.after(() => server.close());
+  const port = await answeringProxy(t, { answers: () => answers.current, listening: () => targets });
   let ticks = Date.parse("2026-11-26T05:00:00Z");
   const listen = (target: string) => void targets.add(target);
   const answer = (target: string, given: HeaderAnswer) => {
@@ -35,16 +20,7 @@ async function answeringProxy(t: TestContext) {
     const at = new Date(ticks).toISOString();
     answers.current = [{ target, port: 443, answer: given, at }];
   };
-  const { port } = server.address() as { port: number };
   return { port, answer, listen };
-}
-
-function putProxy(kube: MemoryKube): void {
-  kube.put("/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices/switchback-proxy-1", {
-    metadata: { labels: { "kubernetes.io/service-name": "switchback-proxy" } },
-    addressType: "IPv4",
-    endpoints: [{ addresses: [PROXY], conditions: { ready: true } }],
-  });
 }
 
 function putBalancer(kube: MemoryKube, annotations: Readonly<Record<string, string>> = {}): void {
@@ -62,7 +38,7 @@ function putBalancer(kube: MemoryKube, annotations: Readonly<Record<string, stri
 }
 
 async function rigWithProxy(t: TestContext, annotations?: Readonly<Record<string, string>>, kube?: MemoryKube) {
-  const proxy = await answeringProxy(t);
+  const proxy = await scriptedProxy(t);
   const rig = await controllerRig(t, {
     config: {
       discovery: { detect: true },
