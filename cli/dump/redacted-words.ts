@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { isSoftwareName } from "#controller/targets/known-software.ts";
-import { BUILT_IN_SUFFIXES } from "#hostmap/claim-policy.ts";
+import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { isPublicTld } from "#hostmap/public-tlds.ts";
 
 /** Domains of API groups, of keys and of well-known services: names below them belong to software, not to its users. */

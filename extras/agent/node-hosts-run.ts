@@ -1,3 +1,4 @@
+import { protectNames } from "#hostmap/protected-names.ts";
 import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
@@ -41,7 +42,7 @@ const RESTART_AFTER_MS = 10 * 60_000;
  * Opens the hosts file of the node where the chart mounts it. Throws `config-invalid` if its directory is not there.
  */
 export function runNodeHosts(
-  config: Pick<Config, "inject">,
+  config: Pick<Config, "inject" | "clusterDomain">,
   daemonSet: Pick<DaemonSetPoll, "uninstalling" | "nodeHosts">,
   log: Logger,
   { now = steadyNow, open = openNodeHostsFile }: Replaced = {},
@@ -50,7 +51,7 @@ export function runNodeHosts(
   const { maxNames } = config.inject;
   const path = nodeHostsPath(config);
   const file = path === undefined ? undefined : open(path, process.geteuid?.(), hostsFileLimits(maxNames));
-  const hosts = file && new NodeHosts({ file, names, maxNames, log });
+  const hosts = file && new NodeHosts({ file, names, maxNames, protect: protectNames(config.clusterDomain), log });
   if (names.length > 0) log.info({ path, names }, "names for the node: pods on the host's network inherit them");
   const started = now();
   const isWanted = (): boolean => names.length > 0 && !daemonSet.uninstalling && daemonSet.nodeHosts !== false;

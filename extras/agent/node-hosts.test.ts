@@ -19,6 +19,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { protectNames } from "#hostmap/protected-names.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { LineLog } from "#test/fakes/clock.ts";
@@ -45,7 +46,7 @@ function start(t: TestContext, names: readonly string[] = ["*.example.com"], max
   const file = openNodeHostsFile(path, OWNER, undefined, () => mounts.text);
   t.after(() => file.close());
   const log = new LineLog();
-  const hosts = new NodeHosts({ file, names, maxNames, log });
+  const hosts = new NodeHosts({ file, names, maxNames, protect: protectNames("k8s.corp.example"), log });
   const text = () => readFileSync(path, "latin1");
   return { folder, path, mounts, hosts, log, text, before: text() };
 }
@@ -202,7 +203,7 @@ test("a file that was replaced by rename is written no more, and not called clea
   mounts.text = line("/etc/hosts");
   const file = openNodeHostsFile(path, OWNER, undefined, () => mounts.text);
   t.after(() => file.close());
-  const mounted = new NodeHosts({ file, names: ["*"], maxNames: 500, log: rig.log });
+  const mounted = new NodeHosts({ file, names: ["*"], maxNames: 500, protect: () => undefined, log: rig.log });
   mounted.setMap(mapOf("a.example.com"));
   mounted.reconcile(true);
   assert.equal(mounted.isReplaced, false);
@@ -227,6 +228,15 @@ test("no more names than a pod gets: those published first, and the report says 
   hosts.reconcile(true);
   assert.deepEqual([hosts.report.names, hosts.report.problem?.code], [2, "over-cap"]);
   assert.equal(hasName(text(), "c.example.com"), false);
+});
+
+test("names of the cluster are not written, whatever the map and the choice say", (t) => {
+  const { hosts, text } = start(t, ["*"]);
+  hosts.setMap(mapOf("a.example.com", "kubernetes.default.svc.k8s.corp.example", "web.shop.svc"));
+  hosts.reconcile(true);
+  assert.ok(hasName(text(), "a.example.com") && !text().includes("svc"), text());
+  assert.deepEqual([hosts.report.names, hosts.report.problem?.code], [1, "cluster-domain"]);
+  assert.match(hosts.report.problem?.text ?? "", /^2 names are left out: /);
 });
 
 test("which file is mounted at a path, by the last mount there", () => {

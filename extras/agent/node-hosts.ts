@@ -1,3 +1,4 @@
+import { LeftOut, type NameProtection } from "#hostmap/protected-names.ts";
 import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -21,6 +22,8 @@ interface NodeHostsDeps {
   /** Names and patterns that are chosen for the node. */
   readonly names: readonly string[];
   readonly maxNames: number;
+  /** Has the last word: a stolen token of the controller publishes any map. */
+  readonly protect: NameProtection;
   readonly log: Logger;
 }
 
@@ -43,6 +46,8 @@ export class NodeHosts {
   #written: string | undefined;
   #stamp: string | undefined;
   #taken: readonly string[] = [];
+  #refused: readonly string[] = [];
+  #leftOut = new LeftOut();
   #problem: Reason | undefined;
 
   constructor(deps: NodeHostsDeps) {
@@ -51,8 +56,14 @@ export class NodeHosts {
 
   /** Undefined: the map is not followed. The file keeps what it has. */
   setMap(map: PublishedMap | undefined): void {
-    const { names, maxNames } = this.#deps;
+    const { names, maxNames, protect } = this.#deps;
     this.#selected = map === undefined ? undefined : createSelector(map, maxNames)(names.join(","));
+    this.#leftOut = new LeftOut();
+    this.#refused = (this.#selected?.names ?? []).filter((name) => {
+      const reason = protect(name);
+      if (reason !== undefined) this.#leftOut.add(reason);
+      return reason !== undefined;
+    });
   }
 
   /** What the node's file is to have; undefined: not known. */
@@ -92,11 +103,12 @@ export class NodeHosts {
 
   get report(): NodeHostsReport {
     const names = this.#selected?.names.length ?? 0;
+    const leftOut = new Set([...this.#taken, ...this.#refused]);
     return {
       revision: this.#written === "" ? undefined : this.#written,
-      names: this.#written === undefined || this.#written === "" ? 0 : names - this.#taken.length,
+      names: this.#written === undefined || this.#written === "" ? 0 : names - leftOut.size,
       taken: this.#taken,
-      problem: this.#problem ?? this.#overCap,
+      problem: this.#problem ?? this.#overCap ?? this.#leftOut.reason,
     };
   }
 
@@ -106,7 +118,7 @@ export class NodeHosts {
       checkLines(text, limits);
       const applied = applyLive(text, NO_ALIASES, selected, (aliases, names, taken) => {
         onTaken(taken);
-        return planLive(aliases, names, taken);
+        return planLive(aliases, names, [...taken, ...this.#refused]);
       });
       checkLines(applied, limits);
       return applied;

@@ -10,7 +10,7 @@ import { runAgent } from "./run.ts";
 /** `switchback agent`: reads the map from its own namespace and keeps the hosts files of this node current. */
 export async function startAgent(
   config: Config,
-  { env, log, connect, identity, command }: ProcessContext,
+  { env, log, connect, identity, command, clusterDomain }: ProcessContext,
 ): Promise<Running> {
   // By hand, a kubeconfig may name programs that have to be executed.
   const settings = agentSettings(config);
@@ -18,6 +18,6 @@ export async function startAgent(
     await confine({ config: settings, nodeHosts: nodeHostsPath(config), env, log, command: command() });
   return await withOwnClient(connect, (client) => {
     const maps = kubeMapReader({ client, namespace: config.namespace, log });
-    return runAgent(config, { client, maps, log, identity, now: Date.now });
+    return runAgent({ ...config, clusterDomain }, { client, maps, log, identity, now: Date.now });
   });
 }

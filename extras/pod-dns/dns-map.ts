@@ -1,5 +1,6 @@
 import { shortHash } from "#hostmap/hash.ts";
 import { parseHosts } from "#hostmap/hosts-text.ts";
+import { LeftOut, type NameProtection } from "#hostmap/protected-names.ts";
 import { ANY_DEPTH, isWildcard } from "#hostmap/wildcards.ts";
 import type { SnapshotForm } from "#lib/documents/map-builder.ts";
 import type { HashedShard } from "#lib/documents/published-map.ts";
@@ -16,6 +17,8 @@ interface DnsPart extends HashedShard {
   readonly wildcards: Wildcards;
   /** Names, without wildcards. */
   readonly size: number;
+  /** Names that are not answered. */
+  readonly leftOut: LeftOut;
 }
 
 /** The map as the sidecar has it. */
@@ -26,25 +29,42 @@ export interface DnsMap {
   readonly parts: readonly DnsPart[];
 }
 
-/** How the sidecar reads the published map. */
-export const DNS_MAP: SnapshotForm<DnsPart, DnsMap> = {
-  parse: (text) => partOf(shortHash(text), parseHosts(text)),
-  assemble: mapOfParts,
-};
-
-/** A map from entries. */
-export function dnsMapOf(revision: string, entries: ReadonlyMap<string, readonly string[]>): DnsMap {
-  return mapOfParts(revision, [partOf(revision, entries)]);
+/**
+ * How the sidecar reads the published map. `protect` has the last word on what it answers: a stolen token of the
+ * controller publishes any map.
+ */
+export function dnsMapForm(protect: NameProtection): SnapshotForm<DnsPart, DnsMap> {
+  return {
+    parse: (text) => partOf(shortHash(text), parseHosts(text), protect),
+    assemble: mapOfParts,
+  };
 }
 
-function partOf(shardHash: string, entries: ReadonlyMap<string, readonly string[]>): DnsPart {
+/** A map from entries. */
+export function dnsMapOf(
+  revision: string,
+  entries: ReadonlyMap<string, readonly string[]>,
+  protect: NameProtection = () => undefined,
+): DnsMap {
+  return mapOfParts(revision, [partOf(revision, entries, protect)]);
+}
+
+function partOf(shardHash: string, all: ReadonlyMap<string, readonly string[]>, protect: NameProtection): DnsPart {
   const wildcards = new Map<string, readonly string[]>();
+  const entries = new Map<string, readonly string[]>();
+  const leftOut = new LeftOut();
   let size = 0;
-  for (const [name, addresses] of entries) {
+  for (const [name, addresses] of all) {
+    const reason = protect(name);
+    if (reason !== undefined) {
+      leftOut.add(reason);
+      continue;
+    }
+    entries.set(name, addresses);
     if (name.startsWith(ANY_DEPTH)) wildcards.set(name.slice(ANY_DEPTH.length), addresses);
     if (!isWildcard(name)) size += 1;
   }
-  return { shardHash, hosts: hostsLines(entries), wildcards, size };
+  return { shardHash, hosts: hostsLines(entries), wildcards, size, leftOut };
 }
 
 function mapOfParts(revision: string, parts: readonly DnsPart[]): DnsMap {

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { LeftOut } from "#hostmap/protected-names.ts";
 import { HOSTS_FILE, ZONE_FILE } from "./corefile.ts";
 import type { DnsMap } from "./dns-map.ts";
 import { healthLine } from "./hosts-file.ts";
@@ -13,11 +14,12 @@ interface MapFilesOptions {
   readonly revision: string;
   /** Seconds since 1970: a zone's serial has to differ from that of the process before. */
   readonly seconds: () => number;
-  /**
-   * Called with the wildcards that have no records, since they lie too far below another one, whenever wildcards
-   * have changed.
-   */
-  readonly onTooDeep?: (tooDeep: readonly string[]) => void;
+}
+
+interface Rendered {
+  readonly of: readonly Wildcards[];
+  readonly records: string;
+  readonly leftOut: LeftOut;
 }
 
 /** Writes a map as the files that CoreDNS reads. */
@@ -26,29 +28,30 @@ export class MapFiles {
   readonly #ttl: number;
   readonly #seconds: () => number;
   readonly #health: string;
-  readonly #onTooDeep: MapFilesOptions["onTooDeep"];
   /** As they were last written. */
   #revision: string | undefined;
   #records: string | undefined;
   #serial = 0;
-  /** The wildcards of the last map, and their records. */
-  #rendered: { readonly of: readonly Wildcards[]; readonly records: string } = { of: [], records: "" };
+  /** The wildcards of the last map, their records, and those without. */
+  #rendered: Rendered = { of: [], records: "", leftOut: new LeftOut() };
 
-  constructor({ directory, ttl, revision, seconds, onTooDeep }: MapFilesOptions) {
+  constructor({ directory, ttl, revision, seconds }: MapFilesOptions) {
     this.#directory = directory;
     this.#ttl = ttl;
     this.#health = healthLine(revision);
     this.#seconds = seconds;
-    this.#onTooDeep = onTooDeep;
   }
 
   /**
    * Writes what has changed since the last call that succeeded. Rejects if a file cannot be written; the files stay
-   * whole.
+   * whole. Returns the names of the map that are not in them.
    */
-  async write(map: DnsMap): Promise<void> {
-    if (map.revision === this.#revision) return;
-    const records = this.#recordsOf(map);
+  async write(map: DnsMap): Promise<LeftOut> {
+    const { records, leftOut: wildcards } = this.#recordsOf(map);
+    const leftOut = new LeftOut();
+    for (const part of map.parts) leftOut.addAll(part.leftOut);
+    leftOut.addAll(wildcards);
+    if (map.revision === this.#revision) return leftOut;
     if (records !== this.#records) {
       this.#serial = Math.max(this.#serial + 1, this.#seconds());
       await replaceFile(join(this.#directory, ZONE_FILE), wildcardZone(records, this.#serial, this.#ttl));
@@ -56,17 +59,17 @@ export class MapFiles {
     }
     await replaceFile(join(this.#directory, HOSTS_FILE), [this.#health, ...map.parts.map(({ hosts }) => hosts)]);
     this.#revision = map.revision;
+    return leftOut;
   }
 
   /** Wildcards change seldom: what does not change costs nothing. */
-  #recordsOf({ parts }: DnsMap): string {
+  #recordsOf({ parts }: DnsMap): Rendered {
     const found = parts.map(({ wildcards }) => wildcards).filter(({ size }) => size > 0);
     const rendered = this.#rendered;
     const isSame = found.length === rendered.of.length && found.every((each, at) => each === rendered.of[at]);
-    if (isSame) return rendered.records;
-    const { kept, tooDeep } = chooseWildcards(wildcardsOf(parts));
-    this.#onTooDeep?.(tooDeep);
-    this.#rendered = { of: found, records: wildcardRecords(kept, this.#ttl) };
-    return this.#rendered.records;
+    if (isSame) return rendered;
+    const { kept, leftOut } = chooseWildcards(wildcardsOf(parts));
+    this.#rendered = { of: found, records: wildcardRecords(kept, this.#ttl), leftOut };
+    return this.#rendered;
   }
 }

@@ -17,6 +17,11 @@ export function createDnsMetrics(state: Readonly<DnsState>): DnsMetrics {
     "1 while the newest map is not in CoreDNS' files; the one before is answered.",
     () => (state.problem ? 1 : 0),
   );
+  registry.gauge(
+    "switchback_dns_left_out",
+    "Names and wildcards of the map that are not in CoreDNS' files.",
+    () => state.leftOut?.count ?? 0,
+  );
   registry.gauge("switchback_dns_map_hash", "Hash of the revision of the map in CoreDNS' files.", () =>
     state.written === undefined ? [] : [[{}, hashValue(state.written.revision)]],
   );

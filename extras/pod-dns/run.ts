@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { LeftOut } from "#hostmap/protected-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { MapReader } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
@@ -35,8 +36,6 @@ interface RunningDns {
 /** Waits between attempts to write the files, as when the volume is full. */
 const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
-/** Names that a warning lists. */
-const MAX_SHOWN = 5;
 /** Every cluster's API server is below it in a pod's search list. */
 const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
 
@@ -50,7 +49,7 @@ export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<R
   const corefile = renderCorefile(corefileOptions(settings, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN));
   await replaceFile(join(directory, COREFILE), corefile);
 
-  const state: DnsState = { written: undefined, problem: undefined, waitsFor: waitFor };
+  const state: DnsState = { written: undefined, leftOut: undefined, problem: undefined, waitsFor: waitFor };
   const metrics = createDnsMetrics(state);
   const files = mapFilesOf(settings, deps);
   let newest: DnsMap | undefined;
@@ -62,7 +61,7 @@ export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<R
   const write = async (): Promise<undefined> => {
     const map = newest;
     if (map === undefined) return;
-    await files.write(map);
+    noteLeftOut(await files.write(map), state, log);
     metrics.wrote("ok");
     state.written = { revision: map.revision, names: map.size };
     if (newest === map) state.problem = undefined;
@@ -121,17 +120,14 @@ export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<R
   }
 }
 
-function mapFilesOf({ directory, ttlSeconds: ttl, revision }: PodDnsSettings, { now, log }: DnsDeps): MapFiles {
-  const seconds = () => Math.floor(now() / 1000);
-  return new MapFiles({ directory, ttl, revision, seconds, onTooDeep: (names) => warnOfDeep(names, log) });
+function noteLeftOut(leftOut: LeftOut, state: DnsState, log: Logger): void {
+  const { reason } = leftOut;
+  if (reason !== undefined && reason.text !== state.leftOut?.reason?.text) log.warn({ ...reason }, "map: left out");
+  state.leftOut = leftOut;
 }
 
-function warnOfDeep(tooDeep: readonly string[], log: Logger): void {
-  if (tooDeep.length === 0) return;
-  const shown = tooDeep.slice(0, MAX_SHOWN).map((apex) => `*.${apex}`);
-  const count = tooDeep.length;
-  const text = `${count} wildcards lie so far below another one that its addresses are answered: ${shown.join(", ")}`;
-  log.warn({ code: "dns-wildcard-deep", text }, "map: wildcards");
+function mapFilesOf({ directory, ttlSeconds: ttl, revision }: PodDnsSettings, { now }: DnsDeps): MapFiles {
+  return new MapFiles({ directory, ttl, revision, seconds: () => Math.floor(now() / 1000) });
 }
 
 async function waitForTurn({ waitFor, revision }: PodDnsSettings, signal: AbortSignal): Promise<void> {

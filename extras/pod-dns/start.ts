@@ -1,9 +1,11 @@
+import { protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { searchesOfPods } from "#lib/process/search-domains.ts";
 import { POD_DNS_SECTION } from "./config.ts";
-import { DNS_MAP } from "./dns-map.ts";
+import { dnsMapForm } from "./dns-map.ts";
 import { runDns } from "./run.ts";
 import { nodeSearchesNotice, readClusterDns } from "./webhook/dns-config.ts";
 
@@ -18,9 +20,10 @@ export async function startDns(
   // Resolvers are spread over nodes, so that some of them see what the webhook's node has not.
   const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, settings.searches);
   if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
+  const protect = protectNames(clusterDomain, searchesOfPods(resolvConf, config));
   return await withOwnClient(connect, (client) =>
     runDns(settings, {
-      maps: kubeReaderOf(DNS_MAP, { client, namespace, log }),
+      maps: kubeReaderOf(dnsMapForm(protect), { client, namespace, log }),
       clusterDomain,
       log,
       now: Date.now,

@@ -1,4 +1,7 @@
 import { isIPv6 } from "node:net";
+import { show } from "#hostmap/hostnames.ts";
+import { LeftOut } from "#hostmap/protected-names.ts";
+import type { Reason } from "#hostmap/types.ts";
 
 /** Addresses by the name below which a wildcard at any depth holds: `x` of `**.x`. */
 export type Wildcards = ReadonlyMap<string, readonly string[]>;
@@ -18,8 +21,8 @@ const MAX_LABELS_BELOW = 8;
 
 interface WildcardChoice {
   readonly kept: Wildcards;
-  /** Too many labels below the next wildcard, whose addresses their names get. */
-  readonly tooDeep: readonly string[];
+  /** Those too many labels below the next wildcard, whose addresses their names get. */
+  readonly leftOut: LeftOut;
 }
 
 /**
@@ -27,7 +30,7 @@ interface WildcardChoice {
  */
 export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
   const kept = new Map<string, readonly string[]>();
-  const tooDeep: string[] = [];
+  const leftOut = new LeftOut();
   const byLabels = [...wildcards]
     .map(([apex, addresses]) => ({ apex, addresses, labels: labelsOf(apex) }))
     .sort((a, b) => a.labels - b.labels);
@@ -35,10 +38,15 @@ export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
     const cover = coverOf(apex, kept);
     if (cover === undefined) kept.set(apex, addresses);
     else if (cover.addresses.join() === addresses.join()) continue;
-    else if (labels - labelsOf(cover.apex) > MAX_LABELS_BELOW) tooDeep.push(apex);
+    else if (labels - labelsOf(cover.apex) > MAX_LABELS_BELOW) leftOut.add(tooDeep(apex, cover.apex));
     else kept.set(apex, addresses);
   }
-  return { kept, tooDeep };
+  return { kept, leftOut };
+}
+
+function tooDeep(apex: string, above: string): Reason {
+  const text = `${show(`*.${apex}`)} lies so far below ${show(`*.${above}`)} that its addresses are answered`;
+  return { code: "dns-wildcard-deep", text };
 }
 
 /**

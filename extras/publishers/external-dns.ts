@@ -38,6 +38,7 @@ export class ExternalDnsPublisher implements Publisher {
   readonly name = EXTERNAL_DNS;
   /** A write reaches external-dns alone, which waits for more by itself. */
   readonly minIntervalMs = 0;
+  readonly writesRecords = true;
   readonly #settings: PublishersSettings["externalDns"];
   readonly #namespace: string;
   readonly #client: ExternalDnsClient;

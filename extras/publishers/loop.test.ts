@@ -319,3 +319,15 @@ for (const fate of ["refused", "lost"] as const) {
     assert.ok(!done.includes("remove"));
   });
 }
+
+test("names that were left out of the map before it is published count, and say why", async (t) => {
+  const { startLoop, step, there, state } = rig(t);
+  there.answers = ["tag-r1"];
+  const reason = { code: "search-domain", text: "2 names are left out" };
+  startLoop().offer({ ...mapOf("r1"), leftOut: { count: 2, reason } });
+  await step();
+  assert.deepEqual([state().names, state().leftOut, state().problem], [1, 2, reason]);
+  there.outcome = { names: 1, leftOut: 3, problem: { code: "publisher-no-room", text: "full" } };
+  await step();
+  assert.deepEqual([state().leftOut, state().problem?.code], [5, "publisher-no-room"]);
+});

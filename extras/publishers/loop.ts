@@ -141,7 +141,7 @@ export class PublisherLoop {
     const tooSoon = this.#wroteAt + this.#deps.settings.minIntervalMs - now();
     if (isNew && tooSoon > 0) return Math.min(tooSoon, (await this.#watchReaders()) ?? tooSoon);
     await this.#keepOriginal();
-    const outcome = await publisher.publish(map);
+    const outcome = withLeftOut(await publisher.publish(map), map);
     if (isNew && !outcome.refused) {
       this.#wroteAt = now();
       this.#deps.onWrite?.("ok");
@@ -256,4 +256,10 @@ export class PublisherLoop {
     this.#stored = await this.#deps.store.write(state, this.#stored?.original, this.#stored);
     this.#state = state;
   }
+}
+
+/** The outcome, with the names that were left out before the publisher had the map. */
+function withLeftOut(outcome: PublishOutcome, { leftOut }: PublisherMap): PublishOutcome {
+  if (leftOut === undefined || leftOut.count === 0) return outcome;
+  return { ...outcome, leftOut: outcome.leftOut + leftOut.count, problem: outcome.problem ?? leftOut.reason };
 }

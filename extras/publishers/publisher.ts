@@ -31,6 +31,8 @@ export interface Publisher {
   readonly place: string;
   /** Shortest time between two publications, milliseconds, where the setting is not the right one for it. */
   readonly minIntervalMs?: number;
+  /** What it writes becomes records of a DNS zone, where a wildcard of one label covers any number of labels. */
+  readonly writesRecords?: true;
   /** What was there before the first write, to be kept for people. Asked once. */
   original?(): Promise<string | undefined>;
   /**

@@ -1,16 +1,18 @@
+import { asDnsWildcard, protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import { connect as connectByHand, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
+import { searchesOfPods } from "#lib/process/search-domains.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
 import { createPublisher } from "./create.ts";
 import type { Publisher } from "./publisher.ts";
-import { PUBLISHER_MAP } from "./publisher-map.ts";
+import { publisherMapForm } from "./publisher-map.ts";
 import { removePublisher } from "./remove.ts";
 import { runPublisher } from "./run.ts";
 
@@ -19,16 +21,19 @@ const REMOVE_MS = 300_000;
 
 /** `switchback publish NAME`: gives the map to others than pods that opted in. */
 export function publisherStarter(name: string) {
-  return async (config: Config, { log, connect: connectOwn }: ProcessContext): Promise<Running> =>
-    await withOwnClient(connectOwn, (client) =>
-      runPublisher(settingsOf(config, PUBLISHERS_SECTION), {
-        publisher: publisherOf(name, config, client),
-        maps: kubeReaderOf(PUBLISHER_MAP, { client, namespace: config.namespace, log }),
+  return async (config: Config, { log, connect, clusterDomain, resolvConf }: ProcessContext): Promise<Running> =>
+    await withOwnClient(connect, (client) => {
+      const publisher = publisherOf(name, config, client);
+      const protect = protectNames(clusterDomain, searchesOfPods(resolvConf, config));
+      const form = publisherMapForm(publisher.writesRecords ? (each) => protect(asDnsWildcard(each)) : protect);
+      return runPublisher(settingsOf(config, PUBLISHERS_SECTION), {
+        publisher,
+        maps: kubeReaderOf(form, { client, namespace: config.namespace, log }),
         store: new PublisherStateStore(client, config.namespace, name),
         log,
         now: Date.now,
-      }),
-    );
+      });
+    });
 }
 
 /**
@@ -36,7 +41,7 @@ export function publisherStarter(name: string) {
  * `removePublisher` throws.
  */
 export async function removeOnePublisher(name: string, config: Config, { env, stdout }: CliContext): Promise<void> {
-  const client = await connect(connectOptionsFrom(env));
+  const client = await connectByHand(connectOptionsFrom(env));
   const store = new PublisherStateStore(client, config.namespace, name);
   try {
     const publisher = publisherOf(name, config, client);

@@ -25,6 +25,8 @@ const BUILT_IN: ReadonlyArray<readonly [hostname: string, code: string]> = [
   ["Kubernetes.Default.SVC", "cluster-domain"],
   ["web.shop.svc", "cluster-domain"],
   ["*.shop.svc", "cluster-domain"],
+  ["10-244-0-5.shop.pod", "cluster-domain"],
+  ["api.bank.svc.clusterset.local", "cluster-domain"],
   ["web.shop.svc.cluster.local", "cluster-domain"],
   ["cluster.local", "cluster-domain"],
   ["a.localhost", "loopback-name"],
@@ -50,7 +52,16 @@ for (const [hostname, code] of BUILT_IN) {
 
 /** Every name that is protected, by the reason; the name itself and all below it. */
 const PROTECTED: Readonly<Record<string, readonly string[]>> = {
-  "cluster-domain": ["svc", "cluster.local", "default", "kube-system", "kube-public", "kube-node-lease"],
+  "cluster-domain": [
+    "svc",
+    "pod",
+    "cluster.local",
+    "clusterset.local",
+    "default",
+    "kube-system",
+    "kube-public",
+    "kube-node-lease",
+  ],
   "loopback-name": ["localhost", "localdomain"],
   "metadata-server": [
     "metadata.google.internal",
@@ -144,11 +155,15 @@ test("the claims of namespaces, and the annotation where it counts, restrict as 
   );
 });
 
-test("the detected cluster domain is refused, a wildcard above it is not", () => {
+test("the detected cluster domain is refused, and a wildcard of any depth above it; one of one label is not", () => {
   assert.equal(codeOf("web.shop.svc.k8s.corp.example", {}, "K8s.Corp.example."), "cluster-domain");
   assert.equal(codeOf("k8s.corp.example", {}, "k8s.corp.example"), "cluster-domain");
   assert.equal(codeOf("shop.corp.example", {}, "k8s.corp.example"), "allowed");
   assert.equal(codeOf("*.corp.example", {}, "k8s.corp.example"), "allowed");
+  const policy = createClaimPolicy(OPEN, "k8s.corp.example");
+  const code = (name: string) => policy(claimOf(name, "shop/web", { anyDepth: true })).refused?.code;
+  assert.equal(code("*.corp.example"), "cluster-domain");
+  assert.equal(code("*.shop.corp.example"), undefined);
 });
 
 const RULES: ReadonlyArray<readonly [rules: Partial<PolicyRules>, hostname: string, code: string]> = [

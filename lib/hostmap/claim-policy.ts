@@ -1,5 +1,6 @@
 import { isGlob, parseGlob, parseHostname, show } from "./hostnames.ts";
 import { type ClaimRule, createPermissions, type DomainsOf } from "./namespace-claims.ts";
+import { asDnsWildcard, protectNames } from "./protected-names.ts";
 import type { Claim, Reason } from "./types.ts";
 
 /** What an install allows to be mapped. Empty lists do not restrict. */
@@ -25,58 +26,6 @@ export interface EvaluatedClaim {
 /** Evaluates one claim at a time. What depends on other claims (quota, conflicts) is decided in `plan.ts`. */
 export type ClaimPolicy = (claim: Claim) => EvaluatedClaim;
 
-/** RFC 6761, 6.3, and the name that Linux distributions add to it. */
-const LOOPBACK = ["localhost", "localdomain"];
-
-/**
- * Names under which clouds serve credentials and container tools expose the host. Mapping one would redirect credential
- * requests.
- */
-const METADATA = [
-  "metadata.google.internal",
-  "google.internal",
-  "metadata.goog",
-  "ec2.internal",
-  "instance-data.ec2.internal",
-  "azure.internal",
-  "metadata.azure.com",
-  "metadata.tencentyun.com",
-  "metadata.platformequinix.com",
-  "docker.internal",
-  "minikube.internal",
-];
-
-/**
- * Public ACME directories and the other hosts that their clients call. A tenant who maps one intercepts
- * cert-manager's traffic.
- */
-const ACME = [
-  "letsencrypt.org",
-  "lencr.org",
-  "pki.goog",
-  "acme.zerossl.com",
-  "zerossl.com",
-  "api.buypass.com",
-  "api.test4.buypass.no",
-  "acme.ssl.com",
-  "acme.sectigo.com",
-  "acme.digicert.com",
-  "acme.entrust.net",
-  "acme.actalis.com",
-  "acme.harica.gr",
-  "acme-api.actalis.com",
-];
-
-/**
- * Suffixes that mean "inside this cluster". A pod's search list turns `kubernetes.default` and
- * `kubernetes.default.svc` into the API server, and the hosts file is read before DNS, so these names would hijack
- * Services.
- */
-const CLUSTER = ["svc", "cluster.local", "default", "kube-system", "kube-public", "kube-node-lease"];
-
-/** Names at or below these are never mapped, whatever the rules say; the cluster's own domain is not among them. */
-export const BUILT_IN_SUFFIXES: readonly string[] = [...CLUSTER, ...LOOPBACK, ...METADATA, ...ACME];
-
 /**
  * Creates the policy of an install. `clusterDomain` is the detected DNS domain of the cluster (`cozy.local`). No
  * rule overrides the built-in refusals. `lib/config/schema.ts` validates globsOf; one that does not parse matches
@@ -88,23 +37,12 @@ export function createClaimPolicy(
   clusterDomain: string | undefined,
   domainsOf?: DomainsOf,
 ): ClaimPolicy {
-  const cluster = clusterDomain === undefined ? CLUSTER : [...CLUSTER, clusterDomain.toLowerCase().replace(/\.$/, "")];
-  const builtIn: ReadonlyArray<readonly [readonly string[], string, string]> = [
-    [cluster, "cluster-domain", "belongs to the cluster's own DNS"],
-    [LOOPBACK, "loopback-name", "is a loopback name (RFC 6761)"],
-    [METADATA, "metadata-server", "belongs to a cloud's metadata service or to the container host"],
-    [ACME, "acme-server", "belongs to a public ACME server"],
-  ];
+  const protect = protectNames(clusterDomain);
   const allowed = globsOf(rules.allowDomains);
   const denied = globsOf(rules.denyDomains);
   const mayClaim = createPermissions(rules.claims ?? [], domainsOf);
   const checks: ReadonlyArray<(name: string, claim: Claim) => Reason | undefined> = [
-    (name) => {
-      const match = builtIn.find(([suffixes]) =>
-        suffixes.some((suffix) => isAtOrBelow(name, suffix) || (suffixes !== cluster && covers(name, suffix))),
-      );
-      return match && { code: match[1], text: `${show(name)} ${match[2]} and is never mapped` };
-    },
+    (name, { anyDepth }) => protect(anyDepth ? asDnsWildcard(name) : name),
     (_name, { from }) =>
       rules.denyNamespaces.includes(from.namespace) ||
       (rules.namespaces.length > 0 && !rules.namespaces.includes(from.namespace))
@@ -139,18 +77,4 @@ export function createClaimPolicy(
 
 function globsOf(texts: readonly string[]) {
   return texts.map(parseGlob).filter(isGlob);
-}
-
-/**
- * Whether a wildcard covers a protected name: `*.buypass.com` includes the ACME server `api.buypass.com`. The
- * cluster domain is exempt: the cluster's DNS server answers for it before any wildcard, and `*.corp.example` above
- * it is an ordinary name.
- */
-function covers(name: string, suffix: string): boolean {
-  return name.startsWith("*.") && suffix.endsWith(name.slice(1));
-}
-
-/** Whether a name is the suffix or below it. `*.example.com` counts as below `example.com`. */
-function isAtOrBelow(name: string, suffix: string): boolean {
-  return name === suffix || name.endsWith(`.${suffix}`);
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { protectNames } from "#hostmap/protected-names.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { query, type TypeName } from "#test/integration/dns-message.ts";
 import { until } from "#test/integration/system.ts";
@@ -149,6 +150,22 @@ describe("wildcards", () => {
   for (const [name, address, why] of CASES) {
     it(`${name} leads to ${address}: ${why}`, async () => assert.deepEqual(await addressesOf(name), [address]));
   }
+
+  it("at or above a search domain of pods, or above the cluster's domain, take no other names", async () => {
+    const own = join(bed.folder, "protected");
+    mkdirSync(own);
+    const protect = protectNames("k8s.corp.test", ["region.elsewhere.test"]);
+    const claimed = ["**.elsewhere.test", "**.region.elsewhere.test", "*.region.elsewhere.test", "**.corp.test"];
+    const map = dnsMapOf("r", new Map(claimed.map((name) => [name, [RELAY]])), protect);
+    const leftOut = await new MapFiles({ directory: own, ttl: 5, revision: "r", seconds: () => 1 }).write(map);
+    assert.deepEqual([leftOut.count, leftOut.reason?.code], [3, "search-domain"]);
+    // Without `clusterDomains`: the files alone protect.
+    const options = { directory: own, upstream: `${LOCAL}:${upstream.port}`, clusterDomains: [] };
+    const one = await startResolver(bed, "protected", options);
+    for (const name of ["api.github.com.region.elsewhere.test", "api.default.svc.k8s.corp.test"])
+      assert.deepEqual((await query(one, name, "A")).addresses, [PUBLIC], name);
+    assert.deepEqual((await query(one, "a.region.elsewhere.test", "A")).addresses, [RELAY]);
+  });
 
   it("have no address of the family that we have none of", async () => {
     for (const name of ["a.wild.test", "a.deep.test", "b.a.deep.test", "inner.far.deep.test"]) {

@@ -1,4 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
+import { searchesIn } from "#lib/process/search-domains.ts";
 
 /** A pod's `spec.dnsConfig`. */
 export interface PodDnsConfig {
@@ -57,9 +58,7 @@ export function readClusterDns(
   searches?: readonly string[] | undefined,
 ): ClusterDns | Reason {
   const lines = resolvConf.split("\n").map((line) => line.trim().split(/\s+/));
-  // Of several search lines the last one counts (resolv.conf(5)).
-  const [, ...list] = lines.findLast(([keyword]) => keyword === "search") ?? [];
-  const domains = list.map((domain) => domain.toLowerCase().replace(/\.$/, ""));
+  const domains = searchesIn(resolvConf);
   const prefix = `${own}.svc.`;
   const domain = domains.find((each) => each.startsWith(prefix))?.slice(prefix.length);
   if (domain === undefined || !isDomain(domain)) return NOT_CLUSTER_FIRST;

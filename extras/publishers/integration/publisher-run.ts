@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { parse } from "yaml";
 import { configSections } from "#cli/extra-parts.ts";
+import { protectNames } from "#hostmap/protected-names.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import { kubeReaderOf } from "#lib/documents/map-reader.ts";
@@ -12,7 +13,7 @@ import { NAMESPACE, type System, until } from "#test/integration/system.ts";
 import { PUBLISHERS_SECTION, type PublishersSettings } from "../config.ts";
 import { createPublisher } from "../create.ts";
 import type { Publisher } from "../publisher.ts";
-import { PUBLISHER_MAP } from "../publisher-map.ts";
+import { publisherMapForm } from "../publisher-map.ts";
 import { runPublisher } from "../run.ts";
 
 /** A publisher in this process. */
@@ -49,7 +50,11 @@ export async function startPublisher(
   let steps = 0;
   const running = await runPublisher(local, {
     publisher,
-    maps: kubeReaderOf(PUBLISHER_MAP, { client, namespace: NAMESPACE, log: silentLogger }),
+    maps: kubeReaderOf(publisherMapForm(protectNames("cluster.local")), {
+      client,
+      namespace: NAMESPACE,
+      log: silentLogger,
+    }),
     store: {
       async read() {
         steps += 1;

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { renderHosts } from "#hostmap/hosts-text.ts";
+import { asDnsWildcard, protectNames } from "#hostmap/protected-names.ts";
+import { publisherMapForm } from "./publisher-map.ts";
+
+const RELAY = "198.51.100.9";
+const protect = protectNames("k8s.corp.example", ["eu.compute.internal"]);
+const NAMES = [
+  "shop.corp.example",
+  "*.corp.example",
+  "**.corp.example",
+  "web.shop.svc.k8s.corp.example",
+  "*.eu.compute.internal",
+  "**.eu.compute.internal",
+];
+
+function read(form: ReturnType<typeof publisherMapForm>) {
+  const lines = NAMES.map((name, at) => ({ name, addresses: [RELAY], order: NAMES.length - at }));
+  return form.assemble("r1", [form.parse(renderHosts(lines))]);
+}
+
+test("those that were published first come first, and names that are never given to DNS are left out", () => {
+  const { entries, leftOut } = read(publisherMapForm(protect));
+  assert.deepEqual(
+    entries.map(([name]) => name),
+    ["*.eu.compute.internal", "*.corp.example", "shop.corp.example"],
+  );
+  assert.deepEqual([leftOut?.count, leftOut?.reason?.code], [3, "cluster-domain"]);
+  assert.match(leftOut?.reason?.text ?? "", /^3 names are left out: .*"k8s\.corp\.example".*search domain/);
+});
+
+test("a wildcard of one label is left out, too, where it becomes a record of DNS", () => {
+  const { entries, leftOut } = read(publisherMapForm((name) => protect(asDnsWildcard(name))));
+  assert.deepEqual(
+    entries.map(([name]) => name),
+    ["shop.corp.example"],
+  );
+  assert.equal(leftOut?.count, 5);
+});

@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { asDnsWildcard, LeftOut, protectNames } from "./protected-names.ts";
+
+const OURS = protectNames("K8s.Corp.Example.");
+const WRITER = protectNames("k8s.corp.example", ["eu-central-1.compute.internal", "corp.example", "k8s.corp.example"]);
+
+const NEVER: ReadonlyArray<readonly [name: string, code: string | undefined]> = [
+  ["k8s.corp.example", "cluster-domain"],
+  ["kubernetes.default.svc.k8s.corp.example", "cluster-domain"],
+  ["*.k8s.corp.example", "cluster-domain"],
+  ["**.svc.k8s.corp.example", "cluster-domain"],
+  ["**.corp.example", "cluster-domain"],
+  ["**.example", "cluster-domain"],
+  ["shop.corp.example", undefined],
+  ["*.corp.example", undefined],
+  ["*.example", undefined],
+  ["**.shop.corp.example", undefined],
+  ["**.notk8s.corp.example", undefined],
+  ["**.k8s.corp.example.com", undefined],
+  // KEP-1645, and the names of pods (kubernetes/dns, specification.md 2.3).
+  ["api.bank.svc.clusterset.local", "cluster-domain"],
+  ["**.clusterset.local", "cluster-domain"],
+  ["**.local", "cluster-domain"],
+  ["printer.local", undefined],
+  ["10-244-0-5.shop.pod", "cluster-domain"],
+  ["*.shop.pod", "cluster-domain"],
+  ["web.shop.svc", "cluster-domain"],
+  ["**.internal", "metadata-server"],
+  ["*.internal", "metadata-server"],
+  ["**.org", "acme-server"],
+  ["*.test4.buypass.no", "acme-server"],
+  ["*.buypass.no", "acme-server"],
+  ["**.buypass.com", "acme-server"],
+];
+for (const [name, code] of NEVER) {
+  test(`never ours: ${name} is ${code ?? "not among them"}`, () => {
+    assert.equal(OURS(name)?.code, code);
+    if (code !== undefined) assert.equal(WRITER(name)?.code, code, "for a writer of DNS, too");
+  });
+}
+
+const SEARCHED: ReadonlyArray<readonly [name: string, code: string | undefined]> = [
+  ["**.eu-central-1.compute.internal", "search-domain"],
+  ["**.compute.internal", "search-domain"],
+  ["*.eu-central-1.compute.internal", undefined],
+  ["*.compute.internal", undefined],
+  ["api.github.com.eu-central-1.compute.internal", undefined],
+  ["eu-central-1.compute.internal", undefined],
+  ["*.corp.example", undefined],
+  ["**.shop.corp.example", undefined],
+  ["**.us-east-2.compute.internal", undefined],
+];
+for (const [name, code] of SEARCHED) {
+  test(`search domains: ${name} is ${code ?? "written"}`, () => {
+    assert.equal(WRITER(name)?.code, code);
+    assert.equal(OURS(name), undefined, "those who write no DNS map it");
+  });
+}
+
+test("a wildcard of one label is one of any depth where it becomes a record of DNS", () => {
+  assert.equal(asDnsWildcard("*.corp.example"), "**.corp.example");
+  assert.equal(asDnsWildcard("**.corp.example"), "**.corp.example");
+  assert.equal(asDnsWildcard("a.corp.example"), "a.corp.example");
+});
+
+test("the texts name what is covered", () => {
+  const text = (name: string) => WRITER(name)?.text;
+  assert.equal(
+    text("a.k8s.corp.example"),
+    '"a.k8s.corp.example" belongs to the cluster\'s own DNS and is never mapped',
+  );
+  assert.equal(
+    text("**.corp.example"),
+    '"*.corp.example", at any depth, covers "k8s.corp.example", which belongs to the cluster\'s own DNS',
+  );
+  assert.equal(
+    text("*.test4.buypass.no"),
+    '"*.test4.buypass.no" covers "api.test4.buypass.no", which belongs to a public ACME server',
+  );
+  assert.equal(
+    text("**.compute.internal"),
+    '"*.compute.internal", at any depth, would answer whatever pods look up, ' +
+      'by their search domain "eu-central-1.compute.internal"',
+  );
+});
+
+test("what is left out is counted, with the first few", () => {
+  const leftOut = new LeftOut();
+  assert.equal(leftOut.reason, undefined);
+  for (let at = 0; at < 5; at += 1) leftOut.add({ code: at === 0 ? "search-domain" : "other", text: `t${at}` });
+  assert.equal(leftOut.count, 5);
+  assert.deepEqual(leftOut.reason, { code: "search-domain", text: "5 names are left out: t0; t1; t2" });
+});
