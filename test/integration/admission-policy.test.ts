@@ -195,10 +195,18 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       const labels = { "app.kubernetes.io/component": "front" };
       await admin("POST", SERVICES, front("bent", { selector: { app: "theirs" } }, labels));
       assertPasses(await write("bent"));
-      // A new leader touches it first.
-      const touch = { metadata: { annotations: { "switchback.dev/touched": "now" } } };
-      assertPasses(await merge("controller", `${SERVICES}/switchback-bent`, touch));
-      assertDenied(await merge("controller", `${SERVICES}/switchback-bent`, { ...touch, spec: { type: "NodePort" } }));
+      // A new leader touches it first (lib/kube/fence.ts), whatever else it has.
+      const metadata = { name: "switchback-bent", namespace: NAMESPACE, annotations: {} };
+      const touch = { apiVersion: "v1", kind: "Service", metadata };
+      assertPasses(await apply("controller", `${SERVICES}/switchback-bent`, touch));
+      assertDenied(await merge("controller", `${SERVICES}/switchback-bent`, { spec: { type: "NodePort" } }));
+    });
+
+    it("keeps what others have added to one", async () => {
+      const { metadata, ...rest } = front("shared", { sessionAffinity: "ClientIP" });
+      const annotations = { "external-dns.kubernetes.io/hostname": "theirs.example.com" };
+      await admin("POST", SERVICES, { ...rest, metadata: { ...metadata, annotations } });
+      assertPasses(await write("shared"));
     });
 
     for (const [what, target, spec, labels] of [
@@ -234,6 +242,45 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       assertDenied(await merge("controller", path, { spec: { externalIPs: ["198.51.100.1"] } }));
       assertDenied(await merge("controller", path, { metadata: { labels: { "switchback.dev/target": "webhook" } } }));
     });
+
+    const metadataOf = (target: string, more: object) => ({ metadata: { ...front(target).metadata, ...more } });
+    const owner = { apiVersion: "v1", kind: "ConfigMap", name: "a", uid: "a" };
+    for (const [what, more] of [
+      ...["external-dns.alpha.kubernetes.io/", "external-dns.kubernetes.io/"].flatMap((prefix) =>
+        ["hostname", "internal-hostname", "target", "ttl"].map((key) => {
+          const annotation = `${prefix}${key}`;
+          return [annotation, { annotations: { [annotation]: "bank.example.com" } }] as const;
+        }),
+      ),
+      ["an annotation of a cloud", { annotations: { "service.beta.kubernetes.io/aws-load-balancer-type": "nlb" } }],
+      ["a finalizer", { finalizers: ["example.com/never"] }],
+      ["an owner", { ownerReferences: [owner] }],
+      ["a label", { labels: { ...labelsOf("x"), "example.com/mine": "yes" } }],
+    ] as const) {
+      it(`cannot write one with metadata of its choice: ${what}`, async () => {
+        assertDenied(
+          await apply("controller", `${SERVICES}/switchback-x`, { ...front("x"), ...metadataOf("x", more) }),
+        );
+        const labels = { labels: { ...labelsOf("there"), ...("labels" in more && { "example.com/mine": "yes" }) } };
+        assertDenied(
+          await merge("controller", `${SERVICES}/switchback-there`, metadataOf("there", { ...more, ...labels })),
+        );
+      });
+    }
+
+    for (const [what, spec] of [
+      ["addresses of pods that are not ready", { publishNotReadyAddresses: true }],
+      ["session affinity", { sessionAffinity: "ClientIP" }],
+      ["endpoints of its own node", { internalTrafficPolicy: "Local" }],
+      ["a UDP port", { ports: [{ name: "udp-443", port: 443, protocol: "UDP", targetPort: 15_000 }] }],
+      ["a port of another name", { ports: [{ name: "https", port: 443, protocol: "TCP", targetPort: 15_000 }] }],
+      ["a protocol of a port", { ports: [{ name: "tcp-443", port: 443, protocol: "TCP", appProtocol: "https" }] }],
+    ] as const) {
+      it(`cannot write one with a field that the controller does not write: ${what}`, async () => {
+        assertDenied(await write("x", spec));
+        assertDenied(await write("there", spec));
+      });
+    }
 
     // Running pods have their ClusterIPs as nameservers.
     it("cannot redirect, relabel or delete a resolver's Service, or one without the label of a front", async () => {

@@ -67,6 +67,25 @@ async function write(method: string, path: string, body?: object): Promise<numbe
   return (await system.cluster.call({ method, path, token: publisher.token, contentType, ...sent })).status;
 }
 
+/** What this publisher gives its objects in none of its kinds. */
+const FOREIGN_METADATA = [
+  { annotations: { "external-dns.kubernetes.io/controller": "other" } },
+  { annotations: { "external-dns.kubernetes.io/internal-hostname": "x.example.com" } },
+  { annotations: { "external-dns.alpha.kubernetes.io/alias": "true" } },
+  { labels: { zone: "public" } },
+  { labels: { mine: "yes" } },
+  { finalizers: ["example.com/never"] },
+];
+
+/** An object of ours with more metadata. */
+function withMetadata(
+  make: (name: string, label: string) => { readonly metadata: { readonly labels: object } },
+  { labels, ...more }: { readonly labels?: object },
+) {
+  const object = make("switchback-names-511", "external-dns");
+  return { ...object, metadata: { ...object.metadata, ...more, labels: { ...object.metadata.labels, ...labels } } };
+}
+
 describe("external-dns", () => {
   it("without the definition of DNSEndpoint says so, and goes on once it is there", async () => {
     await system.apply(ingress("first", ["first.example.com"], { namespace: "shop" }));
@@ -132,11 +151,11 @@ describe("external-dns", () => {
   });
 
   it("has no right beyond its own objects: policy and RBAC", async () => {
-    const object = (name: string, label: string, recordType = "A", target = "198.51.100.1") => ({
+    const object = (name: string, label: string, recordType = "A", target = "198.51.100.1", more: object = {}) => ({
       apiVersion: "externaldns.k8s.io/v1alpha1",
       kind: "DNSEndpoint",
       metadata: { name, labels: { "switchback.dev/publisher": label } },
-      spec: { endpoints: [{ dnsName: "x.example.com", recordType, targets: [target] }] },
+      spec: { endpoints: [{ dnsName: "x.example.com", recordType, targets: [target], ...more }] },
     });
     const make = (made: object) => write("POST", `${PATH}?dryRun=All`, made);
     assert.equal(await make(object("switchback-names-511", "external-dns")), 201);
@@ -144,6 +163,12 @@ describe("external-dns", () => {
     assert.equal(await make(object("other", "external-dns")), 403);
     assert.equal(await make(object("switchback-names-511", "external-dns", "CNAME", "evil.example.com")), 403);
     assert.equal(await make(object("switchback-names-511", "external-dns", "A", "evil.example.com")), 403);
+    const providerSpecific = [{ name: "alias", value: "true" }];
+    for (const more of [{ providerSpecific }, { setIdentifier: "a" }, { labels: { owner: "others" } }])
+      assert.equal(await make(object("switchback-names-511", "external-dns", "A", "198.51.100.1", more)), 403);
+    for (const metadata of FOREIGN_METADATA) assert.equal(await make(withMetadata(object, metadata)), 403);
+    const part = { annotations: { "switchback.dev/part": "a/1/0" }, labels: { zone: "private" } };
+    assert.equal(await make(withMetadata(object, part)), 201);
     await system.cluster.call({ method: "POST", path: PATH, body: object("switchback-names-9", "theirs") });
     assert.equal(await write("DELETE", `${PATH}/switchback-names-9`), 403);
     assert.equal(await write("PATCH", `${PATH}/switchback-names-9`, { metadata: { labels: { a: "b" } } }), 403);
@@ -208,6 +233,19 @@ describe("external-dns", () => {
     assert.equal(await make("switchback-names-511", { clusterIP: "None", selector: { app: "a" } }), 403);
     assert.equal(await make("switchback-names-511", { type: "ExternalName", externalName: "evil.example.com" }), 403);
     assert.equal(await write("DELETE", `${SERVICES}/switchback-ingress-nginx`), 403);
+    const headless = (name: string) => service(name, { clusterIP: "None" });
+    const post = (metadata: object) => write("POST", `${SERVICES}?dryRun=All`, withMetadata(headless, metadata));
+    for (const prefix of ["external-dns.kubernetes.io/", "external-dns.alpha.kubernetes.io/"]) {
+      const of = (target: string, ttl = "60") => ({
+        annotations: { [`${prefix}hostname`]: "x.example.com", [`${prefix}target`]: target, [`${prefix}ttl`]: ttl },
+      });
+      assert.equal(await post(of("198.51.100.1,2001:db8::1")), 201);
+      assert.equal(await post(of("evil.example.com")), 403);
+      assert.equal(await post(of("198.51.100.1", "1")), 403);
+    }
+    for (const metadata of FOREIGN_METADATA) assert.equal(await post(metadata), 403, JSON.stringify(metadata));
+    for (const spec of [{ publishNotReadyAddresses: true }, { ports: [{ port: 1, appProtocol: "https" }] }])
+      assert.equal(await make("switchback-names-511", { clusterIP: "None", ...spec }), 403);
     await publisher.publisher.remove();
     assert.deepEqual(await ours(), []);
   });
