@@ -3,6 +3,7 @@ import { createServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { PemPair } from "#certs/pem.ts";
 import { reclaimConnections, withoutPipelining } from "#lib/http/connection-reclaimer.ts";
+import { CHECK_MS, keepIdleConnections } from "#lib/http/idle-connections.ts";
 import { listen } from "#lib/http/listen.ts";
 import { queueHandshakes } from "./handshake-queue.ts";
 
@@ -21,20 +22,10 @@ export interface WebhookServer {
   close(graceMs: number): Promise<void>;
 }
 
-/**
- * The API server keeps idle connections for 90 s (client-go, SetTransportDefaults). The webhook keeps them longer:
- * if it closed first, a review sent at that moment would be lost, and a POST is not retried.
- */
-const KEEP_ALIVE_MS = 120_000;
 /** The API server waits for two seconds (`timeoutSeconds`), handshake included. Slower ones would only hold memory. */
 const HANDSHAKE_MS = 2_000;
-const REQUEST_MS = 10_000;
-/**
- * Longer than that, because it counts from the handshake, and the API server may keep a connection for its next review.
- */
 const HEADERS_MS = 5_000;
-/** How often the two are checked; by default every 30 s. */
-const CHECK_MS = 1_000;
+const REQUEST_MS = 10_000;
 /**
  * Three API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). Each connection takes 53
  * KB; beyond this number, others are closed (`reclaimConnections`).
@@ -53,9 +44,7 @@ export function createWebhookServer(
     listener(req, res);
   });
   const server = createServer({ ...limits, ...options }, answer);
-  server.keepAliveTimeout = KEEP_ALIVE_MS;
-  server.headersTimeout = HEADERS_MS;
-  server.requestTimeout = REQUEST_MS;
+  const closeSilent = keepIdleConnections(server, "secureConnection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
   const connections = reclaimConnections(server, maxConnections);
   queueHandshakes(server, HANDSHAKE_MS, connections.greeted);
   return {
@@ -70,6 +59,7 @@ export function createWebhookServer(
     async close(graceMs) {
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      closeSilent();
       const deadline = setTimeout(connections.closeAll, graceMs);
       await closed;
       clearTimeout(deadline);

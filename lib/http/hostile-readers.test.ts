@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { type Page, startHealthServer } from "./listen.ts";
 
@@ -46,6 +47,20 @@ test("silent connections replace each other, and probes are answered meanwhile",
   for (let opened = 0; opened < 200; opened += 1) silent.push(await open());
   await Promise.all(silent.slice(0, 200 - 64).map((socket) => socket.closed || once(socket, "close")));
   assert.equal(await ask("/healthz"), "fine\n");
+});
+
+test("a connection waits for its first request longer than a request may take; a request that stops does not", {
+  timeout: 30_000,
+}, async (t) => {
+  const { open } = await start(t);
+  const [spare, slow] = [await open(), await open("G")];
+  const [refusal] = (await once(slow, "data")) as [Buffer];
+  assert.match(refusal.toString(), /^HTTP\/1\.1 408 /);
+  await once(slow, "close");
+  await delay(1_500);
+  spare.write("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+  const [answer] = (await once(spare, "data")) as [Buffer];
+  assert.match(answer.toString(), /^HTTP\/1\.1 200 .*timeout=120/s);
 });
 
 /** Asks for the page and reads no more than what arrives first. */

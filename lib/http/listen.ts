@@ -7,6 +7,7 @@ import { processMetrics } from "#lib/telemetry/process-metrics.ts";
 import { type ByteBudget, chargeAnswer, createByteBudget } from "./byte-budget.ts";
 import { reclaimConnections, withoutPipelining } from "./connection-reclaimer.ts";
 import { http } from "./http.ts";
+import { CHECK_MS, keepIdleConnections } from "./idle-connections.ts";
 
 /** The result of a probe. Users read the text when the probe fails. */
 export interface Health {
@@ -69,8 +70,6 @@ export interface HealthServer {
 const MAX_CONNECTIONS = 64;
 const HEADERS_MS = 2_000;
 const REQUEST_MS = 5_000;
-/** How often the two are checked; by default every 30 s. */
-const CHECK_MS = 1_000;
 /** A client that takes nothing for this long is disconnected, and one that has not taken a large answer by then. */
 const UNREAD_MS = 10_000;
 const LARGE_ANSWER_MS = 30_000;
@@ -116,8 +115,7 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
     });
   });
   const server = http.createServer({ connectionsCheckingInterval: CHECK_MS }, handle);
-  server.headersTimeout = HEADERS_MS;
-  server.requestTimeout = REQUEST_MS;
+  keepIdleConnections(server, "connection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
   server.timeout = UNREAD_MS;
   const connections = reclaimConnections(server, MAX_CONNECTIONS);
   await listen(server, options.port, options.address);
