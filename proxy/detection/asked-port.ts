@@ -9,6 +9,12 @@ const REFRESH_JITTER_MS = 10 * 60_000;
 /** A known answer changes only after this many equal rounds, over at least CHANGE_MS. */
 const CHANGE_ROUNDS = 3;
 const CHANGE_MS = 20_000;
+/**
+ * Backends that differ, as in a rollout, give any answer by turns. For so long after a round that broke a series, a
+ * change needs this many equal ones.
+ */
+const MIXED_MS = 300_000;
+const MIXED_ROUNDS = 5;
 /** Between two of these rounds. Rounds that keep differing come more rarely. */
 const CONFIRM_MS = 10_000;
 const CONTRADICTIONS = 6;
@@ -51,6 +57,8 @@ export class AskedPort {
   #seen = "";
   #failures = 0;
   #doubt: Doubt | undefined;
+  /** The last round that gave no answer, or another one than a doubt before it. */
+  #brokenAt = Number.NEGATIVE_INFINITY;
   /** Rounds since the last that gave the known answer. */
   #contradictions = 0;
   /** The upstream has changed: its first answer counts at once. */
@@ -172,19 +180,22 @@ export class AskedPort {
   #answered(round: Round, now: number): void {
     this.#failures = 0;
     this.#backoff.reset();
+    if (this.#doubt !== undefined && this.#doubt.answer !== round.answer) this.#brokenAt = now;
     if (round.answer === this.#answer || !this.#isKnown || this.#isMoved) {
       this.#settle(round, now);
       return;
     }
     const { rounds, since } = this.#doubt?.answer === round.answer ? this.#doubt : { rounds: 0, since: now };
-    if (rounds + 1 >= CHANGE_ROUNDS && now - since >= CHANGE_MS) {
+    const needed = now - this.#brokenAt < MIXED_MS ? MIXED_ROUNDS : CHANGE_ROUNDS;
+    if (rounds + 1 >= needed && now - since >= CHANGE_MS) {
       this.#settle(round, now);
       return;
     }
     this.#doubt = { answer: round.answer, rounds: rounds + 1, since };
     this.#contradictions += 1;
     this.isUrgent = true;
-    this.dueAt = now + (this.#contradictions < CONTRADICTIONS ? CONFIRM_MS : CONTRADICTED_MS);
+    const isRepeated = rounds > 0;
+    this.dueAt = now + (isRepeated || this.#contradictions < CONTRADICTIONS ? CONFIRM_MS : CONTRADICTED_MS);
   }
 
   #settle(round: Round, now: number): void {
@@ -199,6 +210,7 @@ export class AskedPort {
 
   #failed(isReachable: boolean, now: number): void {
     this.#failures += 1;
+    if (isReachable && this.#doubt !== undefined) this.#brokenAt = now;
     if (this.#answer === undefined) {
       this.#answer = "unknown";
       this.#at = now;

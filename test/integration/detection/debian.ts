@@ -11,7 +11,7 @@ async function debian(name: "nginx" | "haproxy"): Promise<readonly [string, ...s
   return ["env", `LD_LIBRARY_PATH=${libraries.join(":")}`, join(root, "usr/sbin", name)];
 }
 
-const NGINX_MODES = {
+export const NGINX_MODES = {
   "no PROXY protocol": ["", ""],
   "listen ... proxy_protocol": ["proxy_protocol", ""],
   "listen ... proxy_protocol, list with the proxies": ["proxy_protocol", "127.0.0.0/8"],
@@ -33,7 +33,8 @@ export const startNginx: Start<NginxMode> = async (modes, place) => {
   });
   const text = `daemon off;
 pid pid;
-error_log stderr;
+# As ingress-nginx sets it unless its ConfigMap says otherwise.
+error_log stderr notice;
 events {}
 http {
 access_log off;
@@ -46,7 +47,7 @@ ${temporary.join("")}${servers.join("\n")}
   return [...(await debian("nginx")), "-p", place.folder, "-e", "stderr", "-c", file];
 };
 
-const HAPROXY_MODES = {
+export const HAPROXY_MODES = {
   "no PROXY protocol": ["", ""],
   "accept-proxy": ["accept-proxy", ""],
   "expect-proxy, list with the proxies": ["", "127.0.0.0/8"],
@@ -62,6 +63,8 @@ export const startHaproxy: Start<HaproxyMode> = async (modes, place) => {
   });
   const text = `defaults
   mode http
+  log stdout format raw local0
+  option httplog
   timeout client 30s
 ${frontends.join("")}`;
   return [...(await debian("haproxy")), "-db", "-f", await write(place, text)];

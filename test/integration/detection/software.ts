@@ -1,4 +1,4 @@
-import { mkdtemp, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -35,6 +35,8 @@ export type Start<Mode extends string> = (
 /** The running program. */
 export interface Running<Mode extends string> {
   readonly ports: Readonly<Record<Mode, Ports>>;
+  /** What it has logged so far. */
+  log(): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -69,7 +71,8 @@ export async function run<Mode extends string>(
     await stop();
     throw error;
   }
-  return { ports: Object.fromEntries(ports) as Record<Mode, Ports>, stop };
+  const log = () => readFile(join(folder, `${name}.log`), "utf8");
+  return { ports: Object.fromEntries(ports) as Record<Mode, Ports>, log, stop };
 }
 
 async function placeIn(folder: string): Promise<Place> {
