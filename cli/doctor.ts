@@ -113,10 +113,11 @@ async function probe(
       "no Deployment of Switchback to take the image from: set --image to any image with Node 18 or newer",
     );
   }
-  const plan = planProbe(facts);
+  const { plan, leftOut } = planProbe(facts);
   // Without the right to look, nothing is known about load balancers.
   if (!facts.services.known) return facts.services;
   if (plan.dials.length === 0) return notKnown("nothing-to-probe", "no load balancer with a web port was found");
+  if (leftOut.length > 0) log(`probe: too much for one probe, left out: ${leftOut.join(", ")}`);
   const abort = new AbortController();
   const stop = (signal: NodeJS.Signals): void => abort.abort(new Error(`${signal}: the probe was stopped`));
   for (const signal of SIGNALS) process.once(signal, stop);

@@ -101,7 +101,7 @@ describe("the doctor's findings", () => {
     const facts = await gather({ client, ...head, now: () => time });
     if (expected.probe === undefined) return facts;
     const { probe } = expected;
-    const dials = planProbe(facts).dials.map((dial) => {
+    const dials = planProbe(facts).plan.dials.map((dial) => {
       const { balancer, balancerV1 = balancer } = probe;
       const atBalancer = dial.header === "none" ? balancer : balancerV1;
       const outcome = OUTCOMES[dial.via === "balancer" ? atBalancer : probe[dial.header]];

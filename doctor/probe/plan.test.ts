@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { front, install, nginx, services } from "#test/fakes/doctor-changes.ts";
 import {
   BALANCER_IP,
@@ -18,7 +19,7 @@ import { planProbe } from "./plan.ts";
 
 const SERVICE = "ingress-nginx/ingress-nginx-controller";
 const UNSERVED = "switchback-doctor.invalid";
-const plan = (change: Partial<ClusterFacts>) => planProbe({ ...HEALTHY, ...change });
+const plan = (change: Partial<ClusterFacts>) => planProbe({ ...HEALTHY, ...change }).plan;
 const port = (number: number, name = "", appProtocol = ""): ServicePort => {
   return { name, port: number, targetPort: "", appProtocol };
 };
@@ -134,16 +135,54 @@ describe("the names to look up", () => {
       const entries = [{ ip: BALANCER_IP }, { hostname: `lb-${index}.example.com` }];
       return { ...NGINX, name: `edge-${String(index).padStart(2, "0")}`, entries };
     });
-    const { names } = planProbe({ ...NOT_INSTALLED, ...served(hosts), ...services(...many, NGINX) });
+    const { names } = planProbe({ ...NOT_INSTALLED, ...served(hosts), ...services(...many, NGINX) }).plan;
     assert.deepEqual(names, [...hosts.slice(0, 20), ...many.map((_, index) => `lb-${index}.example.com`)]);
     const entries = [{ ip: BALANCER_IP }, ...Array.from({ length: 199 }, (_, index) => ({ hostname: `h${index}` }))];
     const [first] = hosts;
-    const all = planProbe({ ...NOT_INSTALLED, ...served(hosts.slice(0, 2)), ...services({ ...NGINX, entries }) }).names;
+    const crowded = { ...NOT_INSTALLED, ...served(hosts.slice(0, 2)), ...services({ ...NGINX, entries }) };
+    const all = planProbe(crowded).plan.names;
     assert.deepEqual([all.length, all[0], all.at(-1)], [200, first, "h197"]);
   });
 
   test("the first is the server's name of a TLS handshake; without one it is a name that cannot exist", () => {
     const name = (change: Partial<ClusterFacts>) => plan(change).dials.find(({ speaks }) => speaks === "tls")?.name;
     assert.deepEqual([name(served(hosts)), name(served([]))], [hosts[0], UNSERVED]);
+  });
+});
+
+describe("what there is too much of", () => {
+  /** The most bytes of one argument that Linux takes, its end included (MAX_ARG_STRLEN). */
+  const MAX_ARGUMENT = 131_072;
+  /** Load balancers of a tenant, with web ports, addresses and host names. */
+  const hostile = (count: number, each: number) =>
+    Array.from({ length: count }, (_, index) => ({
+      ...NGINX,
+      namespace: "aaa",
+      name: `many-${index}-${"x".repeat(50)}`,
+      ports: Array.from({ length: each }, (__, at) => port(at + 1, "https")),
+      entries: Array.from({ length: each }, (__, at) => [
+        { ip: `fd00:1234:5678:9abc:def0:1234:${index.toString(16)}:${at.toString(16)}` },
+        { hostname: `${index}-${at}.${`${"x".repeat(63)}.`.repeat(3)}com` },
+      ]).flat(),
+    }));
+
+  for (const [count, each] of [
+    [1, 200],
+    [50, 200],
+  ] as const) {
+    test(`of ${count} Services with ${each} ports, does not keep others out, and the argument fits`, () => {
+      const { plan: all, leftOut } = planProbe({ ...HEALTHY, ...services(...hostile(count, each), NGINX, FRONT) });
+      assert.ok(Buffer.byteLength(JSON.stringify(all)) < MAX_ARGUMENT - 1, `${JSON.stringify(all).length} bytes`);
+      assert.ok(all.dials.length <= 240, `${all.dials.length} dials`);
+      const usual = plan({});
+      for (const dial of usual.dials) assert.ok(all.dials.some((one) => isDeepStrictEqual(one, dial)));
+      for (const what of ["names", "own"] as const)
+        for (const one of usual[what] ?? []) assert.ok(all[what]?.includes(one));
+      assert.match(leftOut.join(), /^\d+ of \d+ ports,\d+ of \d+ names/);
+    });
+  }
+
+  test("is not said of what fits", () => {
+    assert.deepEqual(planProbe(HEALTHY).leftOut, []);
   });
 });

@@ -4,24 +4,83 @@ import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import { entryFor } from "../targets.ts";
 import type { ProbeDial, ProbePlan } from "./result.ts";
 
-/** Maximum number of lookups, for each load balancer and in total. The plan is an argument of the pod. */
+/** Names to look up at one load balancer. */
 const MAX_NAMES_EACH = 20;
-const MAX_NAMES = 200;
 /** A name that cannot exist (RFC 6761). */
 const INVALID_NAME = "switchback-doctor.invalid";
 
-/** Plans the probe: dials to each web port on each route, and lookups of each load balancer's names. */
-export function planProbe(facts: ClusterFacts): ProbePlan {
+/**
+ * The plan is one argument of the pod. Linux takes 128 KiB for one, else the start fails with E2BIG (MAX_ARG_STRLEN,
+ * include/uapi/linux/binfmts.h). These are 112 KiB.
+ */
+const LIMITS = {
+  names: { count: 200, bytes: 32 * 1024 },
+  own: { count: 400, bytes: 16 * 1024 },
+  /** A port takes up to six dials. */
+  ports: { count: 40, bytes: 64 * 1024 },
+} as const satisfies Record<string, Limit>;
+
+interface Limit {
+  readonly count: number;
+  /** As JSON. */
+  readonly bytes: number;
+}
+
+interface PlannedProbe {
+  readonly plan: ProbePlan;
+  /** What there was no room for, in words; empty if nothing was left out. */
+  readonly leftOut: readonly string[];
+}
+
+/**
+ * Plans the probe: dials to each web port on each route, and lookups of each load balancer's names. Where there are
+ * too many, namespaces take turns, and in each its load balancers: none takes the place of another.
+ */
+export function planProbe(facts: ClusterFacts): PlannedProbe {
   const loadBalancers = findLoadBalancers(facts);
-  const names = loadBalancers.flatMap((loadBalancer) => [
-    ...loadBalancer.names.slice(0, MAX_NAMES_EACH),
-    ...loadBalancer.service.entries.flatMap(({ hostname }) => hostname ?? []),
-  ]);
-  const dials = loadBalancers.flatMap((loadBalancer) =>
-    loadBalancer.service.ports.flatMap((port) => dialsAt(loadBalancer, port, facts)),
+  const namespaces = [...Map.groupBy(loadBalancers, ({ service }) => service.namespace).values()];
+  const share = <T>(itemsOf: (loadBalancer: LoadBalancer) => readonly T[], limit: Limit): Share<T> =>
+    takeFirst(inTurns(namespaces.map((own) => inTurns(own.map(itemsOf)))), limit);
+  const ports = share(({ service, ...rest }) => {
+    const dials = service.ports.map((port) => dialsAt({ service, ...rest }, port, facts));
+    return dials.filter((each) => each.length > 0);
+  }, LIMITS.ports);
+  const names = share(
+    ({ names: served, service }) => [
+      ...served.slice(0, MAX_NAMES_EACH),
+      ...service.entries.flatMap(({ hostname }) => hostname ?? []),
+    ],
+    LIMITS.names,
   );
-  const own = [...new Set(loadBalancers.flatMap(({ addresses }) => addresses))];
-  return { dials, names: [...new Set(names)].slice(0, MAX_NAMES), own };
+  const own = share(({ addresses }) => addresses, LIMITS.own);
+  const leftOut = Object.entries({ ports, names, addresses: own }).flatMap(([what, { taken, left }]) =>
+    left === 0 ? [] : `${left} of ${taken.length + left} ${what}`,
+  );
+  return { plan: { dials: ports.taken.flat(), names: names.taken, own: own.taken }, leftOut };
+}
+
+/** One item of each list in turn. */
+function inTurns<T>(lists: readonly (readonly T[])[]): T[] {
+  const longest = Math.max(0, ...lists.map(({ length }) => length));
+  return Array.from({ length: longest }, (_, turn) => lists.flatMap((list) => list.slice(turn, turn + 1))).flat();
+}
+
+interface Share<T> {
+  readonly taken: T[];
+  readonly left: number;
+}
+
+/** The first items that fit, each once. */
+function takeFirst<T>(items: readonly T[], { count, bytes }: Limit): Share<T> {
+  const unique = new Map(items.map((item) => [JSON.stringify(item), item]));
+  const taken: T[] = [];
+  let size = 0;
+  for (const [text, item] of unique) {
+    size += Buffer.byteLength(text) + ",".length;
+    if (taken.length === count || size > bytes) break;
+    taken.push(item);
+  }
+  return { taken, left: unique.size - taken.length };
 }
 
 function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFacts): ProbeDial[] {
