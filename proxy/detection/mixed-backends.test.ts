@@ -72,7 +72,7 @@ describe("a rollout of four backends over two minutes", () => {
     // With a header in both cases. The next round after half an hour tells them apart.
     ["refuses", "demands", ["demands-either", "optional"]],
   ] as const) {
-    it(`from one that ${from} to one that ${to} a header: no answer comes back, and the last one is right`, async () => {
+    it(`from one that ${from} to one that ${to} a header: no answer comes back, the last one is right`, async () => {
       for (const changes of await all({ from, to, part, seconds: 400 })) {
         const answers = changes.map(({ answer }) => answer);
         assert.equal(new Set(answers).size, answers.length, answers.join());
