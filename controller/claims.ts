@@ -47,7 +47,7 @@ export function targetsOf(
     const discovery = new TargetDiscovery({ client, config, log, published, nodes });
     return { resolver: admitted(discovery), catalog: discovery, locations: discovery };
   }
-  const [resolver, catalog] = [classResolver(config.targets), classCatalog(config.targets)];
+  const [resolver, catalog] = [classResolver(config.targets), classCatalog(config)];
   return { resolver: admitted(resolver), catalog, locations: UNKNOWN_LOCATIONS };
 }
 

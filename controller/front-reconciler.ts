@@ -17,6 +17,7 @@ import { FrontServices, type FrontTerm } from "./front-services.ts";
 import { AskedTargets } from "./headers/asked-targets.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
+import type { ConfiguredTarget } from "./targets/configured-target.ts";
 import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
 import type { TargetCatalog } from "./targets/resolver.ts";
 import { type FoundTarget, literalIPs } from "./targets/service-view.ts";
@@ -164,7 +165,8 @@ export class FrontReconciler implements TargetAddresses {
     const fence = this.#fence;
     if (fence === undefined) throw new Error("a leader's writes need a fence");
     // The addresses of a target without a relay are those of its own Service: no front Service can have them.
-    const relayed = [...this.#store.published.targets, ...this.#deps.config.targets.filter(isRelayed)].map(byName);
+    const configured = this.#deps.catalog.configured().filter(isRelayed);
+    const relayed = [...this.#store.published.targets, ...configured].map(byName);
     for (const { name, clusterIPs } of remembered) {
       if (clusterIPs.length === 0 || !relayed.includes(name)) continue;
       this.#services.remember(name, clusterIPs);
@@ -185,12 +187,17 @@ export class FrontReconciler implements TargetAddresses {
   /** All targets: configured and discovered. */
   #definitions(): (TargetConfig | FoundTarget)[] {
     const { catalog } = this.#deps;
-    const configured = catalog.configured();
-    const names = new Set(configured.map(({ name }) => name));
+    const names = new Set(catalog.configured().map(({ name }) => name));
     const found = [...(this.#inUse ?? [])]
       .sort()
       .flatMap((name) => (names.has(name) ? [] : (catalog.found(name) ?? [])));
-    return [...configured, ...found];
+    return [...this.#configured(), ...found];
+  }
+
+  /** The configured targets, without those that the proxies may not relay to. */
+  #configured(): readonly ConfiguredTarget[] {
+    const { catalog, asking } = this.#deps;
+    return catalog.configured().filter(({ name }) => asking?.headers.mayRelay(name) ?? true);
   }
 
   #addressesOf(target: TargetConfig): readonly string[] {
@@ -260,7 +267,7 @@ export class FrontReconciler implements TargetAddresses {
     const unused = this.#store.published.targets.flatMap(({ unusedSince }) => unusedSince ?? []);
     this.#unused.keep(unused.map((since) => Date.parse(since)));
     const plan = relayedTargets({
-      configured: catalog.configured(),
+      configured: this.#configured(),
       found: this.#definitions().flatMap((target) => ("upstreamIPs" in target && isRelayed(target) ? target : [])),
       remembered: this.#store.published.targets,
       addresses: this.#services.addresses,

@@ -101,7 +101,7 @@ function headerDecisions(
   catalog: TargetCatalog,
   locations: TargetLocations,
 ): HeaderDecisions | undefined {
-  if (!discovery.enabled || !discovery.detect || discovery.protocol !== "auto") return undefined;
+  if (!discovery.detect) return undefined;
   // TLVs are version 2's alone.
   const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
   return new HeaderDecisions({ catalog, mapsAlways: (target) => locations.mapsAlways(target), preferred });

@@ -46,7 +46,7 @@ function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
       { name: "relayed", clusterIPs: ["198.51.100.9", "2001:db8::9"] },
       { name: "waiting", clusterIPs: [] },
     ]),
-    catalog: classCatalog(config.targets),
+    catalog: classCatalog(config),
     config,
     map: { synced: true, publishedNames: undefined, revision: undefined },
     ...more,

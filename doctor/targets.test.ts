@@ -52,6 +52,26 @@ describe("all targets, sorted by name", () => {
     assert.deepEqual([waiting[0]?.state, waiting[0]?.fronted], ["waiting", false]);
   });
 
+  test("one of protocol auto is withheld until there is an answer, and direct if it takes no header", () => {
+    const ports = [{ port: 443, protocol: "auto" }] as const;
+    const states = (detect: boolean, clusterIPs: readonly string[], relayed = true) => {
+      const config = {
+        ...CONFIG,
+        discovery: { ...CONFIG.discovery, detect },
+        targets: [{ ...CONFIGURED, ports: [...ports] }],
+      };
+      const map = known({ targets: [{ name: CONFIGURED.name, clusterIPs }], map: { code: "no-map", text: "" } });
+      const told = status({ targets: [{ ...direct, name: CONFIGURED.name, relayed }] }).install?.status;
+      assert.ok(told);
+      const change = install({ config: known(config), targets: known(undefined), map, status: told });
+      return found(change).map(({ state }) => state);
+    };
+    assert.deepEqual(states(false, []), ["waiting"]);
+    assert.deepEqual(states(true, []), ["withheld"]);
+    assert.deepEqual(states(true, ["198.51.100.9"]), ["waiting"]);
+    assert.deepEqual(states(true, ["198.51.100.9"], false), ["direct"]);
+  });
+
   test("a configured one waits to be published, if it needs a relay", () => {
     const ports = [
       { port: 80, upstreamPort: 8080, protocol: "v2" },
@@ -120,6 +140,10 @@ describe("the target behind a Service", () => {
   const target = (name: string, state: Target["state"], upstream: Target["upstream"] = NGINX_NAME): Target => {
     return { name, state, upstream, ports: [], fronted: false };
   };
+
+  test("is not one that is withheld: it has no names", () => {
+    assert.equal(targetBehind([target("a", "withheld")], NGINX), undefined);
+  });
 
   test("is the one in use, before one that is kept for older pods", () => {
     const all = [

@@ -6,10 +6,11 @@ import { type ClusterFacts, type ObjectName, objectKey } from "./facts.ts";
 /**
  * `published`: the proxies relay to it. `direct`: names resolve to its Service, without a proxy.
  * `unused`: no name uses it, but pods may still hold its address, so it stays published. `waiting`:
- * it needs a relay and is not published yet. `idle`: it is the default target, and its Service does
+ * it needs a relay and is not published yet. `withheld`: nothing is published before its ingress
+ * controller is known to expect a header. `idle`: it is the default target, and its Service does
  * not exist.
  */
-type TargetState = "published" | "direct" | "unused" | "waiting" | "idle";
+type TargetState = "published" | "direct" | "unused" | "waiting" | "withheld" | "idle";
 
 /** A target in effect, configured or discovered. */
 export interface Target {
@@ -43,7 +44,11 @@ export function targetsOf({ install, services }: ClusterFacts): readonly Target[
   const names = new Set(relayed.map(({ name }) => name));
   const unpublished = configured
     .filter(({ name }) => !names.has(name))
-    .map((target) => configuredTarget(target, configured, existing));
+    .map((target) => {
+      if (!config?.discovery.detect || target.ports.every(({ protocol }) => protocol !== "auto"))
+        return configuredTarget(target, configured, existing);
+      return askedTarget(configuredTarget(target, configured, existing), install);
+    });
   const discovered = (install.status.known ? install.status.value.targets : []).filter((target) => {
     const { name } = target;
     return !target.relayed && !names.has(name) && !configured.some((other) => other.name === name);
@@ -53,10 +58,11 @@ export function targetsOf({ install, services }: ClusterFacts): readonly Target[
   );
 }
 
-/** The target whose ingress controller is this Service. */
+/** The target whose ingress controller is this Service. One that is withheld has no names. */
 export function targetBehind(targets: readonly Target[], service: ObjectName): Target | undefined {
   const matching = targets.filter(
-    ({ upstream }) => typeof upstream !== "string" && objectKey(upstream) === objectKey(service),
+    ({ upstream, state }) =>
+      state !== "withheld" && typeof upstream !== "string" && objectKey(upstream) === objectKey(service),
   );
   // A target in use takes precedence over one that is kept for older pods.
   return matching.find(({ state }) => state !== "unused") ?? matching[0];
@@ -103,6 +109,17 @@ function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], ex
     })),
     fronted: state === "waiting" && clusterIPs.length === 0,
   };
+}
+
+/** A target whose ingress controller is asked. Without addresses in the map it has no names. */
+function askedTarget(target: Target, { map, status }: Pick<ClusterFacts["install"], "map" | "status">): Target {
+  if (target.state !== "waiting") return target;
+  const isThis = ({ name }: { readonly name: string }) => name === target.name;
+  const addresses = map.known ? map.value?.targets.find(isThis)?.clusterIPs : undefined;
+  if (addresses === undefined || addresses.length === 0) return { ...target, state: "withheld", fronted: false };
+  if (!status.known || status.value.targets.find(isThis)?.relayed !== false) return target;
+  const ports = target.ports.map((port) => ({ ...port, protocol: "none" as const }));
+  return { ...target, state: "direct", ports, fronted: false };
 }
 
 interface DiscoveredTarget {

@@ -78,7 +78,7 @@ export async function startSystem(
       source,
       plan,
       addresses,
-      catalog: classCatalog(config.targets),
+      catalog: classCatalog(config),
       config,
       map: { synced: loop.synced, publishedNames: loop.publishedNames, revision: map()?.revision },
     });

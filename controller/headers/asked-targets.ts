@@ -33,9 +33,8 @@ export class AskedTargets {
     published: readonly HeaderQuestion[],
   ): HeaderQuestion[] {
     const { headers, clusterDomain } = this.#deps;
-    const reserved = new Set(headers.configured().map(({ name }) => name));
     return questionsOf({
-      targets: [...inUse].flatMap((name) => (reserved.has(name) ? [] : (headers.defined(name) ?? []))),
+      targets: [...inUse].flatMap((name) => headers.defined(name) ?? []),
       wantedOf: (name) => headers.wantedOf(name),
       exampleOf,
       proxies,

@@ -3,10 +3,10 @@ import { test } from "node:test";
 import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import { askedPorts, decideProtocols, type HeaderFacts } from "./decide-protocols.ts";
+import { type AskableTarget, askedPorts, decideProtocols, type HeaderFacts } from "./decide-protocols.ts";
 
 type Stated = NonNullable<FoundTarget["ports"][number]["stated"]>;
-type Port = readonly [port: number, stated: Stated | "never asked", protocol?: Protocol];
+type Port = readonly [port: number, stated: Stated | "never asked", protocol?: Protocol | "auto"];
 type Answers = Readonly<Record<number, HeaderAnswer>>;
 
 function target(...ports: readonly Port[]): FoundTarget {
@@ -24,6 +24,12 @@ function target(...ports: readonly Port[]): FoundTarget {
   };
 }
 
+/** The same as a configured target, whose Service has this address. */
+function configured(...ports: readonly Port[]): AskableTarget {
+  const { upstreamIPs, ...rest } = target(...ports);
+  return { ...rest, serviceIPs: upstreamIPs };
+}
+
 function facts(answers: Answers, more: Partial<HeaderFacts> = {}): HeaderFacts {
   return {
     answerOf: (port) => answers[port],
@@ -36,14 +42,14 @@ function facts(answers: Answers, more: Partial<HeaderFacts> = {}): HeaderFacts {
 }
 
 /** The protocol of each port, or the code of the reason against the target. */
-function decided(found: FoundTarget, given: HeaderFacts): string {
+function decided(found: AskableTarget, given: HeaderFacts): string {
   const { target: result, against } = decideProtocols(found, given);
   const protocols = result.ports.map(({ port, protocol }) => `${port} ${protocol}`).join(", ");
   return against === undefined ? protocols : `${against.reason.code}${against.pending ? ", pending" : ""}`;
 }
 
 const ASKED = target([80, "nobody"], [443, "nobody"]);
-const CASES: ReadonlyArray<readonly [what: string, FoundTarget, Answers, expected: string, Partial<HeaderFacts>?]> = [
+const CASES: ReadonlyArray<readonly [what: string, AskableTarget, Answers, expected: string, Partial<HeaderFacts>?]> = [
   ["no answer yet", ASKED, {}, "header-unknown, pending"],
   ["both unknown", ASKED, { 80: "unknown", 443: "unknown" }, "header-unknown, pending"],
   ["either version", ASKED, { 80: "demands-either", 443: "demands-either" }, "80 v1, 443 v1"],
@@ -81,6 +87,20 @@ const CASES: ReadonlyArray<readonly [what: string, FoundTarget, Answers, expecte
     { wanted: new Set([9000]) },
   ],
   ["nothing that anybody wants", target([25, "nobody"]), {}, "25 v1"],
+  ["configured, no answer yet", configured([443, "nobody", "auto"]), {}, "header-unknown, pending"],
+  ["configured, an answer", configured([443, "nobody", "auto"]), { 443: "demands-v2" }, "443 v2"],
+  [
+    "an explicit protocol beside one without an answer",
+    configured([80, "never asked", "v2"], [443, "nobody", "auto"]),
+    {},
+    "80 v2, 443 v2",
+  ],
+  [
+    "an explicit protocol beside one that refuses",
+    configured([80, "never asked"], [443, "nobody", "auto"]),
+    { 443: "refuses-header" },
+    "80 v1, 443 none",
+  ],
 ];
 for (const [what, found, answers, expected, more] of CASES) {
   test(`${what}: ${expected}`, () => assert.equal(decided(found, facts(answers, more)), expected));
@@ -93,6 +113,16 @@ test("without a header names map to the Service itself, but not if another Servi
   assert.ok(http && https);
   const lent = { ...ASKED, ports: [http, { ...https, upstreamIPs: ["198.51.100.10"] }] };
   assert.deepEqual(decideProtocols(lent, given).target.clusterIPs, []);
+});
+
+test("configured addresses stay; else a configured target without a header leads to its Service", () => {
+  const given = facts({ 443: "refuses-header" }, { mapsAlways: true });
+  const auto = configured([443, "nobody", "auto"]);
+  assert.deepEqual(decideProtocols(auto, given).target.clusterIPs, ["198.51.100.9"]);
+  const set = { ...auto, clusterIPs: ["198.51.100.44"] };
+  for (const each of [given, facts({ 443: "demands-v1" })]) {
+    assert.deepEqual(decideProtocols(set, each).target.clusterIPs, ["198.51.100.44"]);
+  }
 });
 
 test("the reason says nothing of what was seen: a Service may lead anywhere", () => {

@@ -1,5 +1,6 @@
 import type { HeaderAnswer } from "#lib/documents/header-questions.ts";
 
+import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason } from "../targets/resolver.ts";
 import { type FoundTarget, HTTP_PORTS } from "../targets/service-view.ts";
@@ -18,9 +19,13 @@ export interface HeaderFacts {
   readonly mapsAlways: boolean;
 }
 
-export interface DecidedProtocols {
+/** A target that may have ports that are asked: those with `stated`. */
+export type AskableTarget = ConfiguredTarget & Partial<Pick<FoundTarget, "upstreamIPs">>;
+type Port = AskableTarget["ports"][number];
+
+export interface DecidedProtocols<Target extends AskableTarget> {
   /** The target, each port with its protocol. */
-  readonly target: FoundTarget;
+  readonly target: Target;
   readonly against?: HeaderReason;
 }
 
@@ -28,21 +33,28 @@ export interface DecidedProtocols {
  * The ports whose ingress controller is asked: those of HTTP and HTTPS. A target without them is asked at the ports
  * that objects want.
  */
-export function askedPorts({ ports }: FoundTarget, wanted: ReadonlySet<number>): FoundTarget["ports"] {
+export function askedPorts(target: AskableTarget, wanted: ReadonlySet<number>): Port[] {
+  return webPorts(target, wanted).filter(({ stated }) => stated !== undefined);
+}
+
+function webPorts({ ports }: AskableTarget, wanted: ReadonlySet<number>): Port[] {
   const ofHttp = ports.filter(({ port }) => HTTP_PORTS.includes(port));
-  const web = ofHttp.length > 0 ? ofHttp : ports.filter(({ port }) => wanted.has(port));
-  return web.filter(({ stated }) => stated !== undefined);
+  return ofHttp.length > 0 ? ofHttp : ports.filter(({ port }) => wanted.has(port));
 }
 
 /**
- * Decides the protocol of each port: the switchback.dev annotation, then the ingress controller's answer, then a
- * provider's annotation. Without any of them the port keeps what the proxies use now. Ports that are not asked follow
- * a provider's annotation, or the asked ones. The names of a target are mapped if one of the asked ports is decided.
+ * Decides the protocol of each port: the configuration, then the switchback.dev annotation, then the ingress
+ * controller's answer, then a provider's annotation. Without any of them the port keeps what the proxies use now.
+ * Ports that are not asked follow a provider's annotation, or the web ports. The names of a target are mapped if one
+ * of its web ports is decided.
  */
-export function decideProtocols(target: FoundTarget, facts: HeaderFacts): DecidedProtocols {
-  const asked = askedPorts(target, facts.wanted);
-  if (asked.length === 0) return { target };
-  const decided = new Map(asked.map((port) => [port.port, decidePort(port, facts)] as const));
+export function decideProtocols<Target extends AskableTarget>(
+  target: Target,
+  facts: HeaderFacts,
+): DecidedProtocols<Target> {
+  const web = webPorts(target, facts.wanted);
+  if (web.every(({ stated }) => stated === undefined)) return { target };
+  const decided = new Map(web.map((port) => [port.port, decidePort(port, facts)] as const));
   const usual = [443, 80, ...decided.keys()].map((port) => decided.get(port)).find((each) => each !== undefined);
   const ports = target.ports.map((each) => {
     if (each.stated === undefined || each.stated === "annotation") return each;
@@ -50,12 +62,12 @@ export function decideProtocols(target: FoundTarget, facts: HeaderFacts): Decide
     return { ...each, protocol: own ?? usual ?? each.protocol };
   });
   const relayed = { ...target, ports, clusterIPs: addressesOf(target, ports) };
-  const against = usual === undefined ? headerUnknown(target) : refusal(target, asked, facts);
+  const against = usual === undefined ? headerUnknown(target) : refusal(target, web, facts);
   return { target: relayed, ...(against && { against }) };
 }
 
-function decidePort({ port, protocol, stated }: FoundTarget["ports"][number], facts: HeaderFacts) {
-  if (stated === "annotation") return protocol;
+function decidePort({ port, protocol, stated }: Port, facts: HeaderFacts) {
+  if (stated === undefined || stated === "annotation") return protocol;
   const answered = protocolFor(facts.answerOf(port), facts.preferred);
   return answered ?? (stated === "provider" ? protocol : facts.publishedAs(port));
 }
@@ -78,19 +90,24 @@ function protocolFor(answer: HeaderAnswer | undefined, preferred: "v1" | "v2"): 
   }
 }
 
-/** If no port takes a header, names map to the Service itself. A port that another Service lends is relayed. */
-function addressesOf({ upstreamIPs }: FoundTarget, ports: FoundTarget["ports"]): string[] {
+/**
+ * If no port takes a header, names map to the Service itself. A port that another Service lends is relayed. The
+ * configuration may set the addresses of its targets.
+ */
+function addressesOf({ clusterIPs, upstreamIPs, serviceIPs = [] }: AskableTarget, ports: readonly Port[]): string[] {
+  if (upstreamIPs === undefined && clusterIPs.length > 0) return clusterIPs;
   const isDirect = ports.every(({ protocol, upstreamIPs: lent }) => protocol === "none" && lent === undefined);
-  return isDirect ? [...upstreamIPs] : [];
+  return isDirect ? [...(upstreamIPs ?? serviceIPs)] : [];
 }
 
 /** Pods that are short-circuited reach a port that refuses a header as it is. */
 function refusal(
-  { name }: FoundTarget,
-  asked: FoundTarget["ports"],
+  { name }: AskableTarget,
+  web: readonly Port[],
   { answerOf, mapsAlways }: HeaderFacts,
 ): HeaderReason | undefined {
-  const answers = asked.map(({ port, stated }) => (stated === "annotation" ? undefined : answerOf(port)));
+  const isFixed = ({ stated }: Port) => stated === undefined || stated === "annotation";
+  const answers = web.map((each) => (isFixed(each) ? undefined : answerOf(each.port)));
   const known = answers.filter((answer) => answer !== "unknown");
   const refuses = known.length > 0 && known.every((answer) => answer === "refuses-header");
   if (!refuses || mapsAlways) return undefined;
@@ -101,9 +118,12 @@ function refusal(
 }
 
 /** Says nothing of what was seen: a tenant chooses where its Service leads, and would scan what the proxies reach. */
-function headerUnknown({ name }: FoundTarget): HeaderReason {
-  const text =
-    `whether its target ${name} expects a PROXY header is not known: no proxy has had a clear answer yet; the ` +
-    "Service's annotation switchback.dev/proxy-protocol decides it";
+function headerUnknown({ name, upstreamIPs }: AskableTarget): HeaderReason {
+  const cure =
+    upstreamIPs === undefined
+      ? "the `protocol` of its configured ports decides it"
+      : "the Service's annotation switchback.dev/proxy-protocol decides it";
+  const unknown = `whether its target ${name} expects a PROXY header is not known`;
+  const text = `${unknown}: no proxy has had a clear answer yet; ${cure}`;
   return { reason: { code: "header-unknown", text }, pending: true };
 }

@@ -1,10 +1,11 @@
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import { type HeaderQuestion, type KnownAnswer, questionKey } from "#lib/documents/header-questions.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason, TargetCatalog, TargetHeaders } from "../targets/resolver.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
-import { type DecidedProtocols, decideProtocols } from "./decide-protocols.ts";
+import { type AskableTarget, type DecidedProtocols, decideProtocols } from "./decide-protocols.ts";
 
 /** A known answer, and the address of the proxy that asks. */
 interface AskedPort extends KnownAnswer {
@@ -19,7 +20,7 @@ interface HeaderDeps {
 }
 
 /**
- * Decides by the answers of the ingress controllers which header each port of a discovered target gets. Every replica
+ * Decides by the answers of the ingress controllers which header each port of a target gets. Every replica
  * has the same answers: those of the published questions.
  */
 export class HeaderDecisions implements TargetCatalog, TargetHeaders {
@@ -27,6 +28,8 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   /** The published questions that have an answer. */
   #known: ReadonlyMap<string, AskedPort> = new Map();
   #published: ReadonlyMap<string, ReadonlyMap<number, Protocol>> = new Map();
+  /** The answers and protocols of both. */
+  #learnt = "";
   readonly #wanted = new Map<string, Set<number>>();
   readonly #listeners: Array<() => void> = [];
 
@@ -39,24 +42,31 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return this.#deps.catalog.discovers;
   }
 
-  configured(): ReturnType<TargetCatalog["configured"]> {
-    return this.#deps.catalog.configured();
+  configured(): readonly ConfiguredTarget[] {
+    return this.#deps.catalog.configured().map((target) => this.#decide(target).target);
   }
 
   /** The target, each port with its protocol. Undefined also if nothing may be relayed to it, and nothing is. */
   found(name: string): FoundTarget | undefined {
-    const decided = this.#decided(name);
-    return decided?.against !== undefined && !this.#published.has(name) ? undefined : decided?.target;
+    const target = this.#deps.catalog.found(name);
+    return target !== undefined && this.mayRelay(name) ? this.#decide(target).target : undefined;
   }
 
-  /** The target as its Service defines it, for the questions. */
-  defined(name: string): FoundTarget | undefined {
-    return this.#deps.catalog.found(name);
+  /** Whether the proxies may relay to a target. If something speaks against it, they relay what they do already. */
+  mayRelay(name: string): boolean {
+    return this.against(name) === undefined || this.#published.has(name);
+  }
+
+  /** The target as its Service or the configuration defines it, for the questions. */
+  defined(name: string): AskableTarget | undefined {
+    const { catalog } = this.#deps;
+    return catalog.configured().find((target) => target.name === name) ?? catalog.found(name);
   }
 
   /** Why the names of a target are not mapped to it. */
   against(name: string): HeaderReason | undefined {
-    return this.#decided(name)?.against;
+    const target = this.defined(name);
+    return target && this.#decide(target).against;
   }
 
   /** What a port of a target answered, when, and which proxy asks it; undefined: no answer is known. */
@@ -82,14 +92,15 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
         each.known ? [[questionKey(each), { ...each.known, asker: each.asker }] as const] : [],
       ),
     );
-    const changed =
-      known.size !== this.#known.size ||
-      [...known].some(([key, { answer }]) => this.#known.get(key)?.answer !== answer);
-    this.#known = known;
-    this.#published = new Map(
-      published.map(({ name, ports }) => [name, new Map(ports.map(({ port, protocol }) => [port, protocol]))]),
+    const relayed = published.map(
+      ({ name, ports }) => [name, ports.map(({ port, protocol }) => [port, protocol] as const)] as const,
     );
-    if (changed) this.#notify();
+    this.#known = known;
+    this.#published = new Map(relayed.map(([name, ports]) => [name, new Map(ports)]));
+    const learnt = JSON.stringify([[...known].map(([key, { answer }]) => [key, answer]), relayed]);
+    if (learnt === this.#learnt) return;
+    this.#learnt = learnt;
+    this.#notify();
   }
 
   follow(onChange: () => void): void {
@@ -100,17 +111,16 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     const { catalog } = this.#deps;
     catalog.use(names);
     for (const name of this.#wanted.keys())
-      if (!names.has(name) && catalog.found(name) === undefined) this.#wanted.delete(name);
+      if (!names.has(name) && this.defined(name) === undefined) this.#wanted.delete(name);
   }
 
   #notify(): void {
     for (const listener of this.#listeners) listener();
   }
 
-  #decided(name: string): DecidedProtocols | undefined {
-    const { catalog, mapsAlways, preferred } = this.#deps;
-    const target = catalog.found(name);
-    if (target === undefined) return undefined;
+  #decide<Target extends AskableTarget>(target: Target): DecidedProtocols<Target> {
+    const { mapsAlways, preferred } = this.#deps;
+    const { name } = target;
     return decideProtocols(target, {
       answerOf: (port) => this.answerOf(name, port)?.answer,
       publishedAs: (port) => this.#published.get(name)?.get(port),

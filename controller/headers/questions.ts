@@ -1,8 +1,7 @@
 import { shortHash } from "#hostmap/hash.ts";
 import { type HeaderQuestion, type KnownAnswer, MAX_QUESTIONS, questionKey } from "#lib/documents/header-questions.ts";
 import { upstreamHost } from "#lib/documents/listeners.ts";
-import type { FoundTarget } from "../targets/service-view.ts";
-import { askedPorts } from "./decide-protocols.ts";
+import { type AskableTarget, askedPorts } from "./decide-protocols.ts";
 
 /** Ports of TLS. The others are asked by HTTP. */
 const TLS_PORTS: readonly number[] = [443, 8443];
@@ -11,7 +10,7 @@ const REFRESH_MS = 15 * 60_000;
 
 export interface QuestionInput {
   /** The targets that have accepted claims. */
-  readonly targets: readonly FoundTarget[];
+  readonly targets: readonly AskableTarget[];
   readonly wantedOf: (target: string) => ReadonlySet<number>;
   /** A name that claims the target. */
   readonly exampleOf: (target: string) => string | undefined;
@@ -51,18 +50,19 @@ export function questionsOf(input: QuestionInput): HeaderQuestion[] {
   return questions.slice(0, MAX_QUESTIONS);
 }
 
-function placeOf(target: FoundTarget, port: FoundTarget["ports"][number], clusterDomain: string | undefined) {
+function placeOf(target: AskableTarget, port: AskableTarget["ports"][number], clusterDomain: string | undefined) {
+  const upstreamIPs = port.upstreamIPs ?? target.upstreamIPs;
   return {
     target: target.name,
     port: port.port,
     speaks: TLS_PORTS.includes(port.port) ? ("tls" as const) : ("http" as const),
     upstream: upstreamHost(target, clusterDomain),
-    upstreamIPs: port.upstreamIPs ?? target.upstreamIPs,
+    ...(upstreamIPs && { upstreamIPs }),
     upstreamPort: port.upstreamPort ?? port.port,
   };
 }
 
-function namespaceOf({ upstream }: FoundTarget): string {
+function namespaceOf({ upstream }: AskableTarget): string {
   return "service" in upstream ? upstream.service.namespace : "";
 }
 

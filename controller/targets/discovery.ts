@@ -10,7 +10,8 @@ import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.
 import { AddressTable, allAddressesOf, canonicalAddress, keyOf } from "./address-table.ts";
 import { BorrowedPorts } from "./borrowed-ports.ts";
 import { serviceOfController } from "./by-controller.ts";
-import { defaultAmong, resolveDefault, targetMissing } from "./default-target.ts";
+import { type ConfiguredTarget, ConfiguredTargets } from "./configured-target.ts";
+import { resolveDefault, targetMissing } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { insideCluster } from "./inside-cluster.ts";
 import { softwareByName } from "./known-software.ts";
@@ -65,16 +66,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   readonly discovers = true;
   readonly #deps: DiscoveryDeps;
   readonly #table = new AddressTable();
+  readonly #configured: ConfiguredTargets;
   readonly #borrowed = new BorrowedPorts(this.#table);
   readonly #problems = new Map<string, SourceProblem>();
   /** Discovered targets by name, each with the key of its Service. */
   readonly #found = new Map<string, { readonly key: string; readonly target: FoundTarget }>();
   /** The same by the key of the Service. */
   readonly #nameByService = new Map<string, string>();
-  /** Configured targets by the key of their Service. */
-  readonly #configuredByKey: ReadonlyMap<string, TargetConfig>;
-  /** The configured target without classes; it is the only configured one. */
-  readonly #default: TargetConfig | undefined;
   readonly #reporter = new Reconciler({
     reconcile: () => {
       this.#borrowed.reset();
@@ -104,11 +102,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   constructor(deps: DiscoveryDeps) {
     this.#deps = deps;
-    const { targets } = deps.config;
-    this.#configuredByKey = new Map(
-      targets.flatMap((target) => ("service" in target.upstream ? [[keyOf(target.upstream.service), target]] : [])),
-    );
-    this.#default = defaultAmong(targets);
+    this.#configured = new ConfiguredTargets(deps.config, this.#table);
   }
 
   start(onChange: () => void, onSynced: () => void): void {
@@ -161,7 +155,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     if (hints.service !== undefined || !UNKNOWN_ADDRESS.has(found.code)) return found;
     const service = serviceOfController(hints, this.#table, {
       isIncumbent: precedence.isIncumbent,
-      isConfigured: (view) => this.#configuredFor(view) !== undefined,
+      isConfigured: (view) => this.#configured.behind(keyOf(view)) !== undefined,
     });
     if (service !== undefined) return "code" in service ? service : this.#targetOf(service, hints);
     return this.#withoutService(hints, found);
@@ -169,9 +163,11 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   /** A configured target serves what chooses it; a discovered one only what kube-proxy would short-circuit. */
   named(target: string, hints: RoutingHints): string | Reason | undefined {
-    const configured = this.#deps.config.targets.find(({ name }) => name === target);
+    const configured = this.#configured.named(target);
     if (configured !== undefined) {
-      return configured !== this.#default || this.#exists(configured) ? configured.name : targetMissing(configured);
+      return configured !== this.#configured.byDefault || this.#configured.exists(configured)
+        ? configured.name
+        : targetMissing(configured);
     }
     const view = this.#viewOf(target);
     if (view === undefined) return undefined;
@@ -207,8 +203,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   warningOf(target: string, ports?: readonly number[]): Reason | undefined {
-    const configured = this.#deps.config.targets.find(({ name }) => name === target);
-    if (configured !== undefined) return lostPorts(configured, this.#serviceOf(configured), ports);
+    const configured = this.#configured.named(target);
+    if (configured !== undefined) return lostPorts(configured, this.#configured.serviceOf(configured), ports);
     const found = this.found(target);
     return found && lostPorts(found, undefined, ports);
   }
@@ -230,8 +226,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   /** Configured targets that are active: one without classes only if its Service exists. */
-  configured(): readonly TargetConfig[] {
-    return this.#deps.config.targets.filter((target) => target !== this.#default || this.#exists(target));
+  configured(): readonly ConfiguredTarget[] {
+    return this.#configured.active();
   }
 
   state(): SourceState[] {
@@ -257,41 +253,33 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     const { className, exportedTo } = hints;
     const { targets } = this.#deps.config;
     const lists = ({ classes }: TargetConfig) => className !== undefined && classes.includes(className);
-    const ofPods = targets.filter((target) => selects(this.#serviceOf(target)?.selector, selector));
+    const ofPods = targets.filter((target) => selects(this.#configured.serviceOf(target)?.selector, selector));
     const selecting = ofPods.filter((target) => isExportedTo(target, exportedTo));
     if (selecting.length < ofPods.length && selecting.length === 0) return notExported(ofPods, exportedTo ?? []);
     const [one, ...others] = selecting.some(lists) ? selecting.filter(lists) : selecting;
     if (one !== undefined) return others.length === 0 ? one.name : severalSelect([one, ...others], selector);
     const outside = targets.find((target) => "host" in target.upstream && lists(target));
     if (outside !== undefined) return outside.name;
-    const byDefault = this.#default;
+    const { byDefault } = this.#configured;
     if (byDefault === undefined || "service" in byDefault.upstream) return noneSelects(selector);
     return this.#byDefault(hints, byDefault);
   }
 
   /** `reason`: why no Service was found. */
   #withoutService(hints: RoutingHints, reason: Reason): string | Reason {
-    const last = this.#default === undefined ? this.#withClass(hints, reason) : this.#byDefault(hints, this.#default);
+    const { byDefault } = this.#configured;
+    const last = byDefault === undefined ? this.#withClass(hints, reason) : this.#byDefault(hints, byDefault);
     return typeof last === "string" ? last : (nodeAddress(hints.addresses, this.#deps.nodes) ?? last);
   }
 
   #byDefault(hints: RoutingHints, target: TargetConfig): string | Reason {
-    const view = this.#serviceOf(target);
+    const view = this.#configured.serviceOf(target);
     if (view !== undefined && view.hostnames.length + view.proxied.length > 0) {
       const reached = whetherShortCircuited(view, allAddressesOf(view));
       if ("code" in reached) return reached;
     }
-    const exists = this.#exists(target);
+    const exists = this.#configured.exists(target);
     return resolveDefault(hints, { target, exists, software: view?.software, readsAddresses: true });
-  }
-
-  /** A host outside the cluster is assumed to exist. */
-  #exists(target: TargetConfig): boolean {
-    return "host" in target.upstream || this.#serviceOf(target) !== undefined;
-  }
-
-  #serviceOf({ upstream }: TargetConfig): ServiceView | undefined {
-    return "service" in upstream ? this.#table.get(keyOf(upstream.service)) : undefined;
   }
 
   /** If targets are configured, the reason starts with the class that none of them lists. */
@@ -305,7 +293,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   #precedence(addresses: readonly string[], incumbent: string | undefined): Precedence {
     const own = addresses.map(canonicalAddress);
     return {
-      isOfAnotherClass: (view) => (this.#configuredFor(view)?.classes.length ?? 0) > 0,
+      isOfAnotherClass: (view) => (this.#configured.behind(keyOf(view))?.classes.length ?? 0) > 0,
       isIncumbent: (view) => this.#nameOf(view) === incumbent,
       isInUse: (view) => this.#servesByAddress(view, own),
     };
@@ -313,8 +301,10 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   /** The Service of a target, if it is there. */
   #viewOf(target: string): ServiceView | undefined {
-    const configured = this.#deps.config.targets.find(({ name }) => name === target);
-    return configured === undefined ? this.#table.get(this.#found.get(target)?.key ?? "") : this.#serviceOf(configured);
+    const configured = this.#configured.named(target);
+    return configured === undefined
+      ? this.#table.get(this.#found.get(target)?.key ?? "")
+      : this.#configured.serviceOf(configured);
   }
 
   #noteAddresses(target: string, view: ServiceView, addresses: readonly string[]): void {
@@ -337,12 +327,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   /** Undefined if nothing of the Service counts. */
   #view(raw: RawService): ServiceView | undefined {
-    const isConfigured = this.#configuredByKey.has(keyOf(nameOf(raw)));
+    const isConfigured = this.#configured.behind(keyOf(nameOf(raw))) !== undefined;
     // Of a Service without a public address, its labels count: another one may have copied them.
     const counts = isConfigured || isExposed(raw) || isLabelled(raw);
     if (!counts) return undefined;
-    const { map } = this.#deps.config.discovery;
-    const view = viewService(raw, assumedProtocol(this.#deps.config.discovery), map);
+    const { discovery } = this.#deps.config;
+    const fallback = isConfigured && discovery.detect ? "auto" : assumedProtocol(discovery);
+    const view = viewService(raw, fallback, discovery.map);
     return isConfigured && view.software === undefined ? { ...view, software: softwareByName(view.name) } : view;
   }
 
@@ -356,6 +347,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
       if (before !== undefined) view = { ...after, ports: before.ports, map: before.map };
     }
     this.#table.set(key, view);
+    this.#configured.changed(key);
     this.#remember(key, view);
     this.#reporter.enqueue(SETTLE_MS);
   }
@@ -370,18 +362,13 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#nameByService.set(key, target.name);
   }
 
-  /** The configured target whose upstream is this Service. */
-  #configuredFor(view: ServiceView): TargetConfig | undefined {
-    return this.#configuredByKey.get(keyOf(view));
-  }
-
   #nameOf(view: ServiceView): string {
     const key = keyOf(view);
-    return this.#configuredByKey.get(key)?.name ?? this.#nameByService.get(key) ?? foundName(view.namespace, view.name);
+    return this.#configured.behind(key)?.name ?? this.#nameByService.get(key) ?? foundName(view.namespace, view.name);
   }
 
   #targetOf(view: ServiceView, { ports }: RoutingHints): string | Reason {
-    const configured = this.#configuredFor(view);
+    const configured = this.#configured.behind(keyOf(view));
     if (configured !== undefined) return configured.name;
     const target = targetOfService(view);
     if ("code" in target) return target;

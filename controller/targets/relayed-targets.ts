@@ -43,7 +43,7 @@ export interface RelayedTargets {
  * relayed for it any more.
  */
 export function relayedTargets(input: RelayedInput): RelayedTargets {
-  const { configured, found, remembered, catalog, limits, now, keepMs, unusedMs } = input;
+  const { configured, found, remembered, limits, now, keepMs, unusedMs } = input;
   const reserved = new Set(configured.map(({ name }) => name));
   const [taken, free] = partition(found, ({ name }) => reserved.has(name));
   const { admitted, refused } = admitTargets(free, remembered, limits);
@@ -52,7 +52,7 @@ export function relayedTargets(input: RelayedInput): RelayedTargets {
   const unused = remembered
     .filter(({ name }) => !names.has(name))
     .map((target) => ({
-      ...observed(target, catalog),
+      ...observed(target, input),
       unusedSince: target.unusedSince ?? new Date(now).toISOString(),
     }));
   const claimed = new Set(wanted.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort)));
@@ -76,17 +76,24 @@ function nameTaken(name: string): Reason {
 }
 
 /**
- * An unused target with what its Service has now. Without discovery nobody observes the Service: the last known
- * addresses stay.
+ * An unused target with what its Service has now, or with the protocols that are configured or decided. Without
+ * discovery nobody observes the Service: the last known addresses stay.
  */
-function observed(target: PublishedTarget, catalog: RelayedInput["catalog"]): PublishedTarget {
+function observed(target: PublishedTarget, { catalog, configured }: RelayedInput): PublishedTarget {
+  const own = configured.find(({ name }) => name === target.name);
+  if (own !== undefined) return { ...target, ports: target.ports.map((entry) => withProtocol(entry, own)) };
   if (!catalog.discovers || namespaceOfFound(target) === undefined) return target;
   const found = catalog.found(target.name);
   const ports = target.ports.map((entry) => {
-    const { protocol = entry.protocol, upstreamIPs = [] } = found?.ports.find(({ port }) => port === entry.port) ?? {};
-    return { ...entry, protocol: relayedProtocol(protocol), ...(entry.upstreamIPs && { upstreamIPs }) };
+    const { upstreamIPs = [] } = found?.ports.find(({ port }) => port === entry.port) ?? {};
+    return { ...withProtocol(entry, found), ...(entry.upstreamIPs && { upstreamIPs }) };
   });
   return { ...target, ports, upstreamIPs: found?.upstreamIPs ?? [] };
+}
+
+function withProtocol(entry: PublishedTarget["ports"][number], now: TargetConfig | undefined) {
+  const { protocol = entry.protocol } = now?.ports.find(({ port }) => port === entry.port) ?? {};
+  return { ...entry, protocol: relayedProtocol(protocol) };
 }
 
 function listened(

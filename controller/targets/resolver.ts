@@ -1,6 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
-import type { TargetConfig } from "#lib/config/schema.ts";
+import type { Config, TargetConfig } from "#lib/config/schema.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
+import { type ConfiguredTarget, configuredTarget } from "./configured-target.ts";
 import { defaultAmong, resolveDefault } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { lostPorts } from "./lost-ports.ts";
@@ -90,7 +91,7 @@ export interface TargetHeaders {
 /** The definitions of configured and discovered targets. */
 export interface TargetCatalog {
   /** Configured targets that are active. */
-  configured(): readonly TargetConfig[];
+  configured(): readonly ConfiguredTarget[];
   /** Whether targets are discovered: then one without a definition has no Service any more. */
   readonly discovers: boolean;
   /** The current definition of a discovered target. */
@@ -125,6 +126,7 @@ export const UNKNOWN_LOCATIONS: TargetLocations = {
 };
 
 /** Only configured targets. */
-export function classCatalog(targets: readonly TargetConfig[]): TargetCatalog {
-  return { configured: () => targets, discovers: false, found: () => undefined, follow: () => {}, use: () => {} };
+export function classCatalog({ targets, discovery }: Pick<Config, "targets" | "discovery">): TargetCatalog {
+  const configured = targets.map((target) => configuredTarget(target, discovery));
+  return { configured: () => configured, discovers: false, found: () => undefined, follow: () => {}, use: () => {} };
 }

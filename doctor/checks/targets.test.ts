@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
 import { direct, front, install, nginx, relayed, rowsOf, services } from "#test/fakes/doctor-changes.ts";
 import {
   CONFIG,
@@ -26,6 +27,11 @@ const mapped = (...clusterIPs: string[]) =>
       map: MAP,
     }),
   });
+
+const ASKED = parseConfig({
+  discovery: { detect: true },
+  targets: CONFIG.targets.map((each) => ({ ...each, ports: [{ port: 443, protocol: "auto" }] })),
+});
 
 /** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
@@ -85,6 +91,14 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "broken target-not-published | target ingress-nginx | it needs a relay, " +
         "but is not published to the proxies | check that a controller is the leader, and its log",
+    ],
+  ],
+  [
+    "its ingress controller has not answered",
+    install({ config: known(ASKED), targets: known([]), map: known({ targets: [], map: MAP }) }),
+    [
+      "ok target-withheld | target ingress-nginx | its names are mapped once its ingress controller is known to " +
+        "expect a PROXY header; `switchback status` shows what it answered",
     ],
   ],
   [

@@ -34,9 +34,13 @@ function checkTarget(target: Target, services: Services, facts: ClusterFacts): F
   if (target.state === "idle") {
     return [ok(subject, "target-idle", `${upstream} does not exist: the target is not in use`)];
   }
-  if (target.state === "waiting") {
+  if (target.state === "waiting" || target.state === "withheld") {
     // If the published targets are unreadable, one finding reports it for all targets.
     if (!facts.install.targets.known) return [];
+    if (target.state === "withheld") {
+      const evidence = "its names are mapped once its ingress controller is known to expect a PROXY header";
+      return [ok(subject, "target-withheld", `${evidence}; \`switchback status\` shows what it answered`)];
+    }
     const evidence = "it needs a relay, but is not published to the proxies";
     return [broken(subject, "target-not-published", evidence, "check that a controller is the leader, and its log")];
   }

@@ -10,7 +10,8 @@ const portSchema = strictObject({
   protocol: setting(
     v.picklist(["auto", "v1", "v2", "none"]),
     "v1",
-    "PROXY protocol version that the upstream expects. `auto`: v1.",
+    "PROXY protocol version that the upstream expects. `auto`: with `discovery.detect`, what it answers when a proxy " +
+      "asks it, and its names wait for the answer; else v1.",
   ),
   listenPort: optionalSetting(
     port,
@@ -68,8 +69,8 @@ export const discoverySchema = strictObject({
   detect: setting(
     v.boolean(),
     true,
-    "Let the proxies ask the ingress controllers of discovered targets whether they expect a PROXY header. The " +
-      "answer comes before the annotation of a cloud provider; the Service's annotation " +
+    "Let the proxies ask the ingress controllers of targets whose protocol is `auto` whether they expect a PROXY " +
+      "header. The answer comes before the annotation of a cloud provider; the Service's annotation " +
       "`switchback.dev/proxy-protocol` comes before both.",
   ),
   map: setting(

@@ -125,6 +125,7 @@
  "RevertedByOwner",
  "RolloutFailed",
  "SameNames",
+ "SearchDomain",
  "ServerAliasInvalid",
  "ServiceWithoutPort",
  "ServicesUnknown",

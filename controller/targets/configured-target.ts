@@ -1,0 +1,84 @@
+import type { Config, TargetConfig } from "#lib/config/schema.ts";
+import { type AddressTable, keyOf } from "./address-table.ts";
+import { defaultAmong } from "./default-target.ts";
+import { type FoundTarget, portOf, type ServiceView } from "./service-view.ts";
+
+/** A configured target. Its ports of protocol `auto` have `stated`: the ingress controller is asked. */
+export interface ConfiguredTarget extends TargetConfig {
+  readonly ports: FoundTarget["ports"];
+  /** The ClusterIPs of its Service, if they are known. */
+  readonly serviceIPs?: readonly string[];
+}
+
+/** A configured target, with what its Service says of ports of protocol `auto`. If nobody asks, they are v1. */
+export function configuredTarget(
+  target: TargetConfig,
+  { detect }: Pick<Config["discovery"], "detect">,
+  service?: ServiceView,
+): ConfiguredTarget {
+  if (target.ports.every(({ protocol }) => protocol !== "auto")) return target;
+  const ports = target.ports.map((port) => {
+    if (port.protocol !== "auto") return port;
+    return { ...port, ...(detect ? statedBy(service, port) : { protocol: "v1" as const }) };
+  });
+  return { ...target, ports, ...(service && { serviceIPs: service.clusterIPs }) };
+}
+
+function statedBy(service: ServiceView | undefined, { port, upstreamPort = port }: TargetConfig["ports"][number]) {
+  const { protocol, stated = "nobody" } = (service && portOf(service, upstreamPort)) ?? {};
+  return { protocol: protocol === undefined || stated === "nobody" ? ("auto" as const) : protocol, stated };
+}
+
+/** The configured targets, each with its Service if that is in the table. */
+export class ConfiguredTargets {
+  /** The target without classes; it is the only one. */
+  readonly byDefault: TargetConfig | undefined;
+  readonly #config: Pick<Config, "targets" | "discovery">;
+  readonly #table: Pick<AddressTable, "get">;
+  readonly #byService: ReadonlyMap<string, TargetConfig>;
+  /** Undefined: a Service has changed since. */
+  #active: readonly ConfiguredTarget[] | undefined;
+
+  constructor(config: Pick<Config, "targets" | "discovery">, table: Pick<AddressTable, "get">) {
+    this.#config = config;
+    this.#table = table;
+    this.byDefault = defaultAmong(config.targets);
+    this.#byService = new Map(
+      config.targets.flatMap((target) =>
+        "service" in target.upstream ? [[keyOf(target.upstream.service), target]] : [],
+      ),
+    );
+  }
+
+  named(name: string): TargetConfig | undefined {
+    return this.#config.targets.find((target) => target.name === name);
+  }
+
+  /** The target whose upstream is this Service. */
+  behind(service: string): TargetConfig | undefined {
+    return this.#byService.get(service);
+  }
+
+  serviceOf({ upstream }: TargetConfig): ServiceView | undefined {
+    return "service" in upstream ? this.#table.get(keyOf(upstream.service)) : undefined;
+  }
+
+  /** A host outside the cluster is assumed to exist. */
+  exists(target: TargetConfig): boolean {
+    return "host" in target.upstream || this.serviceOf(target) !== undefined;
+  }
+
+  /** Those that are active: one without classes only if its Service exists. */
+  active(): readonly ConfiguredTarget[] {
+    const { targets, discovery } = this.#config;
+    this.#active ??= targets
+      .filter((target) => target !== this.byDefault || this.exists(target))
+      .map((target) => configuredTarget(target, discovery, this.serviceOf(target)));
+    return this.#active;
+  }
+
+  /** A Service of the table has changed. */
+  changed(service: string): void {
+    if (this.#byService.has(service)) this.#active = undefined;
+  }
+}

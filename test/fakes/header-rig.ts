@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import {
+  type HeaderAnswer,
+  type HeaderQuestion,
+  parseQuestions,
+  type ReportedAnswer,
+} from "#lib/documents/header-questions.ts";
+import { answeringProxy, putProxy } from "./answering-proxy.ts";
+import { controllerRig, NAME, OWN } from "./controller-rig.ts";
+import { until } from "./kube-api.ts";
+
+/** The controller, with one proxy whose page answers what the proxy would have seen. */
+export async function headerRig(t: TestContext, setting: Parameters<typeof controllerRig>[1] = {}) {
+  const answers = new Map<string, ReportedAnswer>();
+  const targets = new Set<string>();
+  const healthPort = await answeringProxy(t, { answers: () => [...answers.values()], listening: () => targets });
+  const { config = {}, prepare } = setting;
+  const rig = await controllerRig(t, {
+    ...setting,
+    config: {
+      ...config,
+      discovery: { detect: true, ...(config.discovery as object) },
+      proxy: { healthPort },
+      map: { vanishSeconds: 0 },
+    },
+    prepare: (kube) => {
+      putProxy(kube);
+      prepare?.(kube);
+    },
+  });
+  const data = (key: string) =>
+    (rig.kube.at(`${OWN}/configmaps/switchback-targets`)?.data as Record<string, string>)?.[key];
+  const questions = (): readonly HeaderQuestion[] => {
+    const parsed = parseQuestions(data("questions.json") ?? "");
+    return "code" in parsed ? [] : parsed;
+  };
+  const reason = async () => (await rig.status()).names.find(({ name }) => name === NAME)?.reason?.code;
+  let ticks = Date.parse("2026-11-26T05:00:00Z");
+  return {
+    ...rig,
+    questions,
+    /** The proxy listens for this target. */
+    listen: (target: string) => void targets.add(target),
+    /** What the ports of the target answer from now on. The proxy listens for it. */
+    answer(target: string, given: HeaderAnswer, ...ports: readonly number[]) {
+      targets.add(target);
+      ticks += 1000;
+      const at = new Date(ticks).toISOString();
+      for (const port of ports) answers.set(`${target}:${port}`, { target, port, answer: given, at });
+    },
+    /** The protocol of each port of the targets that are published to the proxies. */
+    published(): Record<string, string> {
+      const published = JSON.parse(data("targets.json") ?? '{"targets":[]}').targets as readonly {
+        readonly name: string;
+        readonly ports: readonly { readonly port: number; readonly protocol: string }[];
+      }[];
+      const text = (ports: (typeof published)[number]["ports"]) =>
+        ports.map(({ port, protocol }) => `${port} ${protocol}`).join(", ");
+      return Object.fromEntries(published.map(({ name, ports }) => [name, text(ports)]));
+    },
+    /** Waits until this is why the name is not mapped. */
+    async untilReason(expected: string | undefined): Promise<void> {
+      for (let tries = 0; (await reason()) !== expected; tries += 1) {
+        assert.ok(tries < 500, `${await reason()} instead of ${expected}`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    },
+    untilAsked: (count: number) => until(() => questions().length === count, `${count} questions`),
+  };
+}
