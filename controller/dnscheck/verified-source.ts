@@ -94,7 +94,9 @@ export function decidedClaim(witnessed: WitnessedClaim, mode: VerifyMode): Claim
   const { claim, decision } = witnessed;
   if (mode === "auto") return claimWithAuto(witnessed);
   if (mode === "warn" || decision === "verified") return claim;
-  return { ...claim, target: decision === "unknown" ? NOT_VERIFIED : decision };
+  // What is published of it stays: after a restart, a name that a publisher has given to DNS is answered with ours.
+  if (decision === "unknown") return { ...claim, target: NOT_VERIFIED, pending: claim.target };
+  return { ...claim, target: decision };
 }
 
 /** The objects that claim each name. A name is verified while any object claims it. */

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import { claimOf } from "#test/arbitraries.ts";
+import { fakeAddressBook } from "#test/fakes/address-book.ts";
+import { turns } from "#test/fakes/stopped-time.ts";
+import { verifierRig } from "#test/fakes/verifier-rig.ts";
+import { LeaderMap } from "../leader-map.ts";
+import type { ClaimSink } from "../sources/types.ts";
+import { type VerifyMode, verifiedSource } from "./verified-source.ts";
+
+// A publisher gives the map to the cluster's DNS, which the controller asks about the names of the map.
+
+const LB = "203.0.113.9";
+const FRONT = "10.96.0.9";
+const NAMES = ["shop.example.com", "*.wild.example.com"];
+const MODES: readonly VerifyMode[] = ["auto", "enforce", "warn"];
+const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 100 };
+const REMOVAL = { vanishMs: 60_000, guardNames: 10, holdMs: 300_000 };
+const TARGETS = [{ name: "edge", clusterIPs: [FRONT] }];
+const HOUR_S = 3_600;
+/** From a change of the map to the answers of the cluster's DNS: the publisher's interval, the kubelet, a reload. */
+const PUBLISHED_S = 45;
+/** Unchanged ones from then on. */
+const SETTLED_S = 300;
+
+/** A cluster with one Ingress, a controller, and a DNS that answers with the map as of a while ago. */
+function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
+  const addresses = { targets: { edge: [LB] }, own: [FRONT] };
+  const { verifier, records, state } = verifierRig(t, { mode, addresses });
+  state.ttl = 5;
+  const asked = (name: string) => name.replace("*", "switchback-dns-check");
+  for (const name of NAMES) records.set(asked(name), [before.length > 0 ? FRONT : LB]);
+  const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
+  const published = new Map(before.map((name) => [name, [FRONT]]));
+  const map = new LeaderMap(REMOVAL, published, new Map());
+  const source = verifiedSource(
+    {
+      start(sink: ClaimSink, onSynced: () => void) {
+        const claims = NAMES.map((name) => claimOf(name, "shop/web", { target: "edge" }));
+        sink(
+          "web",
+          claims.map((claim) => ({ ...claim, publicAddresses: [LB] })),
+        );
+        onSynced();
+      },
+      state: () => [],
+      stop: async () => {},
+    },
+    { verifier, mode, book: fakeAddressBook(addresses) },
+  );
+  source.start(
+    (object, claims) => plan.set(object, claims),
+    () => {},
+  );
+  t.after(() => source.stop());
+  map.update(plan.takeChanges(), plan, TARGETS, state.now);
+  map.releaseUnplanned(published, plan, state.now);
+  // Before the first second the DNS has what was published before.
+  const history = [before.map((name) => ` ${name}`).join("")];
+  let changes = 0;
+  const reconcile = () => {
+    map.update(plan.takeChanges(), plan, TARGETS, state.now);
+    return map
+      .render(state.now)
+      .map(({ text }) => text)
+      .join("");
+  };
+  const second = async () => {
+    state.now += 1_000;
+    t.mock.timers.tick(100);
+    await turns(4);
+    const text = reconcile();
+    if (text !== history.at(-1)) changes += 1;
+    history.push(text);
+    const answered = history.at(-PUBLISHED_S) ?? history[0] ?? "";
+    for (const name of NAMES) records.set(asked(name), [answered.includes(` ${name}`) ? FRONT : LB]);
+  };
+  return { second, changes: () => changes, text: () => history.at(-1) ?? "", verifier };
+}
+
+for (const mode of MODES) {
+  test(`${mode}: an hour of published names changes nothing, and nothing is said against them`, async (t) => {
+    const { second, changes, text, verifier } = rig(t, mode);
+    for (let at = 0; at < SETTLED_S; at += 1) await second();
+    for (const name of NAMES) assert.ok(text().includes(` ${name}`), text());
+    const before = changes();
+    for (let at = 0; at < HOUR_S; at += 1) await second();
+    assert.equal(changes() - before, 0);
+    assert.deepEqual([...verifier.mismatches()], []);
+  });
+}
+
+for (const mode of MODES) {
+  test(`${mode}: a controller that starts beside published names, which DNS answers with ours, keeps them`, async (t) => {
+    const { second, text } = rig(t, mode, NAMES);
+    for (let at = 0; at < SETTLED_S; at += 1) {
+      await second();
+      for (const name of NAMES) assert.ok(text().includes(` ${name}`), `${name} is gone after ${at} s`);
+    }
+  });
+}
