@@ -28,10 +28,10 @@ test("the text of a small map", () => {
         expr type() in ['A','AAAA'] && (name() in ['shop.example.com.'])
     }
     errors
-    template IN A {
+    template IN A . {
         answer "{{ .Name }} 5 IN A 198.51.100.9"
     }
-    template IN AAAA {
+    template IN AAAA . {
         rcode NOERROR
     }
 }
@@ -78,4 +78,17 @@ test("a part that somebody has cut in two is nobody's; one in the middle is take
   assert.equal(splitMarked(`${cut}b\n`, "coredns").block, undefined);
   assert.equal(splitMarked(`x${block}`, "coredns").block, undefined, "not at the beginning of a line");
   assert.equal(splitMarked(block, "coredns-import").block, undefined);
+});
+
+test("no text of a view, and no list of zones of a template, grows with the wildcards", () => {
+  const names = Array.from({ length: 500 }, (_, at) => [`*.t${at}.example.com`, `**.t${at}.example.com`]).flat();
+  const { text } = renderServerBlocks(mapOf(...names, "**.a.t1.example.com"), options);
+  const views = text.split("\n").filter((line) => line.includes("matches"));
+  assert.deepEqual(views.sort(), [
+    "        expr type() in ['A','AAAA'] && (name() matches '^(?:[^.]+[.]){4}$')",
+    "        expr type() in ['A','AAAA'] && (name() matches '^(?:[^.]+[.]){4}(?:[^.]+[.])*$')",
+    "        expr type() in ['A','AAAA'] && (name() matches '^(?:[^.]+[.]){5}(?:[^.]+[.])*$')",
+  ]);
+  for (const line of text.split("\n").filter((each) => each.includes("template IN")))
+    assert.match(line, /^ {4}template IN A{1,4} \. \{$/);
 });

@@ -39,6 +39,7 @@ const BYTES_OF_A_BLOCK = 600;
 const TAG_BYTES = 3;
 const INDENT = "    ";
 
+/** Names of one block: with the same addresses and, if they are wildcards, of the same kind and number of labels. */
 interface Group {
   readonly addresses: readonly string[];
   readonly names: string[];
@@ -62,7 +63,8 @@ export function tagOf(revision: string): string {
  * answer, and everything else goes on to the block that it went to before, be it another type of the same name (TXT
  * of DNS-01), another name of the same zone, or another zone. What is asked for other zones meets no view at all.
  *
- * The view of a block is the only part that grows with the names; CoreDNS compiles its list to a hash table.
+ * A question finds its block by its zone, in a hash table. The view of a block of names has a list, which CoreDNS
+ * compiles to another one. So a question costs the same, however many names there are.
  */
 export function renderServerBlocks(map: PublisherMap, options: BlocksOptions): ServerBlocks {
   const { publisher, listen, ttl } = options;
@@ -101,7 +103,7 @@ export function renderServerBlocks(map: PublisherMap, options: BlocksOptions): S
   };
 }
 
-/** Names with the same addresses together; wildcards after the names, since an exact name is preferred. */
+/** Names of a group together; wildcards after the names, since an exact name is preferred. */
 function choose(map: PublisherMap, options: BlocksOptions) {
   let bytes = 2 * BYTES_OF_A_BLOCK;
   let [names, tooMany, elsewhere] = [0, 0, 0];
@@ -114,7 +116,7 @@ function choose(map: PublisherMap, options: BlocksOptions) {
       continue;
     }
     const groups = isWildcard(name) ? wild : exact;
-    const key = addresses.join(" ");
+    const key = [addresses.join(" "), ...(isWildcard(name) ? [viewOfWildcard(name)] : [])].join(" ");
     const isNew = !groups.has(key);
     const cost = 2 * name.length + BYTES_OF_A_NAME + (isNew ? BYTES_OF_A_BLOCK : 0);
     if (bytes + cost > options.maxBytes) {
@@ -157,27 +159,33 @@ function zoneFor(name: string, { taken }: BlocksOptions): string {
   return parent.includes(".") && !taken.has(parent) && !taken.has(name) ? parent : name;
 }
 
-/** The part of the view's expression that knows the names. */
+/** The part of the view's expression that knows the names: all of one group. */
 function condition(names: readonly string[]): string {
-  const exact = names.filter((name) => !isWildcard(name)).map((name) => `'${name}.'`);
-  const oneLabel = names.filter((name) => isWildcard(name) && !name.startsWith(ANY_DEPTH)).map(apexPattern);
-  const anyDepth = names.filter((name) => name.startsWith(ANY_DEPTH)).map(apexPattern);
-  return [
-    ...(exact.length === 0 ? [] : [`name() in [${exact.join(",")}]`]),
-    ...(oneLabel.length === 0 ? [] : [`name() matches '^[^.]+[.](?:${oneLabel.join("|")})[.]$'`]),
-    ...(anyDepth.length === 0 ? [] : [`name() matches '[.](?:${anyDepth.join("|")})[.]$'`]),
-  ].join(" || ");
+  const [first = ""] = names;
+  return isWildcard(first) ? viewOfWildcard(first) : `name() in [${names.map((name) => `'${name}.'`).join(",")}]`;
 }
 
-function apexPattern(name: string): string {
-  return (apexOf(name) ?? "").replaceAll(".", "[.]");
+/**
+ * What a question has to be beside in the zone of a wildcard, which is the name below which it holds: one label more,
+ * or at least one. So it is a count of labels, the same for all wildcards of a block. A pattern with their names would
+ * cost each question in one of their zones the time of all.
+ */
+function viewOfWildcard(name: string): string {
+  const labels = apexOf(name)?.split(".").length ?? 0;
+  const more = name.startsWith(ANY_DEPTH) ? "(?:[^.]+[.])*" : "";
+  return `name() matches '^(?:[^.]+[.]){${labels + 1}}${more}$'`;
 }
 
-/** Without an address of this family: no record, rather than the upstream's. */
+/**
+ * For any zone (`.`): by default a template has those of its block, and CoreDNS compares each question with one after
+ * the other.
+ *
+ * Without an address of this family: no record, rather than the upstream's.
+ */
 function template(type: "A" | "AAAA", addresses: readonly string[], ttl: number): string[] {
   const lines =
     addresses.length === 0
       ? ["rcode NOERROR"]
       : addresses.map((address) => `answer "{{ .Name }} ${ttl} IN ${type} ${address}"`);
-  return [`template IN ${type} {`, ...lines.map((line) => INDENT + line), "}"].map((line) => INDENT + line);
+  return [`template IN ${type} . {`, ...lines.map((line) => INDENT + line), "}"].map((line) => INDENT + line);
 }

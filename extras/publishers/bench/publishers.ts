@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { Asking } from "#tools/bench/asking.ts";
 import { cpuOf, memoryOf } from "#tools/bench/process.ts";
-import { createReporter, percentile, progress } from "#tools/bench/report.ts";
+import { createReporter, percentile, progress, type Reporter } from "#tools/bench/report.ts";
 import { parseCorefile } from "../corefile.ts";
 import { markedBlock } from "../marked-block.ts";
 import { renderServerBlocks } from "../server-blocks.ts";
@@ -24,13 +24,22 @@ const RELAY = "198.51.100.9";
 
 type Way = "none" | "ours" | "templates";
 
-/** `npm run bench -- publishers [--json] [--names 2000] [--look-ups 40000]`. */
+/** Long names in the zone of a wildcard: one that it covers, one that it does not, and one in 30 zones of wildcards. */
+const LONG = "x".repeat(60);
+const LONG_NAMES = {
+  covered: `${LONG}.${LONG}.${LONG}.t7.deep.example.com`,
+  forwarded: `${LONG}.${LONG}.${LONG}.t7.flat.example.com`,
+  nested: `${LONG}.${LONG}.${"a.".repeat(30)}nested.example.com`,
+} as const;
+
+/** `npm run bench -- publishers [--json] [--names 2000] [--wildcards 4000] [--look-ups 40000]`. */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
     args: argv,
     options: {
       json: { type: "boolean", default: false },
       names: { type: "string", default: "2000" },
+      wildcards: { type: "string", default: "4000" },
       "look-ups": { type: "string", default: "40000" },
     },
   });
@@ -48,7 +57,7 @@ export async function run(argv: string[]): Promise<void> {
       templates: await bed.server("templates", (port, ready) => base(port, ready, templates(names))),
     };
     progress(`${count} look-ups of an unrelated name, by turns`);
-    const spent = await measure(servers, count);
+    const spent = await measure(servers, UNRELATED, count);
     report.section({ names: names.length, "look-ups": count, "at once": AT_ONCE });
     const p50 = (way: Way) => percentile(spent[way].times, 0.5) * 1_000;
     const cpu = (way: Way) => (1_000 * spent[way].cpu) / count;
@@ -61,9 +70,40 @@ export async function run(argv: string[]): Promise<void> {
     report.figure({ name: "unrelated-cpu-ratio", value: cpu("ours") / cpu("none"), unit: "", goal: 1.1 });
     report.figure({ name: "templates-p50-ratio", value: p50("templates") / p50("none"), unit: "" });
     report.figure({ name: "templates-cpu-ratio", value: cpu("templates") / cpu("none"), unit: "" });
+    const wild = await bed.server("wild", (port, ready) =>
+      withOurs(base(port, ready), wildcards(Number(values.wildcards))),
+    );
+    await longNames({ none: servers.none, wild }, { wildcards: Number(values.wildcards), count }, report);
   } finally {
     await bed.stop();
   }
+}
+
+/** What the wildcards of others cost whoever asks for a long name in one of their zones. */
+async function longNames(
+  servers: Readonly<Record<"none" | "wild", CoreDns>>,
+  { wildcards, count }: { readonly wildcards: number; readonly count: number },
+  report: Reporter,
+): Promise<void> {
+  report.section({ wildcards, "look-ups": count, "at once": AT_ONCE });
+  for (const [what, name] of Object.entries(LONG_NAMES)) {
+    progress(`${count} look-ups of a name of ${name.length} bytes, ${what}, by turns`);
+    const spent = await measure(servers, name, count);
+    const cpu = (way: "none" | "wild") => (1_000 * spent[way].cpu) / count;
+    report.figure({ name: `long-name-cpu-${what}-none`, value: cpu("none"), unit: "us" });
+    report.figure({ name: `long-name-cpu-${what}`, value: cpu("wild"), unit: "us" });
+    const goal = what === "nested" ? undefined : 1.1;
+    report.figure({ name: `long-name-cpu-${what}-ratio`, value: cpu("wild") / cpu("none"), unit: "", goal });
+  }
+}
+
+/** Of both kinds, and one below each other. */
+function wildcards(count: number): string[] {
+  const nested = Array.from({ length: 30 }, (_, at) => `*.${"a.".repeat(at)}nested.example.com`);
+  const others = Array.from({ length: count - nested.length }, (_, at) =>
+    at % 2 === 0 ? `**.t${at + 1}.deep.example.com` : `*.t${at}.flat.example.com`,
+  );
+  return [...nested, ...others];
 }
 
 function withOurs(corefile: string, names: readonly string[]): string {
@@ -81,11 +121,11 @@ function templates(names: readonly string[]): string {
   return names.map(one).join("");
 }
 
-async function measure(servers: Readonly<Record<Way, CoreDns>>, count: number) {
+async function measure<W extends string>(servers: Readonly<Record<W, CoreDns>>, name: string, count: number) {
   const none = () => ({ times: [] as number[], cpu: 0 });
-  const spent: Record<Way, ReturnType<typeof none>> = { none: none(), ours: none(), templates: none() };
-  const ways = Object.keys(servers) as Way[];
-  const asking = await Promise.all(ways.map(async (way) => [way, await Asking.of(servers[way], UNRELATED)] as const));
+  const ways = Object.keys(servers) as W[];
+  const spent = Object.fromEntries(ways.map((way) => [way, none()])) as Record<W, ReturnType<typeof none>>;
+  const asking = await Promise.all(ways.map(async (way) => [way, await Asking.of(servers[way], name)] as const));
   for (const [, client] of asking) await client.ask(WARM_UP, AT_ONCE);
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const [way, client] of asking) {
