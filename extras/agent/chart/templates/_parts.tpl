@@ -16,6 +16,11 @@
 {{- ternary (list .Values.config.agent.namespace) list .Values.agent.enabled | toJson -}}
 {{- end }}
 
+{{/* Workloads that the uninstall patches without restarting them: pairs of namespace and name. */}}
+{{- define "switchback.agent.uninstallPatches" -}}
+{{- list (list .Values.config.agent.namespace "switchback-agent") | toJson -}}
+{{- end }}
+
 {{/* Cluster-wide rights of the uninstall. */}}
 {{- define "switchback.agent.uninstallClusterRules" -}}
 # To detect agents.

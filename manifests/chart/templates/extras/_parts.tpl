@@ -13,6 +13,7 @@
   "statusRules": ["publishers"],
   "uninstallAsks": ["publishers"],
   "uninstallClusterRules": ["agent"],
+  "uninstallPatches": ["agent"],
   "uninstallRules": ["publishers"],
   "webhookEgress": ["pod-dns"]
 }
