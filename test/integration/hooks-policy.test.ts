@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
+import { probePod } from "#doctor/probe/pod.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { assertDenied, assertPasses, callsWith, isDenied } from "./policy-calls.ts";
 import type { Rendered } from "./rendered.ts";
@@ -22,6 +23,7 @@ const DNS_MAPS = "/api/v1/namespaces/kube-system/configmaps";
 const VALUES = {
   agent: { enabled: true },
   config: { restart: { namespaces: ["shop"] }, publishers: { externalDns: { kind: "Service" } } },
+  test: { probeNamespace: "shop" },
   publishers: { remove: ["coredns", "coredns-import", "external-dns"] },
 };
 /** Of hooks, which Helm creates only while it runs them. */
@@ -39,7 +41,13 @@ const block = (publisher: string, body = "") =>
   `# BEGIN switchback ${publisher}: 1 names. Do not edit.\n${body}# END switchback ${publisher}\n`;
 
 let cluster: ControlPlane;
-const tokens = { uninstall: "", remains: "", "publisher-coredns-remove": "", "publisher-external-dns-remove": "" };
+const tokens = {
+  uninstall: "",
+  remains: "",
+  test: "",
+  "publisher-coredns-remove": "",
+  "publisher-external-dns-remove": "",
+};
 const { send, merge, apply, admin } = callsWith(() => cluster, tokens);
 
 before(async () => {
@@ -47,19 +55,32 @@ before(async () => {
   for (const name of ["shop", NAMESPACE]) await admin("POST", "/api/v1/namespaces", { metadata: { name } });
   await run("helm", ["install", "switchback", CHART, "-n", NAMESPACE, "--values", "-"], JSON.stringify(VALUES));
   const args = ["template", "switchback", CHART, "-n", NAMESPACE, "--values", "-"];
-  const rendered = parseAllDocuments(await run("helm", args, JSON.stringify(VALUES))).map((one) => one.toJS() as Rendered);
-  const ofHooks = rendered.filter((one) => one?.metadata.annotations?.["helm.sh/hook"] && HOOK_KINDS.includes(one.kind));
-  await run("kubectl", ["apply", "--server-side", "-f", "-"], ofHooks.map((one) => JSON.stringify(one)).join("\n---\n"));
+  const rendered = parseAllDocuments(await run("helm", args, JSON.stringify(VALUES))).map(
+    (one) => one.toJS() as Rendered,
+  );
+  const ofHooks = rendered.filter(
+    (one) => one?.metadata.annotations?.["helm.sh/hook"] && HOOK_KINDS.includes(one.kind),
+  );
+  await run(
+    "kubectl",
+    ["apply", "--server-side", "-f", "-"],
+    ofHooks.map((one) => JSON.stringify(one)).join("\n---\n"),
+  );
   for (const hook of Object.keys(tokens) as Array<keyof typeof tokens>)
     tokens[hook] = await cluster.tokenFor(`${NAMESPACE}/switchback-${hook}`);
   await admin("POST", DEPLOYMENTS, deployment());
+  for (const name of ["default", "admin"])
+    await cluster.call({
+      method: "POST",
+      path: "/api/v1/namespaces/shop/serviceaccounts",
+      body: { metadata: { name } },
+    });
   for (const [name, data] of [
     ["coredns", { Corefile: `${block("coredns")}${REST}`, other: "x" }],
     ["coredns-custom", { "switchback.server": block("coredns-import"), "their.server": "x" }],
   ] as const)
     await admin("POST", DNS_MAPS, { metadata: { name }, data });
-  for (const name of ["coredns", "coredns-import", "external-dns"])
-    await admin("POST", OWN_MAPS, document(name));
+  for (const name of ["coredns", "coredns-import", "external-dns"]) await admin("POST", OWN_MAPS, document(name));
   await admin("POST", SERVICES, service("switchback-web", { "switchback.dev/target": "web" }));
   await admin("POST", SERVICES, service("theirs", {}));
   await admin("POST", SERVICES, service("switchback-names-1", { "switchback.dev/publisher": "external-dns" }));
@@ -170,7 +191,9 @@ describe("the uninstall's account on the file that CoreDNS imports", () => {
 
   it("takes our key out of it, and changes nothing else", async () => {
     assertPasses(await merge("uninstall", path, { data: { "switchback.server": null } }));
-    assertDenied(await merge("uninstall", path, { data: { "switchback.server": block("coredns-import", "x {\n}\n") } }));
+    assertDenied(
+      await merge("uninstall", path, { data: { "switchback.server": block("coredns-import", "x {\n}\n") } }),
+    );
     assertDenied(await merge("uninstall", path, { data: { "their.server": null } }));
     assertDenied(await send("uninstall", "DELETE", path));
   });
@@ -195,5 +218,40 @@ describe("the account that deletes what is left", () => {
       assertDenied(await send("remains", "DELETE", `${SERVICES}/${name}`));
     const object = { apiVersion: "v1", kind: "Service", ...service("switchback-web", {}) };
     assert.equal((await apply("remains", `${SERVICES}/switchback-web`, object)).status, 403);
+  });
+});
+
+describe("the account of helm test", () => {
+  const PODS = "/api/v1/namespaces/shop/pods";
+  const probe = (spec: object = {}, labels: object = {}) => {
+    const pod = probePod("probe", { image: "node", pullPolicy: "Always" }, { checks: [] } as never) as Rendered;
+    const metadata = { ...pod.metadata, labels: { ...pod.metadata.labels, ...labels } };
+    return { ...pod, metadata, spec: { ...pod.spec, ...spec } };
+  };
+  /** In earnest: a dry run may be of any pod. */
+  const create = async (body: object) => {
+    const request = { method: "POST", path: PODS, body: JSON.stringify(body), token: tokens.test };
+    const { status, body: answer } = await cluster.call(request);
+    return { status, message: String((answer as { message?: string }).message ?? "") };
+  };
+
+  it("makes the doctor's pod, and no pod with rights or anything of its node", async () => {
+    const container = probe().spec.containers[0];
+    const escalating = { ...container.securityContext, allowPrivilegeEscalation: true };
+    for (const pod of [
+      probe({}, { "app.kubernetes.io/name": "other" }),
+      probe({ hostNetwork: true }),
+      probe({ automountServiceAccountToken: true }),
+      probe({ serviceAccountName: "admin" }),
+      probe({ activeDeadlineSeconds: 3_600 }),
+      probe({ volumes: [{ name: "a", hostPath: { path: "/" } }] }),
+      probe({ containers: [{ ...container, securityContext: escalating }] }),
+    ])
+      assertDenied(await create(pod));
+    assertPasses(await create(probe()));
+    assertPasses(await send("test", "DELETE", `${PODS}/probe`));
+    const theirs = probe({}, { "app.kubernetes.io/name": "web" });
+    await admin("POST", PODS, { ...theirs, metadata: { ...theirs.metadata, name: "web" } });
+    assert.equal((await cluster.call({ method: "DELETE", path: `${PODS}/web`, token: tokens.test })).status, 403);
   });
 });

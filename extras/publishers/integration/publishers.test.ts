@@ -282,7 +282,7 @@ describe("a stolen token of a publisher", () => {
   it("creates and deletes no ConfigMap of somebody else", async () => {
     const create = (name: string, namespace: string, publisher: string) =>
       send(publisher, "POST", `/api/v1/namespaces/${namespace}/configmaps?dryRun=All`, {
-        metadata: { name },
+        metadata: { name, labels: { "switchback.dev/publisher": publisher } },
         data: {},
       });
     assert.equal((await create("x", "kube-system", "coredns-import")).status, 403);
