@@ -5,7 +5,7 @@ import { unpackedDebian, withMissing } from "../../cluster/debian.ts";
 import type { Place, Ports, Start } from "./software.ts";
 
 /** The command line of a program of Debian's package of this name, with the libraries that this machine lacks. */
-async function debian(name: "nginx" | "haproxy"): Promise<readonly [string, ...string[]]> {
+export async function debian(name: "nginx" | "haproxy"): Promise<readonly [string, ...string[]]> {
   const root = await unpackedDebian(name, () => withMissing(name));
   const libraries = globSync("usr/lib/*-linux-gnu", { cwd: root }).map((path) => join(root, path));
   return ["env", `LD_LIBRARY_PATH=${libraries.join(":")}`, join(root, "usr/sbin", name)];
@@ -79,7 +79,7 @@ function haproxyFrontend(name: string, { http, tls }: Ports, accept: string, exp
 `;
 }
 
-async function write({ folder }: Place, text: string): Promise<string> {
+export async function write({ folder }: Place, text: string): Promise<string> {
   const file = join(folder, "configuration");
   await writeFile(file, text);
   return file;
