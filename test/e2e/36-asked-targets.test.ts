@@ -102,7 +102,7 @@ test("a new Service of an ingress controller: its names are mapped soon", async 
   const begun = performance.now();
   await publishAddress(cluster, balancer);
   await mapped("fresh.example.com", balancer);
-  t.diagnostic(`from the Service's address to the name in the map: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  t.diagnostic(`address to mapped: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
 });
 
 test("nginx without PROXY protocol: its name leaves the map, and pods reach it as it is", async (t) => {
