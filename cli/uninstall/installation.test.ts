@@ -113,6 +113,11 @@ describe("the addresses that end with the install", () => {
     ]);
   });
 
+  test("are also those of the target that the configuration has by default", async () => {
+    const api = withState(installed(), ["ingress-nginx", "198.51.100.20"]);
+    assert.deepEqual(await addressesOf(api), [FRONT, ["198.51.100.20", "switchback-ingress-nginx"]]);
+  });
+
   test("are no ingress controller's own: a direct target, given addresses, no ports, or none configured", async () => {
     const others = ["direct", "fixed", "portless", "unknown"].map((name, at) => [name, `198.51.100.3${at}`] as const);
     assert.deepEqual(await addressesOf(withState(installed(TARGETS), ...others)), [FRONT]);

@@ -3,6 +3,9 @@ import { literalIPs } from "#controller/targets/service-view.ts";
 import type { LastStep, UninstallPart } from "#extras/extra.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { parseText } from "#lib/config/parse-text.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { portSchema, targetSchema } from "#lib/config/targets.ts";
+import { leniently, section } from "#lib/config/values.ts";
 import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { readState } from "#lib/documents/read-map.ts";
@@ -33,22 +36,27 @@ interface RawService {
 }
 
 /** Only what matters here, and leniently: the install may be of another version. */
-const configSchema = object({
-  restart: v.optional(object({ namespaces: v.optional(v.array(v.string()), []) }), {}),
-  targets: v.optional(
+const installedSchema = object({
+  restart: section(
+    object({ namespaces: leniently(v.array(v.string()), configSchema.entries.restart.wrapped.entries.namespaces) }),
+  ),
+  targets: leniently(
     v.array(
       object({
         name: v.string(),
-        clusterIPs: v.optional(v.array(v.string()), []),
-        ports: v.optional(v.array(object({ protocol: v.optional(v.string(), "v1") })), [{ protocol: "v1" }]),
+        clusterIPs: leniently(v.array(v.string()), targetSchema.entries.clusterIPs),
+        ports: leniently(
+          v.array(object({ protocol: leniently(v.string(), portSchema.entries.protocol) })),
+          targetSchema.entries.ports,
+        ),
       }),
     ),
-    [],
+    configSchema.entries.targets,
   ),
 });
 
 interface InstalledConfig {
-  readonly config: v.InferOutput<typeof configSchema>;
+  readonly config: v.InferOutput<typeof installedSchema>;
   readonly sections: Installation["sections"];
   readonly lastSteps: Installation["lastSteps"];
 }
@@ -96,7 +104,7 @@ async function readConfig(
   });
   try {
     const document = (await parseText(text)) ?? {};
-    const config = parse(configSchema, document);
+    const config = parse(installedSchema, document);
     const sections = document as InstalledConfig["sections"];
     return { config, sections, lastSteps: parts.flatMap(({ lastStep }) => lastStep?.(sections) ?? []) };
   } catch (cause) {

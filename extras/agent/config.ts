@@ -3,8 +3,6 @@ import { type Section, settingsOf } from "#lib/config/sections.ts";
 import { bindPort, glob, label, optionalSetting, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { strictObject, text } from "#lib/errors/schemas.ts";
 
-export const DEFAULT_AGENT_NAMESPACE = "switchback-agent";
-
 /** With this many names of 253 characters the whole text is still read (lib/hostmap/select-hosts.ts). */
 const MAX_NODE_HOSTS_ITEMS = 64;
 
@@ -18,7 +16,7 @@ const agentSchema = strictObject({
   enabled: setting(v.boolean(), false, "Whether agents run, so that the controller follows them; set by the chart."),
   namespace: setting(
     label,
-    DEFAULT_AGENT_NAMESPACE,
+    "switchback-agent",
     "Namespace of the agents and their Leases. It is separate because the agents need hostPath volumes.",
   ),
   node: optionalSetting(text, "The node whose pods this agent updates; set by the chart."),
@@ -60,17 +58,17 @@ const nodeHostsSchema = strictObject({
 const agent = section(agentSchema);
 const nodeHosts = section(nodeHostsSchema);
 
-const AGENT: Section<typeof agent> = { name: "agent", schema: agent, before: "certs" };
+export const AGENT_SECTION: Section<typeof agent> = { name: "agent", schema: agent, before: "certs" };
 const NODE_HOSTS: Section<typeof nodeHosts> = { name: "nodeHosts", schema: nodeHosts, before: "certs" };
 
 /** The sections of the configuration. */
-export const AGENT_SECTIONS: readonly Section[] = [AGENT, NODE_HOSTS];
+export const AGENT_SECTIONS: readonly Section[] = [AGENT_SECTION, NODE_HOSTS];
 
 export type AgentSettings = v.InferOutput<typeof agentSchema>;
 
 /** The settings of a configuration that was read with these sections; else the defaults. */
 export function agentSettings(config: object): AgentSettings {
-  return settingsOf(config, AGENT);
+  return settingsOf(config, AGENT_SECTION);
 }
 
 export function nodeHostsSettings(config: object): v.InferOutput<typeof nodeHostsSchema> {

@@ -1,14 +1,15 @@
 import * as v from "valibot";
 import type { Extra } from "#extras/extra.ts";
+import { leniently, section } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import { AGENT_DAEMON_SET } from "./agent-lease-format.ts";
-import { DEFAULT_AGENT_NAMESPACE } from "./config.ts";
+import { AGENT_SECTION } from "./config.ts";
 
 type Sections = Parameters<NonNullable<Extra["workloads"]>>[0];
 
 /** Only what matters here, and leniently: the install may be of another version. */
-const schema = v.optional(object({ namespace: v.optional(v.string(), DEFAULT_AGENT_NAMESPACE) }), {});
+const schema = section(object({ namespace: leniently(v.string(), AGENT_SECTION.schema.wrapped.entries.namespace) }));
 
 /** The namespace of the agents of an install. Throws if the section is not valid. */
 export function installedNamespace(sections: Sections): string {

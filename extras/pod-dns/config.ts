@@ -3,9 +3,6 @@ import type { Section } from "#lib/config/sections.ts";
 import { bindPort, domain, label, optionalSetting, port, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { integer, strictObject, text } from "#lib/errors/schemas.ts";
 
-/** The two Services of the resolvers, as the chart names them. */
-export const RESOLVERS: string[] = ["switchback-dns-a", "switchback-dns-b"];
-
 /** The resolvers of pod DNS: CoreDNS, and beside it the sidecar that writes its files. */
 const podDnsSchema = strictObject({
   enabled: setting(
@@ -15,7 +12,7 @@ const podDnsSchema = strictObject({
   ),
   resolvers: setting(
     v.pipe(v.array(label), v.length(2)),
-    RESOLVERS,
+    ["switchback-dns-a", "switchback-dns-b"],
     "The two Services of the resolvers, in the namespace of Switchback; set by the chart.",
   ),
   revision: setting(label, "none", "Identifies a rollout of the resolvers, which answer for it; set by the chart."),

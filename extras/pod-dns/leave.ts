@@ -1,11 +1,12 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
 import type { UninstallPart } from "#extras/extra.ts";
+import { leniently, section } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { RESOLVERS } from "./config.ts";
+import { POD_DNS_SECTION } from "./config.ts";
 
 export const POD_DNS_UNINSTALL: UninstallPart = {
   addresses: async (client, namespace, sections) => await resolverAddresses(client, namespace, sections.podDns),
@@ -17,21 +18,21 @@ interface RawService {
 }
 
 /** Only what matters here, and leniently: the install may be of another version. */
-const schema = v.optional(
-  object({ enabled: v.optional(v.boolean(), false), resolvers: v.optional(v.array(v.string()), RESOLVERS) }),
-  {},
+const { enabled, resolvers } = POD_DNS_SECTION.schema.wrapped.entries;
+const schema = section(
+  object({ enabled: leniently(v.boolean(), enabled), resolvers: leniently(v.array(v.string()), resolvers) }),
 );
 
 /** The ClusterIPs of the resolvers. Of one whose Service is gone, the pods themselves say that they hold it. */
 async function resolverAddresses(
   client: KubeClient,
   namespace: string,
-  section: unknown,
+  settings: unknown,
 ): Promise<ReadonlyMap<string, string>> {
-  const { enabled, resolvers } = parse(schema, section);
-  if (!enabled) return new Map();
+  const installed = parse(schema, settings);
+  if (!installed.enabled) return new Map();
   const services = await client.list<RawService>(corePath("services", namespace));
-  const ours = services.items.filter(({ metadata }) => resolvers.includes(metadata.name));
+  const ours = services.items.filter(({ metadata }) => installed.resolvers.includes(metadata.name));
   return new Map(
     ours.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
   );

@@ -16,14 +16,14 @@ export interface ElectionOptions {
    */
   identity: string;
   /** How long after the last observed renewal another replica may take over. */
-  leaseSeconds?: number;
+  leaseSeconds: number;
   /**
    * How long after its last renewal a leader stops. Less than `leaseSeconds`; the difference is the margin for
    * clock drift.
    */
-  renewDeadlineSeconds?: number;
+  renewDeadlineSeconds: number;
   /** Time between renewals, and between attempts to acquire the Lease. */
-  retrySeconds?: number;
+  retrySeconds: number;
   /**
    * The leader's work. It must end soon after `signal` fires, because another replica may lead from then on. This
    * process does not contend again before the returned promise has settled. A rejection ends the term; an early

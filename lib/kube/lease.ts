@@ -118,7 +118,7 @@ function acquiredSpec({ options, leaseMs }: ElectionContext, { spec }: Lease): L
 }
 
 function contextOf(options: ElectionOptions, stopped: AbortSignal): ElectionContext {
-  const { leaseSeconds = 15, renewDeadlineSeconds = 10, retrySeconds = 2 } = options;
+  const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = options;
   if (!(leaseSeconds > renewDeadlineSeconds && renewDeadlineSeconds > retrySeconds * 1.2 && retrySeconds > 0)) {
     throw new SwitchbackError(
       "config-invalid",

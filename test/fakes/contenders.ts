@@ -59,6 +59,9 @@ export function contend(leases: FakeLeases, identity: string, options: Partial<E
     namespace: "own",
     name: "leader",
     identity,
+    leaseSeconds: 15,
+    renewDeadlineSeconds: 10,
+    retrySeconds: 2,
     onStartedLeading: (signal) => {
       log.push(`started@${seconds()}`);
       signal.addEventListener("abort", () => log.push(`aborted@${seconds()}`));
