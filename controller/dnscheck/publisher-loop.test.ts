@@ -93,7 +93,7 @@ for (const mode of MODES) {
 }
 
 for (const mode of MODES) {
-  test(`${mode}: a controller that starts beside published names, which DNS answers with ours, keeps them`, async (t) => {
+  test(`${mode}: a controller that starts beside published names keeps them, though DNS has ours`, async (t) => {
     const { second, text } = rig(t, mode, NAMES);
     for (let at = 0; at < SETTLED_S; at += 1) {
       await second();

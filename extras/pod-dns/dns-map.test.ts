@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -58,4 +58,16 @@ test("a file is written as a whole, however many batches it takes", async (t) =>
   assert.equal(readFileSync(path, "utf8"), texts.join(""));
   await replaceFile(path, []);
   assert.equal(readFileSync(path, "utf8"), "");
+});
+
+test("an unfinished file of a write that failed is gone: it takes no room from the next one", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "switchback-dns-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, "hosts");
+  function* full() {
+    yield "x".repeat(200_000);
+    throw new Error("ENOSPC");
+  }
+  await assert.rejects(replaceFile(path, full()), /ENOSPC/);
+  assert.deepEqual(readdirSync(folder), []);
 });

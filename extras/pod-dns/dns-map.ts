@@ -15,6 +15,7 @@ interface DnsPart extends HashedShard {
   /** Lines of the hosts file. */
   readonly hosts: string;
   readonly wildcards: Wildcards;
+  readonly wildcardOrders: ReadonlyMap<string, number>;
   /** Names, without wildcards. */
   readonly size: number;
   /** Names that are not answered. */
@@ -35,7 +36,10 @@ export interface DnsMap {
  */
 export function dnsMapForm(protect: NameProtection): SnapshotForm<DnsPart, DnsMap> {
   return {
-    parse: (text) => partOf(shortHash(text), parseHosts(text), protect),
+    parse(text) {
+      const orders = new Map<string, number>();
+      return partOf(shortHash(text), parseHosts(text, orders), { protect, orders });
+    },
     assemble: mapOfParts,
   };
 }
@@ -46,11 +50,16 @@ export function dnsMapOf(
   entries: ReadonlyMap<string, readonly string[]>,
   protect: NameProtection = () => undefined,
 ): DnsMap {
-  return mapOfParts(revision, [partOf(revision, entries, protect)]);
+  return mapOfParts(revision, [partOf(revision, entries, { protect, orders: new Map() })]);
 }
 
-function partOf(shardHash: string, all: ReadonlyMap<string, readonly string[]>, protect: NameProtection): DnsPart {
+function partOf(
+  shardHash: string,
+  all: ReadonlyMap<string, readonly string[]>,
+  { protect, orders }: { readonly protect: NameProtection; readonly orders: ReadonlyMap<string, number> },
+): DnsPart {
   const wildcards = new Map<string, readonly string[]>();
+  const wildcardOrders = new Map<string, number>();
   const entries = new Map<string, readonly string[]>();
   const leftOut = new LeftOut();
   let size = 0;
@@ -61,10 +70,14 @@ function partOf(shardHash: string, all: ReadonlyMap<string, readonly string[]>, 
       continue;
     }
     entries.set(name, addresses);
-    if (name.startsWith(ANY_DEPTH)) wildcards.set(name.slice(ANY_DEPTH.length), addresses);
+    if (name.startsWith(ANY_DEPTH)) {
+      const apex = name.slice(ANY_DEPTH.length);
+      wildcards.set(apex, addresses);
+      wildcardOrders.set(apex, orders.get(name) ?? 0);
+    }
     if (!isWildcard(name)) size += 1;
   }
-  return { shardHash, hosts: hostsLines(entries), wildcards, size, leftOut };
+  return { shardHash, hosts: hostsLines(entries), wildcards, wildcardOrders, size, leftOut };
 }
 
 function mapOfParts(revision: string, parts: readonly DnsPart[]): DnsMap {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -16,8 +16,9 @@ import { runDns } from "./run.ts";
 const LOCAL = "127.0.0.1";
 const RELAY = "198.51.100.9";
 
-async function start(t: TestContext, log: Logger = silentLogger) {
+async function start(t: TestContext, log: Logger = silentLogger, before: readonly string[] = []) {
   const directory = mkdtempSync(join(tmpdir(), "switchback-dns-"));
+  for (const file of before) writeFileSync(join(directory, file), "unfinished");
   let offer: (offer: DnsMap | Reason) => void = () => {};
   let inactiveMs = 0;
   const maps: MapReader<DnsMap> = {
@@ -88,6 +89,11 @@ test("files that cannot be written are tried again", async (t) => {
   await until(() => dns.state.written !== undefined, "the map is written");
   assert.match(read("hosts"), /a\.test/);
   assert.equal(dns.state.problem, undefined);
+});
+
+test("what a process before this one has not finished is deleted at the start", async (t) => {
+  const { directory } = await start(t, silentLogger, ["hosts.new", "wildcards.zone.new", "hosts"]);
+  assert.deepEqual(readdirSync(directory).sort(), ["Corefile", "hosts"]);
 });
 
 test("the serial grows with the wildcards, and only then; not below that of the process before", async (t) => {

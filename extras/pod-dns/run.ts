@@ -9,13 +9,13 @@ import { createBackoff } from "#lib/kube/backoff.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { PodDnsSettings } from "./config.ts";
-import { COREFILE, type CorefileOptions, renderCorefile } from "./corefile.ts";
+import { COREFILE, type CorefileOptions, HOSTS_FILE, renderCorefile, ZONE_FILE } from "./corefile.ts";
 import type { DnsMap } from "./dns-map.ts";
 import { type DnsState, dnsReadiness } from "./health.ts";
 import { MapFiles } from "./map-files.ts";
 import { createDnsMetrics } from "./metrics.ts";
 import { peerQuestions, waitForPeerResolver } from "./wait-for-peer-resolver.ts";
-import { replaceFile } from "./write-file.ts";
+import { removePartial, replaceFile } from "./write-file.ts";
 
 interface DnsDeps {
   readonly maps: MapReader<DnsMap>;
@@ -45,9 +45,8 @@ const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
  */
 export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<RunningDns> {
   const { log } = deps;
-  const { directory, address, healthPort, revision, waitFor } = settings;
-  const corefile = renderCorefile(corefileOptions(settings, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN));
-  await replaceFile(join(directory, COREFILE), corefile);
+  const { address, healthPort, revision, waitFor } = settings;
+  await writeCorefile(settings, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN);
 
   const state: DnsState = { written: undefined, leftOut: undefined, problem: undefined, waitsFor: waitFor };
   const metrics = createDnsMetrics(state);
@@ -118,6 +117,13 @@ export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<R
     await stopWriting();
     throw error;
   }
+}
+
+async function writeCorefile(settings: PodDnsSettings, clusterDomain: string): Promise<void> {
+  const { directory } = settings;
+  // A process before this one may have ended in the middle of a write.
+  for (const file of [COREFILE, HOSTS_FILE, ZONE_FILE]) await removePartial(join(directory, file));
+  await replaceFile(join(directory, COREFILE), renderCorefile(corefileOptions(settings, clusterDomain)));
 }
 
 function noteLeftOut(leftOut: LeftOut, state: DnsState, log: Logger): void {

@@ -1,16 +1,27 @@
 import { isIPv6 } from "node:net";
-import { show } from "#hostmap/hostnames.ts";
+import { compareNames, show } from "#hostmap/hostnames.ts";
 import { LeftOut } from "#hostmap/protected-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 
 /** Addresses by the name below which a wildcard at any depth holds: `x` of `**.x`. */
 export type Wildcards = ReadonlyMap<string, readonly string[]>;
 
-/** All wildcards at any depth of a map. */
-export function wildcardsOf(parts: Iterable<{ readonly wildcards: Wildcards }>): Wildcards {
-  const all = new Map<string, readonly string[]>();
-  for (const { wildcards } of parts) for (const [apex, addresses] of wildcards) all.set(apex, addresses);
-  return all;
+/** The wildcards of a part of a map, and when each was first published; without that, they count as the oldest. */
+interface WildcardPart {
+  readonly wildcards: Wildcards;
+  readonly wildcardOrders?: ReadonlyMap<string, number>;
+}
+
+/** All wildcards at any depth of a map, those first that were published first. */
+export function wildcardsOf(parts: Iterable<WildcardPart>): Wildcards {
+  return new Map(
+    [...parts]
+      .flatMap(({ wildcards, wildcardOrders }) =>
+        [...wildcards].map(([apex, addresses]) => ({ apex, addresses, order: wildcardOrders?.get(apex) ?? 0 })),
+      )
+      .sort((a, b) => a.order - b.order || compareNames(a.apex, b.apex))
+      .map(({ apex, addresses }) => [apex, addresses] as const),
+  );
 }
 
 /**
@@ -18,20 +29,35 @@ export function wildcardsOf(parts: Iterable<{ readonly wildcards: Wildcards }>):
  * hundred labels.
  */
 const MAX_LABELS_BELOW = 8;
+/** Of all records. CoreDNS keeps some ten times their bytes, and twice that while it reads the file again. */
+const MAX_BYTES = 2 * 1024 * 1024;
+/** Of the name below which a wildcard holds. */
+const MIN_LABELS = 2;
+/** What a record has beside its name, at most: an IPv6 address and its type. */
+const BYTES_OF_A_RECORD = 64;
 
 interface WildcardChoice {
   readonly kept: Wildcards;
-  /** Those too many labels below the next wildcard, whose addresses their names get. */
+  /** Those for which there is no room, and those too many labels below another, whose addresses their names get. */
   readonly leftOut: LeftOut;
 }
 
 /**
  * The wildcards that get records: those that lead elsewhere than the next one above them, and do not lie far below it.
+ * If there is no room for all, the first ones get it.
  */
 export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
   const kept = new Map<string, readonly string[]>();
   const leftOut = new LeftOut();
-  const byLabels = [...wildcards]
+  let bytes = 0;
+  const fitting = [...wildcards].filter(([apex, { length }]) => {
+    const needed = mostBytesOf(apex) * length;
+    const fits = bytes + needed <= MAX_BYTES;
+    if (fits) bytes += needed;
+    else leftOut.add(noRoom(apex));
+    return fits;
+  });
+  const byLabels = fitting
     .map(([apex, addresses]) => ({ apex, addresses, labels: labelsOf(apex) }))
     .sort((a, b) => a.labels - b.labels);
   for (const { apex, addresses, labels } of byLabels) {
@@ -42,6 +68,16 @@ export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
     else kept.set(apex, addresses);
   }
   return { kept, leftOut };
+}
+
+/** The bytes of a wildcard's records if one at the highest place above it leads elsewhere: so it never needs more. */
+function mostBytesOf(apex: string): number {
+  const between = Math.min(MAX_LABELS_BELOW, labelsOf(apex) - MIN_LABELS);
+  return Math.max(1, 2 * between) * (apex.length + BYTES_OF_A_RECORD);
+}
+
+function noRoom(apex: string): Reason {
+  return { code: "dns-no-room", text: `there is no room for ${show(`*.${apex}`)}` };
 }
 
 function tooDeep(apex: string, above: string): Reason {
