@@ -309,6 +309,40 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
     });
   });
 
+  describe("the controller's token on the objects of its state", () => {
+    const of = (kind: string, name: string, more: object, metadata: object = {}) => ({
+      apiVersion: kind === "Lease" ? "coordination.k8s.io/v1" : "v1",
+      kind,
+      metadata: { name, namespace: NAMESPACE, ...metadata },
+      ...more,
+    });
+    for (const [kind, name, path, content, foreign] of [
+      ["ConfigMap", "switchback-hosts", "/api/v1", { data: { state: "x" } }, { immutable: true }],
+      ["Secret", "switchback-status", "/api/v1", { type: "Opaque", data: { key: "eA==" } }, { immutable: true }],
+      [
+        "Lease",
+        "switchback-controller",
+        "/apis/coordination.k8s.io/v1",
+        { spec: { holderIdentity: "a" } },
+        // Its other fields need a feature gate: the API server drops them.
+        undefined,
+      ],
+    ] as const) {
+      it(`writes its ${kind}, and gives it nothing else`, async () => {
+        const url = `${path}/namespaces/${NAMESPACE}/${kind.toLowerCase()}s/${name}`;
+        assertPasses(await apply("controller", url, of(kind, name, content)));
+        for (const object of [
+          ...(foreign ? [of(kind, name, { ...content, ...foreign })] : []),
+          of(kind, name, content, { labels: { "switchback.dev/publisher": "coredns" } }),
+          of(kind, name, content, { annotations: { mine: "yes" } }),
+          of(kind, name, content, { finalizers: ["example.com/never"] }),
+          of(kind, name, content, { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "a", uid: "a" }] }),
+        ])
+          assertDenied(await apply("controller", url, object));
+      });
+    }
+  });
+
   describe("the controller's token on workloads that it may restart", () => {
     const restartedAt = { spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": "now" } } } } };
 
