@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import { connect as connectTls, type TLSSocket } from "node:tls";
 import { STATUS_KEY_HEADER, STATUS_PATH } from "#lib/documents/status-page.ts";
 import type { Replica } from "../../system-options.ts";
 import type { Attack } from "../attack.ts";
@@ -25,6 +25,16 @@ const WEBHOOK_FLOODS: readonly Attack[] = Object.entries(SOURCES).flatMap(([wher
     run: async (stage) => {
       await flood(1_000, source, webhookOf(stage), sendUnfinished);
       return { tried: "1,000 reviews of 64 KiB that do not end", outcome: "reviews went on" };
+    },
+  },
+  {
+    name: `finished handshakes from ${where}`,
+    by: "client",
+    run: async (stage) => {
+      const speak = (socket: Socket) => void secured(socket).write("P");
+      await flood(700, source, webhookOf(stage), secured);
+      await flood(700, source, webhookOf(stage), speak);
+      return { tried: "700 connections without a request, 700 with a byte of one", outcome: "reviews went on" };
     },
   },
 ]);
@@ -92,10 +102,12 @@ function replicaOf({ system }: Stage, component: "controller" | "webhook" | "pro
   return replica;
 }
 
+function secured(socket: Socket): TLSSocket {
+  return connectTls({ socket, rejectUnauthorized: false }).on("error", () => {});
+}
+
 function sendUnfinished(socket: Socket): void {
-  const secure = connectTls({ socket, rejectUnauthorized: false });
-  secure.on("error", () => {});
   const head =
     "POST /mutate/pod HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 65536\r\n\r\n";
-  secure.write(`${head}${"{".repeat(65_535)}`);
+  secured(socket).write(`${head}${"{".repeat(65_535)}`);
 }
