@@ -28,7 +28,9 @@ interface FrontsDeps {
   readonly clusterDomain: string | undefined;
   readonly catalog: TargetCatalog;
   /** If the ingress controllers are asked: what decides by their answers, which is the catalog then. */
-  readonly asking?: Pick<ConstructorParameters<typeof AskedTargets>[0], "headers" | "ask" | "calmMs"> | undefined;
+  readonly asking?:
+    | Pick<ConstructorParameters<typeof AskedTargets>[0], "headers" | "ask" | "calmMs" | "events">
+    | undefined;
   readonly log: Logger;
   /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
@@ -174,6 +176,7 @@ export class FrontReconciler implements TargetAddresses {
     }
     for (const { name, clusterIPs } of this.#store.published.targets) this.#services.remember(name, clusterIPs);
     this.#leading = { signal, fence };
+    this.#asked?.lead(signal);
     this.#enqueue(0);
   }
 

@@ -27,6 +27,13 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
     "Names whose removal is held back until it is confirmed or its time runs out",
     () => document.hold?.names ?? 0,
   );
+  gauge("header_contradictions", "Asked ports of targets whose answer is contradicted, by reason code", () =>
+    countBy(
+      "reason",
+      document.targets.flatMap(({ ports }) => ports.flatMap(({ asked }) => asked?.warnings ?? [])),
+      ({ code }) => code,
+    ),
+  );
   gauge("dns_names", "Names by DNS decision: verified, unknown, dns-elsewhere, dns-absent, dns-other-target", () =>
     Object.entries(document.dns ?? {}).map(([decision, count]) => [{ decision }, count]),
   );

@@ -65,9 +65,11 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   const headers = headerDecisions(config, defined, locations);
   const catalog = headers ?? defined;
   const fronts = { client, config, clusterDomain, catalog, log, notify, now, askProxy };
+  const { events } = deps;
+  const eventsOf = events && { events, client, log, wallClock: now };
   const addresses = new FrontReconciler({
     ...fronts,
-    asking: headers && { headers, ask: deps.askAnswers, calmMs: deps.askEveryMs },
+    asking: headers && { headers, ask: deps.askAnswers, calmMs: deps.askEveryMs, events: eventsOf },
   });
   const book = addressBook(locations, addresses, headers);
   const claims = await claimsOf(config, { client, log, resolver, headers, clusterDomain, book, answers: deps.answers });
@@ -75,8 +77,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
   const permitted = createClaimPolicy(policy, clusterDomain, claims.domainsOf);
   const plan = new Plan(permitted, policy.maxNamesPerNamespace, inCluster);
   const store = new KubeMapStore({ client, namespace, log });
-  const { events } = deps;
-  const claimEvents = events && new ClaimEvents({ plan, source, events, client, log, wallClock: now });
+  const claimEvents = eventsOf && new ClaimEvents({ plan, source, ...eventsOf });
   const map = new MapReconciler({
     source,
     plan,

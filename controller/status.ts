@@ -10,6 +10,7 @@ import { ANY_DEPTH, isWildcard, wildcardAbove } from "#hostmap/wildcards.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { countDecisions, type NameDecisions } from "./dnscheck/verifier.ts";
+import { contradictionWarnings, type HeaderContradiction } from "./headers/contradictions.ts";
 import type { HeaderDecisions } from "./headers/header-decisions.ts";
 import type { RolloutStatus } from "./rollout/rollout-status.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
@@ -54,7 +55,13 @@ export interface StatusDocument {
       readonly port: number;
       readonly protocol: string;
       /** What the ingress controller answered when the proxy `asker` asked it for a PROXY header. */
-      readonly asked?: { readonly answer: string; readonly at: string; readonly asker: string };
+      readonly asked?: {
+        readonly answer: string;
+        readonly at: string;
+        readonly asker: string;
+        /** What contradicts the answer. */
+        readonly warnings?: readonly Reason[];
+      };
     }>;
   }>;
   readonly hold: RemovalHold | undefined;
@@ -81,7 +88,7 @@ export interface StatusDeps {
   readonly verifier?: NameDecisions | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   /** Undefined: no ingress controller is asked for a PROXY header. */
-  readonly headers?: Pick<HeaderDecisions, "answerOf"> | undefined;
+  readonly headers?: Pick<HeaderDecisions, "answerOf" | "contradictions"> | undefined;
   readonly config: Pick<Config, "inject">;
   /** The pods that get every name below a wildcard, in words. By default no pod does. */
   readonly wildcardPods?: string | undefined;
@@ -106,16 +113,25 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     ...nameStatus(claim, addresses, deps),
     ...resolvedTo(claim.name, deps.verifier),
   }));
+  const contradictions = deps.headers?.contradictions() ?? [];
+  const contradicted = Map.groupBy(contradictions, ({ target }) => target);
   return {
     leader: published !== undefined,
     identity: deps.identity,
     synced,
     revision,
     sources: deps.source.state(),
-    targets: targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps)),
+    targets: targetNames(deps).map((name) =>
+      targetStatus(name, {
+        ...deps,
+        clusterIPs: addresses.get(name) ?? [],
+        contradictions: contradicted.get(name) ?? [],
+      }),
+    ),
     hold: published?.hold,
     warnings: [
       ...sizeWarnings(deps.plan, deps.config.inject),
+      ...contradictionWarnings(contradictions),
       ...dnsWarnings(deps),
       ...serviceNameWarnings(names),
       ...keptWarnings(names),
@@ -149,7 +165,12 @@ function targetNames({ catalog, addresses }: StatusDeps): string[] {
   return [...new Set(names)];
 }
 
-function targetStatus(name: string, clusterIPs: readonly string[], { catalog, headers }: StatusDeps) {
+interface TargetFacts extends Pick<StatusDeps, "catalog" | "headers"> {
+  readonly clusterIPs: readonly string[];
+  readonly contradictions: readonly HeaderContradiction[];
+}
+
+function targetStatus(name: string, { clusterIPs, contradictions, catalog, headers }: TargetFacts) {
   const target = catalog.configured().find((each) => each.name === name) ?? catalog.found(name);
   const upstream = target?.upstream;
   return {
@@ -163,8 +184,10 @@ function targetStatus(name: string, clusterIPs: readonly string[], { catalog, he
           ? `${upstream.service.namespace}/${upstream.service.name}`
           : upstream.host,
     ports: (target?.ports ?? []).map(({ port, protocol }) => {
-      const asked = headers?.answerOf(name, port);
-      return { port, protocol, ...(asked && { asked }) };
+      const known = headers?.answerOf(name, port);
+      const warnings = contradictions.filter((each) => each.port === port).map(({ reason }) => reason);
+      const asked = known && { answer: known.answer, at: known.at, asker: known.by };
+      return { port, protocol, ...(asked && { asked: { ...asked, ...(warnings.length > 0 && { warnings }) } }) };
     }),
   };
 }

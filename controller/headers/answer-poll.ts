@@ -1,5 +1,6 @@
 import {
   ANSWERS_PATH,
+  type AttributedAnswer,
   type HeaderQuestion,
   parseAnswers,
   questionKey,
@@ -31,7 +32,7 @@ export class AnswerPoll {
   readonly #deps: PollDeps;
   readonly #poller: Reconciler;
   #questions: readonly HeaderQuestion[] = [];
-  readonly #reported = new Map<string, ReportedAnswer>();
+  readonly #reported = new Map<string, AttributedAnswer>();
   #stopped = false;
 
   constructor(deps: PollDeps) {
@@ -49,7 +50,7 @@ export class AnswerPoll {
   }
 
   /** By `questionKey`. */
-  get reported(): ReadonlyMap<string, ReportedAnswer> {
+  get reported(): ReadonlyMap<string, AttributedAnswer> {
     return this.#reported;
   }
 
@@ -69,7 +70,8 @@ export class AnswerPoll {
       const answer = pages.get(question.asker)?.get(key);
       const before = this.#reported.get(key);
       if (answer === undefined || (answer.at === before?.at && answer.answer === before.answer)) continue;
-      this.#reported.set(key, answer);
+      // A new asker first reports what is published: the proxy that saw it stays named.
+      this.#reported.set(key, { answer: answer.answer, at: answer.at, by: question.asker });
       changed = true;
     }
     if (changed) this.#deps.onChange();

@@ -1,6 +1,7 @@
 import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { AnswerPoll, type AskAnswers } from "./answer-poll.ts";
+import { ContradictionEvents, type ContradictionEventsDeps } from "./contradiction-events.ts";
 import type { HeaderDecisions } from "./header-decisions.ts";
 import { questionsOf } from "./questions.ts";
 
@@ -13,16 +14,25 @@ interface AskedDeps {
   readonly onChange: () => void;
   /** As in `AnswerPoll`. */
   readonly calmMs?: number | undefined;
+  /** Undefined: no Event is written. */
+  readonly events?: ContradictionEventsDeps | undefined;
 }
 
 /** What the leader lets the proxies ask, and what they answered. */
 export class AskedTargets {
   readonly #deps: AskedDeps;
   readonly #poll: AnswerPoll;
+  #contradictions: ContradictionEvents | undefined;
 
   constructor(deps: AskedDeps) {
     this.#deps = deps;
     this.#poll = new AnswerPoll(deps);
+  }
+
+  /** Begins a term, which `signal` ends. */
+  lead(signal: AbortSignal): void {
+    const { events } = this.#deps;
+    this.#contradictions = events && new ContradictionEvents(events, signal);
   }
 
   /** The questions to publish. `inUse` are the targets with accepted claims, `proxies` those that are ready. */
@@ -47,6 +57,7 @@ export class AskedTargets {
   /** The questions that are published now: from here on their answers are read. */
   expect(questions: readonly HeaderQuestion[]): void {
     this.#poll.expect(questions);
+    this.#contradictions?.check(this.#deps.headers.contradictions());
   }
 
   async stop(): Promise<void> {

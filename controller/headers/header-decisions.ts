@@ -1,15 +1,17 @@
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
-import { type HeaderQuestion, type KnownAnswer, questionKey } from "#lib/documents/header-questions.ts";
+import { type HeaderQuestion, type PublishedAnswer, questionKey } from "#lib/documents/header-questions.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { ConfiguredTarget } from "../targets/configured-target.ts";
 import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason, TargetCatalog, TargetHeaders } from "../targets/resolver.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
+import { contradictionsOf, type HeaderContradiction } from "./contradictions.ts";
 import { type AskableTarget, type DecidedProtocols, decideProtocols } from "./decide-protocols.ts";
 
-/** A known answer, and the address of the proxy that asks. */
-interface AskedPort extends KnownAnswer {
-  readonly asker: string;
+/** A known answer of a port. */
+interface AskedPort extends PublishedAnswer {
+  readonly target: string;
+  readonly port: number;
 }
 
 interface HeaderDeps {
@@ -69,9 +71,17 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return target && this.#decide(target).against;
   }
 
-  /** What a port of a target answered, when, and which proxy asks it; undefined: no answer is known. */
+  /** What a port of a target answered, when, and to which proxy; undefined: no answer is known. */
   answerOf(name: string, port: number): AskedPort | undefined {
     return this.#known.get(questionKey({ target: name, port }));
+  }
+
+  /** What contradicts the known answers. */
+  contradictions(): HeaderContradiction[] {
+    return [...this.#known.values()].flatMap((known) => {
+      const target = this.defined(known.target);
+      return target === undefined ? [] : contradictionsOf(target, known.port, known);
+    });
   }
 
   /** Notes the ports of an object. */
@@ -89,7 +99,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   learn(questions: readonly HeaderQuestion[], published: readonly PublishedTarget[]): void {
     const known = new Map(
       questions.flatMap((each) =>
-        each.known ? [[questionKey(each), { ...each.known, asker: each.asker }] as const] : [],
+        each.known ? [[questionKey(each), { ...each.known, target: each.target, port: each.port }] as const] : [],
       ),
     );
     const relayed = published.map(

@@ -133,3 +133,28 @@ test("the Service's annotation decides, whatever the ingress controller answers"
   await untilReason(rig, undefined);
   assert.ok(lines(rig).includes(NAME));
 });
+
+test("an annotation that says the opposite of what was seen is a warning and an Event", async (t) => {
+  const { rig, proxy } = await rigWithProxy(t, { "switchback.dev/proxy-protocol": "none" });
+  await until(() => questions(rig).length === 1, "the question");
+  const warned = async () => (await rig.status()).warnings.filter(({ code }) => code === "header-contradicted");
+  proxy.answer(questions(rig)[0]?.target ?? "", "optional");
+  await until(() => questions(rig)[0]?.known !== undefined, "the answer");
+  assert.deepEqual(await warned(), []);
+  proxy.answer(questions(rig)[0]?.target ?? "", "demands-v1");
+  await until(() => questions(rig)[0]?.known?.answer === "demands-v1", "the other answer");
+  const [warning] = await warned();
+  assert.match(warning?.text ?? "", /^Service edge\/lb, port 443: .* is "none", but it demands v1 /);
+  const { targets } = await rig.status();
+  assert.deepEqual(targets.find(({ name }) => name.includes("lb"))?.ports[0]?.asked?.warnings, [warning]);
+  const { text: metrics } = await rig.page("/metrics");
+  assert.match(metrics, /\nswitchback_controller_header_contradictions\{reason="header-contradicted"\} 1\n/);
+  const path = "/apis/events.k8s.io/v1/namespaces/edge/events";
+  const eventsOfEdge = () => rig.kube.paths(path).flatMap((each) => rig.kube.at(each) ?? []);
+  // It has to last 10 s.
+  await until(() => eventsOfEdge().length > 0, "the Event", 60_000);
+  const [event] = eventsOfEdge();
+  assert.deepEqual([event?.reason, event?.note], ["HeaderContradicted", warning?.text]);
+  const regarding = { apiVersion: "v1", kind: "Service", namespace: "edge", name: "lb" };
+  assert.deepEqual({ ...(event?.regarding as object), uid: undefined }, { ...regarding, uid: undefined });
+});

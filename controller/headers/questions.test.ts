@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { questionKey } from "#lib/documents/header-questions.ts";
+import { type AttributedAnswer, questionKey } from "#lib/documents/header-questions.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
 import { type QuestionInput, questionsOf } from "./questions.ts";
 
@@ -66,7 +66,10 @@ test("one proxy asks for a whole namespace; when one goes, only its namespaces m
 });
 
 test("without a ready proxy a question keeps its asker and its answer; a new one waits", () => {
-  const published = questionsOf(input({})).map((each) => ({ ...each, known: { answer: "optional", at: AT } as const }));
+  const published = questionsOf(input({})).map((each) => ({
+    ...each,
+    known: { answer: "optional", at: AT, by: "10.0.0.1" } as const,
+  }));
   assert.deepEqual(questionsOf(input({ published, proxies: [] })), published);
   assert.deepEqual(questionsOf(input({ proxies: [] })), []);
   assert.deepEqual(questionsOf(input({ exampleOf: () => undefined })), []);
@@ -75,14 +78,51 @@ test("without a ready proxy a question keeps its asker and its answer; a new one
 test("an answer is published when it is new or another one, and otherwise rarely", () => {
   const [first] = questionsOf(input({}));
   assert.ok(first);
-  const known = { answer: "optional", at: AT } as const;
+  const by = "10.0.0.1";
+  const known = { answer: "optional", at: AT, by } as const;
   const answered = (answer: "optional" | "refuses-header", at: string, before?: typeof known) => {
     const published = before ? [{ ...first, known: before }] : [];
-    const reported = new Map([[questionKey(first), { answer, at }]]);
+    const reported = new Map([[questionKey(first), { answer, at, by }]]);
     return questionsOf(input({ published, reported }))[0]?.known;
   };
   assert.deepEqual(answered("optional", AT), known);
   assert.deepEqual(answered("optional", LATER, known), known);
-  assert.deepEqual(answered("optional", MUCH_LATER, known), { answer: "optional", at: MUCH_LATER });
-  assert.deepEqual(answered("refuses-header", LATER, known), { answer: "refuses-header", at: LATER });
+  assert.deepEqual(answered("optional", MUCH_LATER, known), { answer: "optional", at: MUCH_LATER, by });
+  assert.deepEqual(answered("refuses-header", LATER, known), { answer: "refuses-header", at: LATER, by });
+});
+
+/** What is published after each report in turn. */
+function publishedAfter(...reports: readonly AttributedAnswer[]) {
+  const [first] = questionsOf(input({}));
+  assert.ok(first);
+  let question = first;
+  for (const report of reports) {
+    const reported = new Map([[questionKey(question), report]]);
+    question = questionsOf(input({ published: [question], reported }))[0] ?? assert.fail();
+  }
+  return question.known;
+}
+
+test("another answer of another proxy is published beside the last one, until the port was asked again", () => {
+  const one = { answer: "demands-v1", at: AT, by: "10.0.0.1" } as const;
+  const two = { answer: "refuses-header", at: LATER, by: "10.0.0.2" } as const;
+  const adopted = { ...one, by: two.by };
+  assert.deepEqual(publishedAfter(one, adopted), one, "a new asker repeats what it has not seen itself");
+  assert.deepEqual(publishedAfter(one, adopted, two), { ...two, other: one });
+  assert.deepEqual(publishedAfter(one, two, { ...two, at: "2026-11-26T05:20:00.000Z" }), { ...two, other: one });
+  const again = { ...two, at: "2026-11-26T05:40:00.000Z" };
+  assert.deepEqual(publishedAfter(one, two, again), again);
+  const back = { ...one, at: "2026-11-26T05:15:00.000Z" };
+  assert.deepEqual(publishedAfter(one, two, back), { ...back, other: two }, "only the last one");
+});
+
+test("another answer of the same proxy, after an unclear one, or long after the last is a change", () => {
+  const two = { answer: "refuses-header", at: LATER, by: "10.0.0.2" } as const;
+  for (const one of [
+    { answer: "demands-v1", at: AT, by: two.by },
+    { answer: "unknown", at: AT, by: "10.0.0.1" },
+    { answer: "demands-v1", at: "2026-11-26T04:38:59.000Z", by: "10.0.0.1" },
+  ] as const) {
+    assert.deepEqual(publishedAfter(one, two), two, JSON.stringify(one));
+  }
 });

@@ -1,5 +1,11 @@
 import { shortHash } from "#hostmap/hash.ts";
-import { type HeaderQuestion, type KnownAnswer, MAX_QUESTIONS, questionKey } from "#lib/documents/header-questions.ts";
+import {
+  type AttributedAnswer,
+  type HeaderQuestion,
+  MAX_QUESTIONS,
+  type PublishedAnswer,
+  questionKey,
+} from "#lib/documents/header-questions.ts";
 import { upstreamHost } from "#lib/documents/listeners.ts";
 import { type AskableTarget, askedPorts } from "./decide-protocols.ts";
 
@@ -7,6 +13,8 @@ import { type AskableTarget, askedPorts } from "./decide-protocols.ts";
 const TLS_PORTS: readonly number[] = [443, 8443];
 /** A known answer is published again only if it changes, or is this much younger: each write reaches every proxy. */
 const REFRESH_MS = 15 * 60_000;
+/** A proxy asks again after at most so long: until then an answer holds. */
+const HOLDS_MS = 35 * 60_000;
 
 export interface QuestionInput {
   /** The targets that have accepted claims. */
@@ -20,7 +28,7 @@ export interface QuestionInput {
   /** The questions that are published, with their answers. */
   readonly published: readonly HeaderQuestion[];
   /** What the proxies reported since. */
-  readonly reported: ReadonlyMap<string, KnownAnswer>;
+  readonly reported: ReadonlyMap<string, AttributedAnswer>;
 }
 
 /**
@@ -81,8 +89,20 @@ function serverName(name: string | undefined): string | undefined {
   return name?.replace(/^\*/, "switchback-asks");
 }
 
-function knownAnswer(before: KnownAnswer | undefined, reported: KnownAnswer | undefined): KnownAnswer | undefined {
-  if (reported === undefined) return before;
-  const isFresh = before?.answer === reported.answer && Date.parse(reported.at) - Date.parse(before.at) < REFRESH_MS;
-  return isFresh ? before : { answer: reported.answer, at: reported.at };
+/**
+ * If another proxy begins to ask a port, and its first answer is another one while the last one still holds, the two
+ * see different things: both are published. A second asker for each port would know more, and cost twice as much.
+ */
+function knownAnswer(
+  before: PublishedAnswer | undefined,
+  reported: AttributedAnswer | undefined,
+): PublishedAnswer | undefined {
+  if (before === undefined || reported === undefined) return before ?? reported;
+  const ageMs = Date.parse(reported.at) - Date.parse(before.at);
+  const isSame = before.answer === reported.answer;
+  if (isSame && ageMs < REFRESH_MS) return before;
+  const { other: _other, ...last } = before;
+  const differs = !isSame && last.by !== reported.by && last.answer !== "unknown" && ageMs <= HOLDS_MS;
+  const { answer, at, by } = reported;
+  return { answer, at, by, ...(differs && { other: last }) };
 }

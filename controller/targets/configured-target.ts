@@ -25,8 +25,12 @@ export function configuredTarget(
 }
 
 function statedBy(service: ServiceView | undefined, { port, upstreamPort = port }: TargetConfig["ports"][number]) {
-  const { protocol, stated = "nobody" } = (service && portOf(service, upstreamPort)) ?? {};
-  return { protocol: protocol === undefined || stated === "nobody" ? ("auto" as const) : protocol, stated };
+  const { protocol, stated = "nobody", says } = (service && portOf(service, upstreamPort)) ?? {};
+  return {
+    protocol: protocol === undefined || stated === "nobody" ? ("auto" as const) : protocol,
+    stated,
+    ...(says && { says }),
+  };
 }
 
 /** The configured targets, each with its Service if that is in the table. */

@@ -151,19 +151,29 @@ export function assumedProtocol({ protocol, detect }: Config["discovery"]): Prot
 /** Who says which protocol a port expects: the switchback.dev annotation, or that of a cloud provider. */
 export type StatedBy = "annotation" | "provider";
 
+/** What the annotations of a Service state for a port. */
+export interface Stated {
+  readonly protocol: Protocol;
+  readonly by: StatedBy;
+  /** The annotation that states it, with its value: `switchback.dev/proxy-protocol is "v1"`. */
+  readonly says: string;
+}
+
+function says(key: string, value: string): string {
+  return `${key} is ${show(value)}`;
+}
+
 /**
  * The protocol that the annotations of a Service state for a port; undefined if none does. The switchback.dev
  * annotation comes first, then those of known providers. An invalid value of it, and providers' annotations that
  * contradict each other, return a reason instead of a guess.
  */
-export function statedProtocol(
-  annotations: Annotations | undefined = {},
-  port: number,
-): { readonly protocol: Protocol; readonly by: StatedBy } | Reason | undefined {
+export function statedProtocol(annotations: Annotations | undefined = {}, port: number): Stated | Reason | undefined {
   const explicit = annotations[PROXY_PROTOCOL_KEY];
   if (explicit !== undefined) {
     const accepted = PROTOCOLS.find((protocol) => protocol === explicit);
-    if (accepted !== undefined) return { protocol: accepted, by: "annotation" };
+    if (accepted !== undefined)
+      return { protocol: accepted, by: "annotation", says: says(PROXY_PROTOCOL_KEY, explicit) };
     const text = `${PROXY_PROTOCOL_KEY} is ${show(String(explicit))}; accepted are ${PROTOCOLS.join(", ")}`;
     return { code: "annotation-invalid", text };
   }
@@ -171,7 +181,9 @@ export function statedProtocol(
   const [first] = statements;
   const other = statements.find(({ protocol }) => protocol !== first?.protocol);
   if (first === undefined) return undefined;
-  if (other === undefined) return { protocol: first.protocol, by: "provider" };
+  if (other === undefined) {
+    return { protocol: first.protocol, by: "provider", says: says(first.key, annotations[first.key] ?? "") };
+  }
   const both = `for port ${port}, ${first.key} says ${first.protocol}, and ${other.key} says ${other.protocol}`;
   return { code: "annotations-contradict", text: `${both}; remove one, or decide by ${PROXY_PROTOCOL_KEY}` };
 }

@@ -6,7 +6,7 @@ import type { Reason } from "#hostmap/types.ts";
 import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 import { softwareByLabels } from "./known-software.ts";
-import { type Protocol, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
+import { type Protocol, type Stated, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: if kube-proxy short-circuits its load balancer, or in any case. */
 type MapWhen = "auto" | "always";
@@ -20,6 +20,8 @@ interface ServicePort {
   readonly port: number;
   readonly protocol: Protocol;
   readonly stated?: StatedBy | "nobody";
+  /** The annotation that states it, with its value, if the ingress controller is asked all the same. */
+  readonly says?: string;
 }
 
 /** The projection of a Service that kube-proxy may short-circuit, or that a configured target has as its upstream. */
@@ -192,14 +194,17 @@ function portsOf({ metadata, spec }: RawService, fallback: Protocol | "auto"): S
     if (port === undefined || (transport ?? "TCP") !== "TCP") continue;
     const stated = statedProtocol(metadata?.annotations, port);
     if (stated !== undefined && "code" in stated) return stated;
-    const { protocol, by } = stated ?? { protocol: usual, by: "nobody" as const };
-    ports.push({ port, protocol, ...(isAsked && { stated: by }) });
+    ports.push({ port, protocol: stated?.protocol ?? usual, ...(isAsked && sayingOf(stated)) });
   }
   if (ports.length > MAX_TARGET_PORTS) {
     const text = `it has ${ports.length} TCP ports; a target has at most ${MAX_TARGET_PORTS}`;
     return { code: "too-many-ports", text };
   }
   return ports;
+}
+
+function sayingOf(stated: Stated | undefined): Pick<ServicePort, "stated" | "says"> {
+  return stated === undefined ? { stated: "nobody" } : { stated: stated.by, says: stated.says };
 }
 
 /**
@@ -242,6 +247,7 @@ export interface FoundTarget extends TargetConfig {
 type FoundPort = TargetConfig["ports"][number] & {
   /** As in `ServicePort`. */
   readonly stated?: ServicePort["stated"];
+  readonly says?: ServicePort["says"];
   /** Of a port that another Service has at the same address: the ClusterIPs of that one. */
   readonly upstreamIPs?: readonly string[];
 };

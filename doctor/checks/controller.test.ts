@@ -109,6 +109,21 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ],
   ],
   [
+    "what was seen at a port contradicts an annotation, or what another proxy saw",
+    status({
+      warnings: [
+        { code: "header-contradicted", text: "first" },
+        { code: "header-answers-differ", text: "second" },
+      ],
+    }),
+    [
+      "warning header-contradicted | controller | first | if the ingress controller expects what was seen, correct " +
+        "the annotation | else correct its setting, or make it trust the proxies (docs/trust/README.md)",
+      "warning header-answers-differ | controller | second | if nobody has changed the ingress controller, make it " +
+        "trust all proxies (docs/trust/README.md)",
+    ],
+  ],
+  [
     "a workload is stuck, another waits, and a third has caught up",
     status({
       running: {

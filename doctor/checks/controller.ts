@@ -42,7 +42,7 @@ export function checkController(facts: ClusterFacts): Finding[] {
       `${hold.names} of ${hold.of} names are held in the map until ` + `${new Date(hold.until).toISOString()}`;
     findings.push(warning(subject, "removal-held", evidence, "run `switchback confirm` if they should be removed"));
   }
-  findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, "check the controller's /status")));
+  findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, ...curesOf(code))));
   const refused = names.flatMap(({ reason }) => (reason === undefined || HARMLESS.has(reason.code) ? [] : [reason]));
   if (refused.length > 0)
     findings.push(
@@ -64,6 +64,19 @@ export function checkController(facts: ClusterFacts): Finding[] {
   return [
     ok(subject, "controller-settled", `all sources are synced, ${names.length} name(s) are claimed, none is refused`),
   ];
+}
+
+function curesOf(code: string): string[] {
+  if (code === "header-contradicted") {
+    return [
+      "if the ingress controller expects what was seen, correct the annotation",
+      "else correct its setting, or make it trust the proxies (docs/trust/README.md)",
+    ];
+  }
+  if (code === "header-answers-differ") {
+    return ["if nobody has changed the ingress controller, make it trust all proxies (docs/trust/README.md)"];
+  }
+  return ["check the controller's /status"];
 }
 
 /** Each code with its count and its first text. */

@@ -16,7 +16,7 @@ const WORDS = {
 } as const satisfies Readonly<Record<HeaderAnswer, string>>;
 
 /** An answer in words, as the predicate of its port. */
-function answerText(answer: string): string {
+export function answerText(answer: string): string {
   return Object.entries(WORDS).find(([known]) => known === answer)?.[1] ?? answer;
 }
 

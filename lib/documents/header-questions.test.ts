@@ -19,7 +19,12 @@ const QUESTION: HeaderQuestion = {
   name: "shop.example.com",
   namespace: "infra",
   asker: "10.0.0.7",
-  known: { answer: "optional", at: "2026-11-26T05:00:00.000Z" },
+  known: {
+    answer: "optional",
+    at: "2026-11-26T05:00:00.000Z",
+    by: "10.0.0.7",
+    other: { answer: "demands-v1", at: "2026-11-26T04:59:00.000Z", by: "10.0.0.6" },
+  },
 };
 
 test("questions are read as they were written", () => {
@@ -37,8 +42,10 @@ test("a bad question, and a second one of a port, cost themselves", () => {
     { upstreamPort: "443" },
     { name: "a b" },
     { asker: "proxy-1" },
-    { known: { answer: "yes", at: "2026-11-26T05:00:00Z" } },
-    { known: { answer: "optional", at: "today" } },
+    { known: { answer: "yes", at: "2026-11-26T05:00:00Z", by: "10.0.0.7" } },
+    { known: { answer: "optional", at: "today", by: "10.0.0.7" } },
+    { known: { answer: "optional", at: "2026-11-26T05:00:00Z", by: "proxy-1" } },
+    { known: { answer: "optional", at: "2026-11-26T05:00:00Z", by: "10.0.0.7", other: {} } },
     { asker: "10.0.0.8" },
   ].map((change) => ({ ...QUESTION, ...change }));
   const text = JSON.stringify({ version: 1, questions: [QUESTION, ...bad, { ...QUESTION, port: 80 }] });

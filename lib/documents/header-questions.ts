@@ -30,6 +30,17 @@ export interface KnownAnswer {
   readonly at: string;
 }
 
+/** The same with the address of the proxy that gave it: another one than the asker's after a rollout. */
+export interface AttributedAnswer extends KnownAnswer {
+  readonly by: string;
+}
+
+/** What is published of a port. */
+export interface PublishedAnswer extends AttributedAnswer {
+  /** Another answer, which another proxy gave shortly before. It is left out when the port was asked again. */
+  readonly other?: AttributedAnswer | undefined;
+}
+
 /** A port of a target. One proxy asks it whether it expects a PROXY header. */
 export interface HeaderQuestion {
   readonly target: string;
@@ -47,10 +58,15 @@ export interface HeaderQuestion {
   /** The address of the proxy that asks. */
   readonly asker: string;
   /** What is known already. */
-  readonly known?: KnownAnswer | undefined;
+  readonly known?: PublishedAnswer | undefined;
 }
 
-const knownSchema = object({ answer: v.picklist(HEADER_ANSWERS), at: v.pipe(v.string(), v.check(isTime)) });
+const answerSchema = object({
+  answer: v.picklist(HEADER_ANSWERS),
+  at: v.pipe(v.string(), v.check(isTime)),
+  by: address,
+});
+const knownSchema = object({ ...answerSchema.entries, other: v.optional(answerSchema) });
 const questionSchema = object({
   target: targetName,
   port,

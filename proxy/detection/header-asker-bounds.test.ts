@@ -30,7 +30,7 @@ describe("rounds", () => {
 
   it("are none after a restart where all answers are known", async () => {
     const rig = askerRig({ random: Math.random });
-    const known = { answer: "demands-v1", at: rig.isoAt(-10 * MINUTE) } as const;
+    const known = { answer: "demands-v1", at: rig.isoAt(-10 * MINUTE), by: "10.0.0.7" } as const;
     rig.asker.setQuestions(questions(500, "infra", { known }));
     await rig.clock.pass(14 * MINUTE);
     assert.equal(rig.rounds.length, 0);
@@ -150,14 +150,14 @@ describe("a recheck", () => {
   it("is made after a restart, too", async () => {
     const rig = askerRig();
     rig.mode = "refuses";
-    rig.asker.setQuestions([question({ known: { answer: "demands-v2", at: rig.isoAt(0) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "demands-v2", at: rig.isoAt(0), by: "10.0.0.7" } })]);
     await rig.clock.pass(45 * SECOND);
     assert.deepEqual([rig.rechecks[0]?.header, rig.answer()], ["v2", "refuses-header"]);
   });
 
   it("comes once in 6 s at most, whatever the number of ports", async () => {
     const rig = askerRig();
-    const known = { answer: "demands-v1", at: rig.isoAt(0) } as const;
+    const known = { answer: "demands-v1", at: rig.isoAt(0), by: "10.0.0.7" } as const;
     rig.asker.setQuestions(questions(100, "infra", { known }));
     await rig.clock.pass(20 * MINUTE);
     assert.equal(rig.rechecks.length, 200);
@@ -166,7 +166,7 @@ describe("a recheck", () => {
 
   it("does not wait for a namespace with many ports", async () => {
     const rig = askerRig();
-    const known = { answer: "demands-v1", at: rig.isoAt(0) } as const;
+    const known = { answer: "demands-v1", at: rig.isoAt(0), by: "10.0.0.7" } as const;
     rig.asker.setQuestions([...questions(1000, "large", { known }), ...questions(1, "small", { known })]);
     await rig.clock.pass(2 * MINUTE);
     const small = rig.rechecks.filter(({ namespace }) => namespace === "small").length;

@@ -55,7 +55,7 @@ describe("a round", () => {
     rig.asker.setQuestions([question()]);
     await rig.clock.pass(0);
     rig.mode = "refuses";
-    const known = { answer: "optional", at: rig.isoAt(0) } as const;
+    const known = { answer: "optional", at: rig.isoAt(0), by: "10.0.0.7" } as const;
     rig.asker.setQuestions([question({ name: "other.example.com", namespace: "new", known })]);
     await rig.clock.pass(5 * SECOND);
     assert.deepEqual([rig.rounds.length, rig.answer()], [1, "demands-either"]);
@@ -109,7 +109,7 @@ describe("a round", () => {
 describe("an answer of before a restart", () => {
   it("that is younger than half an hour is taken over without a round", async () => {
     const rig = askerRig();
-    const known = { answer: "demands-v2", at: rig.isoAt(-20 * MINUTE) } as const;
+    const known = { answer: "demands-v2", at: rig.isoAt(-20 * MINUTE), by: "10.0.0.7" } as const;
     rig.asker.setQuestions([question({ known })]);
     assert.deepEqual(rig.asker.answers(), [{ target: "edge", port: 443, answer: "demands-v2", at: known.at }]);
     await rig.clock.pass(5 * MINUTE - 1);
@@ -121,21 +121,21 @@ describe("an answer of before a restart", () => {
   it("that is older is asked for again; until then it counts", async () => {
     const rig = askerRig();
     rig.mode = "refuses";
-    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     await rig.clock.pass(0);
     assert.deepEqual([rig.rounds.length, rig.answer()], [1, "optional"]);
   });
 
   it("that has the time of a clock in advance does not count for longer", async () => {
     const rig = askerRig();
-    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(600 * MINUTE) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(600 * MINUTE), by: "10.0.0.7" } })]);
     await rig.clock.pass(25 * MINUTE);
     assert.equal(rig.rounds.length, 1);
   });
 
   it("that was unknown is asked for within a minute, and the first answer counts", async () => {
     const rig = askerRig({ random: () => 0.5 });
-    rig.asker.setQuestions([question({ known: { answer: "unknown", at: rig.isoAt(-MINUTE) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "unknown", at: rig.isoAt(-MINUTE), by: "10.0.0.7" } })]);
     assert.equal(rig.answer(), "unknown");
     await rig.clock.pass(MINUTE);
     assert.equal(rig.answer(), "demands-either");
@@ -237,7 +237,7 @@ describe("a known answer changes", () => {
 
   it("not where another round is between them", async () => {
     const rig = askerRig();
-    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     for (const mode of ["refuses", "refuses", "demands", "refuses", "refuses"] as const) {
       rig.mode = mode;
       await rig.clock.pass(rig.rounds.length === 0 ? 0 : 10 * SECOND);
@@ -252,7 +252,7 @@ describe("a known answer changes", () => {
 
   it("not after two rounds, however long they are apart", async () => {
     const rig = askerRig();
-    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     rig.mode = "refuses";
     await rig.clock.pass(0);
     rig.mode = "down";
@@ -267,7 +267,7 @@ describe("a known answer changes", () => {
 
   it("not in less than 20 s, however many rounds there are", async () => {
     const rig = askerRig();
-    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     rig.mode = "refuses";
     await rig.clock.pass(SECOND);
     rig.asker.dialled({ listener: "edge:443", connected: false, failures: [] });
@@ -279,7 +279,7 @@ describe("a known answer changes", () => {
 
   it("and rounds that keep differing come every minute", async () => {
     const rig = askerRig();
-    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     for (let seconds = 0; seconds < 600; seconds += 1) {
       rig.mode = rig.rounds.length % 2 === 0 ? "refuses" : "demands";
       await rig.clock.pass(seconds === 0 ? 0 : SECOND);
@@ -290,7 +290,7 @@ describe("a known answer changes", () => {
 
   it("although the upstream answers nothing for a while between them", async () => {
     const rig = askerRig();
-    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE) } })]);
+    rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     for (const mode of ["refuses", "down", "refuses"] as const) {
       rig.mode = mode;
       await rig.clock.pass(10 * SECOND);

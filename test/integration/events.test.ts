@@ -24,8 +24,9 @@ before(async () => {
   const sources = { presets: ["openshift-route"], custom: [{ ...site, className: "one" }] };
   const targets = ["one", "two"].map((name) => ({ name, upstream, classes: [name] }));
   const map = { vanishSeconds: 0 };
+  const discovery = { detect: true };
   const controller = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
-  system = await startSystem({ controllers: 2, values: { config: { sources, targets, map, controller } } });
+  system = await startSystem({ controllers: 2, values: { config: { sources, targets, discovery, map, controller } } });
   token = await system.cluster.tokenFor(`${NAMESPACE}/switchback-controller`);
   await system.apply(namespaceYaml("shop") + namespaceYaml("secret-tenant"));
 });
@@ -116,6 +117,14 @@ describe("the controller's token", () => {
     };
     assertPasses(await own("switchback-hosts"));
     assertDenied(await own("theirs"));
+  });
+
+  it("writes one about a Service of others of what was seen at its ports, and of nothing else", async () => {
+    const service = about("v1", "Service");
+    for (const reason of ["HeaderContradicted", "HeaderAnswersDiffer"])
+      assertPasses(await write({ reason, ...service }));
+    assertDenied(await write({ reason: "PortLost", ...service }));
+    assertDenied(await write({ reason: "HeaderContradicted", ...about("v1", "Secret") }));
   });
 
   const named = { name: "switchback-a" };

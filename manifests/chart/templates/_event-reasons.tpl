@@ -35,6 +35,8 @@
  "FrontNotWritten",
  "GatewayInsideCluster",
  "GatewayNotFound",
+ "HeaderAnswersDiffer",
+ "HeaderContradicted",
  "HeaderNotExpected",
  "HeaderUnknown",
  "HistoryUnreadable",

@@ -1,0 +1,124 @@
+import { describeError } from "#lib/errors/errors.ts";
+import { METADATA_LIST } from "#lib/kube/accept.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type EventRecorder, eventReason } from "#lib/kube/events.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
+import { type StartTimer, steadyNow } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { HeaderContradiction } from "./contradictions.ts";
+
+export interface ContradictionEventsDeps {
+  readonly events: Pick<EventRecorder, "record" | "waitMs">;
+  readonly client: Pick<KubeClient, "get">;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly wallClock: () => number;
+  /** A monotonic clock, milliseconds. */
+  readonly now?: () => number;
+  /** Another one only in tests. */
+  readonly startTimer?: StartTimer;
+}
+
+/** A contradiction must last so long: an annotation and a setting are rarely changed in the same second. */
+const SETTLE_MS = 10_000;
+/** A new leader reports what was seen so recently: the Events of an earlier leader still exist. */
+const YOUNG_MS = 10 * 60_000;
+/** After a Service could not be read. */
+const RETRY_MS = 30_000;
+
+interface Entry {
+  readonly found: HeaderContradiction;
+  dueAt: number;
+}
+
+/** Writes an Event on a Service when an answer contradicts something, and again only if either changes. */
+export class ContradictionEvents {
+  readonly #deps: ContradictionEventsDeps;
+  readonly #now: () => number;
+  readonly #reconciler: Reconciler;
+  readonly #signal: AbortSignal;
+  #waiting = new Map<string, Entry>();
+  /** What was reported and still holds. Undefined before the first check: what an earlier leader knew is not news. */
+  #reported: Map<string, string> | undefined;
+
+  /** Writes until `signal` aborts. */
+  constructor(deps: ContradictionEventsDeps, signal: AbortSignal) {
+    this.#deps = deps;
+    this.#signal = signal;
+    this.#now = deps.now ?? steadyNow;
+    this.#reconciler = new Reconciler({
+      reconcile: () => this.#write(),
+      ...(deps.startTimer && { startTimer: deps.startTimer }),
+    });
+    signal.addEventListener("abort", () => void this.#reconciler.stop());
+  }
+
+  /** All contradictions that there are now. */
+  check(all: readonly HeaderContradiction[]): void {
+    if (this.#signal.aborted) return;
+    const { wallClock } = this.#deps;
+    const isOld = ({ at }: HeaderContradiction) => wallClock() - Date.parse(at) >= YOUNG_MS;
+    this.#reported ??= new Map(all.filter(isOld).map((found) => [keyOf(found), found.change]));
+    const reported = this.#reported;
+    const current = new Map(all.map((found) => [keyOf(found), found]));
+    for (const key of reported.keys()) if (!current.has(key)) reported.delete(key);
+    const news = [...current].filter(([key, { change }]) => reported.get(key) !== change);
+    this.#waiting = new Map(
+      news.map(([key, found]) => {
+        const before = this.#waiting.get(key);
+        return [key, before?.found.change === found.change ? before : { found, dueAt: this.#now() + SETTLE_MS }];
+      }),
+    );
+    if (news.length > 0) this.#reconciler.enqueue();
+  }
+
+  async #write(): Promise<ReconcileResult> {
+    for (const [key, entry] of this.#waiting) if (this.#waitMs(entry) <= 0) await this.#report(key, entry);
+    const waits = [...this.#waiting.values()].map((entry) => this.#waitMs(entry));
+    return { requeueAfter: waits.length === 0 ? undefined : Math.min(...waits) };
+  }
+
+  #waitMs({ found, dueAt }: Entry): number {
+    return Math.max(0, dueAt - this.#now(), this.#deps.events.waitMs(found.service.namespace));
+  }
+
+  async #report(key: string, entry: Entry): Promise<void> {
+    const { events, log } = this.#deps;
+    const { service, reason, change } = entry.found;
+    const uid = await this.#uidOf(service).catch((error: unknown) => {
+      log.debug({ ...service, error: describeError(error) }, "no Event could be written");
+      entry.dueAt = this.#now() + RETRY_MS;
+      return undefined;
+    });
+    if (this.#waitMs(entry) > 0 || this.#signal.aborted || this.#waiting.get(key) !== entry) return;
+    this.#waiting.delete(key);
+    this.#reported?.set(key, change);
+    if (uid === undefined) return;
+    const { namespace, name } = service;
+    events.record({
+      type: "Warning",
+      reason: eventReason(reason.code),
+      action: "Map",
+      note: reason.text,
+      regarding: { apiVersion: "v1", kind: "Service", namespace, name, uid },
+      once: true,
+    });
+  }
+
+  /** `kubectl describe` looks for Events by the uid, and discovery keeps none. Undefined: the Service is gone. */
+  async #uidOf({ namespace, name }: HeaderContradiction["service"]): Promise<string | undefined> {
+    const query = { fieldSelector: `metadata.name=${name}` };
+    const path = corePath("services", namespace);
+    const { items } = await this.#deps.client.get<ObjectList>(path, query, { accept: METADATA_LIST });
+    return items[0]?.metadata.uid;
+  }
+}
+
+interface ObjectList {
+  readonly items: ReadonlyArray<{ readonly metadata: { readonly uid?: string } }>;
+}
+
+function keyOf({ target, port, reason }: HeaderContradiction): string {
+  return `${target}:${port} ${reason.code}`;
+}
