@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import type { HeaderAnswer, PublishedAnswer } from "#lib/documents/header-questions.ts";
+import { configuredTarget } from "../targets/configured-target.ts";
 import { foundName, targetOfService, viewService } from "../targets/service-view.ts";
 import { contradictionsOf, contradictionWarnings } from "./contradictions.ts";
 
@@ -9,12 +10,16 @@ const HETZNER = "load-balancer.hetzner.cloud/uses-proxyprotocol";
 const AT = "2026-11-26T05:00:00.000Z";
 const OTHER = { answer: "demands-v1", at: "2026-11-26T04:59:00.000Z", by: "10.0.0.6" } as const;
 
-function found(annotations: Readonly<Record<string, string>>, fallback: "auto" | "v1" = "auto") {
+function serviceWith(annotations: Readonly<Record<string, string>>, fallback: "auto" | "v1" = "auto") {
   const raw = {
     metadata: { namespace: "edge", name: "web", annotations },
     spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.9"], ports: [{ port: 443 }] },
   };
-  const target = targetOfService(viewService(raw, fallback));
+  return viewService(raw, fallback);
+}
+
+function found(annotations: Readonly<Record<string, string>>, fallback?: "auto" | "v1") {
+  const target = targetOfService(serviceWith(annotations, fallback));
   return "code" in target ? assert.fail(target.text) : target;
 }
 
@@ -44,6 +49,20 @@ test("a provider's annotation is contradicted, too; a port of which nobody says 
     contradictionsOf(found({ [HETZNER]: "true" }, "v1"), 443, { answer: "refuses-header", at: AT, by: "" }),
     [],
   );
+});
+
+test("a configured port of protocol auto has the annotations of its Service, another one has none", () => {
+  const service = serviceWith({ [HETZNER]: "true" });
+  const codesOf = (protocol: "auto" | "v1") => {
+    const upstream = { service: { namespace: "edge", name: "web" } };
+    const target = { name: "edge", upstream, classes: [], clusterIPs: [], ports: [{ port: 443, protocol }] };
+    const known = { answer: "refuses-header", at: AT, by: "10.0.0.7" } as const;
+    return contradictionsOf(configuredTarget(target, { detect: true }, service), 443, known).map(
+      ({ reason }) => reason.code,
+    );
+  };
+  assert.deepEqual(codesOf("auto"), ["header-contradicted"]);
+  assert.deepEqual(codesOf("v1"), []);
 });
 
 test("the text names the annotation with its value, what was seen, when, from where, and which of them decides", () => {

@@ -24,7 +24,7 @@ const HEADER_ANSWERS = ["demands-v1", "demands-v2", "demands-either", "optional"
 export type HeaderAnswer = (typeof HEADER_ANSWERS)[number];
 
 /** The last answer to a question, and when it was given. */
-export interface KnownAnswer {
+interface KnownAnswer {
   readonly answer: HeaderAnswer;
   /** RFC 3339, UTC. */
   readonly at: string;
