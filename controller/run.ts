@@ -6,6 +6,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { createEventRecorder, type EventRecorder, eventReason } from "#lib/kube/events.ts";
 import { Fence } from "#lib/kube/fence.ts";
 import { runElection } from "#lib/kube/lease.ts";
+import { createCompactor } from "#lib/process/heap-compactor.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { askAnswersByHttp } from "./headers/answer-poll.ts";
@@ -48,6 +49,7 @@ interface RunningController {
 }
 
 const LEASE_NAME = "switchback-controller";
+const COMPACT_AFTER_MS = 3_000;
 
 /**
  * Runs one controller replica. Every replica observes and plans. The leader also publishes, and writes front Services
@@ -86,6 +88,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const health = await serveHealth(config.controller, parts);
   log.info({ port: health.port, namespace }, "listening");
   map.start();
+  const compacting = compactOnceSynced(map);
   statusKey.start();
   const lease = { client, namespace, name: LEASE_NAME, identity, ...leaseTimes(config.controller), log };
   const election = runElection({
@@ -98,11 +101,22 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     },
   });
   const stop = async (): Promise<void> => {
+    clearInterval(compacting);
     // Waits for the leader's work to end.
     await election.stop();
     await Promise.all([map.stop(), statusKey.stop(), health.close()]);
   };
   return { healthPort: health.port, stop };
+}
+
+/** The first lists leave much garbage. It is collected when they are read and the first map is published. */
+function compactOnceSynced(map: Pick<MapReconciler, "synced">): NodeJS.Timeout {
+  const compactor = createCompactor(globalThis.gc);
+  compactor.recordActivity();
+  return setInterval(() => {
+    if (!map.synced) compactor.recordActivity();
+    compactor.collectIfIdle();
+  }, COMPACT_AFTER_MS).unref();
 }
 
 /** Reports what the map's reconciler does: in metrics, in the log and as Events. */

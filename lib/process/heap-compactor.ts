@@ -1,4 +1,4 @@
-/** Collects garbage once the agent is idle. V8 alone may keep it for days: 10 MiB on every node. */
+/** Collects garbage once the process is idle. V8 alone may keep it for days: 5 to 20 MB after a start. */
 interface Compactor {
   /** Records activity. */
   recordActivity(): void;
