@@ -12,11 +12,13 @@ const absolutePath = v.pipe(
   v.check((path) => !path.split("/").some((part) => part === "." || part === ".."), "must not contain `.` or `..`"),
 );
 
+const AGENT_NAMESPACE = "switchback-agent";
+
 const agentSchema = strictObject({
   enabled: setting(v.boolean(), false, "Whether agents run, so that the controller follows them; set by the chart."),
   namespace: setting(
     label,
-    "switchback-agent",
+    AGENT_NAMESPACE,
     "Namespace of the agents and their Leases. It is separate because the agents need hostPath volumes.",
   ),
   node: optionalSetting(text, "The node whose pods this agent updates; set by the chart."),

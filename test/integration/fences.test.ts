@@ -138,7 +138,7 @@ function fenceOf(objects: readonly Rendered[]): string {
 
 describe("a policy names every account that may write", () => {
   const single = Object.keys(SWITCHES);
-  it(`with each of ${single.length} switches alone, and each pair of those that change a right or a policy`, async () => {
+  it(`with each of ${single.length} switches alone, and pairs of those that change a right or a policy`, async () => {
     const found = new Map<string, string>();
     const renderAll = (queue: string[][]) => {
       const work = async () => {
