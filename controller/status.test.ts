@@ -17,11 +17,15 @@ const SOURCE: Source = {
   state: () => [{ name: "ingresses", synced: true, problems: [] }],
   stop: async () => {},
 };
+const BOTH = [
+  { port: 80, protocol: "v1" },
+  { port: 443, protocol: "v1" },
+];
 const config = parseConfig({
   inject: { warnNames: 2, maxNames: 3 },
   targets: [
-    { name: "relayed", upstream: { host: "h" }, classes: ["a"] },
-    { name: "waiting", upstream: { host: "h" }, classes: ["b"] },
+    { name: "relayed", upstream: { host: "h" }, classes: ["a"], ports: BOTH },
+    { name: "waiting", upstream: { host: "h" }, classes: ["b"], ports: BOTH },
     {
       name: "direct",
       upstream: { host: "h" },
@@ -31,11 +35,6 @@ const config = parseConfig({
     },
   ],
 });
-
-const BOTH = [
-  { port: 80, protocol: "v1" },
-  { port: 443, protocol: "v1" },
-];
 
 function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
   return {

@@ -6,8 +6,10 @@ import type { ClusterFacts } from "./facts.ts";
 import { known } from "./known.ts";
 import { entryFor, type Target, targetBehind, targetsOf } from "./targets.ts";
 
-const [CONFIGURED] = CONFIG.targets;
-assert.ok(CONFIGURED);
+const [BY_DEFAULT] = CONFIG.targets;
+assert.ok(BY_DEFAULT);
+/** A target that needs a relay, whatever its ingress controller answers. */
+const CONFIGURED = { ...BY_DEFAULT, ports: BY_DEFAULT.ports.map((port) => ({ ...port, protocol: "v1" as const })) };
 const NGINX_NAME = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
 
 const found = (change: Partial<ClusterFacts>): readonly Target[] => targetsOf({ ...HEALTHY, ...change });
@@ -124,7 +126,8 @@ describe("all targets, sorted by name", () => {
       ["published"],
     );
     assert.ok(same.install);
-    const unpublished = found({ install: { ...same.install, targets: known([]) } });
+    const config = known({ ...CONFIG, targets: [CONFIGURED] });
+    const unpublished = found({ install: { ...same.install, config, targets: known([]) } });
     assert.deepEqual(
       unpublished.map(({ state }) => state),
       ["waiting"],

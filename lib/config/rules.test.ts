@@ -93,7 +93,7 @@ test("the defaults of every section", () => {
     discovery: {
       enabled: true,
       protocol: "auto",
-      detect: false,
+      detect: true,
       map: "auto",
       keepSeconds: 86_400,
       maxTargets: 500,

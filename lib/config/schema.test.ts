@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "./parse.ts";
 
-test("an empty configuration has one target, ingress-nginx, with PROXY protocol v1 on 80 and 443", () => {
+test("an empty configuration has one target, ingress-nginx, asked for the PROXY protocol on 80 and 443", () => {
   const { targets } = parseConfig({});
   assert.deepEqual(targets, [
     {
@@ -10,8 +10,8 @@ test("an empty configuration has one target, ingress-nginx, with PROXY protocol 
       upstream: { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } },
       classes: [],
       ports: [
-        { port: 80, protocol: "v1" },
-        { port: 443, protocol: "v1" },
+        { port: 80, protocol: "auto" },
+        { port: 443, protocol: "auto" },
       ],
       clusterIPs: [],
     },

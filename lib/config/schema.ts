@@ -113,8 +113,8 @@ export const configSchema = strictObject({
         upstream: { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } },
         classes: [],
         ports: [
-          { port: 80, protocol: "v1" },
-          { port: 443, protocol: "v1" },
+          { port: 80, protocol: "auto" },
+          { port: 443, protocol: "auto" },
         ],
         clusterIPs: [],
       },

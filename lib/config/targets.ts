@@ -9,7 +9,7 @@ export const portSchema = strictObject({
   upstreamPort: optionalSetting(port, "Port of the upstream; default: the same port."),
   protocol: setting(
     v.picklist(["auto", "v1", "v2", "none"]),
-    "v1",
+    "auto",
     "PROXY protocol version that the upstream expects. `auto`: with `discovery.detect`, what it answers when a proxy " +
       "asks it, and its names wait for the answer; else v1.",
   ),
@@ -35,8 +35,8 @@ export const targetSchema = strictObject({
   ports: setting(
     v.pipe(v.array(portSchema), v.minLength(1), v.maxLength(MAX_TARGET_PORTS)),
     [
-      { port: 80, protocol: "v1" },
-      { port: 443, protocol: "v1" },
+      { port: 80, protocol: "auto" },
+      { port: 443, protocol: "auto" },
     ],
     "Ports that are relayed; a mapped name cannot be reached on any other port.",
   ),

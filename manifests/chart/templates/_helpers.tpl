@@ -219,7 +219,7 @@ looked up.
 {{- define "switchback.relayed" -}}
 {{- $relayed := not .ports -}}
 {{- range .ports -}}
-{{- if ne (.protocol | default "v1") "none" }}{{ $relayed = true }}{{ end -}}
+{{- if ne (.protocol | default "auto") "none" }}{{ $relayed = true }}{{ end -}}
 {{- end -}}
 {{- if $relayed }}true{{ end -}}
 {{- end }}
