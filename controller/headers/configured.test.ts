@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { parseConfig } from "#lib/config/parse.ts";
 import { controllerRig, lines, NAME, putIngress } from "#test/fakes/controller-rig.ts";
 import { headerRig } from "#test/fakes/header-rig.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { classCatalog } from "../targets/resolver.ts";
+import { HeaderDecisions } from "./header-decisions.ts";
 
 // Configured targets of protocol `auto`: by whole controllers, with one proxy that answers.
 
@@ -113,4 +116,17 @@ test("a host outside the cluster is asked by its name, also without discovery", 
   await rig.untilReason("header-unknown");
   rig.answer("edge", "demands-v1", 80, 443);
   await until(() => lines(rig).includes(NAME), "the name to be mapped");
+});
+
+test("what is relayed already decides as soon as it is read, before any answer", () => {
+  const catalog = classCatalog(parseConfig({ targets: [target] }));
+  const headers = new HeaderDecisions({ catalog, mapsAlways: () => false, preferred: "v1" });
+  const seen: (string | undefined)[] = [];
+  headers.follow(() => seen.push(headers.against(NAMED)?.reason.code));
+  assert.equal(headers.against(NAMED)?.reason.code, "header-unknown");
+  const ports = [{ port: 443, listenPort: 15_000, upstreamPort: 443, protocol: "v1" }] as const;
+  const published = [{ name: NAMED, upstream: "edge", ports, clusterIPs: [] }];
+  headers.learn([], published);
+  headers.learn([], published);
+  assert.deepEqual(seen, [undefined], "told once");
 });
