@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import type { FullStatus } from "#controller/status.ts";
+import { type HeaderAnswer, renderQuestions } from "#lib/documents/header-questions.ts";
 import { connect } from "#lib/kube/connect.ts";
 import { captured, filesFolder, runHere } from "#test/fakes/cli.ts";
 import { installed } from "#test/fakes/installed.ts";
@@ -25,6 +26,7 @@ after(() => files.remove());
 beforeEach(async () => {
   server = installed();
   server.add("/api/v1/namespaces/edge/services", "nginx", {
+    kind: "Service",
     metadata: { labels: { "app.kubernetes.io/name": "ingress-nginx" } },
     spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.1"], ports: [{ port: 80 }, { name: "https", port: 443 }] },
     status: BALANCER,
@@ -153,6 +155,38 @@ describe("status --from", () => {
     );
     assert.ok(sources.every(({ synced }: { synced: boolean }) => synced));
   });
+
+  for (const [what, args] of [
+    ["", []],
+    [", redacted too", ["--redact"]],
+  ] as const) {
+    test(`is decided with what the ingress controllers answered${what}`, async () => {
+      const asked = [80, 443].map((port) => ({
+        ...{ target: "edge-nginx-16b7fc20a6aa", port, speaks: port === 443 ? ("tls" as const) : ("http" as const) },
+        ...{ upstream: "nginx.edge.svc", upstreamPort: port, name: "shop.example.com", namespace: "edge" },
+        asker: "10.0.0.7",
+      }));
+      const codes = async (answer: HeaderAnswer) => {
+        const known = { answer, at: "2026-11-26T05:00:00Z", by: "10.0.0.7" };
+        server.add("/api/v1/namespaces/ours/configmaps", "switchback-targets", {
+          metadata: { resourceVersion: "1" },
+          data: { "questions.json": renderQuestions(asked.map((each) => ({ ...each, known }))) },
+        });
+        const { context, written } = captured();
+        await dump(
+          "0.0.0",
+          { namespace: "ours", probeNamespace: "probes", kubeconfig, redact: args.length > 0 },
+          context,
+        );
+        if (args.length > 0) assert.doesNotMatch(written.stdout, /edge-nginx/);
+        const { names } = await statusOf(written.stdout);
+        return names.map(({ target, reason }: FullStatus["names"][number]) => reason?.code ?? typeof target);
+      };
+      assert.deepEqual(await codes("demands-v2"), ["string"]);
+      assert.deepEqual(await codes("refuses-header"), ["header-not-expected"]);
+      assert.deepEqual(await codes("unknown"), ["header-unknown"]);
+    });
+  }
 
   test("is decided with what DNS had for the names, redacted too", async () => {
     const dumpedWith = async (isRedacted: boolean, ...addresses: string[]) => {

@@ -48,6 +48,10 @@ export class Redactor {
     const classes = new Set(kept);
     for (const json of objects()) for (const name of classesIn(JSON.parse(json))) classes.add(name);
     this.#words = new RedactedWords(classes, clusterDomain);
+    for (const json of objects()) {
+      const { kind, metadata: { namespace, name } = {} } = JSON.parse(json) as Named;
+      if (kind === "Service" && namespace && name) this.#words.target(namespace, name);
+    }
     for (const json of objects()) this.object(JSON.parse(json));
   }
 

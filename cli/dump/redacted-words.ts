@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { isSoftwareName } from "#controller/targets/known-software.ts";
+import { foundName } from "#controller/targets/service-view.ts";
 import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { isPublicTld } from "#hostmap/public-tlds.ts";
 
@@ -16,6 +17,7 @@ const COMMON = new Set(
     "coredns coredns-custom"
   ).split(" "),
 );
+const FRONT_PREFIX = "switchback-";
 const SWITCHBACK = /^switchback(?:-|$)/;
 const PROXY_PROTOCOL = /proxy.?protocol/i;
 /** An address in brackets or not, or a run of characters that names have. */
@@ -71,8 +73,15 @@ export class RedactedWords {
     return [...own, ...labels.slice(-kept)].join(".");
   }
 
+  /** A discovered target's name contains its Service's: the replaced Service has the replaced name. */
+  target(namespace: string, service: string): void {
+    this.#words.set(foundName(namespace, service), foundName(this.word(namespace), this.word(service)));
+  }
+
   /** The word in place of another one. */
   word(word: string): string {
+    const target = this.#words.get(word.slice(FRONT_PREFIX.length));
+    if (target !== undefined && word.startsWith(FRONT_PREFIX)) return FRONT_PREFIX + target;
     const isKept = COMMON.has(word) || this.#kept.has(word) || SWITCHBACK.test(word) || isSoftwareName(word);
     if (isKept || /^(?:[A-Z]|\d+$|.$)/.test(word)) return word;
     const known = this.#words.get(word) ?? `n${this.#words.size + 1}`;

@@ -7,8 +7,10 @@ import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { readLeaderStatus } from "#lib/documents/status-page.ts";
+import { QUESTIONS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
+import { corePath } from "#lib/kube/paths.ts";
 import { configSections, wildcardPodsOf } from "../extra-parts.ts";
 import { statusFrom } from "../status-shape.ts";
 import type { Dump } from "./read-dump.ts";
@@ -24,7 +26,7 @@ const STUCK_MS = 500;
  */
 export async function statusOfDump({ head, client, lookups }: Dump): Promise<FullStatus> {
   const { namespace, clusterDomain } = head;
-  const config = await configOf({ head, client });
+  const config = await withoutQuestions(await configOf({ head, client }), client);
   const nodes = await gatherNodeAddresses(client);
   const observed = await observe(lookups.size === 0 ? withoutDns(config) : config, {
     client,
@@ -48,12 +50,20 @@ export async function statusOfDump({ head, client, lookups }: Dump): Promise<Ful
 async function configOf({ head, client }: Pick<Dump, "head" | "client">): Promise<Config> {
   const config = await gatherConfig(client, head.namespace, await configSections());
   if (!config.known) throw new SwitchbackError("input-invalid", printable(config.reason.text));
-  return config.value ?? parseConfig({ namespace: head.namespace });
+  return { ...(config.value ?? parseConfig({})), namespace: head.namespace };
 }
 
 /** Without look-ups in the dump: the machine that reads it may have another DNS than the cluster. */
 function withoutDns(config: Config): Config {
   return { ...config, policy: { ...config.policy, verifyDns: "off" } };
+}
+
+/** Without questions in the dump: no proxy of that cluster has asked an ingress controller, and nobody can ask a file. */
+async function withoutQuestions(config: Config, client: Dump["client"]): Promise<Config> {
+  const path = corePath("configmaps", config.namespace, TARGETS_NAME);
+  const found = await client.get<{ data?: Readonly<Record<string, string>> }>(path).catch(() => undefined);
+  if (found?.data?.[QUESTIONS_KEY] !== undefined) return config;
+  return { ...config, discovery: { ...config.discovery, detect: false } };
 }
 
 /** Kinds that the controller reads and that the dump lacks. */
