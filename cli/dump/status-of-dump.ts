@@ -58,7 +58,7 @@ function withoutDns(config: Config): Config {
   return { ...config, policy: { ...config.policy, verifyDns: "off" } };
 }
 
-/** Without questions in the dump: no proxy of that cluster has asked an ingress controller, and nobody can ask a file. */
+/** Without questions in the dump: no proxy has asked an ingress controller there, and nobody can ask a file. */
 async function withoutQuestions(config: Config, client: Dump["client"]): Promise<Config> {
   const path = corePath("configmaps", config.namespace, TARGETS_NAME);
   const found = await client.get<{ data?: Readonly<Record<string, string>> }>(path).catch(() => undefined);

@@ -3,6 +3,7 @@ import { after, before, test } from "node:test";
 import { foundName } from "#controller/targets/service-view.ts";
 import { type LoadBalancer, NGINX, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { ADDRESSES } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, getInside, ingress, NAME, setIngressAddress } from "./shop.ts";
@@ -88,7 +89,7 @@ test("targets that take a header are healed", async () => {
 
 test("a new Service of an ingress controller: its names are mapped soon", async (t) => {
   const { namespace, service: of } = NGINX;
-  const balancer = { ...NGINX, service: "fresh", address: "192.0.2.83" };
+  const balancer = { ...NGINX, service: "fresh", address: ADDRESSES.freshLoadBalancer };
   const { spec } = await cluster.get<{ spec: { ports: { name: string; port: number; targetPort: string }[] } }>(
     ...["-n", namespace, "service", of],
   );
@@ -101,6 +102,10 @@ test("a new Service of an ingress controller: its names are mapped soon", async 
   await setIngressAddress(cluster, "fresh", balancer.address);
   const begun = performance.now();
   await publishAddress(cluster, balancer);
+  await cluster.until("an answer", FOLLOWED_S, async () => Object.values(await answers(balancer)).find(Boolean));
+  t.diagnostic(`address to answer: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  await cluster.until("a front", FOLLOWED_S, async () => frontAddress(cluster, found(balancer)));
+  t.diagnostic(`address to front: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
   await mapped("fresh.example.com", balancer);
   t.diagnostic(`address to mapped: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
 });

@@ -16,6 +16,7 @@ const NAMES: Record<string, string> = {
   "route.example.com": TRAEFIK.address,
   "gateway.example.com": TRAEFIK.address,
   "plain.example.com": PLAIN.address,
+  "fresh.example.com": ADDRESSES.freshLoadBalancer,
 };
 
 const DNS_MANAGEMENT = `http://${ADDRESSES.publicDns}:8055`;

@@ -20,6 +20,7 @@ export const ADDRESSES = {
   nginxLoadBalancer: "192.0.2.80",
   traefikLoadBalancer: "192.0.2.81",
   plainLoadBalancer: "192.0.2.82",
+  freshLoadBalancer: "192.0.2.83",
 } as const;
 
 export const CLUSTER_DOMAIN = "cluster.local";
