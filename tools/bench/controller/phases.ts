@@ -34,7 +34,9 @@ interface ChangeTimes {
  */
 export function settingsOf({ dns }: Pick<Bench, "dns">): string[] {
   const service = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
-  const targets = [{ name: "ingress-nginx", upstream: { service }, classes: ["nginx"] }];
+  // No proxy runs that could ask.
+  const ports = [80, 443].map((port) => ({ port, protocol: "v1" }));
+  const targets = [{ name: "ingress-nginx", upstream: { service }, classes: ["nginx"], ports }];
   return [`policy.dnsServers=["${dns}"]`, `targets=${JSON.stringify(targets)}`];
 }
 
