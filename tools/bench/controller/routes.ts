@@ -67,7 +67,9 @@ export class Routes {
     const name = `gateway-${index}`;
     const ip = `203.0.${Math.floor(index / 250)}.${(index % 250) + 1}`;
     const services = `/api/v1/namespaces/${NAMESPACE}/services`;
-    await this.#create(services, { metadata: { name }, spec: { type: "LoadBalancer", ports: [{ port: 443 }] } });
+    const annotations = { "switchback.dev/proxy-protocol": "v1" };
+    const spec = { type: "LoadBalancer", ports: [{ port: 443 }] };
+    await this.#create(services, { metadata: { name, annotations }, spec });
     await this.#status(`${services}/${name}`, { loadBalancer: { ingress: [{ ip }] } });
     const gateways = `${API}/namespaces/${NAMESPACE}/gateways`;
     const allowedRoutes = { namespaces: { from: "All" } };
