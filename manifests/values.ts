@@ -63,6 +63,11 @@ const admissionSchema = strictObject({
     v.boolean(),
     "Render ValidatingAdmissionPolicies for the accounts of controller and agents, if the API server has that API.",
   ),
+  tolerated: optionalSetting(
+    v.array(v.pipe(v.string(), v.regex(/^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9/])?$/))),
+    "Labels and annotations that other webhooks of the cluster add to the objects that Switchback writes. The policies " +
+      "allow them. `example.com/` allows all keys of that domain.",
+  ),
 });
 
 const issuerRefSchema = strictObject({

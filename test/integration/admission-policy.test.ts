@@ -35,7 +35,8 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
     cluster = await startControlPlane();
     for (const namespace of ["shop", NAMESPACE])
       await admin("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
-    const values = { profile, config: { restart: { namespaces: ["shop"] } } };
+    const tolerated = ["cloud.google.com/neg", "policies.example.com/"];
+    const values = { profile, admission: { tolerated }, config: { restart: { namespaces: ["shop"] } } };
     const args = ["install", "switchback", CHART, "-n", NAMESPACE, "--values", "-"];
     const { code, stderr } = await cluster.tool("helm", args, { input: JSON.stringify(values) });
     assert.equal(code, 0, stderr);
@@ -267,6 +268,17 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
         );
       });
     }
+
+    it("may write one with what other webhooks add on the way", async () => {
+      const annotations = { "cloud.google.com/neg": '{"ingress":true}' };
+      const labels = { ...labelsOf("x"), "policies.example.com/team": "edge" };
+      const object = { ...front("x"), ...metadataOf("x", { annotations, labels }) };
+      assertPasses(await apply("controller", `${SERVICES}/switchback-x`, object));
+      for (const key of ["cloud.google.com/neg-status", "policies.example.com.example.org/team"]) {
+        const other = { ...front("x"), ...metadataOf("x", { annotations: { [key]: "" } }) };
+        assertDenied(await apply("controller", `${SERVICES}/switchback-x`, other));
+      }
+    });
 
     for (const [what, spec] of [
       ["addresses of pods that are not ready", { publishNotReadyAddresses: true }],
