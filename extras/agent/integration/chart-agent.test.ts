@@ -7,14 +7,13 @@ import { NAMESPACE, named, notesOf, type Rendered, render } from "#test/integrat
 const AGENTS = "their-own";
 const enabled = (more: object = {}) =>
   render({ agent: { enabled: true, ...more }, config: { agent: { namespace: AGENTS, kubeletRoot: "/data/kubelet" } } });
+const POLICY_KINDS = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
 const podSpec = (objects: Rendered[]) => named(objects, "DaemonSet", "switchback-agent").spec.template.spec;
 
 describe("the agents", () => {
-  it("are off by default, and nothing of them is rendered", () => {
-    assert.deepEqual(
-      render().filter(({ metadata }) => metadata.labels["app.kubernetes.io/component"] === "agent"),
-      [],
-    );
+  it("are off by default, and nothing of them is rendered but the policies for their accounts", () => {
+    const own = render().filter(({ metadata }) => metadata.labels["app.kubernetes.io/component"] === "agent");
+    assert.deepEqual([...new Set(own.map(({ kind }) => kind))], POLICY_KINDS);
   });
 
   it("have a namespace of their own at the level that hostPath needs; the release's is left as it is", () => {
