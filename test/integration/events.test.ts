@@ -22,7 +22,9 @@ let token: string;
 before(async () => {
   const site = { group: "example.com", version: "v1", resource: "sites", hostnames: "$.spec.host" };
   const sources = { presets: ["openshift-route"], custom: [{ ...site, className: "one" }] };
-  const targets = ["one", "two"].map((name) => ({ name, upstream, classes: [name] }));
+  // No proxy runs that could ask.
+  const ports = [{ port: 443, protocol: "v1" }];
+  const targets = ["one", "two"].map((name) => ({ name, upstream, classes: [name], ports }));
   const map = { vanishSeconds: 0 };
   const discovery = { detect: true };
   const controller = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
