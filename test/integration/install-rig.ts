@@ -63,10 +63,16 @@ export async function applyWith(token: string, path: string, body: object, dryRu
 
 /** As the controller applies it for the target of that name. */
 export function frontService(name: string) {
-  const labels = { "switchback.dev/target": name.replace("switchback-", "") };
+  const target = name.replace("switchback-", "");
+  const labels = {
+    "app.kubernetes.io/name": "switchback",
+    "app.kubernetes.io/component": "front",
+    "switchback.dev/target": target,
+  };
   const selector = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "proxy" };
   const metadata = { namespace: NAMESPACE, name, labels };
-  return { apiVersion: "v1", kind: "Service", metadata, spec: { selector, ports: [{ port: 80 }] } };
+  const ports = [{ name: "tcp-80", port: 80 }];
+  return { apiVersion: "v1", kind: "Service", metadata, spec: { ipFamilyPolicy: "PreferDualStack", selector, ports } };
 }
 
 export async function bundles(): Promise<(string | undefined)[]> {
