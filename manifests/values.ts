@@ -65,8 +65,8 @@ const admissionSchema = strictObject({
   ),
   tolerated: optionalSetting(
     v.array(v.pipe(v.string(), v.regex(/^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9/])?$/))),
-    "Labels and annotations that other webhooks of the cluster add to the objects that Switchback writes. The policies " +
-      "allow them. `example.com/` allows all keys of that domain.",
+    "Labels and annotations that other webhooks of the cluster add to the objects that Switchback writes. The " +
+      "policies allow them. `example.com/` allows all keys of that domain.",
   ),
 });
 
