@@ -2,39 +2,24 @@ import { show } from "#hostmap/hostnames.ts";
 import type { Plan } from "#hostmap/plan.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { listSome } from "#lib/errors/printable.ts";
-import { METADATA_LIST } from "#lib/kube/accept.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
-import { type EventRecorder, eventReason } from "#lib/kube/events.ts";
+import { eventReason } from "#lib/kube/events.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
-import { type StartTimer, steadyNow, timeSlices } from "#lib/kube/time.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
+import { steadyNow, timeSlices } from "#lib/kube/time.ts";
 import type { Source } from "../sources/types.ts";
 import { adviceOn } from "./advice.ts";
+import { type ObjectEventsDeps, RETRY_MS, uidOf, YOUNG_MS } from "./object-events.ts";
 import { EventQueue } from "./queue.ts";
 import { KnownRefusals, type Refusals, type RefusedObject, refusedOf } from "./refusals.ts";
 
-interface ClaimEventsDeps {
+interface ClaimEventsDeps extends ObjectEventsDeps {
   readonly plan: Pick<Plan, "decisionsOf" | "objects" | "planned">;
   readonly source: Pick<Source, "resourceOf">;
-  readonly events: Pick<EventRecorder, "record" | "waitMs">;
-  readonly client: Pick<KubeClient, "get">;
-  readonly log: Logger;
-  /** Milliseconds since 1970. */
-  readonly wallClock: () => number;
-  /** A monotonic clock, milliseconds. */
-  readonly now?: () => number;
-  /** Another one only in tests. */
-  readonly startTimer?: StartTimer;
 }
 
 /** A refusal must last this long: most objects have no address in their first seconds. */
 const SETTLE_MS = 10_000;
-/** A new leader reports refusals of younger objects: their Events of an earlier leader still exist. */
-const YOUNG_MS = 10 * 60_000;
-/** After an object could not be read. */
-const RETRY_MS = 30_000;
 /** Names that an Event lists; the others are counted. */
 const LISTED = 5;
 
@@ -172,10 +157,7 @@ export class ClaimEvents {
     const { namespace, name } = from;
     try {
       const path = resourcePath({ ...resource, ...(namespace !== "" && { namespace }) });
-      // `kubectl describe` looks for Events by the uid, and no source keeps it.
-      const query = { fieldSelector: `metadata.name=${name}` };
-      const { items } = await this.#deps.client.get<ObjectList>(path, query, { accept: METADATA_LIST });
-      const uid = items[0]?.metadata.uid;
+      const uid = await uidOf(this.#deps.client, path, name);
       if (uid === undefined || signal.aborted) return "done";
       const { text, harmless = false, mapped = false } = adviceOn(code);
       this.#deps.events.record({
@@ -192,10 +174,6 @@ export class ClaimEvents {
       return "failed";
     }
   }
-}
-
-interface ObjectList {
-  readonly items: ReadonlyArray<{ readonly metadata: { readonly uid?: string } }>;
 }
 
 /** The state of a leader from `begin` until its signal aborts. */

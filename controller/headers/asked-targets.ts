@@ -1,7 +1,8 @@
 import type { HeaderQuestion } from "#lib/documents/header-questions.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import type { ObjectEventsDeps } from "../claim-events/object-events.ts";
 import { AnswerPoll, type AskAnswers } from "./answer-poll.ts";
-import { ContradictionEvents, type ContradictionEventsDeps } from "./contradiction-events.ts";
+import { ContradictionEvents } from "./contradiction-events.ts";
 import type { HeaderDecisions } from "./header-decisions.ts";
 import { questionsOf } from "./questions.ts";
 
@@ -15,7 +16,7 @@ interface AskedDeps {
   /** As in `AnswerPoll`. */
   readonly calmMs?: number | undefined;
   /** Undefined: no Event is written. */
-  readonly events?: ContradictionEventsDeps | undefined;
+  readonly events?: ObjectEventsDeps | undefined;
 }
 
 /** What the leader lets the proxies ask, and what they answered. */

@@ -1,31 +1,13 @@
 import { describeError } from "#lib/errors/errors.ts";
-import { METADATA_LIST } from "#lib/kube/accept.ts";
-import type { KubeClient } from "#lib/kube/client.ts";
-import { type EventRecorder, eventReason } from "#lib/kube/events.ts";
+import { eventReason } from "#lib/kube/events.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
-import { type StartTimer, steadyNow } from "#lib/kube/time.ts";
-import type { Logger } from "#lib/telemetry/log.ts";
+import { steadyNow } from "#lib/kube/time.ts";
+import { type ObjectEventsDeps, RETRY_MS, uidOf, YOUNG_MS } from "../claim-events/object-events.ts";
 import type { HeaderContradiction } from "./contradictions.ts";
-
-export interface ContradictionEventsDeps {
-  readonly events: Pick<EventRecorder, "record" | "waitMs">;
-  readonly client: Pick<KubeClient, "get">;
-  readonly log: Logger;
-  /** Milliseconds since 1970. */
-  readonly wallClock: () => number;
-  /** A monotonic clock, milliseconds. */
-  readonly now?: () => number;
-  /** Another one only in tests. */
-  readonly startTimer?: StartTimer;
-}
 
 /** A contradiction must last so long: an annotation and a setting are rarely changed in the same second. */
 const SETTLE_MS = 10_000;
-/** A new leader reports what was seen so recently: the Events of an earlier leader still exist. */
-const YOUNG_MS = 10 * 60_000;
-/** After a Service could not be read. */
-const RETRY_MS = 30_000;
 
 interface Entry {
   readonly found: HeaderContradiction;
@@ -34,7 +16,7 @@ interface Entry {
 
 /** Writes an Event on a Service when an answer contradicts something, and again only if either changes. */
 export class ContradictionEvents {
-  readonly #deps: ContradictionEventsDeps;
+  readonly #deps: ObjectEventsDeps;
   readonly #now: () => number;
   readonly #reconciler: Reconciler;
   readonly #signal: AbortSignal;
@@ -43,7 +25,7 @@ export class ContradictionEvents {
   #reported: Map<string, string> | undefined;
 
   /** Writes until `signal` aborts. */
-  constructor(deps: ContradictionEventsDeps, signal: AbortSignal) {
+  constructor(deps: ObjectEventsDeps, signal: AbortSignal) {
     this.#deps = deps;
     this.#signal = signal;
     this.#now = deps.now ?? steadyNow;
@@ -84,9 +66,10 @@ export class ContradictionEvents {
   }
 
   async #report(key: string, entry: Entry): Promise<void> {
-    const { events, log } = this.#deps;
+    const { events, client, log } = this.#deps;
     const { service, reason, change } = entry.found;
-    const uid = await this.#uidOf(service).catch((error: unknown) => {
+    const { namespace, name } = service;
+    const uid = await uidOf(client, corePath("services", namespace), name).catch((error: unknown) => {
       log.debug({ ...service, error: describeError(error) }, "no Event could be written");
       entry.dueAt = this.#now() + RETRY_MS;
       return undefined;
@@ -95,7 +78,6 @@ export class ContradictionEvents {
     this.#waiting.delete(key);
     this.#reported?.set(key, change);
     if (uid === undefined) return;
-    const { namespace, name } = service;
     events.record({
       type: "Warning",
       reason: eventReason(reason.code),
@@ -105,18 +87,6 @@ export class ContradictionEvents {
       once: true,
     });
   }
-
-  /** `kubectl describe` looks for Events by the uid, and discovery keeps none. Undefined: the Service is gone. */
-  async #uidOf({ namespace, name }: HeaderContradiction["service"]): Promise<string | undefined> {
-    const query = { fieldSelector: `metadata.name=${name}` };
-    const path = corePath("services", namespace);
-    const { items } = await this.#deps.client.get<ObjectList>(path, query, { accept: METADATA_LIST });
-    return items[0]?.metadata.uid;
-  }
-}
-
-interface ObjectList {
-  readonly items: ReadonlyArray<{ readonly metadata: { readonly uid?: string } }>;
 }
 
 function keyOf({ target, port, reason }: HeaderContradiction): string {

@@ -57,7 +57,7 @@ export function decideProtocols<Target extends AskableTarget>(
   const decided = new Map(web.map((port) => [port.port, decidePort(port, facts)] as const));
   const usual = [443, 80, ...decided.keys()].map((port) => decided.get(port)).find((each) => each !== undefined);
   const ports = target.ports.map((each) => {
-    if (each.stated === undefined || each.stated === "annotation") return each;
+    if (isFixed(each)) return each;
     const own = decided.get(each.port) ?? (each.stated === "provider" ? each.protocol : undefined);
     return { ...each, protocol: own ?? usual ?? each.protocol };
   });
@@ -66,8 +66,14 @@ export function decideProtocols<Target extends AskableTarget>(
   return { target: relayed, ...(against && { against }) };
 }
 
-function decidePort({ port, protocol, stated }: Port, facts: HeaderFacts) {
-  if (stated === undefined || stated === "annotation") return protocol;
+/** Whether the configuration or the switchback.dev annotation sets its protocol, whatever is answered. */
+function isFixed({ stated }: Port): boolean {
+  return stated === undefined || stated === "annotation";
+}
+
+function decidePort(each: Port, facts: HeaderFacts) {
+  const { port, protocol, stated } = each;
+  if (isFixed(each)) return protocol;
   const answered = protocolFor(facts.answerOf(port), facts.preferred);
   return answered ?? (stated === "provider" ? protocol : facts.publishedAs(port));
 }
@@ -106,7 +112,6 @@ function refusal(
   web: readonly Port[],
   { answerOf, mapsAlways }: HeaderFacts,
 ): HeaderReason | undefined {
-  const isFixed = ({ stated }: Port) => stated === undefined || stated === "annotation";
   const answers = web.map((each) => (isFixed(each) ? undefined : answerOf(each.port)));
   const known = answers.filter((answer) => answer !== "unknown");
   const refuses = known.length > 0 && known.every((answer) => answer === "refuses-header");

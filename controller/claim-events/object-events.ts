@@ -1,0 +1,38 @@
+import { METADATA_LIST } from "#lib/kube/accept.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { EventRecorder } from "#lib/kube/events.ts";
+import type { StartTimer } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+
+// What all have in common that write Events on the objects of others.
+
+export interface ObjectEventsDeps {
+  readonly events: Pick<EventRecorder, "record" | "waitMs">;
+  readonly client: Pick<KubeClient, "get">;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly wallClock: () => number;
+  /** A monotonic clock, milliseconds. */
+  readonly now?: () => number;
+  /** Another one only in tests. */
+  readonly startTimer?: StartTimer;
+}
+
+/** A new leader reports what is younger: the Events of an earlier leader still exist. */
+export const YOUNG_MS = 10 * 60_000;
+/** After an object could not be read. */
+export const RETRY_MS = 30_000;
+
+interface ObjectList {
+  readonly items: ReadonlyArray<{ readonly metadata: { readonly uid?: string } }>;
+}
+
+/**
+ * The uid of an object: `kubectl describe` looks for Events by it, and nobody here keeps it. `path` is that of the
+ * collection. Undefined: the object is gone.
+ */
+export async function uidOf(client: ObjectEventsDeps["client"], path: string, name: string) {
+  const query = { fieldSelector: `metadata.name=${name}` };
+  const { items } = await client.get<ObjectList>(path, query, { accept: METADATA_LIST });
+  return items[0]?.metadata.uid;
+}
