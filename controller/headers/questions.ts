@@ -1,5 +1,6 @@
 import { shortHash } from "#hostmap/hash.ts";
 import {
+  ANSWER_HOLDS_MS,
   type AttributedAnswer,
   type HeaderQuestion,
   MAX_QUESTIONS,
@@ -13,8 +14,6 @@ import { type AskableTarget, askedPorts } from "./decide-protocols.ts";
 const TLS_PORTS: readonly number[] = [443, 8443];
 /** A known answer is published again only if it changes, or is this much younger: each write reaches every proxy. */
 const REFRESH_MS = 15 * 60_000;
-/** A proxy asks again after at most so long: until then an answer holds. */
-const HOLDS_MS = 35 * 60_000;
 
 export interface QuestionInput {
   /** The targets that have accepted claims. */
@@ -102,7 +101,7 @@ function knownAnswer(
   const isSame = before.answer === reported.answer;
   if (isSame && ageMs < REFRESH_MS) return before;
   const { other: _other, ...last } = before;
-  const differs = !isSame && last.by !== reported.by && last.answer !== "unknown" && ageMs <= HOLDS_MS;
+  const differs = !isSame && last.by !== reported.by && last.answer !== "unknown" && ageMs <= ANSWER_HOLDS_MS;
   const { answer, at, by } = reported;
   return { answer, at, by, ...(differs && { other: last }) };
 }

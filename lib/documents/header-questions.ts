@@ -12,6 +12,8 @@ const VERSION = 1;
 const MAX_BYTES = 900_000;
 /** Maximum number of questions that are read. */
 export const MAX_QUESTIONS = 2_000;
+/** A proxy asks again after at most so long, milliseconds: until then an answer holds. */
+export const ANSWER_HOLDS_MS = 35 * 60_000;
 
 /**
  * Whether a port of an ingress controller expects a PROXY header. `demands-*`: it answers only with a header, of this

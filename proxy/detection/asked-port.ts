@@ -1,11 +1,16 @@
-import type { HeaderAnswer, HeaderQuestion, ReportedAnswer } from "#lib/documents/header-questions.ts";
+import {
+  ANSWER_HOLDS_MS,
+  type HeaderAnswer,
+  type HeaderQuestion,
+  type ReportedAnswer,
+} from "#lib/documents/header-questions.ts";
 import { type Backoff, createBackoff } from "#lib/kube/backoff.ts";
 import type { Round } from "./ask.ts";
 import type { Header } from "./outcome.ts";
 
 /** How old an answer becomes before the port is asked again. The jitter spreads the proxies. */
 const REFRESH_MS = 25 * 60_000;
-const REFRESH_JITTER_MS = 10 * 60_000;
+const REFRESH_JITTER_MS = ANSWER_HOLDS_MS - REFRESH_MS;
 /** A known answer changes only after this many equal rounds, over at least CHANGE_MS. */
 const CHANGE_ROUNDS = 3;
 const CHANGE_MS = 20_000;
