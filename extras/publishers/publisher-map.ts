@@ -20,6 +20,7 @@ export interface PublisherMap {
 interface PublisherShard extends HashedShard {
   readonly entries: ReadonlyMap<string, readonly string[]>;
   readonly orders: ReadonlyMap<string, number>;
+  readonly leftOut: LeftOut;
 }
 
 /**
@@ -30,40 +31,36 @@ export function publisherMapForm(protect: NameProtection): SnapshotForm<Publishe
   return {
     parse(text) {
       const orders = new Map<string, number>();
-      return { shardHash: shortHash(text), entries: parseHosts(text, orders), orders };
+      const [entries, leftOut] = [parseHosts(text, orders), new LeftOut()];
+      for (const name of entries.keys()) {
+        const reason = protect(name);
+        if (reason === undefined) continue;
+        leftOut.add(reason);
+        entries.delete(name);
+      }
+      return { shardHash: shortHash(text), entries, orders, leftOut };
     },
     assemble(revision, parts) {
-      let sorted: ReturnType<typeof sortedEntries> | undefined;
-      const all = () => {
-        sorted ??= sortedEntries(parts, protect);
-        return sorted;
-      };
+      const leftOut = new LeftOut();
+      for (const part of parts) leftOut.addAll(part.leftOut);
+      let sorted: readonly Entry[] | undefined;
       return {
         revision,
+        leftOut,
         get entries() {
-          return all().entries;
-        },
-        get leftOut() {
-          return all().leftOut;
+          sorted ??= sortedEntries(parts);
+          return sorted;
         },
       };
     },
   };
 }
 
-function sortedEntries(parts: readonly PublisherShard[], protect: NameProtection) {
-  const leftOut = new LeftOut();
-  const isAllowed = (name: string): boolean => {
-    const reason = protect(name);
-    if (reason !== undefined) leftOut.add(reason);
-    return reason === undefined;
-  };
-  const entries: readonly Entry[] = parts
+function sortedEntries(parts: readonly PublisherShard[]): readonly Entry[] {
+  return parts
     .flatMap(({ entries, orders }) =>
       [...entries].map(([name, addresses]) => ({ name, addresses, order: orders.get(name) ?? 0 })),
     )
-    .filter(({ name }) => isAllowed(name))
     .sort((a, b) => a.order - b.order || (a.name < b.name ? -1 : 1))
     .map(({ name, addresses }) => [name, addresses] as const);
-  return { entries, leftOut };
 }
