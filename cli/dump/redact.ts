@@ -46,12 +46,15 @@ export class Redactor {
    */
   constructor(objects: () => Iterable<string>, clusterDomain: string | undefined, kept: Iterable<string> = []) {
     const classes = new Set(kept);
-    for (const json of objects()) for (const name of classesIn(JSON.parse(json))) classes.add(name);
-    this.#words = new RedactedWords(classes, clusterDomain);
+    const services: (readonly [namespace: string, name: string])[] = [];
     for (const json of objects()) {
-      const { kind, metadata: { namespace, name } = {} } = JSON.parse(json) as Named;
-      if (kind === "Service" && namespace && name) this.#words.target(namespace, name);
+      const object = JSON.parse(json) as Named;
+      for (const name of classesIn(object)) classes.add(name);
+      const { kind, metadata: { namespace, name } = {} } = object;
+      if (kind === "Service" && namespace && name) services.push([namespace, name]);
     }
+    this.#words = new RedactedWords(classes, clusterDomain);
+    for (const [namespace, name] of services) this.#words.target(namespace, name);
     for (const json of objects()) this.object(JSON.parse(json));
   }
 

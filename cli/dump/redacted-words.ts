@@ -3,6 +3,7 @@ import { isSoftwareName } from "#controller/targets/known-software.ts";
 import { foundName } from "#controller/targets/service-view.ts";
 import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { isPublicTld } from "#hostmap/public-tlds.ts";
+import { frontName } from "#lib/documents/listeners.ts";
 
 /** Domains of API groups, of keys and of well-known services: names below them belong to software, not to its users. */
 const SOFTWARE_DOMAIN =
@@ -17,7 +18,7 @@ const COMMON = new Set(
     "coredns coredns-custom"
   ).split(" "),
 );
-const FRONT_PREFIX = "switchback-";
+const FRONT_PREFIX = frontName("");
 const SWITCHBACK = /^switchback(?:-|$)/;
 const PROXY_PROTOCOL = /proxy.?protocol/i;
 /** An address in brackets or not, or a run of characters that names have. */
