@@ -1,9 +1,8 @@
-import { readFile } from "node:fs/promises";
 import { eventReason } from "#lib/kube/events.ts";
+import { codeParts } from "./codes-page.ts";
 import type { Generator } from "./generator.ts";
 
-const PAGE = new URL("../../docs/codes.md", import.meta.url);
-/** The parts of the page whose codes the controller reports by an Event. */
+/** The parts of docs/codes.md whose codes the controller reports by an Event. */
 const PARTS = ["Names and claims", "Gateway API", "Targets", "Map and front Services", "Running pods and restarts"];
 
 /** The reasons that the controller may give an Event, for the admission policy of its account. */
@@ -11,9 +10,14 @@ export const eventReasons: Generator = {
   name: "event-reasons",
   file: "manifests/chart/templates/_event-reasons.tpl",
   render: async () => {
-    const page = await readFile(PAGE, "utf8");
-    const reasons = [...new Set(PARTS.flatMap((part) => codesOf(page, part).map(eventReason)))].sort();
-    return `{{- /* Made by \`npm run gen\` from docs/codes.md. */}}
+    const parts = codeParts();
+    const rows = PARTS.flatMap((title) => {
+      const part = parts.get(title);
+      if (part === undefined) throw new Error(`no codes.md has a part "${title}"`);
+      return part.rows;
+    });
+    const reasons = [...new Set(rows.flatMap(({ codes }) => codes.map(eventReason)))].sort();
+    return `{{- /* Made by \`npm run gen\` from the files codes.md beside the code. */}}
 
 {{/* The reasons of the controller's Events. JSON. */}}
 {{- define "switchback.eventReasons" -}}
@@ -22,11 +26,3 @@ ${JSON.stringify(reasons, undefined, 1)}
 `;
   },
 };
-
-/** The codes in the first column of a part's table. */
-function codesOf(page: string, part: string): string[] {
-  const [, text = ""] = page.split(`\n## ${part}\n`);
-  const rows = (text.split("\n## ")[0] ?? "").split("\n").filter((line) => line.startsWith("| `"));
-  if (rows.length === 0) throw new Error(`docs/codes.md has no codes in a part "${part}"`);
-  return rows.flatMap((row) => [...(row.split(" | ")[0] ?? "").matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code));
-}

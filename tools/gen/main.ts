@@ -3,6 +3,7 @@ import { chartLicense } from "./chart-license.ts";
 import { chartReadme } from "./chart-readme.ts";
 import { chartTemplates } from "./chart-templates.ts";
 import { chartValuesFile } from "./chart-values.ts";
+import { codesPage } from "./codes-page.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { eventReasons } from "./event-reasons.ts";
 import type { Generator } from "./generator.ts";
@@ -23,6 +24,7 @@ const GENERATORS: readonly Generator[] = [
   configurationPage,
   chartReadme,
   metricsPage,
+  codesPage,
   chartLicense,
   probeProgram,
 ];

@@ -1,4 +1,4 @@
-{{- /* Made by `npm run gen` from docs/codes.md. */}}
+{{- /* Made by `npm run gen` from the files codes.md beside the code. */}}
 
 {{/* The reasons of the controller's Events. JSON. */}}
 {{- define "switchback.eventReasons" -}}
@@ -63,7 +63,6 @@
  "ManyNames",
  "ManyNamespaces",
  "MapFull",
- "MapMissing",
  "MapNotListed",
  "MetadataServer",
  "NameEmpty",
