@@ -27,8 +27,7 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
     /^node --test|^npm (?:ci|test|install|run (?:demo|test:|release -- --out \.\.))|^npx /,
     "test/integration/newcomer.test.ts, or this run itself",
   ],
-  [/^npm run (?:cluster|e2e)/, "the end-to-end tests of .ci/run are these"],
-  [/^npm run bench/, "measurements take minutes; each has a test of its parts beside it"],
+  [/^npm run (?:bench|cluster|e2e)/, "measurements take minutes, and their parts have tests; .ci/run has the rest"],
   [/^npm run release/, "test/e2e/97-release.test.ts"],
   [/^docker /, "test/e2e/98-dockerfile.test.ts builds the file; there is no registry"],
   [/^(?:ibmcloud|contour) /, "a program of somebody else, which no registry of packages has"],
@@ -43,8 +42,11 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
     "extras/publishers/integration/publishers.test.ts; it waits minutes for CoreDNS",
   ],
   [/^kubectl apply --server-side -f manifests/, "test/integration/install.test.ts: here Helm has installed it"],
-  [/^kubectl delete namespace switchback-system|delete job switchback-uninstall/, "test/e2e/90-uninstall.test.ts"],
-  [/^kubectl (?:\S+ )*(?:logs|exec) /, "no container runs here; test/e2e/10-healed.test.ts, and 75"],
+  [
+    /^kubectl delete (?:namespace switchback-system|mutatingwebhook)|delete job switchback-uninstall/,
+    "test/e2e/90-uninstall.test.ts",
+  ],
+  [/^kubectl (?:\S+ )*(?:logs|exec|run) /, "no container runs here; test/e2e/10-healed.test.ts, and 75"],
   [/^switchback doctor .*--probe/, "test/e2e/75-doctor.test.ts"],
   [/^switchback dashboard/, "it serves until it is ended: extras/dashboard/page/integration"],
 ];

@@ -14,6 +14,7 @@ const NAMESPACES = ["shop", "switchback-system"];
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ["Application", "Argo CD's; its definition is in no package registry that the tests use"],
   ["HelmRelease", "Flux's; the same"],
+  ["HelmChartConfig", "that of k3s; the same"],
   ["ignoreDifferences", "a part of an Application"],
 ]);
 

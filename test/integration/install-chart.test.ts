@@ -21,13 +21,15 @@ import { until } from "./system.ts";
 
 useControlPlane();
 
-/** The arguments of `helm install` as README.md writes it, with the path of this chart. */
+/** The arguments of `helm install` as README.md writes it, with the path of this chart in place of the released one. */
 function readmeArguments(): string[] {
   const readme = readFileSync(`${TOP}README.md`, "utf8");
   const [, command] = /^ {4}helm (install (?:.*\\\n)*.*)$/m.exec(readme) ?? [];
   assert.ok(command, "README.md installs the chart");
-  const words = command.replace(/ #.*$/, "").replaceAll("\\\n", " ").split(/\s+/);
-  return words.filter(Boolean).map((word) => word.replaceAll("'", "").replace(/^manifests/, `${TOP}manifests`));
+  const here = command.replace(/ #.*$/, "").replace(/ oci:\S+ --version \S+ /, ` ${TOP}manifests/chart `);
+  assert.notEqual(here, command, "the released chart");
+  const words = here.replaceAll("\\\n", " ").split(/\s+/);
+  return words.filter(Boolean).map((word) => word.replaceAll("'", ""));
 }
 
 describe("the chart", () => {

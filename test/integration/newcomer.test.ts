@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
-// What the README asks a newcomer to type, as it stands there, in a clone and with a home directory that has
-// nothing in it. Only npm's cache is the machine's: what `npm ci` downloads is the same, and each run of the tests
-// would fetch 150 MB. The Node is the one that the newcomer has; but for what takes a newer one than some have, it
-// is this repository's.
+// What the README and docs/install.md ask a newcomer to type, as it stands there, in a clone and with a home directory
+// that has nothing in it. Only npm's cache is the machine's: what `npm ci` downloads is the same, and each run of the
+// tests would fetch 150 MB. The Node is the one that the newcomer has; but for what takes a newer one than some have,
+// it is this repository's.
 
 const TOP = join(import.meta.dirname, "..", "..");
 
@@ -16,7 +16,7 @@ const { version } = JSON.parse(readFileSync(join(TOP, "package.json"), "utf8")) 
 /** What it says of a machine that has no kubeconfig: it has been found, and has been loaded. */
 const NO_CLUSTER = /^switchback: no cluster configured/m;
 
-/** The commands of the README that need no cluster, in its order, with what they print. */
+/** The commands that need no cluster, in the order of the pages, with what they print. */
 const HERE: ReadonlyMap<string, RegExp> = new Map([
   ["npm ci", /^added \d+ packages/m],
   ["npx switchback doctor", NO_CLUSTER],
@@ -29,13 +29,18 @@ const HERE: ReadonlyMap<string, RegExp> = new Map([
 
 /** The rest of the same sections, and what runs it. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
-  ["npm test", ".ci/run"],
-  ["npm run test:integration", ".ci/run: this is one of those tests"],
-  ["npm run test:all", "the two before"],
-  ["npx switchback doctor --probe --image node:22", "test/e2e/75-doctor.test.ts"],
+  [
+    "kubectl run hairpin --rm -it --restart=Never --image=curlimages/curl --command -- " +
+      "curl -sSI http://shop.example.com --next --haproxy-protocol -sSI http://shop.example.com",
+    "nothing: it takes a cluster and an image of others",
+  ],
 ]);
 
-const SECTIONS = ["Do I have this problem?", "Try it: no cluster, no root", "Install the command"];
+const SECTIONS = [
+  ["README.md", "Do I have this problem?"],
+  ["README.md", "Try it without a cluster"],
+  ["docs/install.md", "The command"],
+] as const;
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-newcomer-"));
 const [clone, home] = [join(folder, "switchback"), join(folder, "home")];
@@ -71,11 +76,11 @@ function npmCache(): string {
   return execFileSync("npm", ["config", "get", "cache"], { encoding: "utf8", cwd: tmpdir() }).trim();
 }
 
-/** The lines of a section that stand as code, without their comments. */
-function commandsOf(section: string): string[] {
-  const text = readFileSync(join(TOP, "README.md"), "utf8");
+/** The lines of a section that stand as code, without their comments. A line goes on after a backslash. */
+function commandsOf([page, section]: (typeof SECTIONS)[number]): string[] {
+  const text = readFileSync(join(TOP, page), "utf8").replaceAll(/\\\n\s+/g, "");
   const [, rest] = text.split(`\n## ${section}\n`);
-  assert.ok(rest !== undefined, `README.md has no section ${section}`);
+  assert.ok(rest !== undefined, `${page} has no section ${section}`);
   const lines = rest.split("\n## ")[0]?.split("\n") ?? [];
   return lines.filter((line) => line.startsWith("    ")).map((line) => line.replace(/ +#.*/, "").trim());
 }
@@ -83,7 +88,7 @@ function commandsOf(section: string): string[] {
 before(makeClone);
 after(() => rmSync(folder, { recursive: true }));
 
-test("the README's first commands are those that are run here or elsewhere", () => {
+test("the first commands are those that are run here or elsewhere", () => {
   const known = new Set([...HERE.keys(), ...ELSEWHERE.keys()]);
   const written = new Set(SECTIONS.flatMap(commandsOf));
   assert.deepEqual(
@@ -96,7 +101,7 @@ test("the README's first commands are those that are run here or elsewhere", () 
   );
 });
 
-test("they do what the README says, one after the other", (t) => {
+test("they do what the pages say, one after the other", (t) => {
   const cache = npmCache();
   for (const [command, expected] of HERE) {
     const started = performance.now();

@@ -8,8 +8,8 @@ const HEAD = `# Configuration
 
 Generated from lib/config/schema.ts by \`npm run gen\`: change the schema, not this page.
 
-One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) has the settings of all four
-processes: controller, webhook, proxy and agent. An environment variable overrides the file, and
+One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) has the settings of all
+components. An environment variable overrides the file, and
 \`--set path=value\` overrides both. If a setting is invalid, the process exits with code 2
 and prints the path of the setting. A setting of the file that a component does not know, such as
 one of a later release, is ignored with a warning in its log (code \`config-ignored\`), unless the

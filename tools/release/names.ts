@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "#test/cluster/node/run.ts";
 import type { Release } from "./part.ts";
@@ -8,6 +9,15 @@ const NO_REGISTRY = "docker.io/library";
 /** `registry.example.com/team/switchback`: without a tag or digest. */
 export function imageRepository({ registry }: Pick<Release, "registry">): string {
   return `${registry ?? NO_REGISTRY}/switchback`;
+}
+
+/** What stands for the registry in the commands of the README. */
+export const EXAMPLE_REGISTRY = "registry.example.com/team";
+
+/** The README of the checkout, with the registry of the release in its commands once that is known. */
+export function readmeOf({ source, registry }: Pick<Release, "source" | "registry">): string {
+  const text = readFileSync(join(source, "README.md"), "utf8");
+  return text.replaceAll(EXAMPLE_REGISTRY, registry ?? EXAMPLE_REGISTRY);
 }
 
 /** The file of a release that holds the image for all architectures. */

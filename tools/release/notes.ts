@@ -1,14 +1,19 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ReleaseError } from "./error.ts";
+import { readmeOf } from "./names.ts";
 import type { Release, ReleasePart } from "./part.ts";
 
-/** NOTES.md: the section of CHANGELOG.md for this version. */
+/** NOTES.md: the section of CHANGELOG.md for this version, and with a registry the command that installs it. */
 export const notes: ReleasePart = { name: "notes", make: makeNotes };
 
-async function makeNotes({ out, source, version }: Release): Promise<readonly string[]> {
+async function makeNotes(
+  release: Pick<Release, "out" | "source" | "registry" | "version">,
+): Promise<readonly string[]> {
+  const { out, source, registry, version } = release;
   const changelog = await readFile(join(source, "CHANGELOG.md"), "utf8");
-  await writeFile(join(out, "NOTES.md"), sectionOf(changelog, version));
+  const install = registry === undefined ? "" : `\n### Install\n\n${installCommand(readmeOf(release))}`;
+  await writeFile(join(out, "NOTES.md"), `${sectionOf(changelog, version)}${install}`);
   return ["NOTES.md"];
 }
 
@@ -18,4 +23,11 @@ function sectionOf(changelog: string, version: string): string {
   const section = sections.find((text) => text.split("\n", 1)[0]?.split(" ")[1] === version);
   if (section === undefined) throw new ReleaseError(`CHANGELOG.md has no section "## ${version}": write what changed`);
   return `${section.trim()}\n`;
+}
+
+/** The first command below "Install": it needs no clone. */
+function installCommand(readme: string): string {
+  const [, command] = /^## Install\n[\s\S]*?\n\n((?: {4}.*\n)+)/m.exec(readme) ?? [];
+  if (command === undefined) throw new Error('README.md has no command below "## Install"');
+  return command;
 }

@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { EXAMPLE_REGISTRY } from "./names.ts";
+import { notes } from "./notes.ts";
+import type { Release } from "./part.ts";
+
+const source = join(import.meta.dirname, "..", "..");
+const { version } = JSON.parse(readFileSync(join(source, "package.json"), "utf8")) as { version: string };
+
+async function notesWith(registry: string | undefined): Promise<string> {
+  const out = mkdtempSync(join(tmpdir(), "switchback-notes-"));
+  try {
+    await notes.make({ out, source, registry, version } as Release);
+    return readFileSync(join(out, "NOTES.md"), "utf8");
+  } finally {
+    rmSync(out, { recursive: true });
+  }
+}
+
+test("the notes have the README's command with the registry of the release", async () => {
+  const text = await notesWith("ghcr.io/somebody");
+  assert.ok(text.startsWith(`## ${version}\n`));
+  const command = `    helm install switchback oci://ghcr.io/somebody/charts/switchback --version ${version} `;
+  assert.ok(text.includes(`\n### Install\n\n${command}`), text);
+  assert.match(text, /--set 'config\.[^\n]*\n$/);
+});
+
+test("without a registry there is no command that would lead nowhere", async () => {
+  assert.doesNotMatch(await notesWith(undefined), new RegExp(`### Install|${EXAMPLE_REGISTRY}`));
+});
