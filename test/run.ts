@@ -2,19 +2,39 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { binaries, INTEGRATION_BINARIES, Unavailable } from "./cluster/binaries.ts";
+import { sourceOf } from "./cluster/modules.ts";
 import { type TestKind, testFiles } from "./files.ts";
 import { groupFiles } from "./group-files.ts";
 import { type Outcome, runFiles } from "./run-files.ts";
+import { recordRun } from "./support.ts";
+import { chooseVersions, VERSION_OPTIONS, type Versions } from "./versions.ts";
 
 // `npm test [-- FILTER...]`: the unit tests, which need Node alone. `npm run test:integration`: the tests that need
 // more, most of them a real API server. `npm run test:all`: both. FILTER is a part of a path; several are "or".
+// --kubernetes 1.30, --helm 3: integration tests with other versions. Without FILTER the files in LIFE, and a run that
+// passes is recorded for docs/support.md.
 
 const COMMANDS: Readonly<Record<string, readonly TestKind[]>> = {
   unit: ["unit"],
   integration: ["integration"],
   all: ["unit", "integration"],
 };
+
+/** Switchback is installed, injects, follows the map, is upgraded and uninstalled. */
+const LIFE = [
+  "integration/install-chart",
+  "integration/injection",
+  "integration/restart.test",
+  "integration/found-targets",
+  "integration/change-profile",
+  "integration/admission-policy",
+  "integration/uninstall",
+];
+const LIFE_PASSED = "install, admission policies, inject, follow, restart, upgrade, uninstall";
+
+const USAGE = "usage: node test/run.ts unit|integration|all [--kubernetes MINOR] [--helm 3|4] [FILTER...]";
 
 const BUILD_AHEAD = join(import.meta.dirname, "cluster", "build-ahead.ts");
 
@@ -38,12 +58,41 @@ function heading(text: string): void {
   process.stdout.write(`\n=== ${text}\n\n`);
 }
 
-async function main([command = "", ...filters]: string[]): Promise<number> {
+async function main(args: string[]): Promise<number> {
+  const { command = "", versions, filters } = readArguments(args);
   const kinds = COMMANDS[command];
-  if (kinds === undefined) {
-    process.stderr.write("usage: node test/run.ts unit|integration|all [FILTER...]\n");
+  const objection = kinds === undefined ? USAGE : chooseVersions(versions);
+  if (kinds === undefined || objection !== undefined) {
+    process.stderr.write(`${objection}\n`);
     return 1;
   }
+  const isRecorded = Object.keys(versions).length > 0 && filters.length === 0;
+  const code = await runKinds(kinds, isRecorded ? LIFE : filters);
+  if (code === 0 && isRecorded) record(versions);
+  return code;
+}
+
+function readArguments(args: string[]): { command?: string; versions: Versions; filters: string[] } {
+  try {
+    const { values, positionals } = parseArgs({ args, allowPositionals: true, options: VERSION_OPTIONS });
+    const [command, ...filters] = positionals;
+    return { ...(command && { command }), versions: values, filters };
+  } catch {
+    // An option that does not exist.
+    return { versions: {}, filters: [] };
+  }
+}
+
+/** A row for docs/support.md. */
+function record({ kubernetes, helm }: Versions): void {
+  const [api, tool] = [sourceOf("kube-apiserver").version, sourceOf("helm").version];
+  const flags = [kubernetes && `--kubernetes ${kubernetes}`, helm && `--helm ${helm}`].filter(Boolean).join(" ");
+  const what = kubernetes === undefined ? "Helm" : "Kubernetes";
+  const version = kubernetes === undefined ? `${tool}, Kubernetes ${api}` : `${api}, Helm ${tool}`;
+  recordRun({ what, version, passed: LIFE_PASSED, command: `npm run test:integration -- ${flags}` });
+}
+
+async function runKinds(kinds: readonly TestKind[], filters: readonly string[]): Promise<number> {
   const of = (kind: TestKind) => (kinds.includes(kind) ? testFiles(kind, filters) : []);
   const [unit, integration] = [of("unit"), of("integration")];
   if (unit.length + integration.length === 0) {

@@ -99,6 +99,29 @@ describe("a binary", () => {
     await assert.rejects(binary("helm", options), /helm is not in KUBEBUILDER_ASSETS .*, and there is no "go"/);
   });
 
+  it("of a release is built by that release's go.mod, with published modules for its folders", async () => {
+    const source = join(folder, "source");
+    const staged = ["api", "endpointslice"].map((name) => `\tk8s.io/${name} => ./staging/src/k8s.io/${name}`);
+    await mkdir(source);
+    await writeFile(join(source, "go.mod"), `\tk8s.io/sample-apiserver v0.0.0\n${staged.join("\n")}\n`);
+    await writeFile(join(source, "go.sum"), "sums\n");
+    const given = await env(`pwd > "$output"; chmod +x "$output"`);
+    const go = join(folder, "path", "go");
+    const answer = `[ "$1" = mod ] && echo '{"Dir":"${source}"}' && exit 0\n`;
+    await executable(go, (await readFile(go, "utf8")).replace("PATH=", `${answer}PATH=`));
+    const path = await binary("kubectl", { env: { ...given, TEST_KUBERNETES: "1.31" }, progress });
+    assert.match(path, /\/kubernetes-v1\.31\.14-[^/]+\/kubectl$/);
+    assert.equal(await readFile(path, "utf8"), `${source}\n`);
+    assert.equal(
+      await readFile(`${path}.mod`, "utf8"),
+      "\tk8s.io/api => k8s.io/api v0.31.14\n\tk8s.io/endpointslice => k8s.io/endpointslice v0.31.13\n",
+    );
+    assert.equal(await readFile(`${path}.sum`, "utf8"), "sums\n");
+    const [build = ""] = await builds();
+    assert.ok(build.includes(`-modfile=${path}.mod -mod=mod`), build);
+    assert.match(build, /version\.gitVersion=v1\.31\.14 .*version\.gitMinor=31 /);
+  });
+
   it("is unavailable without Go, with one line that says what to do", async () => {
     await assert.rejects(binary("kubectl", { env: await env(), progress }), (error: Error) => {
       assert.ok(error instanceof Unavailable);
@@ -116,6 +139,11 @@ describe("a source", () => {
     assert.equal(goPackage, "k8s.io/kubernetes/cmd/kube-apiserver");
     assert.ok(ldflags.includes(`-X k8s.io/component-base/version.gitVersion=${version}`), ldflags);
     assert.match(ldflags, /version\.gitMajor=1 .*version\.gitMinor=36$/);
+  });
+
+  it("of Helm is that of Helm 3 where TEST_HELM says so", () => {
+    assert.match(sourceOf("helm", { TEST_HELM: "3" }).version, /^v3\./);
+    assert.match(sourceOf("helm", {}).version, /^v4\./);
   });
 
   it("of external-dns is the version whose definitions are read", () => {

@@ -41,12 +41,12 @@ export async function binary(name: BinaryName, options: BinaryOptions = {}): Pro
   const { env = process.env, progress = progressLines() } = options;
   const ready = await readyBinary(name, env);
   if (ready !== undefined) return ready;
-  const source = sourceOf(name);
+  const source = sourceOf(name, env);
   const folder = folderOf(source, env);
-  const path = join(folder, name);
+  const path = join(folder, source.name);
   if (!(await hasGo(env))) throw new Unavailable(unavailableReason(name, env));
   await withLock(
-    join(folder, `${name}.lock`),
+    join(folder, `${source.name}.lock`),
     async () => {
       if (!(await isExecutable(path))) await buildInto(source, folder, { env, progress });
     },
@@ -59,7 +59,8 @@ export async function binary(name: BinaryName, options: BinaryOptions = {}): Pro
 export async function readyBinary(name: BinaryName, env = process.env): Promise<string | undefined> {
   const given = await fromAssets(name, env);
   if (given !== undefined) return given;
-  const path = join(folderOf(sourceOf(name), env), name);
+  const source = sourceOf(name, env);
+  const path = join(folderOf(source, env), source.name);
   return (await isExecutable(path)) ? path : undefined;
 }
 

@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
+import { dirname } from "node:path";
 import type { BinarySource } from "./modules.ts";
 import { elapsed, type Progress } from "./progress.ts";
+import { type ModuleUse, useRelease } from "./releases.ts";
 
 const TICK_MS = 1_000;
 
@@ -28,11 +30,12 @@ export async function goBuild(source: BinarySource, output: string, options: Bui
   const title = `${source.name} ${source.version}`;
   progress.say(`${title}: building with Go, once; later runs find it in the cache`);
   const toolchain = source.fetchesGo ? { GOTOOLCHAIN: "auto" } : {};
+  const { cwd, flags } = await moduleOf(source, output, env);
   const child = spawn(
     "go",
-    ["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", source.ldflags, "-o", output, source.package],
+    ["build", "-v", ...flags, "-trimpath", "-ldflags", source.ldflags, "-o", output, source.package],
     {
-      cwd: source.folder,
+      cwd,
       // The compiler collects garbage less often: 13% less CPU time (measured with Pebble and the standard
       // library), more memory.
       env: { GOGC: "400", ...env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "", ...toolchain },
@@ -48,6 +51,11 @@ export async function goBuild(source: BinarySource, output: string, options: Bui
   }).finally(() => clearInterval(ticker));
   if (code !== 0) throw new Error(`${title}: go build ended with ${code}\n${log.tail()}`);
   progress.say(`${title}: built in ${elapsed(performance.now() - started)}`);
+}
+
+async function moduleOf(source: BinarySource, output: string, env: NodeJS.ProcessEnv): Promise<ModuleUse> {
+  if (source.release === undefined) return { cwd: source.folder, flags: ["-mod=readonly"] };
+  return await useRelease(source.release, source.name, { folder: dirname(output), env });
 }
 
 /** What `go build -v` prints: a line for each module fetched and each package compiled. */

@@ -1,7 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { HELM_3, KUBERNETES, type Release } from "./releases.ts";
 
-/** How one folder of `modules/` (a go.mod and go.sum of its own) becomes binaries. */
+/** Chooses a minor of `KUBERNETES`. */
+export const TEST_KUBERNETES = "TEST_KUBERNETES";
+/** `3` puts Helm 3 in the place of Helm 4. */
+export const TEST_HELM = "TEST_HELM";
+
+/** How one folder of `modules/` (a go.mod and go.sum of its own), or a release, becomes binaries. */
 interface ModuleSpec {
   /** The Go module whose version in go.mod is the version of these binaries. */
   source: string;
@@ -11,6 +17,8 @@ interface ModuleSpec {
   versionSymbols?: (version: string) => Record<string, string>;
   /** Asks for a newer Go than people may have: Go fetches the one that go.mod names, whatever GOTOOLCHAIN says. */
   fetchesGo?: true;
+  /** The release that is built, and not what is in the folder. */
+  release?: (env: NodeJS.ProcessEnv) => Release | undefined;
   /** Binary name to Go package; one that begins with `./` is a folder of ours, with a main.go. */
   binaries: Record<string, string>;
 }
@@ -20,6 +28,7 @@ const KUBERNETES_VERSION_PACKAGE = "k8s.io/component-base/version";
 const MODULES = {
   kubernetes: {
     source: "k8s.io/kubernetes",
+    release: (env) => KUBERNETES[env[TEST_KUBERNETES] ?? ""],
     versionSymbols: (version) => ({
       [`${KUBERNETES_VERSION_PACKAGE}.gitVersion`]: version,
       [`${KUBERNETES_VERSION_PACKAGE}.gitMajor`]: version.slice(1).split(".")[0] ?? "",
@@ -42,6 +51,12 @@ const MODULES = {
     source: "helm.sh/helm/v4",
     versionSymbols: (version) => ({ "helm.sh/helm/v4/internal/version.version": version }),
     binaries: { helm: "helm.sh/helm/v4/cmd/helm" },
+  },
+  helm3: {
+    source: "helm.sh/helm/v3",
+    release: () => HELM_3,
+    versionSymbols: (version) => ({ "helm.sh/helm/v3/internal/version.version": version }),
+    binaries: { helm3: "helm.sh/helm/v3/cmd/helm" },
   },
   containerd: {
     source: "github.com/containerd/containerd/v2",
@@ -123,22 +138,25 @@ export interface BinarySource {
   folder: string;
   /** The Go package to build. */
   package: string;
-  /** As in go.mod, with its `v`. */
+  /** With its `v`. */
   version: string;
-  /** The text of go.mod and go.sum, and of a main.go of ours: what the binary is made of. */
+  /** What the binary is made of: the text of go.mod and go.sum, and of a main.go of ours; or the release. */
   pins: string;
   ldflags: string;
   fetchesGo: boolean;
+  /** Built from this, not from `folder`. */
+  release?: Release;
 }
 
-/** Where `name` is built from. The versions are in `modules/<module>/go.mod` and nowhere else. */
-export function sourceOf(name: BinaryName): BinarySource {
+/** Where `wanted` is built from. The versions are in `modules/<module>/go.mod` and in `releases.ts`. */
+export function sourceOf(wanted: BinaryName, env: NodeJS.ProcessEnv = process.env): BinarySource {
+  const name = wanted === "helm" && env[TEST_HELM] === "3" ? "helm3" : wanted;
   for (const [module, spec] of Object.entries<ModuleSpec>(MODULES)) {
     const goPackage = spec.binaries[name];
     if (goPackage === undefined) continue;
+    const release = spec.release?.(env);
     const folder = join(import.meta.dirname, "modules", module);
-    const goMod = readFileSync(join(folder, "go.mod"), "utf8");
-    const version = requiredVersion(goMod, spec.source);
+    const { version, pins } = release === undefined ? pinned(spec, folder, goPackage) : released(release);
     const symbols = Object.entries(spec.versionSymbols?.(version) ?? {});
     return {
       name,
@@ -146,12 +164,28 @@ export function sourceOf(name: BinaryName): BinarySource {
       folder,
       package: goPackage,
       version,
-      pins: goMod + readFileSync(join(folder, "go.sum"), "utf8") + ownSource(folder, goPackage),
+      pins,
       ldflags: ["-s", "-w", ...symbols.map(([symbol, value]) => `-X ${symbol}=${value}`)].join(" "),
       fetchesGo: spec.fetchesGo ?? false,
+      ...(release && { release }),
     };
   }
   throw new Error(`no module builds ${name}`);
+}
+
+interface Pins {
+  version: string;
+  pins: string;
+}
+
+function pinned({ source }: ModuleSpec, folder: string, goPackage: string): Pins {
+  const goMod = readFileSync(join(folder, "go.mod"), "utf8");
+  const pins = goMod + readFileSync(join(folder, "go.sum"), "utf8") + ownSource(folder, goPackage);
+  return { version: requiredVersion(goMod, source), pins };
+}
+
+function released(release: Release): Pins {
+  return { version: release.version, pins: JSON.stringify(release) };
 }
 
 function ownSource(folder: string, goPackage: string): string {

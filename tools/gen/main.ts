@@ -11,6 +11,7 @@ import { installManifest } from "./install-manifest.ts";
 import { metricsPage } from "./metrics-page.ts";
 import { probeProgram } from "./probe-program.ts";
 import { serviceNames } from "./service-names.ts";
+import { supportPage } from "./support-page.ts";
 import { valuesSchemaFile } from "./values-schema.ts";
 
 // In this order: Helm reads the templates, the values and their schema when it renders the manifest.
@@ -25,6 +26,7 @@ const GENERATORS: readonly Generator[] = [
   chartReadme,
   metricsPage,
   codesPage,
+  supportPage,
   chartLicense,
   probeProgram,
 ];
