@@ -37,7 +37,10 @@ const PROVIDERS: readonly KnownProvider[] = [
     title: "Scaleway",
     nodes: ["scaleway://"],
     annotation: "service.beta.kubernetes.io/scw-",
-    cure: set("service.beta.kubernetes.io/scw-loadbalancer-use-hostname", '"true"'),
+    // The latter: scaleway/scaleway-cloud-controller-manager, scaleway/loadbalancers_annotations.go.
+    cure:
+      `${set("service.beta.kubernetes.io/scw-loadbalancer-use-hostname", '"true"')}, ` +
+      "or with `service.beta.kubernetes.io/scw-loadbalancer-ip-mode: Proxy`",
   },
   {
     title: "Linode",
@@ -79,6 +82,21 @@ const PROVIDERS: readonly KnownProvider[] = [
     cure:
       "update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), " +
       `or ${set("loadbalancer.openstack.org/hostname", HOSTNAME)}`,
+  },
+  {
+    title: "STACKIT",
+    nodes: ["stackit://"],
+    annotation: "lb.stackit.cloud/",
+    // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
+    cure: set("lb.stackit.cloud/ip-mode-proxy", '"true"'),
+  },
+  {
+    // Its nodes have `aws://`, as those of AWS.
+    title: "Outscale",
+    nodes: [],
+    annotation: "service.beta.kubernetes.io/osc-",
+    // outscale/cloud-provider-osc, docs/annotations.md.
+    cure: set("service.beta.kubernetes.io/osc-load-balancer-ingress-ipmode", "Proxy"),
   },
   {
     title: "AWS",

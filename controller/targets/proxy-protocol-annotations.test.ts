@@ -44,6 +44,21 @@ const CASES: ReadonlyArray<readonly [what: string, annotations: Record<string, s
   ["cloudscale", { "k8s.cloudscale.ch/loadbalancer-pool-protocol": "proxyv2" }, "v2"],
   ["Civo", { "kubernetes.civo.com/loadbalancer-enable-proxy-protocol": "send-proxy-v2" }, "v2"],
   ["Oracle", { [`${BETA}oci-load-balancer-connection-proxy-protocol-version`]: "2" }, "v2"],
+  ["Outscale", { [`${BETA}osc-load-balancer-proxy-protocol`]: "*" }, "v1"],
+  ["Outscale, a list of node ports", { [`${BETA}osc-load-balancer-proxy-protocol`]: "443" }, "none"],
+  ["STACKIT", { "lb.stackit.cloud/tcp-proxy-protocol": "true" }, "v2"],
+  ["STACKIT, off", { "lb.stackit.cloud/tcp-proxy-protocol": "false" }, "none"],
+  [
+    "STACKIT, this port among others",
+    { "lb.stackit.cloud/tcp-proxy-protocol": "1", "lb.stackit.cloud/tcp-proxy-protocol-ports-filter": "80,443" },
+    "v2",
+  ],
+  [
+    "STACKIT, other ports only",
+    { "lb.stackit.cloud/tcp-proxy-protocol": "true", "lb.stackit.cloud/tcp-proxy-protocol-ports-filter": "80" },
+    "none",
+  ],
+  ["Naver Cloud", { [`${BETA}ncloud-load-balancer-proxy-protocol`]: "true" }, "v1"],
   [
     "a provider's with a value that means nothing here",
     { [`${BETA}oci-load-balancer-connection-proxy-protocol-version`]: "constructor" },

@@ -13,6 +13,7 @@ type Meaning = (value: string, port: number, annotations: Annotations) => Protoc
 
 const AWS = "service.beta.kubernetes.io/aws-load-balancer-";
 const BETA = "service.beta.kubernetes.io/";
+const STACKIT = "lb.stackit.cloud/tcp-proxy-protocol";
 
 /**
  * `"true"` enables it. Receivers behind these load balancers accept both versions, because the header identifies
@@ -48,6 +49,13 @@ const words =
 const cloudstack: Meaning = (value, port, annotations) => {
   if (/^[\d\s,]+$/.test(value)) return listed("v1")(value, port, annotations);
   return value === "false" ? "none" : "v1";
+};
+
+/** STACKIT: all ports, or those of a second annotation. */
+const stackit: Meaning = (value, port, annotations) => {
+  if (!/^(?:1|t|true)$/i.test(value)) return "none";
+  const ports = annotations[`${STACKIT}-ports-filter`];
+  return ports === undefined ? "v2" : (listed("v2")(ports, port, annotations) ?? "none");
 };
 
 /** Linode: the settings of one port, as JSON. */
@@ -141,6 +149,12 @@ const PROVIDERS: readonly ProviderAnnotations[] = [
   [["oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled", switched("v2")]],
   [[`${BETA}upcloud-load-balancer-config`, upcloud]],
   [[`${BETA}cloudstack-load-balancer-proxy-protocol`, cloudstack]],
+  // outscale/cloud-provider-osc, docs/annotations.md: a list has node ports, which are not known here.
+  [[`${BETA}osc-load-balancer-proxy-protocol`, words({ "*": "v1" })]],
+  // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
+  [[STACKIT, stackit]],
+  // guide.ncloud-docs.com/docs/en/nks-nks-1-8, which does not say the version.
+  [[`${BETA}ncloud-load-balancer-proxy-protocol`, switched("v1")]],
 ];
 
 /** The protocol of ports of which no annotation says it; `auto`: the ingress controller is asked. */
