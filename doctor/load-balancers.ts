@@ -1,6 +1,6 @@
 import { canonicalAddress } from "#controller/targets/address-table.ts";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
-import { literalsOf } from "#controller/targets/service-view.ts";
+import { canonicalIp, hasFamilyOf, literalsOf } from "#controller/targets/service-view.ts";
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
@@ -35,8 +35,12 @@ function loadBalancerOf(
   target: Target | undefined,
   facts: ClusterFacts,
 ): LoadBalancer | undefined {
-  const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat());
-  const matching = routesOf(facts).filter((route) => route.addresses.some((address) => addresses.includes(address)));
+  // DNS answers with normalized addresses.
+  const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat()).map(canonicalIp);
+  const own = new Set(addresses.map(canonicalAddress));
+  const matching = routesOf(facts).filter((route) =>
+    route.addresses.some((address) => own.has(canonicalAddress(address))),
+  );
   const software = softwareOf(service);
   const foundBy = reasonFor(service, { routes: matching, target, software });
   if (foundBy === undefined) return undefined;
@@ -58,15 +62,20 @@ export function routesWithoutService(facts: Pick<ClusterFacts, "services" | "ing
   );
 }
 
-/** The addresses of a Service that kube-proxy short-circuits: IPs without `ipMode: Proxy` (KEP-1860). */
+/**
+ * The addresses of a Service that kube-proxy short-circuits: IPs of the families of its ClusterIPs, without
+ * `ipMode: Proxy` (KEP-1860).
+ */
 export function shortCircuited({ service }: LoadBalancer): string[] {
-  return service.entries.flatMap(({ ip, ipMode }) => (ip === undefined || ipMode === "Proxy" ? [] : [ip]));
+  return service.entries.flatMap(({ ip, ipMode }) =>
+    ip === undefined || ipMode === "Proxy" || !hasFamilyOf(service.clusterIPs, ip) ? [] : [canonicalIp(ip)],
+  );
 }
 
 /** Whether all IPs in its status have `ipMode: Proxy`, so that kube-proxy does not short-circuit them. */
-export function isProxied(loadBalancer: LoadBalancer): boolean {
-  const { entries } = loadBalancer.service;
-  return entries.some(({ ip }) => ip !== undefined) && shortCircuited(loadBalancer).length === 0;
+export function isProxied({ service }: LoadBalancer): boolean {
+  const withIp = service.entries.filter(({ ip }) => ip !== undefined);
+  return withIp.length > 0 && withIp.every(({ ipMode }) => ipMode === "Proxy");
 }
 
 interface Matches {

@@ -68,6 +68,7 @@ const ADVICE: Readonly<Record<string, Advice>> = {
       "other at the public address; tell whoever runs the cluster, if something answers there",
   },
   "ip-mode-proxy": HARMLESS,
+  "ip-family-not-served": HARMLESS,
   "load-balancer-hostname": HARMLESS,
   "not-a-load-balancer": HARMLESS,
 };

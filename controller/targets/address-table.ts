@@ -101,7 +101,7 @@ function placesOf(view: ServiceView | undefined): string[] {
 
 /** All addresses of a Service, short-circuited or not, as `canonicalAddress` writes them. */
 export function allAddressesOf(view: ServiceView | undefined): string[] {
-  return view === undefined ? [] : [...view.addresses, ...view.proxied, ...view.hostnames.map(foldCase)];
+  return view === undefined ? [] : [...view.addresses, ...view.leftAlone, ...view.hostnames.map(foldCase)];
 }
 
 /** Host names are the same in any case. */

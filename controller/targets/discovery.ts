@@ -274,7 +274,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
 
   #byDefault(hints: RoutingHints, target: TargetConfig): string | Reason {
     const view = this.#configured.serviceOf(target);
-    if (view !== undefined && view.hostnames.length + view.proxied.length > 0) {
+    if (view !== undefined && view.hostnames.length + view.leftAlone.length > 0) {
       const reached = whetherShortCircuited(view, allAddressesOf(view));
       if ("code" in reached) return reached;
     }

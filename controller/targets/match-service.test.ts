@@ -41,6 +41,11 @@ function match(of: RoutingHints, ...services: RawService[]): string {
 }
 
 const A = service("a", [{ ip: "203.0.113.1" }, { ip: "2001:db8::1" }]);
+/** A, in front of a Service with one family. */
+function onlyIPv4(annotations: Record<string, string> = {}): RawService {
+  const raw = service("a", [{ ip: "203.0.113.1" }, { ip: "2001:db8::1" }], undefined, annotations);
+  return { ...raw, spec: { ...raw.spec, clusterIPs: ["10.96.0.7"] } };
+}
 const B = service("b", [{ ip: "203.0.113.2" }]);
 const always = (name: string, ...ingress: Ingress[]) => service(name, ingress, undefined, ALWAYS);
 const LB = always("lb", { hostname: "lb.example.net" });
@@ -73,6 +78,9 @@ const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawService
     service("quic", [{ ip: "203.0.113.1" }], [{ port: 443, protocol: "UDP" }]),
   ],
   ["ipMode Proxy", "ip-mode-proxy", hints("203.0.113.3"), service("p", [{ ip: "203.0.113.3", ipMode: "Proxy" }])],
+  ["an address of a family that its Service has not", "ip-family-not-served", hints("2001:db8::1"), onlyIPv4()],
+  ["the other family, and mapped always", "a", hints("2001:db8::1"), onlyIPv4(ALWAYS)],
+  ["both families, of which its Service has one", "a", hints("2001:db8::1", "203.0.113.1"), onlyIPv4()],
   ["a host name", "load-balancer-hostname", hints("lb.example.net"), service("h", [{ hostname: "lb.example.net" }])],
   ["a host name beside an address", "a", hints("lb.example.net", "203.0.113.1"), A],
   ["no status yet", "no-address", hints(), A],

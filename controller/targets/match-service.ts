@@ -3,7 +3,7 @@ import { listSome } from "#lib/errors/printable.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { type AddressTable, allAddressesOf, canonicalAddress, keyOf, oldestOf } from "./address-table.ts";
 import { MAY_BE_A_NODE } from "./node-address.ts";
-import { HTTP_PORTS, literalsOf, mayHavePort, type ServiceView } from "./service-view.ts";
+import { HTTP_PORTS, hasFamilyOf, literalsOf, mayHavePort, type ServiceView } from "./service-view.ts";
 
 /** Maximum number of Services in a reason. */
 const MAX_LISTED = 3;
@@ -71,16 +71,23 @@ function firstOf(
 }
 
 /**
- * kube-proxy short-circuits IP addresses, unless their `ipMode` is `Proxy`. Otherwise there is no hairpin, so
- * nothing to map, unless the Service's admin says so: the network may ignore `ipMode`, or the load balancer may not
- * take connections that come back to their node. `addresses` are those of the object. A host name leads to the
- * addresses of its load balancer.
+ * kube-proxy short-circuits IP addresses of the families of the Service, unless their `ipMode` is `Proxy`. Otherwise
+ * there is no hairpin, so nothing to map, unless the Service's admin says so: the network may ignore `ipMode`, or the
+ * load balancer may not take connections that come back to their node. `addresses` are those of the object. A host name
+ * leads to the addresses of its load balancer.
  */
 export function whetherShortCircuited(view: ServiceView, addresses: readonly string[]): ServiceView | Reason {
   if (view.map === "always") return view;
   const named = literalsOf(addresses).length > 0 ? addresses : allAddressesOf(view);
   if (named.some((address) => view.addresses.includes(address))) return view;
-  if (named.some((address) => view.proxied.includes(address))) {
+  const leftAlone = named.find((address) => view.leftAlone.includes(address));
+  if (leftAlone !== undefined && !hasFamilyOf(view.clusterIPs, leftAlone)) {
+    const text =
+      `the Service ${keyOf(view)} has no ClusterIP of the family of ${leftAlone}: kube-proxy leaves that address ` +
+      "alone, and no mapping is needed";
+    return { code: "ip-family-not-served", text };
+  }
+  if (leftAlone !== undefined) {
     const text = `the Service ${keyOf(view)} has ipMode Proxy: pods reach its load balancer, no mapping is needed`;
     return { code: "ip-mode-proxy", text };
   }

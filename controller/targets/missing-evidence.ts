@@ -26,7 +26,7 @@ const MAY_BE_MISSING: ReadonlySet<string> = new Set([
  */
 export function isOnlyMissing({ code }: Reason, hints: RoutingHints, service: ServiceView | undefined): boolean {
   if (!MAY_BE_MISSING.has(code) || hints.service !== undefined || hints.chosen !== undefined) return false;
-  const own = [...(service?.addresses ?? []), ...(service?.proxied ?? [])];
+  const own = [...(service?.addresses ?? []), ...(service?.leftAlone ?? [])];
   const ips = literalsOf(hints.addresses).map(canonicalIp);
   if (own.length > 0 && ips.length > 0 && !ips.some((ip) => own.includes(ip))) return false;
   const named = softwareNamed(hints);

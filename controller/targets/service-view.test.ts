@@ -23,7 +23,7 @@ test("its normalized addresses, its TCP ports, its ClusterIPs", () => {
     inside: false,
     gateway: undefined,
     addresses: ["203.0.113.9", "2001:db8::9"],
-    proxied: [],
+    leftAlone: [],
     hostnames: [],
     map: "auto",
     clusterIPs: ["10.96.0.7", "fd00::7"],
@@ -55,11 +55,11 @@ test("agentgateway takes version 2 unless something says otherwise", () => {
 
 test("each entry of its status counts by itself, and its externalIPs are short-circuited in any case", () => {
   const view = (ingress: { ip?: string; hostname?: string; ipMode?: string }[], spec: object = {}) => {
-    const { addresses, proxied, hostnames } = viewService(
+    const { addresses, leftAlone, hostnames } = viewService(
       { ...RAW, spec: { ...RAW.spec, ...spec }, status: { loadBalancer: { ingress } } },
       "v1",
     );
-    return [addresses, proxied, hostnames];
+    return [addresses, leftAlone, hostnames];
   };
   const proxy = { ip: "203.0.113.9", ipMode: "Proxy" };
   assert.deepEqual(view([proxy, { ip: "203.0.113.8", ipMode: "VIP" }]), [["203.0.113.8"], ["203.0.113.9"], []]);
@@ -72,6 +72,13 @@ test("each entry of its status counts by itself, and its externalIPs are short-c
   assert.deepEqual(view([proxy], { externalIPs }), [["203.0.113.9", "2001:db8::1"], [], []]);
   assert.deepEqual(view([proxy], { type: "ClusterIP", externalIPs }), [["203.0.113.9", "2001:db8::1"], [], []]);
   assert.deepEqual(viewService({ ...RAW, status: {} }, "v1").addresses, []);
+  // A load balancer with both families in front of a Service with one, as Hetzner's are.
+  const both = [{ ip: "203.0.113.9" }, { ip: "2001:db8::9" }];
+  assert.deepEqual(view(both, { clusterIPs: ["10.96.0.7"] }), [["203.0.113.9"], ["2001:db8::9"], []]);
+  assert.deepEqual(view(both, { clusterIPs: ["fd00::7"] }), [["2001:db8::9"], ["203.0.113.9"], []]);
+  assert.deepEqual(view(both, { clusterIPs: ["fd00::7", "10.96.0.7"] }), [["203.0.113.9", "2001:db8::9"], [], []]);
+  const one = { clusterIPs: ["10.96.0.7"], externalIPs };
+  assert.deepEqual(view([proxy], one), [["203.0.113.9"], ["2001:db8::1"], []]);
 });
 
 test("kube-proxy handles externalIPs of any type, but of no headless Service", () => {
@@ -151,7 +158,7 @@ test("a Service of which nothing is known has no addresses, ports or name", () =
     inside: true,
     gateway: undefined,
     addresses: [],
-    proxied: [],
+    leftAlone: [],
     hostnames: [],
     map: "auto",
     clusterIPs: [],

@@ -37,8 +37,8 @@ export interface ServiceView {
   readonly gateway: string | undefined;
   /** IP addresses that kube-proxy short-circuits: its `externalIPs`, and those of its load balancer. */
   readonly addresses: readonly string[];
-  /** Addresses of its load balancer that kube-proxy leaves alone: `ipMode: Proxy` (KEP-1860). */
-  readonly proxied: readonly string[];
+  /** Addresses that kube-proxy leaves alone: `ipMode: Proxy` (KEP-1860), or not of a family of its ClusterIPs. */
+  readonly leftAlone: readonly string[];
   /** Host names of its load balancer. */
   readonly hostnames: readonly string[];
   readonly map: MapWhen;
@@ -98,16 +98,19 @@ export function isExposed({ spec }: RawService): boolean {
  * The addresses of a Service as kube-proxy sees them. It handles each entry of the load balancer status by itself;
  * the entry's `ports` do not count.
  */
-function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "addresses" | "proxied" | "hostnames"> {
+function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "addresses" | "leftAlone" | "hostnames"> {
   const entries = spec?.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
   const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
   const isProxied = ({ ipMode }: { readonly ipMode?: string }) => ipMode === "Proxy";
   const ips = (list: typeof withIp) => list.map(({ ip }) => canonicalIp(ip ?? ""));
   const external = literalsOf(spec?.externalIPs ?? []).map(canonicalIp);
-  const addresses = new Set([...ips(withIp.filter((entry) => !isProxied(entry))), ...external]);
+  const vips = [...ips(withIp.filter((entry) => !isProxied(entry))), ...external];
+  const clusterIPs = literalIPs(spec);
+  const addresses = new Set(vips.filter((address) => hasFamilyOf(clusterIPs, address)));
+  const others = new Set([...ips(withIp.filter(isProxied)), ...vips]);
   return {
     addresses: [...addresses],
-    proxied: ips(withIp.filter(isProxied)).filter((address) => !addresses.has(address)),
+    leftAlone: [...others].filter((address) => !addresses.has(address)),
     hostnames: entries.flatMap(({ hostname }) => hostname || []),
   };
 }
@@ -178,6 +181,16 @@ function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | R
 /** The IP addresses among addresses and host names. */
 export function literalsOf(addresses: readonly string[]): string[] {
   return addresses.filter((address) => isIP(address) !== 0);
+}
+
+/**
+ * Whether kube-proxy handles an address of a Service with these ClusterIPs, as far as its family decides: each family
+ * has a proxier of its own, which skips Services without a ClusterIP of it, and addresses of the other (kubernetes,
+ * pkg/proxy/servicechangetracker.go, `serviceToServiceMap`; pkg/proxy/serviceport.go, `newBaseServiceInfo`). Without
+ * ClusterIPs nothing is known: it does.
+ */
+export function hasFamilyOf(clusterIPs: readonly string[], address: string): boolean {
+  return clusterIPs.length === 0 || clusterIPs.some((clusterIP) => isIP(clusterIP) === isIP(address));
 }
 
 /** The IP addresses in clusterIPs, which contains `None` for a headless Service. */

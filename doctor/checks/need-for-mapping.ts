@@ -151,7 +151,9 @@ function unreadInstall(evidence: string, { install }: ClusterFacts): Finding | u
 function goodReason(loadBalancer: LoadBalancer, reached: Reached): string {
   const name = `Service ${objectKey(loadBalancer.service)}`;
   if (reached === true) return `pods get an answer at the address of ${name}`;
-  const why = isProxied(loadBalancer) ? "has ipMode Proxy" : "has a hostname and no IP";
+  const hasIp = loadBalancer.service.entries.some(({ ip }) => ip !== undefined);
+  const family = hasIp ? "has no IP of a family of its ClusterIPs" : "has a hostname and no IP";
+  const why = isProxied(loadBalancer) ? "has ipMode Proxy" : family;
   return `the load balancer of ${name} ${why}: pods do not bypass it (not probed)`;
 }
 

@@ -33,6 +33,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...NOT_INSTALLED,
       ...services({
         ...NGINX,
+        clusterIPs: ["198.51.100.80", "2001:db8::80"],
         entries: [
           { ip: "192.0.2.1" },
           { ip: "2001:db8::1", ipMode: "VIP" },
@@ -55,6 +56,15 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "ok ip-mode-proxy | Service ingress-nginx/ingress-nginx-controller | 192.0.2.1, " +
         "lb.example.com in its status with ipMode Proxy: nothing is short-circuited (selected because target " +
+        "ingress-nginx uses it)",
+    ],
+  ],
+  [
+    "an IP of another family",
+    nginx({ entries: [{ ip: "2001:DB8::1" }, { ip: "192.0.2.1", ipMode: "Proxy" }] }),
+    [
+      "ok ip-family-not-served | Service ingress-nginx/ingress-nginx-controller | 2001:db8::1, 192.0.2.1 in its " +
+        "status, without a ClusterIP of that family: nothing is short-circuited (selected because target " +
         "ingress-nginx uses it)",
     ],
   ],

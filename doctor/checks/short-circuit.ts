@@ -1,7 +1,7 @@
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { findLoadBalancers, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
+import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
 import { proxyDeployment } from "../proxy-deployment.ts";
 import type { Target } from "../targets.ts";
 import { isMappedAlways, waysOut } from "../ways-out.ts";
@@ -10,7 +10,8 @@ const { ok, warning, broken, unknown } = findingsOf("short-circuit");
 
 /**
  * Whether pods bypass a load balancer when they call its address. kube-proxy handles an IP in the
- * Service's status itself, unless the entry has `ipMode: Proxy` (KEP-1860). It ignores hostnames.
+ * Service's status itself, unless the entry has `ipMode: Proxy` (KEP-1860), or the Service has no ClusterIP of its
+ * family. It ignores hostnames.
  */
 export function checkShortCircuit(facts: ClusterFacts): Finding[] {
   if (!facts.services.known) return [unknown("load balancers", facts.services.reason.code, facts.services.reason.text)];
@@ -52,7 +53,15 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
     return warning(subject, "short-circuited", evidence, ...waysOut(loadBalancer, facts));
   }
   const always = isMappedAlways(service, facts) ? `; its names are mapped nevertheless (${MAP_KEY})` : "";
-  if (service.entries.some(({ ip }) => ip !== undefined)) {
+  if (service.entries.some(({ ip }) => ip !== undefined) && !isProxied(loadBalancer)) {
+    return ok(
+      subject,
+      "ip-family-not-served",
+      `${loadBalancer.addresses.join(", ")} in its status, without a ClusterIP of that family: ` +
+        `nothing is short-circuited ${found}${always}`,
+    );
+  }
+  if (isProxied(loadBalancer)) {
     return ok(
       subject,
       "ip-mode-proxy",

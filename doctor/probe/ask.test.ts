@@ -325,6 +325,10 @@ it("a name that leads to no load balancer is connected to, another one is not", 
   // Nobody listens on port 443 of this machine.
   assert.equal(await outcomeWith(["192.0.2.80"]), "refused");
   assert.equal(await outcomeWith(["127.0.0.1"]), undefined);
+  // Of a family that the pod does not have, nothing is known.
+  t.mock.method(Resolver.prototype, "resolve4", async () => ["255.255.255.255"]);
+  t.mock.method(Resolver.prototype, "resolve6", async () => ["::1"]);
+  assert.equal(await outcomeWith(["192.0.2.80"]), "refused");
 });
 
 describe("the program for images without Switchback", () => {

@@ -1,4 +1,5 @@
 import { Resolver } from "node:dns/promises";
+import { isIP } from "node:net";
 import { dialOnce } from "#proxy/detection/dial.ts";
 import type { Outcome } from "#proxy/detection/outcome.ts";
 import type { DialResult, ProbeDial, ProbeLookup, ProbePlan, ProbeResult } from "./result.ts";
@@ -16,9 +17,16 @@ export async function executePlan({ dials, names, own }: ProbePlan): Promise<Pro
 /** Whether pods get an answer at an address that is no load balancer's: a router may not forward what comes back. */
 async function tryElsewhere(lookup: ProbeLookup, own: ProbePlan["own"]): Promise<ProbeLookup> {
   const { name, addresses } = lookup;
-  const [address] = addresses;
-  if (own === undefined || address === undefined || addresses.some((each) => own.includes(each))) return lookup;
-  return { ...lookup, outcome: await outcomeOf({ address, port: 443, speaks: "tls", header: "none", name }) };
+  if (own === undefined || addresses.some((each) => own.includes(each))) return lookup;
+  // A pod may have no address of one family.
+  const tried = [4, 6].flatMap((family) => addresses.find((address) => isIP(address) === family) ?? []);
+  const dials = tried.map((address) => outcomeOf({ address, port: 443, speaks: "tls", header: "none", name }));
+  const outcomes = await Promise.all(dials);
+  const outcome =
+    outcomes.find(({ kind }) => kind === "answered") ??
+    outcomes.find(({ kind }) => kind !== "unreachable") ??
+    outcomes[0];
+  return outcome === undefined ? lookup : { ...lookup, outcome };
 }
 
 async function runDial(dial: ProbeDial): Promise<DialResult> {

@@ -47,6 +47,15 @@ test("each port is dialled with and without a header, at the load balancer, and 
   assert.deepEqual(plan({}), { dials: [...of(80, "http", UNSERVED), ...of(443, "tls", NAME)], names: [NAME], own });
 });
 
+test("a load balancer is dialled at an address that kube-proxy short-circuits", () => {
+  const dialled = (clusterIPs: string[]) => {
+    const { dials } = plan(nginx({ clusterIPs, entries: [{ ip: "2001:db8::80" }, { ip: BALANCER_IP }] }));
+    return dials.find(({ via }) => via === "balancer")?.address;
+  };
+  assert.equal(dialled([UPSTREAM_IP]), BALANCER_IP);
+  assert.equal(dialled(["2001:db8::9", UPSTREAM_IP]), "2001:db8::80");
+});
+
 describe("a dial is left out", () => {
   const routes = (change: Partial<ClusterFacts>) => [...new Set(plan(change).dials.map(({ via }) => via))];
   const [all, noFront] = [

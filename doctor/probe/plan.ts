@@ -1,6 +1,6 @@
 import { frontName } from "#lib/documents/listeners.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
-import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
+import { findLoadBalancers, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
 import { entryFor } from "../targets.ts";
 import type { ProbeDial, ProbePlan } from "./result.ts";
 
@@ -98,10 +98,12 @@ function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFa
     dialPort = port.port,
   ): ProbeDial[] => (address === undefined ? [] : [{ ...common, via, address, port: dialPort, header }]);
   const front = frontOf(loadBalancer, port, facts);
+  // Of a load balancer with both families, kube-proxy may leave one alone.
+  const [balancer = addresses[0]] = shortCircuited(loadBalancer);
   return [
     ...(["none", "v1", "v2"] as const).flatMap((header) => at("service", service.clusterIPs[0], header)),
     // kube-proxy may give pods the address of a node there: the answer may be another than to a pod's own address.
-    ...(["none", "v1"] as const).flatMap((header) => at("balancer", addresses[0], header)),
+    ...(["none", "v1"] as const).flatMap((header) => at("balancer", balancer, header)),
     ...at("front", front?.address, "none", front?.port),
   ];
 }

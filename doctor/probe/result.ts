@@ -44,7 +44,7 @@ export const resultSchema = strictObject({
       name: v.string(),
       addresses: v.array(v.string()),
       failure: v.optional(v.string()),
-      /** Of a TLS handshake with its first address, if none of its addresses is a load balancer's. */
+      /** Of a TLS handshake with its first address of either family, if none of them is a load balancer's. */
       outcome: v.optional(outcomeSchema),
     }),
   ),

@@ -49,6 +49,7 @@
  "IndexNotJson",
  "IndexVersion",
  "Interval",
+ "IpFamilyNotServed",
  "IpModeProxy",
  "ItsTurn",
  "Job",
