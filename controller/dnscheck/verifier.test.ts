@@ -52,6 +52,15 @@ test("the families that the load balancer has are looked up, and addresses are n
   assert.deepEqual([code("six.example.com"), asked], ["verified", ["six.example.com/6"]]);
 });
 
+test("a family that fails does not hide what the other says for a name, and is no evidence against one", async (t) => {
+  const { expect, records, pass, code } = rig(t);
+  for (const name of ["here", "cdn"]) records.set(`${name}.example.com/6`, new Error("ESERVFAIL"));
+  records.set("here.example.com", [LB]).set("cdn.example.com", ["198.51.100.1"]);
+  for (const name of ["here", "cdn"]) expect(`${name}.example.com`, [LB, "2001:db8::9"]);
+  await pass(500);
+  assert.deepEqual([code("here.example.com"), code("cdn.example.com")], ["verified", "unknown"]);
+});
+
 test("an answer is valid for its TTL, between a minute and an hour", async (t) => {
   const { expect, records, pass, asked, state, code } = rig(t);
   records.set("a.example.com", [LB]);

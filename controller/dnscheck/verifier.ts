@@ -241,8 +241,9 @@ export class DnsVerifier implements NameDecisions {
   /** The family that is not compared is asked for where it decides, and now and then for the warning. */
   async #lookUp(name: string, record: NameRecord): Promise<DnsAnswer> {
     const ask = (family: 4 | 6) => this.#deps.lookup(askedFor(name), family);
-    const needed = familiesOf(this.#addressesFor(record));
-    const answers = await Promise.all([...needed].map(ask));
+    const expected = this.#addressesFor(record);
+    const needed = familiesOf(expected);
+    const answers = await decisiveOf([...needed].map(ask), expected);
     const isAbsent = answers.every(({ addresses }) => addresses.length === 0);
     const other = needed.size === 1 ? (needed.has(4) ? 6 : 4) : undefined;
     if (other === undefined) record.otherFamily = [];
@@ -303,6 +304,19 @@ export class DnsVerifier implements NameDecisions {
     this.#pausedUntil = this.#deps.now() + RETRY_MS;
     this.#deps.log.warn({ code: "dns-unreachable" }, `names are not verified for now: ${describeError(error)}`);
   }
+}
+
+/**
+ * The answers of all families. If one fails, as with servers that know no AAAA (RFC 4074), those of the other decide
+ * where they have an expected address; else it rejects.
+ */
+async function decisiveOf(asked: readonly Promise<DnsAnswer>[], expected: readonly string[]): Promise<DnsAnswer[]> {
+  const settled = await Promise.allSettled(asked);
+  const answers = settled.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
+  const failed = settled.find(({ status }) => status === "rejected");
+  if (failed?.status !== "rejected") return answers;
+  if (answers.some(({ addresses }) => addresses.map(canonicalIp).some((one) => expected.includes(one)))) return answers;
+  throw failed.reason;
 }
 
 /** The decision on all claims of a name: one whose target DNS leads to is enough. */

@@ -22,6 +22,8 @@ export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: S
   const log = new LineLog();
   const state = { now: 1_000, ttl: 300, open: 0, most: 0, slow: false };
   const lookup: DnsLookup = async (name, family) => {
+    const ofFamily = records.get(`${name}/${family}`);
+    if (ofFamily instanceof Error) throw ofFamily;
     const all = records.get(name) ?? [];
     const found = all instanceof Error ? all : all.filter((address) => isIP(address) === family);
     if (family === 6) askedForIpv6.push(name);
