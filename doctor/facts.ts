@@ -87,6 +87,8 @@ export interface WebhookEntry {
   readonly service: (ObjectName & { readonly port: number }) | undefined;
   /** Namespaces that its namespaceSelector excludes by name. */
   readonly excludedNamespaces: readonly string[];
+  /** Namespaces that it selects by name. */
+  readonly listedNamespaces: readonly string[];
 }
 
 /** The result of creating an opted-in pod as a dry run. */
@@ -229,7 +231,7 @@ export interface ClusterFacts {
   /** Endpoints of the targets' upstream Services. */
   readonly endpoints: Fact<readonly EndpointFacts[]>;
   readonly admission: AdmissionFacts;
-  /** Pods that opted in by their own label or their namespace's, except finished ones. */
+  /** Pods that opted in themselves, and all of namespaces that opted in, except finished ones. */
   readonly pods: Fact<readonly PodInfo[]>;
   /** What updates running pods without a restart; undefined if no pod has the mode `live`. */
   readonly updaters: Fact<NodeUpdaters> | undefined;

@@ -81,6 +81,7 @@ describe("the webhook configuration", () => {
           caBundle: "PEM",
           service: { namespace: "ours", name: "w", port: 8443 },
           excludedNamespaces: ["kube-system", "ours", "edge"],
+          listedNamespaces: ["shop"],
         },
       ],
     });
@@ -92,7 +93,13 @@ describe("the webhook configuration", () => {
       { name: "b", clientConfig: { service: { namespace: "n", name: "s" } }, namespaceSelector: {} },
       { name: "c", clientConfig: { url: "https://w" }, namespaceSelector: { matchExpressions: null } },
     );
-    const base = { failurePolicy: "Fail", timeoutSeconds: 10, caBundle: "", excludedNamespaces: [] };
+    const base = {
+      failurePolicy: "Fail",
+      timeoutSeconds: 10,
+      caBundle: "",
+      excludedNamespaces: [],
+      listedNamespaces: [],
+    };
     assert.deepEqual(found, {
       known: true,
       value: [
@@ -161,6 +168,7 @@ describe("the dry run", () => {
     ["no annotation: untouched", 201, { metadata: {} }, "untouched"],
     ["an entry of ours that is not reached: blocked", 500, message(calling("pod.switchback.dev")), "blocked"],
     ["another's webhook: refused", 500, message(calling("pod.example.com")), "refused"],
+    ["an entry of a second delivery: blocked", 500, message(calling("pod-dns.switchback.dev")), "blocked"],
     ["another's webhook of a similar name: refused", 500, message(calling("pod.switchback.dev.x")), "refused"],
     ["a name that is no entry's: refused", 500, message(calling("a.pod.switchback.dev")), "refused"],
     ["a quota: refused", 403, message("exceeded quota"), "refused"],

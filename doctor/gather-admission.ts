@@ -62,16 +62,19 @@ async function gatherConfiguration(client: KubeClient): Promise<AdmissionFacts["
 function entriesOf({ webhooks = [] }: RawConfiguration): WebhookEntry[] {
   return webhooks.map(({ name, failurePolicy = "Fail", timeoutSeconds = 10, clientConfig, namespaceSelector }) => {
     const service = clientConfig?.service;
-    const excluded = (namespaceSelector?.matchExpressions ?? []).filter(
-      ({ key, operator }) => key === "kubernetes.io/metadata.name" && operator === "NotIn",
+    const byName = (namespaceSelector?.matchExpressions ?? []).filter(
+      ({ key }) => key === "kubernetes.io/metadata.name",
     );
+    const namesOf = (wanted: string) =>
+      byName.flatMap(({ operator, values = [] }) => (operator === wanted ? values : []));
     return {
       name,
       failurePolicy,
       timeoutSeconds,
       caBundle: Buffer.from(clientConfig?.caBundle ?? "", "base64").toString("utf8"),
       service: service && { namespace: service.namespace, name: service.name, port: service.port ?? 443 },
-      excludedNamespaces: excluded.flatMap(({ values }) => values ?? []),
+      excludedNamespaces: namesOf("NotIn"),
+      listedNamespaces: namesOf("In"),
     };
   });
 }
@@ -121,6 +124,6 @@ function classifyRefusal(error: unknown, namespace: string): Fact<DryRun> {
   if (statusOf(error) === 403 && /cannot create resource/.test(text)) {
     return permissionMissing({ verb: "create", resource: "pods", namespace });
   }
-  if (/failed calling webhook "[a-z]+\.switchback\.dev"/.test(text)) return known({ outcome: "blocked", text });
+  if (/failed calling webhook "[a-z-]+\.switchback\.dev"/.test(text)) return known({ outcome: "blocked", text });
   return known({ outcome: "refused", text });
 }

@@ -22,7 +22,8 @@ describe("opted-in pods", () => {
       ["third", { inject: undefined, onChange: undefined }],
     ]),
   );
-  const gather = () => gatherPods(server.client, NAMESPACES);
+  const rules = { excluded: new Set<string>(), listed: new Set<string>() };
+  const gather = () => gatherPods(server.client, NAMESPACES, rules);
   const optedIn = { labels: { "switchback.dev/inject": "enabled" } };
 
   test(
@@ -50,6 +51,12 @@ describe("opted-in pods", () => {
       ]);
     },
   );
+
+  test("are those of listed namespaces, unless the label is disabled", async () => {
+    for (const path of [OTHER, "/api/v1/namespaces/third/pods"]) server.add(path, "web");
+    const pods = await gatherPods(server.client, NAMESPACES, { ...rules, listed: new Set(["other", "third"]) });
+    assert.deepEqual(pods.known && pods.value.map(({ namespace }) => namespace), ["third"]);
+  });
 
   test("keep their owner, labels, annotations, node and aliases", async () => {
     const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-5d9c", uid: "u", controller: true };
@@ -84,7 +91,7 @@ describe("opted-in pods", () => {
     assert.deepEqual(await gather(), missing("list pods in all namespaces"));
     const namespaces = missing("list namespaces");
     server.calls.length = 0;
-    assert.deepEqual(await gatherPods(server.client, namespaces), namespaces);
+    assert.deepEqual(await gatherPods(server.client, namespaces, rules), namespaces);
     assert.deepEqual(server.calls, []);
   });
 });

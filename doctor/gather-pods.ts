@@ -1,5 +1,6 @@
 import { withoutManaged } from "#hostmap/managed-aliases.ts";
 import { INJECT_KEY, OWNED_KEY } from "#hostmap/metadata-keys.ts";
+import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -12,9 +13,10 @@ import { type Fact, readFact } from "./known.ts";
 export async function gatherPods(
   client: KubeClient,
   namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>,
+  rules: OptInRules,
 ): Promise<Fact<readonly PodInfo[]>> {
   if (!namespaces.known) return namespaces;
-  const optedIn = [...namespaces.value].filter(([, { inject }]) => inject === "enabled");
+  const optedIn = [...namespaces.value].filter(([name, { inject }]) => isNamespaceOptedIn(name, inject, rules));
   return await readFact({ verb: "list", resource: "pods" }, async () => {
     const lists = await Promise.all([
       client.list<RawPod>(corePath("pods"), { labelSelector: `${INJECT_KEY}=enabled`, fieldSelector: NOT_ENDED }),

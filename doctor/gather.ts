@@ -18,6 +18,7 @@ import { gatherPods } from "./gather-pods.ts";
 import { known } from "./known.ts";
 import { isLive } from "./live.ts";
 import { routesWithoutService } from "./load-balancers.ts";
+import { optInRulesOf } from "./opt-in-rules.ts";
 import { targetsOf } from "./targets.ts";
 
 interface GatherOptions {
@@ -48,7 +49,7 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
     gatherAdmission(client, namespace, probeNamespace),
   ]);
   const endpoints = known([]);
-  const pods = await gatherPods(client, namespaces);
+  const pods = await gatherPods(client, namespaces, optInRulesOf({ admission, install, namespace }));
   const config = install.config.known ? install.config.value : undefined;
   const source = { client, namespace, config, now: now() };
   const ownChecks = await Promise.all(added.checks.map((check) => check.prepare(source)));

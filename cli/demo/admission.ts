@@ -3,6 +3,7 @@ import { request } from "node:https";
 import { applyPatch, type Operation } from "rfc6902";
 import { type FileObject, isOfKind, type KubeObject } from "#controller/sources/yaml-file.ts";
 import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
+import { isNamespaceOptedIn } from "#hostmap/opt-in.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 
 /** A pod of the directory (or of a workload in it), as the API server would send it to a webhook. */
@@ -48,21 +49,26 @@ export function podsOf(objects: readonly FileObject[]): DemoPod[] {
     const namespace = raw.metadata.namespace ?? "default";
     const spec = structuredClone((template as { spec?: PodObject["spec"] }).spec ?? {});
     const pod: PodObject = { apiVersion: "v1", kind: "Pod", metadata: { ...metadata, namespace }, spec };
-    const optIn = matchingEntry(namespaces.get(namespace) ?? {}, metadata.labels ?? {});
+    const optIn = matchingEntry(namespace, namespaces.get(namespace) ?? {}, metadata.labels ?? {});
     return [{ name: metadata.name, namespace, object: pod, optIn }];
   });
 }
+
+/** No configuration lists or excludes namespaces in the demo. */
+const BY_LABEL = { excluded: new Set<string>(), listed: new Set<string>() };
 
 /**
  * The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call per pod, or none.
  */
 function matchingEntry(
+  namespace: string,
   ofNamespace: Readonly<Record<string, string>>,
   ofPod: Readonly<Record<string, string>>,
 ): DemoPod["optIn"] {
   const own = ofPod[INJECT_KEY];
   if (own === "enabled") return "pod";
-  return ofNamespace[INJECT_KEY] === "enabled" && own !== "disabled" ? "namespace" : undefined;
+  const isOptedIn = isNamespaceOptedIn(namespace, ofNamespace[INJECT_KEY], BY_LABEL);
+  return isOptedIn && own !== "disabled" ? "namespace" : undefined;
 }
 
 /**

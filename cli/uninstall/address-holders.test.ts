@@ -222,7 +222,7 @@ test("what may be restarted is; the rest is told with what to do about it", () =
     "2. These are restarted:",
     "     shop/Deployment/web (web-1)",
     "   These hold addresses of Switchback, and you have to recreate them:",
-    "     other/StatefulSet/api (api-1): other is not among restart.namespaces: restart it",
+    "     other/StatefulSet/api (api-1): other is not in restart.namespaces or optIn.namespaces: restart it",
     "     shop/Job/job (job-1): a Job is not restarted: delete its pods",
     "     shop/Pod/bare: nothing recreates it: delete it",
     "   These keep names that have addresses of an ingress controller itself:",

@@ -35,14 +35,16 @@ test("addresses of an extra end with us, as those of the front Services do", asy
 
 describe("the configuration", () => {
   test("gives the namespaces that restarts are permitted in", async () => {
-    const install = await read(installed("agent: { namespace: agents }\nrestart: { namespaces: [shop, blog] }"));
-    assert.deepEqual([...install.restartNamespaces], ["shop", "blog"]);
+    const yaml =
+      "agent: { namespace: agents }\nrestart: { namespaces: [shop, blog] }\noptIn: { namespaces: [cm, shop] }";
+    const install = await read(installed(yaml));
+    assert.deepEqual([...install.restartNamespaces], ["shop", "blog", "cm"]);
   });
 
   for (const [what, data] of [
     ["is empty", { "config.yaml": "" }],
     ["has no key", {}],
-    ["is of another version", { "config.yaml": "unheardOf: 1\nagent: { other: 2 }\nrestart: { mode: x }" }],
+    ["is of another version", { "config.yaml": "unheardOf: 1\nagent: { other: 2 }\nrestart: { mode: x }\noptIn: {}" }],
     ["has no data", undefined],
   ] as const) {
     test(`that ${what} permits no restarts`, async () => {

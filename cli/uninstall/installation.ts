@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
 import type { LastStep, UninstallPart } from "#extras/extra.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
+import { restartNamespaces } from "#lib/config/opt-in.ts";
 import { parseText } from "#lib/config/parse-text.ts";
 import { configSchema } from "#lib/config/schema.ts";
 import { portSchema, targetSchema } from "#lib/config/targets.ts";
@@ -22,7 +23,7 @@ import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holde
 export interface Installation {
   /** ClusterIPs that end with us, and the Service of each: a front, or one of an extra. */
   readonly addresses: ReadonlyMap<string, string>;
-  /** `restart.namespaces` of its configuration. */
+  /** `restart.namespaces` and `optIn.namespaces` of its configuration. */
   readonly restartNamespaces: ReadonlySet<string>;
   /** The last steps of extras. */
   readonly lastSteps: readonly LastStep[];
@@ -35,11 +36,14 @@ interface RawService {
   readonly spec?: { readonly clusterIP?: string; readonly clusterIPs?: readonly string[] };
 }
 
+const { restart, optIn } = configSchema.entries;
+const namespacesOf = ({ wrapped }: typeof restart | typeof optIn) =>
+  section(object({ namespaces: leniently(v.array(v.string()), wrapped.entries.namespaces) }));
+
 /** Only what matters here, and leniently: the install may be of another version. */
 const installedSchema = object({
-  restart: section(
-    object({ namespaces: leniently(v.array(v.string()), configSchema.entries.restart.wrapped.entries.namespaces) }),
-  ),
+  restart: namespacesOf(restart),
+  optIn: namespacesOf(optIn),
   targets: leniently(
     v.array(
       object({
@@ -83,7 +87,7 @@ export async function readInstallation(
   const added = await Promise.all(parts.map((part) => part.addresses?.(client, namespace, sections)));
   for (const [address, service] of added.flatMap((found) => [...(found ?? [])])) addresses.set(address, service);
   addresses.delete("");
-  return { addresses, restartNamespaces: new Set(config.restart.namespaces), lastSteps, sections };
+  return { addresses, restartNamespaces: new Set(restartNamespaces(config)), lastSteps, sections };
 }
 
 async function readConfig(

@@ -33,7 +33,10 @@ test("restarts what may be restarted; a person has to recreate the others with S
     stuck: [
       {
         holder: elsewhere,
-        reason: { code: "restart-not-permitted", text: "other is not among restart.namespaces: restart it" },
+        reason: {
+          code: "restart-not-permitted",
+          text: "other is not in restart.namespaces or optIn.namespaces: restart it",
+        },
       },
       { holder: job, reason: { code: "not-restartable", text: "a Job is not restarted: delete its pods" } },
       { holder: bare, reason: { code: "bare-pod", text: "nothing recreates it: delete it" } },
@@ -50,7 +53,7 @@ test("the plan says in order what is done, to which pods, and what is left", () 
     "     shop/Deployment/n (a, b, c, d, e)",
     "     shop/Deployment/n (a, b, c, d, e, and 1 more)",
     "   These hold addresses of Switchback, and you have to recreate them:",
-    "     other/Deployment/n (p): other is not among restart.namespaces: restart it",
+    "     other/Deployment/n (p): other is not in restart.namespaces or optIn.namespaces: restart it",
     "     shop/Job/n (p): a Job is not restarted: delete its pods",
     "     shop/Pod/n: nothing recreates it: delete it",
     "   These keep names that have addresses of an ingress controller itself:",

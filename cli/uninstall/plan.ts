@@ -36,5 +36,8 @@ function whyNotRestarted(
   if (kind === "Pod") return { code: "bare-pod", text: "nothing recreates it: delete it" };
   if (!restartable) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
   if (namespaces.has(namespace)) return undefined;
-  return { code: "restart-not-permitted", text: `${namespace} is not among restart.namespaces: restart it` };
+  return {
+    code: "restart-not-permitted",
+    text: `${namespace} is not in restart.namespaces or optIn.namespaces: restart it`,
+  };
 }

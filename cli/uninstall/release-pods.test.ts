@@ -111,7 +111,7 @@ describe("leave", () => {
     assert.deepEqual(said, [
       WEBHOOK_GONE,
       "still held:",
-      "  other/Deployment/web (web-old): other is not among restart.namespaces: restart it",
+      "  other/Deployment/web (web-old): other is not in restart.namespaces or optIn.namespaces: restart it",
       "  shop/Pod/bare: nothing recreates it: delete it",
     ]);
     assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);

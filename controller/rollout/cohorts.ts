@@ -7,7 +7,7 @@ import type { RolloutDecision } from "./workload-facts.ts";
 /** What the decision about a workload depends on, apart from who its pods are. */
 interface CohortFacts {
   readonly classes: ReadonlyArray<{ readonly of: PodClass; readonly count: number }>;
-  /** Whether its namespace is in `restart.namespaces`. */
+  /** Whether its namespace is in `restart.namespaces` or `optIn.namespaces`. */
   readonly permitted: boolean;
   readonly unrestartable: Reason | undefined;
 }

@@ -52,7 +52,7 @@ function observe(pods: readonly PodFacts[], parts: { total?: number; world?: Run
   const groups = observeFully({
     pods,
     namespaces: new Map([["shop", { inject: "enabled", onChange: undefined }]]),
-    excludedNamespaces: new Set(),
+    optIn: { excluded: new Set(), listed: new Set() },
     choose: () => ({ revision: "new", total, cap: 500 }),
     mapRevision: "map",
     fallback: "restart",

@@ -14,7 +14,7 @@ function view(pods: readonly PodFacts[], parts: Partial<FullView> = {}): FullVie
   return {
     pods,
     namespaces: new Map([["shop", { inject: "enabled", onChange: undefined }]]),
-    excludedNamespaces: new Set(["kube-system"]),
+    optIn: { excluded: new Set(["kube-system"]), listed: new Set(["listed"]) },
     choose: (hosts) => ({ revision: hosts === undefined ? "new" : `new-${hosts}`, total: 1, cap: 500 }),
     mapRevision: "map-2",
     fallback: "restart",
@@ -99,6 +99,13 @@ test("a pod that is being deleted, or did not opt in, is ignored", () => {
   const namespaces = new Map([["shop", { inject: undefined, onChange: undefined }]]);
   assert.deepEqual(observeFully(view([terminating])), []);
   assert.deepEqual(observeFully(view([pod("other")], { namespaces })), []);
+});
+
+test("a pod of a namespace that opts in by name is observed, unless the namespace's label says no", () => {
+  const listed = [{ ...pod("web"), namespace: "listed" }];
+  const labelled = new Map([["listed", { inject: "disabled", onChange: undefined }]]);
+  assert.equal(observeFully(view(listed)).length, 1);
+  assert.equal(observeFully(view(listed, { namespaces: labelled })).length, 0);
 });
 
 const AGENTS: ReadonlyArray<readonly [string, UpdaterState | "unknown" | undefined, boolean, string | undefined]> = [

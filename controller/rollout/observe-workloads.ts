@@ -1,4 +1,5 @@
 import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "#hostmap/on-change.ts";
+import type { OptInRules } from "#hostmap/opt-in.ts";
 import { isByDns } from "#hostmap/pod-dns-marks.ts";
 import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { Reason } from "#hostmap/types.ts";
@@ -17,7 +18,7 @@ export type HostsChoice = Pick<SelectedHosts, "revision" | "total" | "cap">;
 /** The observed state of the cluster, without the pods. */
 export interface ClusterView {
   readonly namespaces: ReadonlyMap<string, NamespaceFacts>;
-  readonly excludedNamespaces: ReadonlySet<string>;
+  readonly optIn: OptInRules;
   /** Selects names of the published map by the value of a `switchback.dev/hosts` annotation. */
   readonly choose: (hosts: string | undefined) => HostsChoice;
   /** Revision of the published map. */
@@ -80,9 +81,9 @@ interface OnChangeLevels {
 /** Undefined: the pod is not opted in, or is about to end. */
 export function ownerOfOptedIn(
   pod: PodFacts,
-  view: Pick<ClusterView, "namespaces" | "excludedNamespaces" | "parentOf">,
+  view: Pick<ClusterView, "namespaces" | "optIn" | "parentOf">,
 ): Owner | undefined {
-  if (pod.terminating || !isOptedIn(pod, view.namespaces.get(pod.namespace), view.excludedNamespaces)) return undefined;
+  if (pod.terminating || !isOptedIn(pod, view.namespaces.get(pod.namespace), view.optIn)) return undefined;
   return ownerOf(pod, view.parentOf);
 }
 

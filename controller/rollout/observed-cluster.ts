@@ -1,5 +1,5 @@
 import { show } from "#hostmap/hostnames.ts";
-import { excludedNamespaces } from "#lib/config/excluded-namespaces.ts";
+import { optInRules, restartNamespaces } from "#lib/config/opt-in.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { kubeMapReader, type Subscription } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
@@ -17,7 +17,7 @@ import { WorkloadIndex } from "./workload-index.ts";
 
 interface ClusterDeps {
   readonly client: KubeClient;
-  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "inject">;
+  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
   readonly log: Logger;
   readonly updaters: readonly PodUpdater[];
   readonly rules: Pick<RestartRules, "updaterMs">;
@@ -44,17 +44,17 @@ export class ObservedCluster {
 
   constructor(deps: ClusterDeps) {
     const { client, config, log, updaters, rules, now } = deps;
-    const { restart, inject } = config;
+    const namespaces = restartNamespaces(config);
     const hasUpdaters = updaters.length > 0;
     this.#deps = deps;
-    this.selections = new MapSelections(inject.maxNames);
-    this.workloads = new WorkloadInformers({ client, log, namespaces: restart.namespaces });
+    this.selections = new MapSelections(config.inject.maxNames);
+    this.workloads = new WorkloadInformers({ client, log, namespaces });
     this.pods = new PodObserver({
       client,
       log,
-      always: restart.namespaces.length > 0 || hasUpdaters,
+      always: namespaces.length > 0 || hasUpdaters,
       withNodes: hasUpdaters,
-      excludedNamespaces: excludedNamespaces(config),
+      optIn: optInRules(config),
     });
     this.index = new WorkloadIndex({ view: this.#view(), pods: () => this.pods.pods(), rules, now });
   }
@@ -113,7 +113,7 @@ export class ObservedCluster {
   #view(): ClusterView {
     const { selections, workloads, pods } = this;
     const { config } = this.#deps;
-    const listed = new Set(config.restart.namespaces);
+    const listed = new Set(restartNamespaces(config));
     return {
       get namespaces() {
         return pods.namespaces();
@@ -121,7 +121,7 @@ export class ObservedCluster {
       get mapRevision() {
         return selections.mapRevision ?? "";
       },
-      excludedNamespaces: excludedNamespaces(config),
+      optIn: optInRules(config),
       choose: (hosts) => selections.choose(hosts),
       fallback: config.pods.onChange,
       isListed: (namespace) => listed.has(namespace),

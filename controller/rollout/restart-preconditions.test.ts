@@ -91,7 +91,7 @@ const DECISIONS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, Rollout
     {
       standing: "stuck",
       code: "restart-not-permitted",
-      text: "shop is not in restart.namespaces; restart the workload by hand",
+      text: "shop is not in restart.namespaces or optIn.namespaces; restart the workload by hand",
     },
   ],
   ...(["unknown", "absent"] as const).map((unread): [string, Partial<WorkloadFacts>, RolloutDecision] => [
@@ -110,7 +110,7 @@ const DECISIONS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, Rollout
       standing: "stuck",
       code: "restart-rights-missing",
       text:
-        "shop is in restart.namespaces, but the controller has no Role there: run helm upgrade now that the " +
+        "workloads of shop may be restarted, but the controller has no Role there: run helm upgrade now that the " +
         "namespace exists",
     },
   ],

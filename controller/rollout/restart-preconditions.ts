@@ -37,7 +37,10 @@ const ELIGIBILITY: ReadonlyArray<(subject: EligibilityCase) => RolloutDecision |
   ({ workload: { permitted, namespace } }) =>
     permitted
       ? undefined
-      : stuck("restart-not-permitted", `${namespace} is not in restart.namespaces; restart the workload by hand`),
+      : stuck(
+          "restart-not-permitted",
+          `${namespace} is not in restart.namespaces or optIn.namespaces; restart the workload by hand`,
+        ),
 ];
 
 /** What has to be known before anything else is decided. */
@@ -46,7 +49,7 @@ const KNOWLEDGE: readonly Check[] = [
     state === "forbidden"
       ? stuck(
           "restart-rights-missing",
-          `${namespace} is in restart.namespaces, but the controller has no Role there: run helm upgrade now that ` +
+          `workloads of ${namespace} may be restarted, but the controller has no Role there: run helm upgrade now that ` +
             "the namespace exists",
         )
       : undefined,

@@ -1,4 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
+import { restartNamespaces } from "#lib/config/opt-in.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { createBackoff } from "#lib/kube/backoff.ts";
@@ -28,7 +29,7 @@ import type { HostsDiff } from "./workload-facts.ts";
 
 export interface RolloutDeps {
   readonly client: KubeClient;
-  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "inject">;
+  readonly config: Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
   /** What brings pods up to date without a restart. */
   readonly updaters: readonly PodUpdater[];
   readonly log: Logger;
@@ -228,11 +229,11 @@ export class RolloutController {
 
   async #open(): Promise<undefined> {
     const { client, config, log, fence, now, wallClock } = this.#deps;
-    const { namespace, restart } = config;
+    const { namespace } = config;
     const { maxIntervalMs, rolloutMs, holdMs } = this.#rules;
     const limitsMs = maxIntervalMs + rolloutMs + holdMs;
     const records = await RestartRecords.open({ client, namespace, fence, now, wallClock, limitsMs }, this.#signal);
-    await outdateEarlierPatches(records, { client, fence, log, namespaces: restart.namespaces }, this.#signal);
+    await outdateEarlierPatches(records, { client, fence, log, namespaces: restartNamespaces(config) }, this.#signal);
     this.#records = records;
     this.#reconciler.enqueue();
   }

@@ -27,7 +27,7 @@ export interface WorkloadFacts {
   readonly kind: string;
   /** Why it cannot be restarted; undefined for a Deployment, StatefulSet or DaemonSet. */
   readonly unrestartable: Reason | undefined;
-  /** Whether its namespace is in `restart.namespaces`. */
+  /** Whether its namespace is in `restart.namespaces` or `optIn.namespaces`. */
   readonly permitted: boolean;
   /** `unknown`: not observed yet. `forbidden`: the controller may not read it. `absent`: it does not exist. */
   readonly state: WorkloadState | "unknown" | "forbidden" | "absent";

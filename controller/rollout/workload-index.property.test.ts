@@ -169,7 +169,7 @@ class Cluster {
     const cluster = this;
     this.view = {
       namespaces: this.namespaces,
-      excludedNamespaces: new Set(["excluded"]),
+      optIn: { excluded: new Set(["excluded"]), listed: new Set(["listed"]) },
       choose: (hosts) => {
         const { revision, total } = this.map;
         return { revision: hosts === undefined ? revision : `${revision}-${hosts}`, total, cap: 500 };

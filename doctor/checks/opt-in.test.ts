@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { admission, entries, install, namespaces, pod, rowsOf } from "#test/fakes/doctor-changes.ts";
-import { FORBIDDEN, HEALTHY, NAMESPACE, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import { CONFIG, FORBIDDEN, HEALTHY, NAMESPACE, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
+
+const listing = (name: string) => install({ config: known({ ...CONFIG, optIn: { namespaces: [name] } }) });
 
 /** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
@@ -69,6 +71,38 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
       "broken namespace-excluded | namespace b | it opted in, but the webhook configuration excludes it: " +
         "its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+    ],
+  ],
+  [
+    "a namespace that opted in by name, and one whose label wins",
+    {
+      ...namespaces(["shop", "enabled"], ["listed", undefined], ["other", "disabled"]),
+      ...entries(["namespace"], ["listed", { listedNamespaces: ["listed", "other"] }], ["pod"]),
+    },
+    ["ok opted-in | namespaces | opted in: shop, listed"],
+  ],
+  [
+    "a namespace that opted in by name, where the live configuration cannot be read",
+    { ...namespaces(["listed", undefined]), ...admission({ configuration: FORBIDDEN }), ...listing("listed") },
+    ["ok opted-in | namespaces | opted in: listed"],
+  ],
+  [
+    "a listed namespace that does not exist",
+    { ...namespaces(["shop", "enabled"]), ...entries(["listed", { listedNamespaces: ["cert-manger"] }]) },
+    [
+      "warning namespace-missing | namespace cert-manger | `config.optIn.namespaces` lists it, and it does not exist | " +
+        "correct the name; or create the namespace, and run `helm upgrade` so that its workloads can be restarted",
+    ],
+  ],
+  [
+    "a listed namespace that somebody excluded",
+    {
+      ...namespaces(["listed", undefined]),
+      ...entries(["listed", { listedNamespaces: ["listed"], excludedNamespaces: ["listed"] }]),
+    },
+    [
+      "broken namespace-excluded | namespace listed | it opted in, but the webhook configuration excludes it: its pods " +
+        "are not injected | remove it from `admission.excludedNamespaces`, or remove it from `config.optIn.namespaces`",
     ],
   ],
   [

@@ -1,7 +1,9 @@
 import { show } from "#hostmap/hostnames.ts";
 import { INJECT_KEY, USER_KEYS } from "#hostmap/metadata-keys.ts";
+import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { optInRulesOf } from "../opt-in-rules.ts";
 import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("opt-in");
@@ -11,14 +13,15 @@ export function checkOptIn(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   if (!facts.namespaces.known)
     return [unknown("namespaces", facts.namespaces.reason.code, facts.namespaces.reason.text)];
-  const labelled = [...facts.namespaces.value].flatMap(([name, { inject }]) =>
-    inject === undefined ? [] : [{ name, inject }],
-  );
-  const excluded = namespacesExcludedBy(facts);
-  const findings = labelled.flatMap(({ name, inject }) => checkNamespace(name, inject, excluded));
+  const rules = optInRulesOf(facts);
+  const named = [...facts.namespaces.value].map(([name, { inject }]) => ({ name, inject }));
+  const findings = [
+    ...named.flatMap(({ name, inject }) => checkNamespace(name, inject, rules)),
+    ...missingNamespaces(facts.namespaces.value, rules),
+  ];
   if (findings.length > 0) return findings;
-  const enabled = labelled.filter(({ inject }) => inject === "enabled").map(({ name }) => name);
-  if (enabled.length > 0) return [ok("namespaces", "opted-in", `opted in: ${enabled.join(", ")}`)];
+  const optedIn = named.filter(({ name, inject }) => isNamespaceOptedIn(name, inject, rules)).map(({ name }) => name);
+  if (optedIn.length > 0) return [ok("namespaces", "opted-in", `opted in: ${optedIn.join(", ")}`)];
   if (!facts.pods.known) {
     const { code, text } = facts.pods.reason;
     return [unknown("namespaces", code, `no namespace has opted in; it is unknown whether a pod has: ${text}`)];
@@ -30,33 +33,33 @@ export function checkOptIn(facts: ClusterFacts): Finding[] {
   return [warning("namespaces", "nobody-opted-in", "no namespace or pod has opted in: nothing is injected", cure)];
 }
 
-function checkNamespace(name: string, value: string, excluded: readonly string[]): Finding[] {
+function checkNamespace(name: string, label: string | undefined, { excluded, listed }: OptInRules): Finding[] {
   const subject = `namespace ${name}`;
-  if (value !== "enabled") {
-    const accepted = USER_KEYS[INJECT_KEY]?.values?.includes(value) === true;
-    // `disabled` is valid on a namespace and has no effect.
-    if (accepted) return [];
-    const evidence = `its label ${INJECT_KEY} has the value ${show(value)}, which has no effect`;
+  if (label !== undefined && USER_KEYS[INJECT_KEY]?.values?.includes(label) !== true) {
+    const evidence = `its label ${INJECT_KEY} has the value ${show(label)}, which has no effect`;
     return [warning(subject, "label-unknown", evidence, `set the label to enabled`)];
   }
-  if (!excluded.includes(name)) return [];
+  const wantsIn = isNamespaceOptedIn(name, label, { excluded: NONE, listed });
+  if (!wantsIn || !excluded.has(name)) return [];
   const evidence = "it opted in, but the webhook configuration excludes it: its pods are not injected";
-  return [
-    broken(
-      subject,
-      "namespace-excluded",
-      evidence,
-      "remove it from `admission.excludedNamespaces`, or remove its label",
-    ),
-  ];
+  const cure =
+    "remove it from `admission.excludedNamespaces`, or " +
+    (label === "enabled" ? "remove its label" : "remove it from `config.optIn.namespaces`");
+  return [broken(subject, "namespace-excluded", evidence, cure)];
 }
 
-/**
- * The namespaces that the webhook configuration excludes; if it cannot be read, those of
- * Switchback's configuration.
- */
-export function namespacesExcludedBy({ admission, install, namespace }: ClusterFacts): string[] {
-  const live = admission.configuration.known ? admission.configuration.value : undefined;
-  const configured = install.config.known ? (install.config.value?.pods.excludedNamespaces ?? []) : [];
-  return [...new Set([...(live?.flatMap((entry) => entry.excludedNamespaces) ?? configured), namespace])];
+const NONE: ReadonlySet<string> = new Set();
+
+/** Namespaces that the configuration lists, and that do not exist: a name may be misspelt. */
+function missingNamespaces(existing: ReadonlyMap<string, unknown>, { listed }: OptInRules): Finding[] {
+  return [...listed]
+    .filter((name) => !existing.has(name))
+    .map((name) =>
+      warning(
+        `namespace ${name}`,
+        "namespace-missing",
+        "`config.optIn.namespaces` lists it, and it does not exist",
+        "correct the name; or create the namespace, and run `helm upgrade` so that its workloads can be restarted",
+      ),
+    );
 }

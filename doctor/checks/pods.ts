@@ -9,8 +9,8 @@ import { podFacts } from "#lib/workloads/pods.ts";
 import { type ClusterFacts, objectKey, type PodInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isLive, isUpdated } from "../live.ts";
+import { optInRulesOf } from "../opt-in-rules.ts";
 import { isInstalled } from "./install.ts";
-import { namespacesExcludedBy } from "./opt-in.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("pods");
 
@@ -86,11 +86,11 @@ function podStates(
   map: PublishedMap,
   addresses: ReadonlySet<string>,
 ): (pod: PodInfo) => PodState | undefined {
-  const excluded = new Set(namespacesExcludedBy(facts));
+  const rules = optInRulesOf(facts);
   const mappingState = mappingStates(facts, map);
   const namespaces = facts.namespaces.known ? facts.namespaces.value : undefined;
   return (pod) => {
-    const optedIn = isOptedIn(podFacts({ metadata: pod }), namespaces?.get(pod.namespace), excluded);
+    const optedIn = isOptedIn(podFacts({ metadata: pod }), namespaces?.get(pod.namespace), rules);
     const owned = ownedAddresses(pod.annotations[OWNED_KEY]);
     if (owned.some((address) => pod.aliasAddresses.includes(address) && !addresses.has(address))) return "address-lost";
     if (!optedIn) return owned.length > 0 ? "left-over" : undefined;

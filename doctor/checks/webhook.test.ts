@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createTestCa } from "#test/cluster/pki.ts";
-import { admission, entries, rowsOf } from "#test/fakes/doctor-changes.ts";
-import { entry, FORBIDDEN, HEALTHY, NOT_INSTALLED, OTHER_CA } from "#test/fakes/doctor-facts.ts";
+import { admission, entries, install, rowsOf } from "#test/fakes/doctor-changes.ts";
+import { CONFIG, entry, FORBIDDEN, HEALTHY, NOT_INSTALLED, OTHER_CA } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 
@@ -44,6 +44,14 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "broken webhook-entry-missing | MutatingWebhookConfiguration switchback-webhook | it has no entry " +
         "namespace.switchback.dev | reapply the chart",
+    ],
+  ],
+  [
+    "the entry of the namespaces that opt in by name is missing",
+    install({ config: known({ ...CONFIG, optIn: { namespaces: ["shop"] } }) }),
+    [
+      "broken webhook-entry-missing | MutatingWebhookConfiguration switchback-webhook | it has no entry " +
+        "listed.switchback.dev | reapply the chart",
     ],
   ],
   [

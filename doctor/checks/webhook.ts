@@ -10,8 +10,10 @@ import { isInstalled } from "./install.ts";
 const { ok, warning, broken, unknown } = findingsOf("webhook");
 
 const SUBJECT = `MutatingWebhookConfiguration ${WEBHOOK_CONFIGURATION}`;
-/** The chart's entries: pods opted in by their namespace, and by their own label. */
+/** The chart's entries: pods opted in by their namespace's label, and by their own. */
 const ENTRIES: readonly string[] = ["namespace.switchback.dev", "pod.switchback.dev"];
+/** The entry of the namespaces that opt in by name. The chart makes it if there are some. */
+const LISTED_ENTRY = "listed.switchback.dev";
 /** An unresponsive webhook delays each pod's creation by the timeout. The chart sets 2 s. */
 const LONG_TIMEOUT_SECONDS = 5;
 const APPLY_CHART = "reapply the chart";
@@ -25,11 +27,13 @@ export function checkWebhook(facts: ClusterFacts): Finding[] {
     return [broken(SUBJECT, "webhook-missing", "it does not exist: no pod is injected", APPLY_CHART)];
   }
   const entries = configuration.value;
-  const missing = ENTRIES.filter((name) => !entries.some((entry) => entry.name === name)).map((name) =>
-    broken(SUBJECT, "webhook-entry-missing", `it has no entry ${name}`, APPLY_CHART),
+  const { config } = facts.install;
+  const isListing = config.known && (config.value?.optIn.namespaces.length ?? 0) > 0;
+  const missing = [...ENTRIES, ...(isListing ? [LISTED_ENTRY] : [])].filter(
+    (name) => !entries.some((entry) => entry.name === name),
   );
   const found = [
-    ...missing,
+    ...missing.map((name) => broken(SUBJECT, "webhook-entry-missing", `it has no entry ${name}`, APPLY_CHART)),
     ...entries.flatMap((entry) => [...checkEntry(entry), ...checkCaBundle(entry, servingCertificate)]),
   ];
   return found.length > 0 ? found : [ok(SUBJECT, "webhook-whole", okText(servingCertificate))];

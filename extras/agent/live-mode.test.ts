@@ -30,15 +30,18 @@ interface Case {
   readonly workload?: OwnerAnnotation;
   readonly install?: OnChange;
   readonly synced?: boolean;
+  /** The configuration opts the namespace in by name. */
+  readonly listed?: true;
 }
 
 const known = (onChange?: string): OwnerAnnotation => ({ known: true, onChange });
 const unknown: OwnerAnnotation = { known: false };
 
-function modeOf({ pod, namespace, unlabelled, workload, install = "restart", synced = true }: Case): string {
+function modeOf({ pod, namespace, unlabelled, workload, install = "restart", synced = true, listed }: Case): string {
   const facts = namespace && { inject: "enabled", onChange: undefined, ...namespace };
+  const optIn = { namespaces: listed ? ["shop"] : [] };
   const mode = createLiveMode({
-    config: parseConfig({ namespace: "own", pods: { onChange: install, excludedNamespaces: ["closed"] } }),
+    config: parseConfig({ namespace: "own", pods: { onChange: install, excludedNamespaces: ["closed"] }, optIn }),
     namespaces: { state: { synced }, objects: () => new Map(facts && [["shop", facts]]) },
     onChangeOf: () => workload ?? assert.fail("the workload was asked for"),
     namespaceOnChangeOf: (name) => {
@@ -62,6 +65,17 @@ for (const [what, facts, expected] of [
     "its namespace opted in",
     { pod: { inject: undefined, onChange: "live" }, namespace: { inject: "enabled" } },
     "live",
+  ],
+  ["its namespace is listed", { listed: true, pod: { inject: undefined, onChange: "live" } }, "live"],
+  [
+    "its namespace is listed, and says live",
+    { listed: true, pod: { inject: undefined }, workload: known(), unlabelled: known("live") },
+    "live",
+  ],
+  [
+    "its namespace is listed and opted out",
+    { listed: true, pod: { inject: undefined, onChange: "live" }, namespace: { inject: "disabled" } },
+    "no",
   ],
   ["its namespace is not there", { pod: { namespace: "gone", onChange: "live" } }, "live"],
   ["the workload is not known", { workload: unknown, namespace: { onChange: "live" }, install: "live" }, "unknown"],

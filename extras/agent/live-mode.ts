@@ -1,5 +1,5 @@
 import { type EffectiveOnChange, effectiveOnChange } from "#hostmap/on-change.ts";
-import { excludedNamespaces } from "#lib/config/excluded-namespaces.ts";
+import { optInRules } from "#lib/config/opt-in.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Informer } from "#lib/kube/watch.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
@@ -9,13 +9,13 @@ import type { NodePod } from "./node-pod.ts";
 import type { OwnerAnnotation } from "./owner-annotations.ts";
 
 interface LiveModeDeps {
-  readonly config: Pick<Config, "namespace" | "pods">;
+  readonly config: Pick<Config, "namespace" | "pods" | "optIn">;
   readonly namespaces: Pick<Informer<NamespaceFacts>, "objects"> & { readonly state: { readonly synced: boolean } };
   /** The annotation of a pod's workload. Called only if the answer depends on it. */
   readonly onChangeOf: (pod: NodePod) => OwnerAnnotation;
   /**
-   * The annotation of a namespace without the label, whose pod has one of its own. Called only if the answer
-   * depends on it.
+   * The annotation of a namespace without the label: its pod has the label, or `optIn.namespaces` lists it. Called
+   * only if the answer depends on it.
    */
   readonly namespaceOnChangeOf: (namespace: string) => OwnerAnnotation;
 }
@@ -27,11 +27,11 @@ export function createLiveMode({
   onChangeOf,
   namespaceOnChangeOf,
 }: LiveModeDeps): (pod: NodePod) => LiveMode {
-  const excluded = excludedNamespaces(config);
+  const rules = optInRules(config);
   const decide = (pod: NodePod): LiveMode => {
     if (!namespaces.state.synced) return "unknown";
     const namespace = namespaces.objects().get(pod.namespace);
-    if (!isOptedIn(pod, namespace, excluded)) return "no";
+    if (!isOptedIn(pod, namespace, rules)) return "no";
     const own = { pod: pod.onChange, workload: undefined, namespace: undefined, fallback: config.pods.onChange };
     const byPod = effectiveOnChange(own);
     if (byPod.from === "pod") return liveOrNo(byPod);

@@ -1,4 +1,5 @@
 import { RESERVED_TARGET_NAMES } from "./defaults.ts";
+import { optInRules } from "./opt-in.ts";
 import type { Config } from "./schema.ts";
 
 /** Limit of the ports of all configured targets: each is a socket in every thread of every proxy. */
@@ -13,6 +14,12 @@ export function crossErrors(config: Config): { readonly path: Path; readonly mes
   const errors: { path: Path; message: string }[] = [];
   const report: ReportError = (path, message) => errors.push({ path, message });
   checkTargets(config.targets, (path, message) => report(["targets", ...path], message));
+  const { excluded } = optInRules(config);
+  for (const [index, name] of config.optIn.namespaces.entries()) {
+    if (!excluded.has(name)) continue;
+    const message = `pods of ${name} are never sent to the webhook; expected a namespace other than ${[...excluded].join(", ")}`;
+    report(["optIn", "namespaces", index], message);
+  }
   const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = config.controller;
   // The wait between two attempts has a jitter of up to 20 %, as in client-go.
   if (!(retrySeconds * 1.2 < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds))

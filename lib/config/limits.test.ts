@@ -59,6 +59,10 @@ const TEXTS: Texts = {
     [[], ["a"], ["a-1"], ["a".repeat(63)]],
     [["a".repeat(64)], ["-a"], ["a-"], ["A"], ["a.b"], [""]],
   ],
+  "optIn.namespaces": [
+    [[], ["a"], ["cert-manager", "a"]],
+    [["a.b"], ["A"], ["*"], [""]],
+  ],
   "pods.onChange": [
     ["restart", "live", "none"],
     ["", "never"],

@@ -31,7 +31,7 @@ const PROXY_KEYS =
   "maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, " +
   "keepaliveSeconds, resolveSeconds";
 const SECTIONS =
-  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, webhook, " +
+  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, optIn, restart, webhook, " +
   "controller, proxy, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB =

@@ -85,6 +85,18 @@ test("the rules that span settings, at their limits", () => {
   assert.equal(certs({ mode: "cert-manager", keyFile: undefined, certFile: undefined }), true);
 });
 
+test("a namespace that the webhook excludes cannot opt in by name, and says which can", () => {
+  const config = { namespace: "own", pods: { excludedNamespaces: ["kube-system"] } };
+  const flaws = (...namespaces: string[]) =>
+    checkConfig({ ...config, optIn: { namespaces } }).flaws.map(({ path, message }) => [path, message]);
+  assert.deepEqual(flaws("cert-manager", "kube-public"), []);
+  const others = "are never sent to the webhook; expected a namespace other than kube-system, own";
+  assert.deepEqual(flaws("cert-manager", "kube-system", "own"), [
+    [["optIn", "namespaces", 1], `pods of kube-system ${others}`],
+    [["optIn", "namespaces", 2], `pods of own ${others}`],
+  ]);
+});
+
 test("the defaults of every section", () => {
   const { targets: _, ...defaults } = parseConfig({});
   assert.deepEqual(defaults, {
@@ -138,6 +150,7 @@ test("the defaults of every section", () => {
       excludedNamespaces: ["kube-system", "kube-node-lease", "kube-public"],
       agentSilenceSeconds: 600,
     },
+    optIn: { namespaces: [] },
     restart: {
       namespaces: [],
       dryRun: false,

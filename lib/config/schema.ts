@@ -56,12 +56,22 @@ const podsSchema = strictObject({
   ),
 });
 
+/** Which namespaces opt in by name. */
+const optInSchema = strictObject({
+  namespaces: setting(
+    v.array(label),
+    [],
+    "Namespaces that opt in by name, without a label. Their workloads are restarted as those of " +
+      "`restart.namespaces` are. The label `switchback.dev/inject: disabled` of the namespace or pod wins.",
+  ),
+});
+
 /** Limits on restarts of users' workloads. */
 const restartSchema = strictObject({
   namespaces: setting(
     v.array(label),
     [],
-    "Only workloads of these namespaces are restarted; others are only reported.",
+    "Only workloads of these namespaces, and of `optIn.namespaces`, are restarted; others are only reported.",
   ),
   dryRun: setting(v.boolean(), false, "Report what would be restarted, without restarting it."),
   debounceSeconds: setting(seconds, 2, "A workload is restarted after its names have been stable for this long."),
@@ -127,6 +137,7 @@ export const configSchema = strictObject({
   map: section(mapSchema),
   inject: section(injectSchema),
   pods: section(podsSchema),
+  optIn: section(optInSchema),
   restart: section(restartSchema),
   webhook: section(webhookSchema),
   controller: section(controllerSchema),

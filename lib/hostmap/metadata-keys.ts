@@ -1,7 +1,7 @@
 /** Every Switchback label and annotation. Docs, manifests and the validation of users' files follow this table. */
 export const PREFIX = "switchback.dev/";
 
-/** Pod or namespace label that opts in (`enabled`) or, on a pod, out (`disabled`). */
+/** Pod or namespace label that opts in (`enabled`) or out (`disabled`). The pod's own wins. */
 export const INJECT_KEY = "switchback.dev/inject";
 /** Pod or namespace label: by what a new pod gets the names, `hosts` or `dns`. */
 export const VIA_KEY = "switchback.dev/via";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { INJECT_KEY } from "./metadata-keys.ts";
-import { decideOptIn, MIRROR_KEY, type OptInFacts } from "./opt-in.ts";
+import { decideOptIn, isNamespaceOptedIn, MIRROR_KEY, type OptInFacts } from "./opt-in.ts";
 
-const EXCLUDED = new Set(["kube-system", "switchback-system"]);
+const RULES = { excluded: new Set(["kube-system", "switchback-system"]), listed: new Set(["cert-manager"]) };
 
 function decision(pod: string | undefined, namespace: string | undefined, parts: Partial<OptInFacts> = {}): string {
   const { optedIn, code } = decideOptIn({
@@ -11,7 +11,7 @@ function decision(pod: string | undefined, namespace: string | undefined, parts:
     labels: pod === undefined ? {} : { [INJECT_KEY]: pod },
     annotations: {},
     namespaceLabels: namespace === undefined ? {} : { [INJECT_KEY]: namespace },
-    excludedNamespaces: EXCLUDED,
+    rules: RULES,
     ...parts,
   });
   return `${optedIn ? "in" : "out"}: ${code}`;
@@ -36,6 +36,29 @@ for (const [pod, namespace, expected] of TABLE) {
     assert.equal(decision(pod, namespace), expected);
   });
 }
+
+for (const [pod, namespace, expected] of [
+  [undefined, undefined, "in: namespace"],
+  [undefined, "enabled", "in: namespace"],
+  [undefined, "true", "in: namespace"],
+  [undefined, "disabled", "out: not-opted-in"],
+  ["enabled", "disabled", "in: pod"],
+  ["disabled", undefined, "out: pod-disabled"],
+  ["true", undefined, "in: namespace"],
+] as const) {
+  test(`in a listed namespace: pod label ${pod}, namespace label ${namespace}: ${expected}`, () => {
+    assert.equal(decision(pod, namespace, { namespace: "cert-manager" }), expected);
+  });
+}
+
+test("a namespace opts in by its label or its name, and an excluded one by neither", () => {
+  const labels = [undefined, "enabled", "disabled", "true"];
+  const of = (name: string, rules = RULES) => labels.map((label) => isNamespaceOptedIn(name, label, rules));
+  assert.deepEqual(of("shop"), [false, true, false, false]);
+  assert.deepEqual(of("cert-manager"), [true, true, false, true]);
+  assert.deepEqual(of("kube-system"), [false, false, false, false]);
+  assert.deepEqual(of("kube-system", { ...RULES, listed: RULES.excluded }), [false, false, false, false]);
+});
 
 test("an excluded namespace is never injected, regardless of labels", () => {
   assert.equal(decision("enabled", "enabled", { namespace: "kube-system" }), "out: namespace-excluded");

@@ -7,14 +7,30 @@ import type { Reason } from "./types.ts";
  */
 export const MIRROR_KEY = "kubernetes.io/config.mirror";
 
+/** What the configuration says about the opt-in of namespaces, by name. */
+export interface OptInRules {
+  /** Namespaces whose pods are never sent to the webhook, Switchback's own included. */
+  readonly excluded: ReadonlySet<string>;
+  /** `optIn.namespaces`: these opt in without a label. */
+  readonly listed: ReadonlySet<string>;
+}
+
+/**
+ * Whether a namespace opted in, by its name or by its label `switchback.dev/inject`, as the selectors of the webhook's
+ * entries decide. `disabled` wins over the list. Any other unknown value counts as no label.
+ */
+export function isNamespaceOptedIn(name: string, label: string | undefined, { excluded, listed }: OptInRules): boolean {
+  if (excluded.has(name)) return false;
+  return label === "enabled" || (label !== "disabled" && listed.has(name));
+}
+
 /** The metadata that decides whether a pod is injected. */
 export interface OptInFacts {
   readonly namespace: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly namespaceLabels: Readonly<Record<string, string>>;
-  /** Namespaces whose pods are never sent to the webhook, Switchback's own included. */
-  readonly excludedNamespaces: ReadonlySet<string>;
+  readonly rules: OptInRules;
 }
 
 /** `code` is machine-readable (`namespace`, `pod`, or why not); `text` is the sentence for users. */
@@ -27,14 +43,14 @@ interface Rule extends OptInDecision {
 }
 
 /**
- * The first rule that applies decides, as the webhook's two selectors and `webhook/injection-decision.ts` do together.
+ * The first rule that applies decides, as the webhook's selectors and `webhook/injection-decision.ts` do together.
  */
 const RULES: readonly Rule[] = [
   {
     optedIn: false,
     code: "namespace-excluded",
     text: "the pods of this namespace are never sent to the webhook",
-    applies: ({ namespace, excludedNamespaces }) => excludedNamespaces.has(namespace),
+    applies: ({ namespace, rules }) => rules.excluded.has(namespace),
   },
   {
     optedIn: false,
@@ -57,15 +73,16 @@ const RULES: readonly Rule[] = [
   {
     optedIn: true,
     code: "namespace",
-    text: `the namespace's label ${INJECT_KEY} is enabled`,
-    applies: ({ namespaceLabels }) => namespaceLabels[INJECT_KEY] === "enabled",
+    text: `the namespace's label ${INJECT_KEY} is enabled, or optIn.namespaces lists the namespace`,
+    applies: ({ namespace, namespaceLabels, rules }) =>
+      isNamespaceOptedIn(namespace, namespaceLabels[INJECT_KEY], rules),
   },
 ];
 
 const NOT_OPTED_IN: OptInDecision = {
   optedIn: false,
   code: "not-opted-in",
-  text: `neither the pod nor its namespace has the label ${INJECT_KEY} with the value enabled`,
+  text: `neither the pod nor its namespace opted in by the label ${INJECT_KEY} or by optIn.namespaces`,
 };
 
 /** Whether a pod created with this metadata is injected, as the API server and the webhook decide together. */

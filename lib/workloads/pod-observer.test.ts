@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import type { OptInRules } from "#hostmap/opt-in.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
@@ -11,7 +12,7 @@ const pods = (namespace: string) => `${NAMESPACES}/${namespace}/pods`;
 const OPTED_IN = { metadata: { labels: { "switchback.dev/inject": "enabled" } } };
 
 /** A cluster in which `shop` and the excluded `own` opted in, each with a pod. */
-function rig(t: TestContext, options: { always?: boolean; withNodes?: boolean } = {}) {
+function rig(t: TestContext, options: { always?: boolean; withNodes?: boolean; optIn?: OptInRules } = {}) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const kube = new MemoryKube();
   const reported: string[] = [];
@@ -28,8 +29,8 @@ function rig(t: TestContext, options: { always?: boolean; withNodes?: boolean } 
     log: new LineLog(),
     always: false,
     withNodes: false,
+    optIn: { excluded: new Set(["own"]), listed: new Set() },
     ...options,
-    excludedNamespaces: new Set(["own"]),
   });
   observer.start({
     onPod: note("pod"),
@@ -122,6 +123,18 @@ test("a request while the end is still reported opens it once that is done", asy
   assert.equal(kube.watched.length, 4);
 });
 
+test("a listed namespace is observed, also one that is created later, unless its label is disabled", async (t) => {
+  const optIn = { excluded: new Set<string>(), listed: new Set(["listed"]) };
+  const { kube, observer, news } = rig(t, { always: true, optIn });
+  kube.put(`${pods("listed")}/web`, { metadata: {} });
+  await news();
+  assert.ok(observer.pods().has("listed/web"), "before its Namespace is known");
+  kube.put(`${NAMESPACES}/listed`, { metadata: { labels: { "switchback.dev/inject": "disabled" } } });
+  assert.deepEqual(await news(), ["+namespace listed", "-pod listed/web"]);
+  kube.put(`${NAMESPACES}/listed`, { metadata: {} });
+  assert.ok((await news()).includes("+pod listed/web"));
+});
+
 test("a handler that fails costs its change, also while the end is reported", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const kube = new MemoryKube();
@@ -134,7 +147,7 @@ test("a handler that fails costs its change, also while the end is reported", as
     log,
     always: false,
     withNodes: false,
-    excludedNamespaces: new Set(),
+    optIn: { excluded: new Set(), listed: new Set() },
   });
   observer.start({
     onPod: ({ key }) => {

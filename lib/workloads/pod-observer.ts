@@ -1,3 +1,4 @@
+import { isNamespaceOptedIn, type OptInRules } from "#hostmap/opt-in.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { ObjectChange } from "#lib/kube/cache.ts";
@@ -16,8 +17,7 @@ interface ObserverDeps {
   readonly always: boolean;
   /** Whether the pods' nodes matter: only to agents. */
   readonly withNodes: boolean;
-  /** Namespaces that cannot opt in. */
-  readonly excludedNamespaces: ReadonlySet<string>;
+  readonly optIn: OptInRules;
 }
 
 /** What the observer reports of pods and Namespaces. */
@@ -124,8 +124,10 @@ export class PodObserver {
         if (namespaces.state.synced) this.#follow(watches, change);
       },
       onSynced: () => {
-        const optedIn = [...namespaces.objects()].filter(([name, facts]) => this.#isOptedIn(name, facts));
-        watches.begin(optedIn.map(([name]) => name));
+        const objects = namespaces.objects();
+        // Also those of the list that do not exist: a namespace without a label is not reported when it is created.
+        const names = [...this.#deps.optIn.listed, ...objects.keys()];
+        watches.begin(names.filter((name) => this.#isOptedIn(name, objects.get(name))));
         onSynced();
       },
     });
@@ -138,7 +140,7 @@ export class PodObserver {
   }
 
   #isOptedIn(name: string, facts: NamespaceFacts | undefined): boolean {
-    return facts?.inject === "enabled" && !this.#deps.excludedNamespaces.has(name);
+    return isNamespaceOptedIn(name, facts?.inject, this.#deps.optIn);
   }
 
   /** Ends the observation. All that was reported is reported as gone, so that no receiver keeps it. */
@@ -168,8 +170,8 @@ export class PodObserver {
 export const NOT_OBSERVED: Reason = {
   code: "not-observed",
   text:
-    "nothing follows the pods (restart.namespaces is empty and there are no agents): they are observed while " +
-    "somebody asks for the status",
+    "nothing follows the pods (restart.namespaces and optIn.namespaces are empty and there are no agents): they are " +
+    "observed while somebody asks for the status",
 };
 
 /** A handler that fails costs its change: the others are reported. */

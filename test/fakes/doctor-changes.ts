@@ -51,7 +51,7 @@ export const pod = (change: object): Partial<ClusterFacts> => {
   return { pods: known(HEALTHY.pods.value.map((one) => ({ ...one, ...change }))) };
 };
 
-export const namespaces = (...all: [name: string, inject: string][]): Partial<ClusterFacts> => ({
+export const namespaces = (...all: [name: string, inject: string | undefined][]): Partial<ClusterFacts> => ({
   namespaces: known(new Map(all.map(([name, inject]) => [name, { inject, onChange: undefined }]))),
 });
 export const MISREAD = { kind: "misread", detail: "HTTP 400" } as const;

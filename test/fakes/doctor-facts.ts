@@ -69,7 +69,14 @@ export const RELAYED: PublishedTarget = {
 export function entry(name: string, change: Partial<WebhookEntry> = {}): WebhookEntry {
   const service = { namespace: NAMESPACE, name: "switchback-webhook", port: 443 };
   const excludedNamespaces = [...CONFIG.pods.excludedNamespaces, NAMESPACE];
-  const base = { failurePolicy: "Ignore", timeoutSeconds: 2, caBundle: ca.cert, service, excludedNamespaces };
+  const base = {
+    failurePolicy: "Ignore",
+    timeoutSeconds: 2,
+    caBundle: ca.cert,
+    service,
+    excludedNamespaces,
+    listedNamespaces: [],
+  };
   return { name: `${name}.switchback.dev`, ...base, ...change };
 }
 

@@ -109,7 +109,7 @@ class MadeUpCluster {
     const isListed = (namespace: string) => (Number(namespace.slice(3)) % 100) / 100 < listed;
     this.#view = {
       namespaces,
-      excludedNamespaces: new Set(),
+      optIn: { excluded: new Set(), listed: new Set() },
       choose: () => ({ revision: `map-${this.#map}`, total: 10, cap: 500 }),
       get mapRevision() {
         return `map-${cluster.#map}`;

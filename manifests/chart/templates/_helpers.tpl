@@ -197,17 +197,39 @@ data:
 {{- end }}
 {{- end }}
 
+{{/* The namespaces that are excluded from the webhook: a JSON array. */}}
+{{- define "switchback.excludedNamespaces" -}}
+{{- append .Values.admission.excludedNamespaces .Release.Namespace | uniq | toJson -}}
+{{- end }}
+
+{{/* The namespaces that opt in by name: a JSON array. Fails for one that is excluded from the webhook. */}}
+{{- define "switchback.listedNamespaces" -}}
+{{- $excluded := include "switchback.excludedNamespaces" . | fromJsonArray -}}
+{{- $listed := (.Values.config.optIn | default dict).namespaces | default list -}}
+{{- range $index, $name := $listed -}}
+{{- if has $name $excluded -}}
+{{- fail (printf "config.optIn.namespaces[%d]: pods of %s are never sent to the webhook; expected a namespace other than %s (admission.excludedNamespaces and the release's namespace)" $index $name (join ", " $excluded)) -}}
+{{- end -}}
+{{- end -}}
+{{- $listed | uniq | toJson -}}
+{{- end }}
+
+{{/* The namespaces whose workloads may be restarted (lib/config/opt-in.ts, restartNamespaces): a JSON array. */}}
+{{- define "switchback.restartable" -}}
+{{- concat .Values.config.restart.namespaces (include "switchback.listedNamespaces" . | fromJsonArray) | uniq | toJson -}}
+{{- end }}
+
 {{/*
-The namespaces of restart.namespaces that exist, as JSON. Only these get Roles: one object without its namespace fails
-the whole release. `helm template` asks no cluster, and gets all namespaces. Namespaces that the release creates are not
+Those that exist, as JSON. Only these get Roles: one object without its namespace fails the whole release. `helm template` asks no cluster, and gets all namespaces. Namespaces that the release creates are not
 looked up.
 */}}
 {{- define "switchback.restartNamespaces" -}}
-{{- $existing := .Values.config.restart.namespaces -}}
+{{- $restartable := include "switchback.restartable" . | fromJsonArray -}}
+{{- $existing := $restartable -}}
 {{- if lookup "v1" "Namespace" "" "kube-system" -}}
 {{- $existing = list -}}
 {{- $made := prepend (include "switchback.addedItems" (dict "root" . "part" "namespaces") | fromJsonArray) .Release.Namespace -}}
-{{- range .Values.config.restart.namespaces -}}
+{{- range $restartable -}}
 {{- $phase := dig "status" "phase" "" (lookup "v1" "Namespace" "" .) -}}
 {{- if or (has . $made) (eq $phase "Active") }}{{ $existing = append $existing . }}{{ end -}}
 {{- end -}}

@@ -1,0 +1,22 @@
+import type { OptInRules } from "#hostmap/opt-in.ts";
+import type { ClusterFacts } from "./facts.ts";
+
+/**
+ * The namespaces that opt in by name, and those that never do: as the webhook configuration selects them, or else as
+ * Switchback's configuration says.
+ */
+export function optInRulesOf({
+  admission,
+  install,
+  namespace,
+}: Pick<ClusterFacts, "admission" | "install" | "namespace">): OptInRules {
+  const live = admission.configuration.known ? admission.configuration.value : undefined;
+  const config = install.config.known ? install.config.value : undefined;
+  return {
+    excluded: new Set([
+      ...(live?.flatMap((entry) => entry.excludedNamespaces) ?? config?.pods.excludedNamespaces ?? []),
+      namespace,
+    ]),
+    listed: new Set(live?.flatMap((entry) => entry.listedNamespaces) ?? config?.optIn.namespaces ?? []),
+  };
+}
