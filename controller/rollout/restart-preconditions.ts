@@ -49,8 +49,8 @@ const KNOWLEDGE: readonly Check[] = [
     state === "forbidden"
       ? stuck(
           "restart-rights-missing",
-          `workloads of ${namespace} may be restarted, but the controller has no Role there: run helm upgrade now that ` +
-            "the namespace exists",
+          `workloads of ${namespace} may be restarted, but the controller has no Role there: run helm upgrade now ` +
+            "that the namespace exists",
         )
       : undefined,
   ({ workload }) =>

@@ -90,8 +90,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "a listed namespace that does not exist",
     { ...namespaces(["shop", "enabled"]), ...entries(["listed", { listedNamespaces: ["cert-manger"] }]) },
     [
-      "warning namespace-missing | namespace cert-manger | `config.optIn.namespaces` lists it, and it does not exist | " +
-        "correct the name; or create the namespace, and run `helm upgrade` so that its workloads can be restarted",
+      "warning namespace-missing | namespace cert-manger | `config.optIn.namespaces` lists it, and it does not exist " +
+        "| correct the name; or create the namespace, and run `helm upgrade` so that its workloads can be restarted",
     ],
   ],
   [
@@ -101,8 +101,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...entries(["listed", { listedNamespaces: ["listed"], excludedNamespaces: ["listed"] }]),
     },
     [
-      "broken namespace-excluded | namespace listed | it opted in, but the webhook configuration excludes it: its pods " +
-        "are not injected | remove it from `admission.excludedNamespaces`, or remove it from `config.optIn.namespaces`",
+      "broken namespace-excluded | namespace listed | it opted in, but the webhook configuration excludes it: its " +
+        "pods are not injected | remove it from `admission.excludedNamespaces`, or remove it from `config.optIn.namespaces`",
     ],
   ],
   [

@@ -15,9 +15,10 @@ export function crossErrors(config: Config): { readonly path: Path; readonly mes
   const report: ReportError = (path, message) => errors.push({ path, message });
   checkTargets(config.targets, (path, message) => report(["targets", ...path], message));
   const { excluded } = optInRules(config);
+  const others = [...excluded].join(", ");
   for (const [index, name] of config.optIn.namespaces.entries()) {
     if (!excluded.has(name)) continue;
-    const message = `pods of ${name} are never sent to the webhook; expected a namespace other than ${[...excluded].join(", ")}`;
+    const message = `pods of ${name} are never sent to the webhook; expected a namespace other than ${others}`;
     report(["optIn", "namespaces", index], message);
   }
   const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = config.controller;

@@ -31,8 +31,8 @@ const PROXY_KEYS =
   "maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, " +
   "keepaliveSeconds, resolveSeconds";
 const SECTIONS =
-  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, optIn, restart, webhook, " +
-  "controller, proxy, certs, log";
+  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, optIn, restart, " +
+  "webhook, controller, proxy, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB =
   "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";

@@ -108,6 +108,12 @@ describe("the notes after an install", () => {
     ]);
   });
 
+  it("name the namespaces that opted in by name", () => {
+    const notes = notesOf({ config: { optIn: { namespaces: ["cert-manager", "shop"] } } });
+    assert.match(notes, /opted in by config\.optIn\.namespaces: cert-manager, shop\.\n/);
+    assert.match(notesOf({}), /Nothing changes for a pod until it opts in:\n/);
+  });
+
   it("say how to go on where the hook of an uninstall cannot start", () => {
     assert.match(notesOf({}), new RegExp(`helm uninstall switchback --namespace ${NAMESPACE} --no-hooks\n`));
     assert.doesNotMatch(notesOf({ uninstall: { enabled: false } }), /--no-hooks/);
@@ -143,7 +149,15 @@ describe("topologySpreadConstraints", () => {
 
 describe("values of an earlier chart, as `--reuse-values` keeps them", () => {
   it("render without those that it did not have", () => {
-    const older = ["global", "podDns", "podMonitor", "test", "agent.updateStrategy", "webhook.hostNetwork"];
+    const older = [
+      "global",
+      "config.optIn",
+      "podDns",
+      "podMonitor",
+      "test",
+      "agent.updateStrategy",
+      "webhook.hostNetwork",
+    ];
     const own = [...ALL.map((name) => `${name}.serviceAccount`), ...COMPONENTS.map((name) => `${name}.strategy`)];
     const pods = ["dnsPolicy", "extraEnv", "extraArgs", "extraVolumes", "extraVolumeMounts", "probes"];
     const missing = [...older, ...own, ...pods.map((key) => `pods.${key}`)].map((path) => `${path}=null`).join();

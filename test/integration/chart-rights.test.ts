@@ -5,14 +5,28 @@ import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
 import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { ISTIO_KINDS } from "#controller/sources/istio.ts";
-import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
+import { INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
+import { decideOptIn } from "#hostmap/opt-in.ts";
+import { optInRules } from "#lib/config/opt-in.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import { INDEX_NAME, SHARD_NAMES, STATE_NAME } from "#lib/documents/map-format.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
-import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
+import { configOf, direct, NAMESPACE, named, type Rendered, relayed, render, runHelm } from "./rendered.ts";
+
+const NAME_LABEL = "kubernetes.io/metadata.name";
+type Labels = Readonly<Record<string, string>>;
+
+/** As the API server evaluates a label selector: `NotIn` also selects what does not have the label. */
+function selects({ matchExpressions }: Rendered, labels: Labels): boolean {
+  return matchExpressions.every(({ key, operator, values }: Rendered) => {
+    assert.ok(operator === "In" || operator === "NotIn", operator);
+    return values.includes(labels[key]) === (operator === "In");
+  });
+}
 
 describe("the MutatingWebhookConfiguration", () => {
+  const DNS = { podDns: { enabled: true, image: "registry.example.com/coredns:1" } };
   const entry = (name: string, fromNamespace: object[], ofPod: object) => ({
     name: `${name}.switchback.dev`,
     clientConfig: {
@@ -22,7 +36,7 @@ describe("the MutatingWebhookConfiguration", () => {
     namespaceSelector: {
       matchExpressions: [
         {
-          key: "kubernetes.io/metadata.name",
+          key: NAME_LABEL,
           operator: "NotIn",
           values: ["kube-system", "kube-node-lease", "kube-public", NAMESPACE],
         },
@@ -51,7 +65,6 @@ describe("the MutatingWebhookConfiguration", () => {
   });
 
   it("with pod DNS has two more, for namespaces whose label asks for another way than the default", () => {
-    const RESOLVERS = { enabled: true, image: "registry.example.com/coredns:1" };
     const rows = (values: object) =>
       named(render(values), "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION).webhooks.map(
         ({ name, clientConfig, namespaceSelector }: Rendered) => {
@@ -59,18 +72,69 @@ describe("the MutatingWebhookConfiguration", () => {
           return `${name} ${clientConfig.service.path} ${via.operator} ${via.values}`;
         },
       );
-    assert.deepEqual(rows({ podDns: RESOLVERS }), [
+    assert.deepEqual(rows(DNS), [
       "namespace.switchback.dev /mutate/namespace NotIn dns",
       "namespace-dns.switchback.dev /mutate/namespace/dns In dns",
       "pod.switchback.dev /mutate/pod NotIn dns",
       "pod-dns.switchback.dev /mutate/pod/dns In dns",
     ]);
-    assert.deepEqual(rows({ podDns: RESOLVERS, config: { pods: { via: "dns" } } }), [
+    assert.deepEqual(rows({ ...DNS, config: { pods: { via: "dns" } } }), [
       "namespace.switchback.dev /mutate/namespace NotIn hosts",
       "namespace-hosts.switchback.dev /mutate/namespace/hosts In hosts",
       "pod.switchback.dev /mutate/pod NotIn hosts",
       "pod-hosts.switchback.dev /mutate/pod/hosts In hosts",
     ]);
+  });
+
+  const LISTED = { config: { optIn: { namespaces: ["cert-manager", "listed", "listed"] } } };
+  const values = [undefined, "enabled", "disabled", "x"];
+  const some = (labels: Record<string, string | undefined>): Labels =>
+    Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined)) as Labels;
+  /** Every namespace and pod there can be, as far as the selectors distinguish them. */
+  const CASES = ["shop", "listed", "kube-system", NAMESPACE].flatMap((name) =>
+    values.flatMap((inject) =>
+      [undefined, "dns", "hosts"].flatMap((via) =>
+        values.map((own) => ({
+          name,
+          ofNamespace: some({ [NAME_LABEL]: name, [INJECT_KEY]: inject, [VIA_KEY]: via }),
+          ofPod: some({ [INJECT_KEY]: own }),
+        })),
+      ),
+    ),
+  );
+
+  for (const [what, options] of [
+    ["by default", {}],
+    ["with pod DNS", DNS],
+    ["with pod DNS by default", { ...DNS, config: { pods: { via: "dns" } } }],
+    ["with namespaces that opt in by name", LISTED],
+    ["with both", { ...DNS, ...LISTED }],
+  ] as const) {
+    it(`${what} has entries of which exactly one selects a pod that opted in, and none any other`, () => {
+      const objects = render(options);
+      const { webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
+      const rules = optInRules(configOf(objects));
+      for (const { name, ofNamespace, ofPod } of CASES) {
+        const calls = webhooks.filter(
+          ({ namespaceSelector, objectSelector }: Rendered) =>
+            selects(namespaceSelector, ofNamespace) && selects(objectSelector, ofPod),
+        );
+        const facts = { namespace: name, labels: ofPod, annotations: {}, namespaceLabels: ofNamespace, rules };
+        const { optedIn, code } = decideOptIn(facts);
+        const [, path] = /^\/mutate\/([a-z]+)/.exec(calls[0]?.clientConfig.service.path ?? "") ?? [];
+        assert.deepEqual([calls.length, path], optedIn ? [1, code] : [0, undefined], JSON.stringify(facts));
+      }
+    });
+  }
+
+  it("refuses a namespace that is excluded and opts in by name, and says where and what is accepted", () => {
+    for (const name of ["kube-system", NAMESPACE]) {
+      const { code, stderr } = runHelm({ config: { optIn: { namespaces: ["shop", name] } } });
+      assert.notEqual(code, 0);
+      const accepted = `a namespace other than kube-system, kube-node-lease, kube-public, ${NAMESPACE} `;
+      assert.ok(stderr.includes(`config.optIn.namespaces[1]: pods of ${name} are never sent`), stderr);
+      assert.ok(stderr.includes(`expected ${accepted}(admission.excludedNamespaces `), stderr);
+    }
   });
 
   it("with cert-manager names the Certificate to take the CA from, and still has no caBundle", () => {
@@ -211,10 +275,12 @@ describe("RBAC names the objects that the program writes", () => {
         .filter(({ kind, metadata }) => kind === "Role" && metadata.name === "switchback-restart")
         .map(({ metadata }) => metadata.namespace);
     assert.deepEqual(roles({}), []);
-    assert.deepEqual(roles({ config: { restart: { namespaces: ["cert-manager", "shop"] } } }), [
-      "cert-manager",
-      "shop",
-    ]);
+    const [restart, optIn] = [{ namespaces: ["cert-manager", "shop"] }, { namespaces: ["shop", "listed"] }];
+    assert.deepEqual(roles({ config: { restart } }), ["cert-manager", "shop"]);
+    assert.deepEqual(roles({ config: { restart, optIn } }), ["cert-manager", "shop", "listed"]);
+    const policy = named(render({ config: { restart, optIn } }), "ValidatingAdmissionPolicy", "switchback-restarts");
+    const { namespaceSelector } = policy.spec.matchConstraints;
+    assert.deepEqual(namespaceSelector.matchExpressions[0].values, ["cert-manager", "shop", "listed"]);
   });
 
   it("the agents' Leases only where there are agents", () => {
