@@ -102,7 +102,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     },
     [
       "broken namespace-excluded | namespace listed | it opted in, but the webhook configuration excludes it: its " +
-        "pods are not injected | remove it from `admission.excludedNamespaces`, or remove it from `config.optIn.namespaces`",
+        "pods are not injected | remove it from `admission.excludedNamespaces`, " +
+        "or remove it from `config.optIn.namespaces`",
     ],
   ],
   [
