@@ -137,7 +137,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "warning workload-stuck | Deployment shop/web | 2 pod(s) lack the current names and are not restarted: " +
         "restart-not-permitted: t | run `switchback restart NAMESPACE/WORKLOAD`; " +
-        "docs/running-pods.md describes each reason",
+        "docs/codes.md has each reason",
     ],
   ],
 ];

@@ -88,7 +88,7 @@ function countByCode(reasons: readonly Reason[]): string {
 /** Workloads that stay stale until a person acts, from the leader's status. */
 function checkWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
   const stuck = workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0);
-  const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/running-pods.md describes each reason";
+  const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/codes.md has each reason";
   return stuck.map(({ namespace, kind, name, stale, code, text }) => {
     const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;
     return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
