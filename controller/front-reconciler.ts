@@ -15,6 +15,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { FrontServices, type FrontTerm } from "./front-services.ts";
 import { AskedTargets } from "./headers/asked-targets.ts";
+import type { ExampleOf } from "./headers/questions.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 import type { ConfiguredTarget } from "./targets/configured-target.ts";
@@ -77,7 +78,7 @@ export class FrontReconciler implements TargetAddresses {
   #upstreams: Informer<readonly string[]>[] = [];
   /** Undefined until `use`: "none in use" and "not known yet" differ. */
   #inUse: ReadonlySet<string> | undefined;
-  #exampleOf: (target: string) => string | undefined = () => undefined;
+  #exampleOf: ExampleOf = () => undefined;
   #refused: ReadonlyMap<string, Reason> = new Map();
   /** Of the term that begins or has begun. */
   #fence: Fence | undefined;
@@ -145,7 +146,7 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   /** The targets that have names now. */
-  use(names: ReadonlySet<string>, exampleOf: (target: string) => string | undefined = () => undefined): void {
+  use(names: ReadonlySet<string>, exampleOf: ExampleOf = () => undefined): void {
     this.#exampleOf = exampleOf;
     if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
     this.#inUse = new Set(names);

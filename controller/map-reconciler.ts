@@ -236,7 +236,7 @@ export class MapReconciler {
     // Before the takeover all objects are new: it looks at each of them.
     if (this.#term?.map !== undefined) this.#deps.claimEvents?.changed(touched);
     // Before the sources have synced, it is not known which targets are no longer needed.
-    if (this.#sourceSynced) addresses.use(plan.targets, (target) => plan.exampleOf(target));
+    if (this.#sourceSynced) addresses.use(plan.targets, (target, last) => plan.exampleOf(target, last));
     return changes;
   }
 

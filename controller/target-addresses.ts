@@ -1,4 +1,5 @@
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
+import type { ExampleOf } from "./headers/questions.ts";
 
 /** The addresses of targets. Implemented by `FrontReconciler` in a cluster, and by fixed addresses. */
 export interface TargetAddresses {
@@ -14,7 +15,7 @@ export interface TargetAddresses {
    * Sets the targets that have names, at every run: a discovered target is made reachable only when it is needed.
    * `exampleOf` gives a name of each.
    */
-  use(names: ReadonlySet<string>, exampleOf?: (target: string) => string | undefined): void;
+  use(names: ReadonlySet<string>, exampleOf?: ExampleOf): void;
   /** Why a target has no address, if there is a specific reason. */
   reasonOf?(target: string): Reason | undefined;
   /** Lets the leader write until `signal` aborts. `remembered` are addresses that pods may already hold. */

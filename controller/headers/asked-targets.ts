@@ -4,7 +4,7 @@ import type { ObjectEventsDeps } from "../claim-events/object-events.ts";
 import { AnswerPoll, type AskAnswers } from "./answer-poll.ts";
 import { ContradictionEvents } from "./contradiction-events.ts";
 import type { HeaderDecisions } from "./header-decisions.ts";
-import { questionsOf } from "./questions.ts";
+import { type ExampleOf, questionsOf } from "./questions.ts";
 
 interface AskedDeps {
   readonly headers: HeaderDecisions;
@@ -39,7 +39,7 @@ export class AskedTargets {
   /** The questions to publish. `inUse` are the targets with accepted claims, `proxies` those that are ready. */
   questions(
     inUse: ReadonlySet<string>,
-    exampleOf: (target: string) => string | undefined,
+    exampleOf: ExampleOf,
     proxies: readonly string[],
     published: readonly HeaderQuestion[],
   ): HeaderQuestion[] {

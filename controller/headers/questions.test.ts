@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type AttributedAnswer, questionKey } from "#lib/documents/header-questions.ts";
+import { type AttributedAnswer, type HeaderQuestion, questionKey } from "#lib/documents/header-questions.ts";
 import type { FoundTarget } from "../targets/service-view.ts";
 import { type QuestionInput, questionsOf } from "./questions.ts";
 
@@ -46,6 +46,20 @@ test("each asked port is a question, with a name for the ClientHello", () => {
     { ...common, port: 80, upstreamPort: 80, speaks: "http" },
     { ...common, port: 443, upstreamPort: 443, speaks: "tls" },
   ]);
+});
+
+test("a question keeps its name while the target has it, and takes another one after that", () => {
+  const names = new Set(["a.example.com", "b.example.com"]);
+  const exampleOf = (_: string, last?: string) => (last !== undefined && names.has(last) ? last : [...names][0]);
+  const namesOf = (published: readonly HeaderQuestion[]) => {
+    return questionsOf(input({ exampleOf, published })).map(({ name }) => name);
+  };
+  const published = questionsOf(input({ exampleOf: () => "b.example.com" }));
+  assert.deepEqual(namesOf(published), ["b.example.com", "b.example.com"]);
+  names.delete("b.example.com");
+  assert.deepEqual(namesOf(published), ["a.example.com", "a.example.com"]);
+  names.clear();
+  assert.deepEqual(namesOf(published), ["b.example.com", "b.example.com"], "until the target is not asked any more");
 });
 
 test("one proxy asks for a whole namespace; when one goes, only its namespaces move", () => {

@@ -15,12 +15,14 @@ const TLS_PORTS: readonly number[] = [443, 8443];
 /** A known answer is published again only if it changes, or is this much younger: each write reaches every proxy. */
 const REFRESH_MS = 15 * 60_000;
 
+/** A name of a target: `last`, while it is one. Ingress controllers may close a connection for any other name. */
+export type ExampleOf = (target: string, last?: string) => string | undefined;
+
 export interface QuestionInput {
   /** The targets that have accepted claims. */
   readonly targets: readonly AskableTarget[];
   readonly wantedOf: (target: string) => ReadonlySet<number>;
-  /** A name that claims the target. */
-  readonly exampleOf: (target: string) => string | undefined;
+  readonly exampleOf: ExampleOf;
   /** The addresses of the ready proxies. */
   readonly proxies: readonly string[];
   readonly clusterDomain: string | undefined;
@@ -48,7 +50,7 @@ export function questionsOf(input: QuestionInput): HeaderQuestion[] {
       const key = questionKey({ target: target.name, port: port.port });
       const last = before.get(key);
       const asker = askerFor(namespace) ?? last?.asker;
-      const name = last?.name ?? serverName(input.exampleOf(target.name));
+      const name = serverName(input.exampleOf(target.name, last?.name)) ?? last?.name;
       if (asker === undefined || name === undefined) return [];
       const known = knownAnswer(last?.known, input.reported.get(key));
       return { ...placeOf(target, port, input.clusterDomain), name, namespace, asker, ...(known && { known }) };

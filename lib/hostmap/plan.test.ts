@@ -73,6 +73,22 @@ test("a name that was added and removed between two calls is not a change", () =
   assert.equal(plan.takeChanges().size, 0);
 });
 
+test("the example of a target is one of its names: the same one while it stays, then another, then none", () => {
+  const plan = planOf(
+    ["shop/a", [claimOf("a.example.com", "shop/a", { target: "one" })]],
+    ["shop/b", [claimOf("b.example.com", "shop/b", { target: "one" })]],
+  );
+  assert.equal(plan.exampleOf("one"), "a.example.com");
+  assert.equal(plan.exampleOf("one", "b.example.com"), "b.example.com");
+  plan.set("shop/a", []);
+  plan.takeChanges();
+  assert.equal(plan.exampleOf("one", "a.example.com"), "b.example.com");
+  plan.set("shop/b", []);
+  plan.takeChanges();
+  assert.equal(plan.exampleOf("one", "b.example.com"), undefined);
+  assert.deepEqual([...plan.targets], []);
+});
+
 test("the oldest object wins a name; the other's reason names it, and it takes over when the winner is gone", () => {
   const plan = planOf(
     ["b/new", [claimOf("a.example.com", "b/new", { target: "two", created: NEW })]],

@@ -59,8 +59,8 @@ export class Plan {
   readonly #planned = new Map<string, PlannedName>();
   readonly #pending = new PendingNames();
   readonly #kept = new KeptNames();
-  /** By target: the number of planned names and of claims that may get it, and one of these names. */
-  readonly #uses = new Map<string, { count: number; readonly example: string }>();
+  /** By target: its planned names and those that may get it, each with how often it counts. */
+  readonly #uses = new Map<string, Map<string, number>>();
   #orderOf: (name: string) => number | undefined = () => undefined;
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
@@ -177,9 +177,10 @@ export class Plan {
     return new Set(this.#uses.keys());
   }
 
-  /** A name that has the target, had it, or may get it. */
-  exampleOf(target: string): string | undefined {
-    return this.#uses.get(target)?.example;
+  /** A name that has the target, or may get it: `last`, while it is one. */
+  exampleOf(target: string, last?: string): string | undefined {
+    const names = this.#uses.get(target);
+    return last !== undefined && names?.has(last) ? last : names?.keys().next().value;
   }
 
   /** All objects with claims, once; those that come meanwhile are among them. */
@@ -244,10 +245,11 @@ export class Plan {
 
   #count(target: string | undefined, by: 1 | -1, name: string): void {
     if (target === undefined) return;
-    const use = this.#uses.get(target) ?? { count: 0, example: name };
-    use.count += by;
-    if (use.count > 0) this.#uses.set(target, use);
-    else this.#uses.delete(target);
+    const names = getOrAdd(this.#uses, target, () => new Map<string, number>());
+    const count = (names.get(name) ?? 0) + by;
+    if (count > 0) names.set(name, count);
+    else names.delete(name);
+    if (names.size === 0) this.#uses.delete(target);
   }
 
   #index(indexed: IndexedClaim): void {
