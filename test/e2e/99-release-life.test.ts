@@ -29,8 +29,8 @@ import { unnoticed } from "./unnoticed.ts";
 
 const TOP = join(import.meta.dirname, "..", "..");
 const FOLLOWING_VERSION = "0.999.0";
-/** An uninstall may restart the pods that have addresses of Switchback. */
-const MAY_RESTART = `--set 'config.restart.namespaces={cert-manager,${OPTED_IN}}'`;
+/** An uninstall may restart the pods that have addresses of Switchback. It replaces the list of the page. */
+const MAY_RESTART = `--set 'config.optIn.namespaces={${OPTED_IN}}'`;
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-e2e-life-"));
 let cluster: Cluster;
@@ -126,21 +126,18 @@ function live(flag: string): void {
 
   test("by the page it is loaded and installed, heals a Certificate, and leaves nothing", async () => {
     await load(release);
+    assert.equal(await isCertificateReady(cluster), false, "without Switchback its self-check fails");
     await release.follow(3, flag);
     await runs(release.image);
-    assert.equal(await isCertificateReady(cluster), false, "without Switchback its self-check fails");
-    await release.follow(4);
     await certificateIsReady(cluster, CERTIFICATE);
-    assert.match(await release.follow(5), new RegExp(NAME));
+    assert.match(await release.follow(4), new RegExp(NAME));
     await release.follow("remove");
     await nothingIsLeft();
   });
 
   test("it is installed again, and a pod opts in", async () => {
-    await cluster.kubectl("label", "namespace", "cert-manager", "switchback.dev/inject-");
     // The chart's Role for restarts is in it.
-    const labels = { "switchback.dev/inject": "enabled" };
-    await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: OPTED_IN, labels } });
+    await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: OPTED_IN } });
     await release.follow(3, `${MAY_RESTART} ${flag}`);
     await runs(release.image);
     // Its one name does not change: nothing is restarted.

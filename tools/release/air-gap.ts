@@ -41,8 +41,8 @@ function contents({ out, version }: Release): string[] {
   return [...found].sort();
 }
 
-/** The setting of an install that may restart the workloads of cert-manager. */
-const RESTARTED = "--set 'config.restart.namespaces={cert-manager}'";
+/** The setting of an install that opts cert-manager in, and restarts its workloads. */
+const OPTED_IN = "--set 'config.optIn.namespaces={cert-manager}'";
 
 function page(release: Release): string {
   const { version } = release;
@@ -60,16 +60,12 @@ they can pull from.
 
        sudo ctr --namespace k8s.io images import ${image}
 
-3. Install the chart. The namespaces are those whose workloads it may restart. On a small cluster, add
-   \`--set profile=small\`:
+3. Install the chart. List the namespaces whose pods call the cluster's own names: Switchback restarts their
+   workloads. On a small cluster, add \`--set profile=small\`:
 
-       helm install switchback ./${chart} --namespace switchback-system --create-namespace ${RESTARTED}
+       helm install switchback ./${chart} --namespace switchback-system --create-namespace ${OPTED_IN}
 
-4. Opt in who calls the cluster's own names, such as cert-manager. Its pods are restarted:
-
-       kubectl label namespace cert-manager switchback.dev/inject=enabled
-
-5. See which names its pods have:
+4. See which names its pods have:
 
        kubectl --namespace cert-manager describe pods | grep switchback.dev/injected:
 
