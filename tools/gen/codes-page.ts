@@ -64,10 +64,10 @@ Look up a code here, with its meaning and what you can do about it. docs/trouble
 from symptoms instead.
 
 Each decision of Switchback has a code and a text. The text names the object and its values. The
-code is for searches, scripts and alerts. You find codes in the status, in logs (\`code\`), in
-metrics (the labels \`code\`, \`cause\` and \`reason\`), in warnings of \`kubectl\`, in the doctor's
-findings and in errors. The reason of an Event is the code in another spelling: \`rollout-failed\`
-is \`RolloutFailed\`. A code never changes its meaning.
+code is for searches, scripts and alerts, and never changes its meaning. You find codes in the
+status, in logs (\`code\`), in warnings of \`kubectl\`, in the doctor's findings and in errors. In
+metrics they are the labels \`code\`, \`cause\` and \`reason\`. The reason of an Event is the code in
+another spelling: \`rollout-failed\` is \`RolloutFailed\`.
 
 Read the end of the text first. If the API server, a file or a connection failed, its own message
 stands there.
