@@ -3,18 +3,17 @@ import { corePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
 import type { DaemonSetPoll } from "./daemon-set-poll.ts";
 import type { HostsReconciler } from "./hosts-reconciler.ts";
+import { type NodeNamespaces, watchNodeNamespaces } from "./node-namespaces.ts";
 import { createProjection, type NodePod } from "./node-pod.ts";
-import { watchOptedInNamespaces } from "./opted-in-namespaces.ts";
 import { spreadMs } from "./spread.ts";
 
 /** What the agent watches of the cluster. */
 export interface ClusterWatch {
   readonly pods: Informer<NodePod>;
-  readonly namespaces: Informer<NamespaceFacts>;
+  readonly namespaces: NodeNamespaces;
   readonly synced: boolean;
   /** Milliseconds since one of the watches last received or tried anything. */
   readonly inactiveMs: number;
@@ -30,14 +29,21 @@ type WatchingClient = Pick<KubeClient, "get" | "stream">;
  */
 const STARTS_PER_SECOND = 50;
 const MAX_START_MS = 100_000;
+/**
+ * Agents that watch another set of namespaces, each second, where pods keep arriving in new ones. Until then such a
+ * namespace is read by itself (`owner-annotations.ts`).
+ */
+const WATCHES_PER_SECOND = 20;
+const MIN_WATCH_MS = 5_000;
+const MAX_WATCH_MS = 4 * 60_000;
 
-/** Watches the pods of a node and the namespaces that opted in, once it is this agent's turn. */
+/** Watches the pods of a node and their namespaces, once it is this agent's turn. */
 export function watchCluster(deps: {
   readonly client: WatchingClient;
   readonly node: string;
   readonly follower: Pick<HostsReconciler, "putPod" | "removePod" | "noteAll">;
   readonly maxNames: number;
-  readonly daemonSet: Pick<DaemonSetPoll, "read" | "starting">;
+  readonly daemonSet: Pick<DaemonSetPoll, "read" | "starting" | "agents">;
   readonly random: () => number;
   readonly log: Logger;
 }): ClusterWatch {
@@ -55,20 +61,28 @@ export function watchCluster(deps: {
     project: createProjection(maxNames),
     onChange({ before, after }) {
       if (before !== undefined && before.uid !== after?.uid) follower.removePod(before.uid);
-      if (after !== undefined) follower.putPod(after);
+      if (after === undefined) return;
+      follower.putPod(after);
+      if (pods.state.synced && !after.ended) namespaces.follow(after.namespace);
     },
-    onSynced: () => follower.noteAll(),
+    onSynced: () => namespaces.follow(),
     log,
   });
-  const namespaces = watchOptedInNamespaces({ client, log, onChange: () => follower.noteAll() });
+  const namespaces = watchNodeNamespaces({
+    client,
+    log,
+    names: () => new Set([...pods.objects().values()].flatMap(({ ended, namespace }) => (ended ? [] : [namespace]))),
+    pauseMs: () => Math.max(MIN_WATCH_MS, spreadMs(daemonSet.agents, WATCHES_PER_SECOND, MAX_WATCH_MS)),
+    onChange: () => follower.noteAll(),
+  });
   return {
     pods,
     namespaces,
     get synced() {
-      return pods.state.synced && namespaces.state.synced;
+      return pods.state.synced && namespaces.synced;
     },
     get inactiveMs() {
-      return Math.max(pods.state.inactiveMs, namespaces.state.inactiveMs);
+      return Math.max(pods.state.inactiveMs, namespaces.inactiveMs);
     },
     async stop() {
       const stopped = Promise.all([pods.stop(), namespaces.stop()]);

@@ -22,10 +22,10 @@ const POD: NodePod = {
 
 interface Case {
   readonly pod?: Partial<NodePod>;
-  /** Undefined: the namespace has no label, so nothing is known of it. */
+  /** Of a namespace that is watched; without it, the namespace is read by itself. */
   readonly namespace?: Partial<NamespaceFacts>;
-  /** The annotation of a namespace without the label; absent: the answer must not depend on it. */
-  readonly unlabelled?: OwnerAnnotation;
+  /** What was read of it, undefined: nothing yet; absent: the namespace has neither label nor annotation. */
+  readonly read?: Partial<NamespaceFacts> | undefined;
   /** Undefined: the answer must not depend on the workload. */
   readonly workload?: OwnerAnnotation;
   readonly install?: OnChange;
@@ -37,16 +37,17 @@ interface Case {
 const known = (onChange?: string): OwnerAnnotation => ({ known: true, onChange });
 const unknown: OwnerAnnotation = { known: false };
 
-function modeOf({ pod, namespace, unlabelled, workload, install = "restart", synced = true, listed }: Case): string {
-  const facts = namespace && { inject: "enabled", onChange: undefined, ...namespace };
+function modeOf(facts: Case): string {
+  const { pod, namespace, read, workload, install = "restart", synced = true, listed } = facts;
+  const full = (part: Partial<NamespaceFacts>) => ({ inject: "enabled", onChange: undefined, ...part });
   const optIn = { namespaces: listed ? ["shop"] : [] };
   const mode = createLiveMode({
     config: parseConfig({ namespace: "own", pods: { onChange: install, excludedNamespaces: ["closed"] }, optIn }),
-    namespaces: { state: { synced }, objects: () => new Map(facts && [["shop", facts]]) },
+    namespaces: { synced, get: () => namespace && full(namespace) },
     onChangeOf: () => workload ?? assert.fail("the workload was asked for"),
-    namespaceOnChangeOf: (name) => {
-      assert.equal(name, "shop");
-      return unlabelled ?? assert.fail("the namespace was asked for");
+    namespaceOf: () => {
+      assert.ok(namespace === undefined && synced, "the namespace was read");
+      return "read" in facts ? read && full(read) : { inject: undefined, onChange: undefined };
     },
   });
   return mode({ ...POD, ...pod });
@@ -69,7 +70,7 @@ for (const [what, facts, expected] of [
   ["its namespace is listed", { listed: true, pod: { inject: undefined, onChange: "live" } }, "live"],
   [
     "its namespace is listed, and says live",
-    { listed: true, pod: { inject: undefined }, workload: known(), unlabelled: known("live") },
+    { listed: true, pod: { inject: undefined }, workload: known(), read: { inject: undefined, onChange: "live" } },
     "live",
   ],
   [
@@ -85,14 +86,12 @@ for (const [what, facts, expected] of [
   ["the namespace says none", { workload: known(), namespace: { onChange: "none" }, install: "live" }, "no"],
   ["the install says live", { workload: known(), namespace: {}, install: "live" }, "live"],
   ["nobody says live", { workload: known(), namespace: {} }, "no"],
-  ["a namespace without the label says live", { workload: known(), unlabelled: known("live") }, "live"],
-  ["a namespace without the label says none", { workload: known(), unlabelled: known("none"), install: "live" }, "no"],
-  ["a namespace without the label says nothing", { workload: known(), unlabelled: known(), install: "live" }, "live"],
-  [
-    "a namespace without the label is not known",
-    { workload: known(), unlabelled: unknown, install: "live" },
-    "unknown",
-  ],
+  ["a namespace that is read says live", { workload: known(), read: { onChange: "live" } }, "live"],
+  ["a namespace that is read says none", { workload: known(), read: { onChange: "none" }, install: "live" }, "no"],
+  ["a namespace that is read opted in", { pod: { inject: undefined, onChange: "live" }, read: {} }, "live"],
+  ["a namespace says nothing", { workload: known(), install: "live" }, "live"],
+  ["a namespace is not read yet", { pod: { onChange: "live" }, read: undefined }, "unknown"],
+  ["a listed namespace is not read yet", { listed: true, pod: { onChange: "live" }, read: undefined }, "unknown"],
   ["the pod says something else", { pod: { onChange: "sometimes" }, workload: known("live") }, "live"],
 ] as const satisfies ReadonlyArray<readonly [string, Case, string]>) {
   test(`where ${what} a pod's live mode is ${expected}`, () => {

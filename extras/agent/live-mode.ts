@@ -1,23 +1,20 @@
 import { type EffectiveOnChange, effectiveOnChange } from "#hostmap/on-change.ts";
 import { optInRules } from "#lib/config/opt-in.ts";
 import type { Config } from "#lib/config/schema.ts";
-import type { Informer } from "#lib/kube/watch.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
 import type { LiveMode } from "./hosts-reconciler.ts";
+import type { NodeNamespaces } from "./node-namespaces.ts";
 import type { NodePod } from "./node-pod.ts";
 import type { OwnerAnnotation } from "./owner-annotations.ts";
 
 interface LiveModeDeps {
   readonly config: Pick<Config, "namespace" | "pods" | "optIn">;
-  readonly namespaces: Pick<Informer<NamespaceFacts>, "objects"> & { readonly state: { readonly synced: boolean } };
+  readonly namespaces: Pick<NodeNamespaces, "get" | "synced">;
   /** The annotation of a pod's workload. Called only if the answer depends on it. */
   readonly onChangeOf: (pod: NodePod) => OwnerAnnotation;
-  /**
-   * The annotation of a namespace without the label: its pod has the label, or `optIn.namespaces` lists it. Called
-   * only if the answer depends on it.
-   */
-  readonly namespaceOnChangeOf: (namespace: string) => OwnerAnnotation;
+  /** What a namespace says that is not watched; undefined: not known yet. */
+  readonly namespaceOf: (name: string) => NamespaceFacts | undefined;
 }
 
 /** Decides whether a pod opted in and follows the map by its hosts file. */
@@ -25,12 +22,13 @@ export function createLiveMode({
   config,
   namespaces,
   onChangeOf,
-  namespaceOnChangeOf,
+  namespaceOf,
 }: LiveModeDeps): (pod: NodePod) => LiveMode {
   const rules = optInRules(config);
   const decide = (pod: NodePod): LiveMode => {
-    if (!namespaces.state.synced) return "unknown";
-    const namespace = namespaces.objects().get(pod.namespace);
+    if (!namespaces.synced) return "unknown";
+    const namespace = namespaces.get(pod.namespace) ?? namespaceOf(pod.namespace);
+    if (namespace === undefined) return "unknown";
     if (!isOptedIn(pod, namespace, rules)) return "no";
     const own = { pod: pod.onChange, workload: undefined, namespace: undefined, fallback: config.pods.onChange };
     const byPod = effectiveOnChange(own);
@@ -39,9 +37,7 @@ export function createLiveMode({
     if (!workload.known) return "unknown";
     const byWorkload = effectiveOnChange({ ...own, workload: workload.onChange });
     if (byWorkload.from === "workload") return liveOrNo(byWorkload);
-    const ofNamespace = namespace === undefined ? namespaceOnChangeOf(pod.namespace) : { known: true, ...namespace };
-    if (!ofNamespace.known) return "unknown";
-    return liveOrNo(effectiveOnChange({ ...own, workload: workload.onChange, namespace: ofNamespace.onChange }));
+    return liveOrNo(effectiveOnChange({ ...own, workload: workload.onChange, namespace: namespace.onChange }));
   };
   return (pod) => (pod.byDns ? "no" : decide(pod));
 }

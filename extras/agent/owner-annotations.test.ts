@@ -238,16 +238,26 @@ test("where many agents run, an annotation is kept for longer, and a random fift
   }
 });
 
-test("the annotation of a namespace is read by its name, and kept like that of a workload", async () => {
+test("what a namespace says is read by its name, and kept like the annotation of a workload", async () => {
   const path = "/api/v1/namespaces/shop";
-  const { rig, owners, objects } = start({ [path]: { annotations: { [ON_CHANGE]: "live" } } });
-  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: false });
+  const labels = { "switchback.dev/inject": "enabled" };
+  const { rig, owners, objects } = start({ [path]: { labels, annotations: { [ON_CHANGE]: "live" } } });
+  assert.equal(owners.namespaceOf("shop"), undefined);
   await settle();
-  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: true, onChange: "live" });
+  assert.deepEqual(owners.namespaceOf("shop"), { inject: "enabled", onChange: "live" });
   assert.deepEqual([rig.asked, rig.learned], [[path], 1]);
+  objects[path] = { labels: { "switchback.dev/inject": "disabled" }, annotations: { [ON_CHANGE]: "live" } };
+  const readAgain = async () => {
+    rig.now += 10 * 60_000;
+    owners.namespaceOf("shop");
+    await settle();
+    return owners.namespaceOf("shop");
+  };
+  assert.deepEqual(await readAgain(), { inject: "disabled", onChange: "live" });
+  assert.equal(rig.learned, 2, "a label that changed is learned too");
+  rig.status = 500;
+  assert.deepEqual(await readAgain(), { inject: "disabled", onChange: "live" }, "without an answer it stays");
+  rig.status = 0;
   delete objects[path];
-  rig.now += 10 * 60_000;
-  owners.namespaceOnChangeOf("shop");
-  await settle();
-  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: true, onChange: undefined });
+  assert.deepEqual(await readAgain(), { inject: undefined, onChange: undefined });
 });

@@ -6,13 +6,14 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
+import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
 import { inferFromNames, isReplicaSet, ownerOf, type ReplicaSetOwner, replicaSetOwner } from "#lib/workloads/owners.ts";
 import { isWorkloadKind, replicaSetPath, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import type { NodePod } from "./node-pod.ts";
 
 /**
- * The annotation `switchback.dev/on-change` of a workload or a namespace. `known: false`: it was requested, and no
- * answer has come yet.
+ * The annotation `switchback.dev/on-change` of a workload. `known: false`: it was requested, and no answer has come
+ * yet.
  */
 export type OwnerAnnotation =
   | { readonly known: true; readonly onChange: string | undefined }
@@ -21,8 +22,8 @@ export type OwnerAnnotation =
 export interface OwnerAnnotations {
   /** The annotation of a pod's workload, at once, from memory. Requests it if it is not known or too old. */
   onChangeOf(pod: NodePod): OwnerAnnotation;
-  /** The annotation of a namespace, likewise. */
-  namespaceOnChangeOf(namespace: string): OwnerAnnotation;
+  /** What a namespace says, likewise; undefined: not known yet. One that does not exist says nothing. */
+  namespaceOf(name: string): NamespaceFacts | undefined;
   /** Forgets the owners that were not looked up since the last call. */
   tidy(): void;
 }
@@ -37,19 +38,20 @@ const RETRY_MS = 15_000;
 const SPREAD = 0.4;
 
 interface Known {
-  answer: OwnerAnnotation;
+  /** A workload has no label that opts in. Undefined: no answer has come yet. */
+  answer: NamespaceFacts | undefined;
   /** When to read it again, by the caller's clock. */
   dueAt: number;
   reading: boolean;
   used: boolean;
 }
 
-const NONE: OwnerAnnotation = { known: true, onChange: undefined };
+const NONE: NamespaceFacts = { inject: undefined, onChange: undefined };
 
 /**
- * The annotations of the pods' workloads, and of namespaces that are not watched, each read with GETs and kept for
- * minutes: a watch of every workload of the cluster on every node would cost far more. An owner of another kind has
- * no annotation.
+ * The annotations of the pods' workloads, and what namespaces say that are not watched, each read with GETs and kept
+ * for minutes: a watch of every workload of the cluster on every node would cost far more. An owner of another kind
+ * has no annotation.
  */
 export function createOwnerAnnotations(deps: {
   readonly client: Pick<KubeClient, "get">;
@@ -65,14 +67,14 @@ export function createOwnerAnnotations(deps: {
   const { client, log, now, random, spreadMs, onLearned } = deps;
   const owners = new Map<string, Known>();
 
-  const read = async (key: string, known: Known, ask: () => Promise<string | undefined>): Promise<void> => {
+  const read = async (key: string, known: Known, ask: () => Promise<NamespaceFacts>): Promise<void> => {
     known.reading = true;
     try {
-      const onChange = await ask();
+      const answer = await ask();
       known.dueAt = now() + (FRESH_MS + spreadMs()) * (1 + SPREAD * (random() - 0.5));
       const before = known.answer;
-      known.answer = { known: true, onChange };
-      if (!before.known || before.onChange !== onChange) onLearned();
+      known.answer = answer;
+      if (before?.inject !== answer.inject || before?.onChange !== answer.onChange || before === undefined) onLearned();
     } catch (error) {
       // What was known stays known.
       known.dueAt = now() + RETRY_MS;
@@ -82,8 +84,8 @@ export function createOwnerAnnotations(deps: {
     }
   };
 
-  const lookUp = (key: string, ask: () => Promise<string | undefined>): OwnerAnnotation => {
-    const known = owners.get(key) ?? { answer: { known: false }, dueAt: 0, reading: false, used: true };
+  const lookUp = (key: string, ask: () => Promise<NamespaceFacts>): NamespaceFacts | undefined => {
+    const known = owners.get(key) ?? { answer: undefined, dueAt: 0, reading: false, used: true };
     owners.set(key, known);
     known.used = true;
     if (!known.reading && now() >= known.dueAt) void read(key, known, ask);
@@ -106,12 +108,13 @@ export function createOwnerAnnotations(deps: {
       const { key, unrestartable } = ownerOf(pod, inferFromNames);
       if (unrestartable !== undefined && !isReplicaSet(pod.owner)) {
         if (unrestartable.code === "owner-name-invalid") report(key, pod, unrestartable);
-        return NONE;
+        return { known: true, onChange: undefined };
       }
-      return lookUp(key, () => readOnChange(client, pod));
+      const answer = lookUp(key, async () => ({ inject: undefined, onChange: await readOnChange(client, pod) }));
+      return answer === undefined ? { known: false } : { known: true, onChange: answer.onChange };
     },
     // The keys of workloads have slashes.
-    namespaceOnChangeOf: (namespace) => lookUp(namespace, () => readNamespace(client, namespace)),
+    namespaceOf: (name) => lookUp(name, () => readNamespace(client, name)),
     tidy() {
       for (const [key, known] of owners) {
         if (known.used) known.used = false;
@@ -129,9 +132,8 @@ async function readOnChange(client: Pick<KubeClient, "get">, pod: NodePod): Prom
   return workload?.metadata?.annotations?.[ON_CHANGE_KEY];
 }
 
-async function readNamespace(client: Pick<KubeClient, "get">, name: string): Promise<string | undefined> {
-  const namespace = await getIfThere(client, corePath("namespaces", undefined, name));
-  return namespace?.metadata?.annotations?.[ON_CHANGE_KEY];
+async function readNamespace(client: Pick<KubeClient, "get">, name: string): Promise<NamespaceFacts> {
+  return namespaceFacts((await getIfThere(client, corePath("namespaces", undefined, name))) ?? {});
 }
 
 async function readReplicaSetOwner(

@@ -96,8 +96,8 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const follower = new HostsReconciler({ files, watches, decide, inherited, maxNames, log, onRound });
   const map = createMap(deps, { follower, nodeHosts }, () => compactor.recordActivity());
   const cluster = watchCluster({ client, node, follower, maxNames, daemonSet, random, log });
-  const { onChangeOf, namespaceOnChangeOf } = owners;
-  const liveModeOf = createLiveMode({ config, namespaces: cluster.namespaces, onChangeOf, namespaceOnChangeOf });
+  const { onChangeOf, namespaceOf } = owners;
+  const liveModeOf = createLiveMode({ config, namespaces: cluster.namespaces, onChangeOf, namespaceOf });
   const sweep = setInterval(() => {
     follower.sweep();
     onRound(follower.state);
@@ -218,7 +218,7 @@ function readiness(
 ): Health {
   const checks = [
     { ok: pods.state.synced, text: "pods of the node" },
-    { ok: namespaces.state.synced, text: "namespaces" },
+    { ok: namespaces.synced, text: "namespaces" },
     { ok: hasMap || !following, text: `map${problem === undefined ? "" : ` (${problem.code}: ${problem.text})`}` },
   ];
   const lines = checks.map(({ ok, text }) => `[${ok ? "+" : "-"}] ${text}`);

@@ -34,6 +34,7 @@ describe("a list", () => {
     ["selects labels", PODS, { labelSelector: "app=web" }, ["a/x"]],
     ["selects labels that are there", PODS, { labelSelector: "app" }, ["a/x", "b/x"]],
     ["selects labels that are not there", PODS, { labelSelector: "!app" }, ["a/y"]],
+    ["selects labels with one of some values", PODS, { labelSelector: "app in (db,web),app!=web" }, ["b/x"]],
     ["selects fields", PODS, { fieldSelector: "status.phase!=Failed,metadata.name=x" }, ["a/x", "b/x"]],
     ["of a built-in kind is empty", "/apis/apps/v1/deployments", {}, []],
   ] as const) {

@@ -90,7 +90,10 @@ function parsed(json: string): ApiObject {
   return { ...object, metadata: { resourceVersion: "1", ...object.metadata } };
 }
 
-/** What a query selects. Selectors are `key`, `!key`, `key=value` and `key!=value`, with commas between them. */
+/**
+ * What a query selects. Selectors are `key`, `!key`, `key=value`, `key!=value` and `key in (value,value)`, with commas
+ * between them.
+ */
 export function selectedBy({ labelSelector, fieldSelector }: Query): (object: ApiObject) => boolean {
   const labels = termsOf(labelSelector);
   const fields = termsOf(fieldSelector);
@@ -104,8 +107,10 @@ type Term = (lookUp: (key: string) => unknown) => boolean;
 function termsOf(selector: Query[string]): Term[] {
   if (selector === undefined || selector === "") return [];
   return String(selector)
-    .split(",")
+    .split(/,(?![^(]*\))/)
     .map((term) => {
+      const [, member, values] = /^(\S+) in \((.*)\)$/.exec(term) ?? [];
+      if (member !== undefined) return (lookUp) => values?.split(",").includes(String(lookUp(member))) === true;
       if (term.startsWith("!")) return (lookUp) => lookUp(term.slice(1)) === undefined;
       const [, key = "", operator, value = ""] = /^([^!=]+)(!?=)?=?(.*)$/.exec(term) ?? [];
       if (operator === undefined) return (lookUp) => lookUp(key) !== undefined;

@@ -129,6 +129,8 @@ export class MemoryKube {
     const own = { name, uid, resourceVersion: String(++this.#version), ...(namespace && { namespace }) };
     const written: KubeObject = { ...rest, metadata: { ...metadata, ...own } as ObjectMeta };
     if (resource === "services") this.#allocate(written, before);
+    if (resource === "namespaces")
+      written.metadata.labels = { ...metadata.labels, "kubernetes.io/metadata.name": name ?? "" };
     this.#objects.set(path, written);
     this.#announce(path, before, written);
     return structuredClone(written);
