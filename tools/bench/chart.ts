@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
+import { treeFile } from "./tree-file.ts";
 
 /** This checkout. */
 export const ROOT = join(import.meta.dirname, "..", "..");
@@ -19,7 +20,9 @@ export function chartFlags(component: Component, tree = ROOT): string[] {
 
 /** The environment that it gives it for the C library; an earlier tree has that for the agent only. */
 export function chartEnv(component: Component, tree = ROOT): Partial<typeof MALLOC_ENV> {
-  const file = component === "agent" ? "agent.yaml" : "_component.tpl";
-  const template = readFileSync(join(tree, "manifests", "chart", "templates", file), "utf8");
+  const templates = "manifests/chart/templates";
+  const files = component === "agent" ? ["extras/agent/agent.yaml", "agent.yaml"] : ["_component.tpl"];
+  const [file = "", ...earlier] = files.map((name) => `${templates}/${name}`);
+  const template = readFileSync(treeFile(tree, file, ...earlier), "utf8");
   return /mallocEnv|MALLOC_ARENA_MAX/.test(template) ? MALLOC_ENV : {};
 }

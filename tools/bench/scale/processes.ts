@@ -144,11 +144,11 @@ export async function startAgents(
   const alone = Math.min(ALONE, count);
   const processes: ServedProcess[] = [];
   const workers: Worker[] = [];
+  const started: Promise<unknown>[] = [];
   const stop = async () => {
     await Promise.all([...workers, ...processes].map((each) => each.stop()));
   };
   try {
-    const started: Promise<unknown>[] = [];
     for (let first = alone; first < count; first += AGENTS_A_PROCESS) {
       const own = { tree, population, first, count: Math.min(AGENTS_A_PROCESS, count - first) };
       const options: AgentsOptions = { ...own, url: front.url, caFile: cluster.caFile, folder, maxStartMs: START_MS };
@@ -167,6 +167,8 @@ export async function startAgents(
     }
     await Promise.all(started);
   } catch (error) {
+    // This error is the first one. Others follow from the end of the processes.
+    for (const each of started) each.catch(() => {});
     await stop();
     throw error;
   }
