@@ -27,8 +27,6 @@ const LIFE = [
   "integration/install-chart",
   "integration/injection",
   "integration/restart.test",
-  "integration/found-targets",
-  "integration/change-profile",
   "integration/admission-policy",
   "integration/uninstall",
 ];

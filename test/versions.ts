@@ -1,4 +1,4 @@
-import { TEST_HELM, TEST_KUBERNETES } from "./cluster/modules.ts";
+import { sourceOf, TEST_HELM, TEST_KUBERNETES } from "./cluster/modules.ts";
 import { KUBERNETES } from "./cluster/releases.ts";
 
 /** The switches that choose versions, for `parseArgs`. */
@@ -14,8 +14,9 @@ export interface Versions {
  * @returns why these cannot be chosen
  */
 export function chooseVersions({ kubernetes, helm }: Versions): string | undefined {
-  if (kubernetes !== undefined && KUBERNETES[kubernetes] === undefined)
-    return `--kubernetes ${kubernetes}: there are ${Object.keys(KUBERNETES).join(", ")}`;
+  const minors = [...Object.keys(KUBERNETES), usualMinor()].sort();
+  if (kubernetes !== undefined && !minors.includes(kubernetes))
+    return `--kubernetes ${kubernetes}: there are ${minors.join(", ")}`;
   if (helm !== undefined && helm !== "3" && helm !== "4") return `--helm ${helm}: there are 3 and 4`;
   if (kubernetes === undefined && helm === undefined) return undefined;
   // Its programs have other versions.
@@ -23,4 +24,10 @@ export function chooseVersions({ kubernetes, helm }: Versions): string | undefin
   if (kubernetes !== undefined) process.env[TEST_KUBERNETES] = kubernetes;
   if (helm !== undefined) process.env[TEST_HELM] = helm;
   return undefined;
+}
+
+/** Of the version in `modules/`, such as `1.36`. */
+function usualMinor(): string {
+  const [, minor = ""] = /^v(\d+\.\d+)\./.exec(sourceOf("kube-apiserver", {}).version) ?? [];
+  return minor;
 }

@@ -109,8 +109,8 @@ describe("a binary", () => {
     const go = join(folder, "path", "go");
     const answer = `[ "$1" = mod ] && echo '{"Dir":"${source}"}' && exit 0\n`;
     await executable(go, (await readFile(go, "utf8")).replace("PATH=", `${answer}PATH=`));
-    const path = await binary("kubectl", { env: { ...given, TEST_KUBERNETES: "1.31" }, progress });
-    assert.match(path, /\/kubernetes-v1\.31\.14-[^/]+\/kubectl$/);
+    const path = await binary("kube-scheduler", { env: { ...given, TEST_KUBERNETES: "1.31" }, progress });
+    assert.match(path, /\/kubernetes-v1\.31\.14-[^/]+\/kube-scheduler$/);
     assert.equal(await readFile(path, "utf8"), `${source}\n`);
     assert.equal(
       await readFile(`${path}.mod`, "utf8"),

@@ -18,7 +18,7 @@ interface ModuleSpec {
   /** Asks for a newer Go than people may have: Go fetches the one that go.mod names, whatever GOTOOLCHAIN says. */
   fetchesGo?: true;
   /** The release that is built, and not what is in the folder. */
-  release?: (env: NodeJS.ProcessEnv) => Release | undefined;
+  release?: (env: NodeJS.ProcessEnv, name: string) => Release | undefined;
   /** Binary name to Go package; one that begins with `./` is a folder of ours, with a main.go. */
   binaries: Record<string, string>;
 }
@@ -28,7 +28,8 @@ const KUBERNETES_VERSION_PACKAGE = "k8s.io/component-base/version";
 const MODULES = {
   kubernetes: {
     source: "k8s.io/kubernetes",
-    release: (env) => KUBERNETES[env[TEST_KUBERNETES] ?? ""],
+    // No test depends on the version of kubectl, so that one does for all.
+    release: (env, name) => (name === "kubectl" ? undefined : KUBERNETES[env[TEST_KUBERNETES] ?? ""]),
     versionSymbols: (version) => ({
       [`${KUBERNETES_VERSION_PACKAGE}.gitVersion`]: version,
       [`${KUBERNETES_VERSION_PACKAGE}.gitMajor`]: version.slice(1).split(".")[0] ?? "",
@@ -154,7 +155,7 @@ export function sourceOf(wanted: BinaryName, env: NodeJS.ProcessEnv = process.en
   for (const [module, spec] of Object.entries<ModuleSpec>(MODULES)) {
     const goPackage = spec.binaries[name];
     if (goPackage === undefined) continue;
-    const release = spec.release?.(env);
+    const release = spec.release?.(env, name);
     const folder = join(import.meta.dirname, "modules", module);
     const { version, pins } = release === undefined ? pinned(spec, folder, goPackage) : released(release);
     const symbols = Object.entries(spec.versionSymbols?.(version) ?? {});

@@ -18,7 +18,7 @@ const kubernetes = (version: string, instead?: Release["instead"]): Release => (
   ...(instead && { instead }),
 });
 
-/** The newest patch of each minor that the chart supports. */
+/** The newest patch of each minor that the chart supports, beside the one in `modules/`. */
 export const KUBERNETES: Readonly<Record<string, Release>> = {
   "1.30": kubernetes("v1.30.14"),
   "1.31": kubernetes("v1.31.14", { endpointslice: "v0.31.13" }),
@@ -26,7 +26,6 @@ export const KUBERNETES: Readonly<Record<string, Release>> = {
   "1.33": kubernetes("v1.33.13"),
   "1.34": kubernetes("v1.34.4"),
   "1.35": kubernetes("v1.35.4"),
-  "1.36": kubernetes("v1.36.3"),
   "1.37": kubernetes("v1.37.2"),
 };
 
