@@ -39,6 +39,11 @@ export function addressText(bytes: AddressBytes): string {
   return bytes.length === 4 ? `${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}` : ipv6Text(bytes);
 }
 
+/** An address with a port, for people: IPv6 in brackets, as in a URL. */
+export function endpointText(address: string, port: number): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
 function ipv4Bytes(text: string): AddressBytes {
   return Uint8Array.from(text.split("."), Number);
 }

@@ -135,7 +135,7 @@ test("a socket that cannot be opened for its family is the address's failure", (
     call === "socket" && family === 10 ? -ERRNO.EAFNOSUPPORT : undefined,
   );
   assert.equal(dial.connectNext(), 100);
-  assert.deepEqual(dial.failures, [{ address: "::1", cause: "unreachable", detail: "socket EAFNOSUPPORT ::1:8443" }]);
+  assert.deepEqual(dial.failures, [{ address: "::1", cause: "unreachable", detail: "socket EAFNOSUPPORT [::1]:8443" }]);
   assert.equal(taken().filter((call) => call.startsWith("connect")).length, 1);
 });
 

@@ -1,3 +1,4 @@
+import { endpointText } from "../address.ts";
 import { connectCause, type DialCause } from "../close-causes.ts";
 import { type DialFailure, MAX_DIALS } from "../engine.ts";
 import { ERRNO } from "./abi.ts";
@@ -70,8 +71,8 @@ export class UpstreamDial {
   }
 
   connectTimedOut(timeoutMs: number): void {
-    const address = this.#candidates[this.#next - 1]?.text;
-    const detail = `no answer from ${address}:${this.#listener.spec.port} in ${timeoutMs} ms`;
+    const address = this.#candidates[this.#next - 1]?.text ?? "";
+    const detail = `no answer from ${endpointText(address, this.#listener.spec.port)} in ${timeoutMs} ms`;
     this.#recordFailure(address, "timeout", detail);
   }
 
@@ -97,7 +98,8 @@ export class UpstreamDial {
       this.localLimit = `${call} ${name}`;
       return DIAL_LOCAL_LIMIT;
     }
-    this.#recordFailure(address.text, cause, `${call} ${name} ${address.text}:${this.#listener.spec.port}`);
+    const endpoint = endpointText(address.text, this.#listener.spec.port);
+    this.#recordFailure(address.text, cause, `${call} ${name} ${endpoint}`);
     return DIAL_FAILED;
   }
 

@@ -1,4 +1,5 @@
 import { connect, type Socket } from "node:net";
+import { endpointText } from "../address.ts";
 import { connectCause, type DialCause } from "../close-causes.ts";
 
 interface ConnectOptions {
@@ -52,7 +53,11 @@ export function connectSocket(options: ConnectOptions, done: (outcome: ConnectRe
   if (timeoutMs > 0) {
     timer = setTimeout(() => {
       giveUp();
-      done({ connected: false, cause: "timeout", detail: `no answer from ${address}:${port} in ${timeoutMs} ms` });
+      done({
+        connected: false,
+        cause: "timeout",
+        detail: `no answer from ${endpointText(address, port)} in ${timeoutMs} ms`,
+      });
     }, timeoutMs);
   }
   return giveUp;
