@@ -18,6 +18,18 @@ test("addresses are tried round robin, and each list has all of them", () => {
   );
 });
 
+test("addresses of another family than the first are tried after it, as the first one is asked", () => {
+  const order = new CandidateOrder();
+  const all = ["192.0.2.1", "2001:db8::1", "192.0.2.2"];
+  assert.deepEqual(order.next(all, 0), ["192.0.2.1", "192.0.2.2", "2001:db8::1"]);
+  assert.deepEqual(order.next(all, 0), ["192.0.2.2", "192.0.2.1", "2001:db8::1"]);
+  const dual = ["2001:db8::1", "192.0.2.1"];
+  assert.deepEqual([order.next(dual, 0), order.next(dual, 0)], [dual, dual]);
+  order.failed("2001:db8::1", 0);
+  assert.deepEqual(order.next(dual, 1), ["192.0.2.1", "2001:db8::1"]);
+  assert.deepEqual(order.next(dual, AVOID_MS), dual);
+});
+
 test("an address that failed is last for ten seconds, or until it works", () => {
   const order = new CandidateOrder();
   order.failed("a", 0);

@@ -1,3 +1,5 @@
+import { isIPv6 } from "node:net";
+
 /** How long a failed address is tried after the others. */
 export const AVOID_MS = 10_000;
 
@@ -9,7 +11,12 @@ export interface FailureTimes {
   keys(): Iterable<string>;
 }
 
-/** The order in which a listener's connections try its upstream's addresses: round robin, with recent failures last. */
+/**
+ * The order in which a listener's connections try its upstream's addresses: round robin among those of the first one's
+ * family, then the others, and recent failures last. All addresses of a dual-stack Service lead to the same pods. But
+ * an ingress controller may trust the proxies' addresses of one family alone, and only the first address is asked
+ * (`AskedPort.choose`).
+ */
 export class CandidateOrder {
   #turn = 0;
   readonly #failedAt: FailureTimes;
@@ -22,8 +29,11 @@ export class CandidateOrder {
   next(addresses: readonly string[], now: number): readonly string[] {
     this.#forget(addresses);
     if (addresses.length < 2) return addresses;
-    const start = this.#turn++ % addresses.length;
-    const rotated = [...addresses.slice(start), ...addresses.slice(0, start)];
+    const isLikeFirst = (address: string) => isIPv6(address) === isIPv6(addresses[0] ?? "");
+    const preferred = addresses.filter(isLikeFirst);
+    const start = this.#turn++ % preferred.length;
+    const others = addresses.filter((address) => !isLikeFirst(address));
+    const rotated = [...preferred.slice(start), ...preferred.slice(0, start), ...others];
     const avoided = rotated.filter((address) => now - (this.#failedAt.get(address) ?? -AVOID_MS) < AVOID_MS);
     return [...rotated.filter((address) => !avoided.includes(address)), ...avoided];
   }
