@@ -15,6 +15,8 @@ export const USER = "65532:65532";
 const PASSWD = "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/nonexistent:/sbin/nologin\n";
 const GROUP = "root:x:0:\nnonroot:x:65532:\n";
 const NSSWITCH = "hosts: files dns\n";
+/** As Debian has it: else glibc takes the first line of a name in the hosts file alone, and so one family. */
+const HOST_CONF = "multi on\n";
 const TOP = join(import.meta.dirname, "..", "..");
 
 /** Names of the images of the tests. All are imported, none can be pulled. */
@@ -84,7 +86,13 @@ export async function nodeLayer(): Promise<ImageSpec["layers"][number]> {
     const path = join(resolver ?? "", "..", name);
     layer[path] = { from: path };
   }
-  return { ...layer, ...USERS, "/etc/nsswitch.conf": { text: NSSWITCH }, "/tmp/.keep": { text: "" } };
+  return {
+    ...layer,
+    ...USERS,
+    "/etc/nsswitch.conf": { text: NSSWITCH },
+    "/etc/host.conf": { text: HOST_CONF },
+    "/tmp/.keep": { text: "" },
+  };
 }
 
 export async function clientImages(): Promise<ImageSpec[]> {

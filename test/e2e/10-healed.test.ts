@@ -3,16 +3,17 @@ import { before, test } from "node:test";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { FAMILIES, withPort } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { certificateIsReady, getOutside, ingress, isCertificateReady, NAME, orderCertificate } from "./shop.ts";
-import { frontAddress, installSwitchback, OPT_IN, publishedMap, restartCertManager, SYSTEM } from "./switchback.ts";
+import { frontAddresses, installSwitchback, OPT_IN, publishedMap, restartCertManager, SYSTEM } from "./switchback.ts";
 
 // The cure, as the README tells it: install, opt cert-manager in, restart it.
 
 const LATER = "later.example.com";
 
 let cluster: Cluster;
-let front: string;
+let fronts: string[];
 
 before(async () => {
   cluster = await withCluster();
@@ -21,12 +22,13 @@ before(async () => {
 
 test("the chart installs, and the name of the Ingress is mapped to the front Service", async () => {
   await installSwitchback(cluster);
-  front = await frontAddress(cluster, "ingress-nginx");
+  fronts = await frontAddresses(cluster, "ingress-nginx");
+  assert.equal(fronts.length, FAMILIES.length);
   const map = await cluster.until("the name is published", 30, async () => {
     const text = await publishedMap(cluster);
     return text.includes(NAME) ? text : undefined;
   });
-  assert.match(map, new RegExp(`^${front}\\s.*\\b${NAME}\\b`, "m"));
+  for (const front of fronts) assert.match(map, new RegExp(`^${front}\\s.*\\b${NAME}\\b`, "m"));
 });
 
 test("the proxies of the image found that the linux engine works in a restricted pod", async () => {
@@ -41,7 +43,10 @@ test("opted in and restarted, cert-manager's pod shows the mapping, and the Cert
   await restartCertManager(cluster);
   const controller = ["-l", "app.kubernetes.io/component=controller"];
   const described = await cluster.kubectl("-n", CERT_MANAGER, "describe", "pod", ...controller);
-  assert.equal(/switchback\.dev\/injected: (.*)/.exec(described)?.[1], `${front} ${NAME}`);
+  assert.equal(
+    /switchback\.dev\/injected: (.*)/.exec(described)?.[1],
+    fronts.map((front) => `${front} ${NAME}`).join("; "),
+  );
   await certificateIsReady(cluster);
   t.diagnostic(`label to Certificate Ready: ${((performance.now() - labelled) / 1000).toFixed(1)} s`);
 });
@@ -62,7 +67,7 @@ test("a name that comes later takes a restart of cert-manager, and is issued too
 
 test("the chain that is served outside is the ACME server's", async () => {
   const answer = await cluster.until("the new certificate is served", 30, async () => {
-    const got = await getOutside(cluster, `https://${NAME}/`, `${NGINX.address}:443`);
+    const got = await getOutside(cluster, `https://${NAME}/`, withPort(NGINX.address, 443));
     return got.names?.includes(NAME) ? got : undefined;
   });
   assert.equal(answer.status, 200);

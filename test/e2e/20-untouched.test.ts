@@ -4,11 +4,13 @@ import { setAlias, setText } from "../cluster/addons/internet.ts";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { COREFILE } from "../cluster/node/coredns.ts";
+import { FAMILIES } from "../cluster/node/layout.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { inClient, optIn } from "./opted-in.ts";
+import { RESOLVE } from "./programs/run.ts";
 import { NAME, SHOP } from "./shop.ts";
 import { openStandIn, prepared, resolvedPlainly } from "./stand-in.ts";
-import { frontAddress } from "./switchback.ts";
+import { frontAddresses, resolvedLine } from "./switchback.ts";
 
 // What did not opt in is as it was before.
 
@@ -16,7 +18,7 @@ const { other, target } = clusterTarget();
 
 let cluster: Cluster;
 /** Without Switchback. */
-let resolved = `${NAME} ${NGINX.address}`;
+let resolved = resolvedLine(NAME, NGINX.addresses);
 let dns: unknown = { Corefile: COREFILE };
 
 before(async () => {
@@ -35,8 +37,9 @@ async function dnsConfiguration(of: Cluster): Promise<unknown> {
 }
 
 test("a pod that opted in resolves the name to the front Service", async () => {
-  const front = await frontAddress(cluster, target);
-  assert.equal(await inClient(cluster, "resolve", NAME), `${NAME} ${front}`);
+  const fronts = await frontAddresses(cluster, target);
+  assert.equal(fronts.length, FAMILIES.length);
+  assert.equal(await inClient(cluster, RESOLVE, NAME), resolvedLine(NAME, fronts));
 });
 
 test("a pod that did not opt in resolves it as before: to the load balancer, where there is one", async () => {

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { isIP } from "node:net";
 import { before, test } from "node:test";
 import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { FAMILIES } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { clientAddress, getMapped, optIn } from "./opted-in.ts";
+import { clientAddresses, getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, ingress, NAME } from "./shop.ts";
 import { publishedMap } from "./switchback.ts";
 
@@ -13,7 +15,7 @@ const AT_TRAEFIK = "traefik.example.com";
 const BY_ROUTE = "route.example.com";
 
 let cluster: Cluster;
-let address: string;
+let addresses: string[];
 
 before(async () => {
   cluster = await withCluster();
@@ -26,7 +28,8 @@ before(async () => {
     return [AT_TRAEFIK, BY_ROUTE].every((name) => map.includes(name)) || undefined;
   });
   await optIn(cluster);
-  address = await clientAddress(cluster);
+  addresses = await clientAddresses(cluster);
+  assert.equal(addresses.length, FAMILIES.length);
 });
 
 /** What each access log says of a request by the pod. */
@@ -57,14 +60,16 @@ const CASES = [
 for (const { what, url, balancer, line } of CASES) {
   test(`${what}: ${url} is answered, and the log has the pod's address`, async () => {
     const since = new Date();
-    const answer = await getMapped(cluster, url);
-    assert.equal(answer.status, 200, JSON.stringify(answer));
-    assert.match(answer.body ?? "", /^the shop /);
-    await cluster.until(
-      `a log line with ${address}`,
-      15,
-      async () => (await accessLog(balancer, since)).includes(line(address)) || undefined,
-    );
+    for (const address of addresses) {
+      const answer = await getMapped(cluster, url, isIP(address));
+      assert.equal(answer.status, 200, JSON.stringify(answer));
+      assert.match(answer.body ?? "", /^the shop /);
+      await cluster.until(
+        `a log line with ${address}`,
+        15,
+        async () => (await accessLog(balancer, since)).includes(line(address)) || undefined,
+      );
+    }
   });
 }
 

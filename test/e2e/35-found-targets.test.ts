@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
+import { isIP } from "node:net";
 import { after, before, test } from "node:test";
 import { foundName } from "#controller/targets/service-view.ts";
 import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { clientAddress, getMapped, optIn } from "./opted-in.ts";
+import { clientAddresses, getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
@@ -77,14 +78,16 @@ for (const each of CASES) {
 
 /** A request to a public name is answered, and the ingress controller saw the pod's own address: by the header. */
 async function arrives({ url, balancer, line }: (typeof CASES)[number]): Promise<void> {
-  const [since, address] = [new Date(), await clientAddress(cluster)];
-  const answer = await getMapped(cluster, url);
-  assert.equal(answer.status, 200, JSON.stringify(answer));
-  assert.match(answer.body ?? "", /^the shop /);
-  await cluster.until(`a log line with ${address}`, 15, async () => {
-    const log = await cluster.logs(balancer.namespace, `app=${balancer.service}`, since);
-    return log.includes(line(address)) || undefined;
-  });
+  const since = new Date();
+  for (const address of await clientAddresses(cluster)) {
+    const answer = await getMapped(cluster, url, isIP(address));
+    assert.equal(answer.status, 200, JSON.stringify(answer));
+    assert.match(answer.body ?? "", /^the shop /);
+    await cluster.until(`a log line with ${address}`, 15, async () => {
+      const log = await cluster.logs(balancer.namespace, `app=${balancer.service}`, since);
+      return log.includes(line(address)) || undefined;
+    });
+  }
 }
 
 test("the status shows both targets with their versions, and that DNS resolves the names to them", async () => {

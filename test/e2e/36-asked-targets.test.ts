@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { foundName } from "#controller/targets/service-view.ts";
-import { type LoadBalancer, NGINX, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import { addressesOf, type LoadBalancer, NGINX, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { ADDRESSES } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, getInside, ingress, NAME, setIngressAddress } from "./shop.ts";
@@ -89,7 +88,7 @@ test("targets that take a header are healed", async () => {
 
 test("a new Service of an ingress controller: its names are mapped soon", async (t) => {
   const { namespace, service: of } = NGINX;
-  const balancer = { ...NGINX, service: "fresh", address: ADDRESSES.freshLoadBalancer };
+  const balancer = { ...NGINX, service: "fresh", ...addressesOf(({ freshLoadBalancer }) => freshLoadBalancer) };
   const { spec } = await cluster.get<{ spec: { ports: { name: string; port: number; targetPort: string }[] } }>(
     ...["-n", namespace, "service", of],
   );

@@ -5,10 +5,10 @@ import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { IMAGES } from "../cluster/images.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { OPTED_IN, optIn } from "./opted-in.ts";
-import { imageName, programCommand } from "./programs/run.ts";
+import { imageName, programCommand, RESOLVE, RESOLVE_MUSL } from "./programs/run.ts";
 import { ingress } from "./shop.ts";
 import { prepared } from "./stand-in.ts";
-import { frontAddress, publishedMap } from "./switchback.ts";
+import { frontAddresses, publishedMap, resolvedLine } from "./switchback.ts";
 
 // Three resolvers read the hosts files that the kubelet writes; each has limits of its own on lines.
 
@@ -21,12 +21,12 @@ const noImage = other !== undefined && "its image is not in a registry";
 const GLIBC = {
   name: "glibc",
   image: imageName(),
-  command: programCommand("client", "resolve", ...ASKED),
+  command: programCommand("client", RESOLVE, ...ASKED),
   skip: false,
 };
 const CLIENTS = [
-  { name: "go", image: IMAGES.goClient, command: ["/client", "resolve", ...ASKED], skip: noImage },
-  { name: "musl", image: IMAGES.muslClient, command: ["/client", ...ASKED], skip: noImage },
+  { name: "go", image: IMAGES.goClient, command: ["/client", RESOLVE, ...ASKED], skip: noImage },
+  { name: "musl", image: IMAGES.muslClient, command: ["/client", ...RESOLVE_MUSL, ...ASKED], skip: noImage },
   GLIBC,
 ];
 
@@ -42,8 +42,8 @@ before(async () => {
     const map = await publishedMap(cluster);
     return NAMES.every((name) => map.includes(name)) || undefined;
   });
-  const front = await frontAddress(cluster, target);
-  expected = ASKED.map((name) => `${name} ${front}`).join("\n");
+  const fronts = await frontAddresses(cluster, target);
+  expected = ASKED.map((name) => resolvedLine(name, fronts)).join("\n");
 });
 
 after(async () => {

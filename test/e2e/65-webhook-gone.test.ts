@@ -3,6 +3,7 @@ import { after, before, test } from "node:test";
 import type { Cluster } from "../cluster/cluster.ts";
 import { admissionCounts, clientRevision } from "./concurrent-pods.ts";
 import { inClient, OPTED_IN, optIn } from "./opted-in.ts";
+import { RESOLVE } from "./programs/run.ts";
 import { NAME } from "./shop.ts";
 import { prepared, resolvedPlainly } from "./stand-in.ts";
 import { leaderStatus, SYSTEM, webhookAnswers } from "./switchback.ts";
@@ -35,7 +36,7 @@ test("without the webhook's pods a pod is still made and runs, not injected; the
   await scale(0);
   await optIn(cluster);
   await assert.rejects(clientRevision(cluster), /carries no revision/);
-  assert.equal(await inClient(cluster, "resolve", NAME), await resolvedPlainly(cluster));
+  assert.equal(await inClient(cluster, RESOLVE, NAME), await resolvedPlainly(cluster));
   assert.notDeepEqual(await admissionCounts(cluster), countsBefore, "the fail-open count rises");
 });
 

@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { PLAIN } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { withPort } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { getMapped, inClient, optIn } from "./opted-in.ts";
+import { RESOLVE } from "./programs/run.ts";
 import { getInside, getOutside, ingress } from "./shop.ts";
-import { publishedMap } from "./switchback.ts";
+import { clusterIPs, publishedMap, resolvedLine } from "./switchback.ts";
 
 // A load balancer without PROXY protocol whose address does not answer to pods: names lead to the ingress
 // controller itself.
@@ -27,7 +29,7 @@ before(async () => {
 
 test("from outside the name works", async () => {
   const answer = await cluster.until("it is routed", 30, async () => {
-    const got = await getOutside(cluster, `http://${AT_PLAIN}/`, `${PLAIN.address}:80`);
+    const got = await getOutside(cluster, `http://${AT_PLAIN}/`, withPort(PLAIN.address, 80));
     return got.status === 200 ? got : undefined;
   });
   assert.match(answer.body ?? "", /^the shop /);
@@ -39,16 +41,8 @@ test("a pod that did not opt in waits in vain", async () => {
 
 test("a pod that opted in has the Service's own ClusterIP for the name, and is answered", async () => {
   const { namespace, service } = PLAIN;
-  const clusterIP = await cluster.kubectl(
-    "-n",
-    namespace,
-    "get",
-    "service",
-    service,
-    "-o",
-    "jsonpath={.spec.clusterIP}",
-  );
-  assert.equal(await inClient(cluster, "resolve", AT_PLAIN), `${AT_PLAIN} ${clusterIP}`);
+  const addresses = await clusterIPs(cluster, namespace, service);
+  assert.equal(await inClient(cluster, RESOLVE, AT_PLAIN), resolvedLine(AT_PLAIN, addresses));
   for (const scheme of ["http", "https"]) {
     const answer = await getMapped(cluster, `${scheme}://${AT_PLAIN}/`);
     assert.equal(answer.status, 200, JSON.stringify(answer));

@@ -5,7 +5,7 @@ import type { Finding, FindingStatus } from "#doctor/findings.ts";
 import type { ReportDocument } from "#doctor/report.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
-import { NGINX, PLAIN, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import { addressesOf, NGINX, PLAIN, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { OPTED_IN, optIn } from "./opted-in.ts";
@@ -231,7 +231,7 @@ describe("without the controllers, who would mend it,", () => {
     const upstream = `${PLAIN.service}.${PLAIN.namespace}.svc.cluster.local.`;
     const ports = [{ port: 80, listenPort: 24_990, upstreamPort: 80, protocol: "v1" }];
     await tell([...bare, { name: "plain", upstream, ports, clusterIPs: [] }]);
-    await publishAddress(cluster, { ...NGINX, address: "192.0.2.83" });
+    await publishAddress(cluster, { ...NGINX, ...addressesOf(({ freshLoadBalancer }) => freshLoadBalancer) });
     const examination = await cluster.until("the proxies follow", 30, async () => {
       const seen = await examine("--probe");
       return seen.findings.some(({ code }) => code === "relay-refused") ? seen : undefined;

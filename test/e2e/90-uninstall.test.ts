@@ -4,7 +4,7 @@ import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { getMapped, inClient, OPTED_IN, optIn } from "./opted-in.ts";
-import { programCommand, programDeployment } from "./programs/run.ts";
+import { programCommand, programDeployment, RESOLVE } from "./programs/run.ts";
 import { NAME } from "./shop.ts";
 import { prepared, resolvedPlainly } from "./stand-in.ts";
 import { AGENTS, installSwitchback, OPT_IN, SYSTEM, withAgent } from "./switchback.ts";
@@ -115,7 +115,7 @@ async function ofOurs(): Promise<string[]> {
 }
 
 test("a pod that had opted in reaches what it reached without us", async () => {
-  assert.equal(await inClient(cluster, "resolve", NAME), await resolvedPlainly(cluster));
+  assert.equal(await inClient(cluster, RESOLVE, NAME), await resolvedPlainly(cluster));
   const answer = await getMapped(cluster, `http://${NAME}/`);
   assert.match(
     answer.error ?? "",

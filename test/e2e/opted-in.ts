@@ -25,11 +25,13 @@ export async function inClient(cluster: Cluster, ...args: string[]): Promise<str
   return (await cluster.exec(`${OPTED_IN}/deployment/${CLIENT}`, ...command)).stdout.trim();
 }
 
-export async function getMapped(cluster: Cluster, url: string): Promise<Answer> {
-  return JSON.parse(await inClient(cluster, "get", url)) as Answer;
+/** `family`: 4 or 6; 0 is the pod's choice. */
+export async function getMapped(cluster: Cluster, url: string, family = 0): Promise<Answer> {
+  return JSON.parse(await inClient(cluster, "get", url, `${family}`)) as Answer;
 }
 
-export async function clientAddress(cluster: Cluster): Promise<string> {
+/** The addresses of that pod, one of each family of the cluster. */
+export async function clientAddresses(cluster: Cluster): Promise<string[]> {
   const pods = ["-n", OPTED_IN, "get", "pods", "-l", `app=${CLIENT}`, "--field-selector=status.phase=Running"];
-  return await cluster.kubectl(...pods, "-o", "jsonpath={.items[0].status.podIP}");
+  return (await cluster.kubectl(...pods, "-o", "jsonpath={.items[0].status.podIPs[*].ip}")).split(" ");
 }

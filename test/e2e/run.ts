@@ -6,7 +6,7 @@ import { withLock } from "../cluster/lock.ts";
 import { collectLogs } from "../cluster/logs.ts";
 import { crashDuringUp } from "../cluster/node/crash.ts";
 import { down } from "../cluster/node/down.ts";
-import { LOGS, STATE_FOLDER } from "../cluster/node/layout.ts";
+import { LOGS, STACK, STATE_FOLDER } from "../cluster/node/layout.ts";
 import { NotHere, requireRoot } from "../cluster/node/requirements.ts";
 import { enforcesNetworkPolicies, importImages, isTemporary, isUp } from "../cluster/node/up.ts";
 import { withProductImage } from "../cluster/product-image.ts";
@@ -14,6 +14,7 @@ import { type Progress, progressLines } from "../cluster/progress.ts";
 import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { testFiles } from "../files.ts";
 import { runFiles } from "../run-files.ts";
+import { recordRun } from "../support.ts";
 import { onArm64 } from "./arm64.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { examine, leave, missingFor } from "./other-cluster.ts";
@@ -21,17 +22,26 @@ import { examine, leave, missingFor } from "./other-cluster.ts";
 // `npm run e2e [-- FILTER...]`: the files of this folder, and of each extra's folder `e2e`, in the order of their
 // numbers, against this machine's cluster. A cluster that was not up is brought up before, and taken down after.
 // With --keep it stays. A cluster that a killed run has left is taken down as well.
+// --dual-stack, --ipv6: on a cluster with both families, or IPv6 alone; the files that do not take IPv4 alone. Of
+// another cluster it says what that has.
 // --all: first also the files that take long; then again on a cluster that enforces NetworkPolicies, with the
 // chart's. --arm64 needs no cluster (arm64.ts).
 // E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: what can run there does (other-cluster.ts).
 
-const USAGE = "usage: npm run e2e -- [--all | --arm64] [--keep] [--break no-proxy|no-header] [FILTER...]";
+const USAGE =
+  "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6] [--keep] [--break no-proxy|no-header] [FILTER...]";
 
 /** Files that say nothing where NetworkPolicies are not enforced. */
 const ENFORCED_ONLY = /\/85-/;
 
 /** Files that take longer than each run of CI has: only with --all. */
 const LONG = /\/(?:36|78|79|99)-/;
+
+/**
+ * Files that take IPv4 alone: what they write or read has its addresses, or another network (Felix, an API server of
+ * a release's own cluster).
+ */
+const IPV4_ONLY = /\/(?:36|64|68|69|77|78|79|80|85|97|98|99)-/;
 
 /** Needs a program that no other file does: built before a test's time is counted. */
 const EXTERNAL_DNS = /\/79-/;
@@ -59,8 +69,9 @@ async function main(args: string[], progress: Progress): Promise<number> {
   if (arm64) return await onArm64(progress);
   process.env.E2E_BREAK = broken;
   const files = endToEndFiles(filters);
-  const usual = files.filter((file) => !LONG.test(file));
-  if (!all && usual.length === 0) throw new NotHere(`${files.join(" ")}: only with --all`);
+  const usual = files.filter((file) => !LONG.test(file) && (STACK === "ipv4" || !IPV4_ONLY.test(file)));
+  if (all && STACK !== "ipv4") throw new NotHere("--all: takes IPv4 alone");
+  if (!all && usual.length === 0) throw new NotHere(`${files.join(" ")}: only with --all, or with IPv4 alone`);
   const { other } = clusterTarget();
   if (other !== undefined && all) throw new NotHere("--all: takes this machine's own node, without E2E_KUBECONFIG");
   if (other !== undefined) return await onOther(other, usual, progress);
@@ -69,7 +80,11 @@ async function main(args: string[], progress: Progress): Promise<number> {
   return await withLock(
     `${STATE_FOLDER}.e2e.lock`,
     async () => {
-      if (!all) return await onOwnNode(usual, { keep }, progress);
+      if (!all) {
+        const code = await onOwnNode(usual, { keep }, progress);
+        if (code === 0 && filters.length === 0 && broken === "") recordFamilies(usual.length);
+        return code;
+      }
       const code = await onOwnNode(files, { keep, networkPolicies: false }, progress);
       return code !== 0 || usual.length === 0
         ? code
@@ -77,6 +92,14 @@ async function main(args: string[], progress: Progress): Promise<number> {
     },
     waiting,
   );
+}
+
+/** In docs/support.yaml. */
+function recordFamilies(files: number): void {
+  if (STACK === "ipv4") return;
+  const version = STACK === "ipv6" ? "IPv6 alone" : "both families";
+  const passed = `${files} files of the end-to-end tests`;
+  recordRun({ what: "IP families", version, passed, command: `npm run e2e -- --${STACK}` });
 }
 
 interface Arguments {
@@ -89,7 +112,9 @@ interface Arguments {
 
 function readArguments(args: string[]): Arguments {
   const flag = { type: "boolean", default: false } as const;
-  const options = { all: flag, arm64: flag, keep: flag, break: { type: "string", default: "" } } as const;
+  // layout.ts reads the families.
+  const families = { "dual-stack": flag, ipv6: flag };
+  const options = { ...families, all: flag, arm64: flag, keep: flag, break: { type: "string", default: "" } } as const;
   try {
     const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
     if (["", "no-proxy", "no-header"].includes(values.break)) {

@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { ACME_DIRECTORY } from "../cluster/addons/internet.ts";
 import { deployment, namespace, service } from "../cluster/addons/objects.ts";
 import { PORTS } from "../cluster/addons/traefik.ts";
@@ -125,9 +126,10 @@ async function applyForCertManager(cluster: Cluster, kind: string, name: string,
   });
 }
 
-/** GET from the shop's own pod, which resolves the name as pods do. */
-export async function getInside(cluster: Cluster, url: string): Promise<Answer> {
-  const { stdout } = await cluster.exec(`${SHOP}/deployment/client`, "/client", "get", url);
+/** GET from the shop's own pod, which resolves the name as pods do; in the family of an address where it is given. */
+export async function getInside(cluster: Cluster, url: string, like?: string): Promise<Answer> {
+  const network = like === undefined ? [] : [`tcp${isIP(like)}`];
+  const { stdout } = await cluster.exec(`${SHOP}/deployment/client`, "/client", "get", url, ...network);
   return JSON.parse(stdout) as Answer;
 }
 

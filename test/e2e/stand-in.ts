@@ -2,7 +2,7 @@ import { namespace, service } from "../cluster/addons/objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { clusterTarget } from "./cluster-target.ts";
-import { programCommand, programDeployment } from "./programs/run.ts";
+import { programCommand, programDeployment, RESOLVE } from "./programs/run.ts";
 import { ingress, NAME, SHOP } from "./shop.ts";
 import { installSwitchback, publishedMap } from "./switchback.ts";
 
@@ -37,6 +37,6 @@ export async function openStandIn(cluster: Cluster): Promise<void> {
 /** As a pod that never opted in resolves NAME: with its address, or why it has none. */
 export async function resolvedPlainly(cluster: Cluster): Promise<string> {
   const isOwn = clusterTarget().other === undefined;
-  const command = isOwn ? ["/client", "resolve", NAME] : programCommand("client", "resolve", NAME);
+  const command = isOwn ? ["/client", RESOLVE, NAME] : programCommand("client", RESOLVE, NAME);
   return (await cluster.exec(`${SHOP}/deployment/client`, ...command)).stdout.trim();
 }

@@ -1,3 +1,4 @@
+import { isIPv4, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
@@ -6,6 +7,7 @@ import { MAP_SELECTOR, type MapConfigMap, textOf } from "#lib/documents/map-form
 import { builderOf } from "#lib/documents/read-map.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { STACK } from "../cluster/node/layout.ts";
 import { enforcesNetworkPolicies } from "../cluster/node/up.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { narrowNetworkPolicy } from "./network-policy.ts";
@@ -65,6 +67,22 @@ export async function frontAddress(cluster: Cluster, target: string): Promise<st
     );
     return spec.clusterIP;
   });
+}
+
+/** All ClusterIPs of a target's front Service; in a cluster of IPv4, as somebody's may be, the first. */
+export async function frontAddresses(cluster: Cluster, target: string): Promise<string[]> {
+  const first = await frontAddress(cluster, target);
+  return STACK === "ipv4" ? [first] : await clusterIPs(cluster, SYSTEM, `switchback-${target}`);
+}
+
+export async function clusterIPs(cluster: Cluster, namespace: string, service: string): Promise<string[]> {
+  const { spec } = await cluster.get<{ spec: { clusterIPs: string[] } }>("-n", namespace, "service", service);
+  return spec.clusterIPs;
+}
+
+/** What the clients print of a name that has these addresses. */
+export function resolvedLine(name: string, addresses: readonly string[]): string {
+  return [name, ...addresses.filter(isIPv4), ...addresses.filter(isIPv6)].join(" ");
 }
 
 /** The published map, in hosts(5) form, without the comment at the end of a line that holds the name's order. */

@@ -5,9 +5,9 @@ import type { Cluster, KubeObject } from "#test/cluster/cluster.ts";
 import { IMAGES } from "#test/cluster/images.ts";
 import { withCluster } from "#test/cluster/whole.ts";
 import { clusterTarget } from "#test/e2e/cluster-target.ts";
-import { imageName, programCommand } from "#test/e2e/programs/run.ts";
+import { imageName, programCommand, RESOLVE, RESOLVE_MUSL } from "#test/e2e/programs/run.ts";
 import { ingress, openShop, SHOP } from "#test/e2e/shop.ts";
-import { frontAddress, installSwitchback, publishedMap, SYSTEM } from "#test/e2e/switchback.ts";
+import { frontAddresses, installSwitchback, publishedMap, resolvedLine, SYSTEM } from "#test/e2e/switchback.ts";
 
 // Two resolvers as the chart deploys them, and pods that the webhook gives them: what each C library and Go resolve.
 
@@ -20,9 +20,9 @@ const BY_DNS = { "switchback.dev/inject": "enabled", "switchback.dev/via": "dns"
 const SERVICE = "kubernetes.default.svc.cluster.local";
 const ASKED = [NAME, BELOW, SERVICE];
 const CLIENTS = [
-  { name: "glibc", of: imageName(), command: programCommand("client", "resolve", ...ASKED) },
-  { name: "musl", of: IMAGES.muslClient, command: ["/client", ...ASKED] },
-  { name: "go", of: IMAGES.goClient, command: ["/client", "resolve", ...ASKED] },
+  { name: "glibc", of: imageName(), command: programCommand("client", RESOLVE, ...ASKED) },
+  { name: "musl", of: IMAGES.muslClient, command: ["/client", ...RESOLVE_MUSL, ...ASKED] },
+  { name: "go", of: IMAGES.goClient, command: ["/client", RESOLVE, ...ASKED] },
 ];
 
 let cluster: Cluster;
@@ -44,10 +44,9 @@ before(async () => {
   const addressOf = (namespace: string, name: string) =>
     cluster.kubectl("-n", namespace, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}");
   nameservers = await Promise.all(RESOLVERS.map((name) => addressOf(SYSTEM, name)));
-  const front = await frontAddress(cluster, target);
-  expected = [`${NAME} ${front}`, `${BELOW} ${front}`, `${SERVICE} ${await addressOf("default", "kubernetes")}`].join(
-    "\n",
-  );
+  const fronts = await frontAddresses(cluster, target);
+  const kubernetes = resolvedLine(SERVICE, [await addressOf("default", "kubernetes")]);
+  expected = [...[NAME, BELOW].map((name) => resolvedLine(name, fronts)), kubernetes].join("\n");
 });
 after(async () => {
   await cluster.delete(ingress("pod-dns", NAME, className), ingress("pod-dns-wild", WILDCARD, className));

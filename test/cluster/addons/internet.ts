@@ -1,25 +1,26 @@
 import { writeFile } from "node:fs/promises";
+import { isIPv4, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { binary } from "../binaries.ts";
 import type { Cluster } from "../cluster.ts";
 import { startDaemon, until } from "../node/daemons.ts";
-import { ADDRESSES, statePath } from "../node/layout.ts";
+import { ADDRESSES, statePath, withPort } from "../node/layout.ts";
 import { programPath } from "../node/requirements.ts";
 import { createTestCa } from "../pki.ts";
-import { haproxyConfiguration, NGINX, PLAIN, TRAEFIK } from "./load-balancers.ts";
+import { addressesOf, haproxyConfiguration, NGINX, PLAIN, TRAEFIK } from "./load-balancers.ts";
 
 /** Pebble's directory, as an Issuer names it. */
-export const ACME_DIRECTORY = `https://${ADDRESSES.acme}:14000/dir`;
+export const ACME_DIRECTORY = `https://${withPort(ADDRESSES.acme, 14_000)}/dir`;
 /** Where public names are; all other names of the world are at nginx's load balancer. */
-const NAMES: Record<string, string> = {
-  "traefik.example.com": TRAEFIK.address,
-  "route.example.com": TRAEFIK.address,
-  "gateway.example.com": TRAEFIK.address,
-  "plain.example.com": PLAIN.address,
-  "fresh.example.com": ADDRESSES.freshLoadBalancer,
+const NAMES: Record<string, readonly string[]> = {
+  "traefik.example.com": TRAEFIK.addresses,
+  "route.example.com": TRAEFIK.addresses,
+  "gateway.example.com": TRAEFIK.addresses,
+  "plain.example.com": PLAIN.addresses,
+  "fresh.example.com": addressesOf(({ freshLoadBalancer }) => freshLoadBalancer).addresses,
 };
 
-const DNS_MANAGEMENT = `http://${ADDRESSES.publicDns}:8055`;
+const DNS_MANAGEMENT = `http://${withPort(ADDRESSES.publicDns, 8055)}`;
 
 /**
  * The public DNS, the load balancers and the ACME server, as processes of the network namespace that simulates the
@@ -35,12 +36,15 @@ export async function install(cluster: Cluster): Promise<void> {
     ...options,
     env: { PEBBLE_VA_NOSLEEP: "1", PEBBLE_WFE_NONCEREJECT: "0", PEBBLE_AUTHZREUSE: "0" },
   });
-  for (const [name, address] of Object.entries(NAMES)) {
-    const body = JSON.stringify({ host: `${name}.`, addresses: [address] });
-    await until("the public DNS answers", 20, () => post(cluster, `${DNS_MANAGEMENT}/add-a`, body), dns);
+  for (const [name, all] of Object.entries(NAMES)) {
+    for (const address of all) {
+      const add = `${DNS_MANAGEMENT}/${isIPv6(address) ? "add-aaaa" : "add-a"}`;
+      const body = JSON.stringify({ host: `${name}.`, addresses: [address] });
+      await until("the public DNS answers", 20, () => post(cluster, add, body), dns);
+    }
   }
-  await until("the load balancers listen", 20, () => listens(cluster, `${NGINX.address}:80`), balancer);
-  await until("the ACME server listens", 20, () => listens(cluster, `${ADDRESSES.acme}:14000`), acme);
+  await until("the load balancers listen", 20, () => listens(cluster, NGINX.address, 80), balancer);
+  await until("the ACME server listens", 20, () => listens(cluster, ADDRESSES.acme, 14_000), acme);
 }
 
 /** The one TXT record of a name in the public DNS, as DNS-01 has it. */
@@ -59,9 +63,10 @@ export async function setAlias(cluster: Cluster, name: string, target: string): 
 
 function publicDnsArgs(): string[] {
   const off = ["-doh", "", "-http01", "", "-https01", "", "-tlsalpn01", ""];
-  const management = ["-management", `${ADDRESSES.publicDns}:8055`];
-  const answers = ["-defaultIPv4", NGINX.address, "-defaultIPv6", ""];
-  return ["-dnsserver", `${ADDRESSES.publicDns}:53`, ...management, ...answers, ...off];
+  const management = ["-management", withPort(ADDRESSES.publicDns, 8055)];
+  const ofFamily = (isOfFamily: (address: string) => boolean) => NGINX.addresses.find(isOfFamily) ?? "";
+  const answers = ["-defaultIPv4", ofFamily(isIPv4), "-defaultIPv6", ofFamily(isIPv6)];
+  return ["-dnsserver", withPort(ADDRESSES.publicDns, 53), ...management, ...answers, ...off];
 }
 
 async function pebbleArgs(): Promise<string[]> {
@@ -71,8 +76,8 @@ async function pebbleArgs(): Promise<string[]> {
   await writeFile(paths.certificate, cert);
   await writeFile(paths.privateKey, key);
   const pebble = {
-    listenAddress: `${ADDRESSES.acme}:14000`,
-    managementListenAddress: `${ADDRESSES.acme}:15000`,
+    listenAddress: withPort(ADDRESSES.acme, 14_000),
+    managementListenAddress: withPort(ADDRESSES.acme, 15_000),
     ...paths,
     httpPort: 80,
     tlsPort: 443,
@@ -80,7 +85,7 @@ async function pebbleArgs(): Promise<string[]> {
     profiles: { default: { description: "90 days", validityPeriod: 7_776_000 } },
   };
   await writeFile(join(folder, "pebble.json"), JSON.stringify({ pebble }));
-  return ["-config", join(folder, "pebble.json"), "-dnsserver", `${ADDRESSES.publicDns}:53`];
+  return ["-config", join(folder, "pebble.json"), "-dnsserver", withPort(ADDRESSES.publicDns, 53)];
 }
 
 async function post(cluster: Cluster, url: string, body: string): Promise<string | undefined> {
@@ -91,11 +96,10 @@ async function post(cluster: Cluster, url: string, body: string): Promise<string
   return code === 0 ? undefined : `${url} does not answer`;
 }
 
-async function listens(cluster: Cluster, address: string): Promise<string | undefined> {
-  const [host = "", port = ""] = address.split(":");
+async function listens(cluster: Cluster, host: string, port: number): Promise<string | undefined> {
   const source =
     `require("node:net").connect(process.argv[2], process.argv[1]).on("connect", () => ` +
     `process.exit(0)).on("error", () => process.exit(1))`;
-  const { code } = await cluster.outside(process.execPath, "-e", source, host, port);
-  return code === 0 ? undefined : `nothing listens at ${address}`;
+  const { code } = await cluster.outside(process.execPath, "-e", source, host, `${port}`);
+  return code === 0 ? undefined : `nothing listens at ${withPort(host, port)}`;
 }

@@ -1,10 +1,12 @@
 import type { Cluster } from "../cluster.ts";
-import { ADDRESSES } from "../node/layout.ts";
+import { FAMILIES, withPort } from "../node/layout.ts";
 
-/** A load balancer of "the internet": its address, the node ports it leads to, and the header that it adds, if any. */
+/** A load balancer of "the internet": its addresses, the node ports it leads to, and the header that it adds. */
 export interface LoadBalancer {
   namespace: string;
   service: string;
+  /** One of each family; the first is that of `address`. */
+  addresses: readonly string[];
   address: string;
   nodePorts: { http: number; https: number };
   /** The PROXY protocol version, as Switchback's configuration names it. */
@@ -14,7 +16,7 @@ export interface LoadBalancer {
 export const NGINX: LoadBalancer = {
   namespace: "ingress-nginx",
   service: "ingress-nginx-controller",
-  address: ADDRESSES.nginxLoadBalancer,
+  ...addressesOf(({ nginxLoadBalancer }) => nginxLoadBalancer),
   nodePorts: { http: 30080, https: 30443 },
   protocol: "v1",
 };
@@ -22,7 +24,7 @@ export const NGINX: LoadBalancer = {
 export const TRAEFIK: LoadBalancer = {
   namespace: "traefik",
   service: "traefik",
-  address: ADDRESSES.traefikLoadBalancer,
+  ...addressesOf(({ traefikLoadBalancer }) => traefikLoadBalancer),
   nodePorts: { http: 31080, https: 31443 },
   protocol: "v2",
 };
@@ -31,12 +33,19 @@ export const TRAEFIK: LoadBalancer = {
 export const PLAIN: LoadBalancer = {
   namespace: "plain",
   service: "plain",
-  address: ADDRESSES.plainLoadBalancer,
+  ...addressesOf(({ plainLoadBalancer }) => plainLoadBalancer),
   nodePorts: { http: 32080, https: 32443 },
   protocol: "none",
 };
 
 const SEND = { v1: " send-proxy", v2: " send-proxy-v2", none: "" };
+
+/** The address of each family. */
+export function addressesOf(
+  of: (family: (typeof FAMILIES)[number]) => string,
+): Pick<LoadBalancer, "address" | "addresses"> {
+  return { address: of(FAMILIES[0]), addresses: FAMILIES.map(of) };
+}
 
 /** What a cloud's controller does: the address in the Service's status, from where kube-proxy short-circuits it. */
 export async function publishAddress(
@@ -44,21 +53,20 @@ export async function publishAddress(
   balancer: LoadBalancer,
   ipMode: "VIP" | "Proxy" = "VIP",
 ): Promise<void> {
-  const status = { loadBalancer: { ingress: [{ ip: balancer.address, ipMode }] } };
+  const status = { loadBalancer: { ingress: balancer.addresses.map((ip) => ({ ip, ipMode })) } };
   const { namespace, service } = balancer;
   const patch = ["--subresource=status", "--type=merge", "-p", JSON.stringify({ status })];
   await cluster.kubectl("-n", namespace, "patch", "service", service, ...patch);
 }
 
-/** HAProxy's configuration: what the clouds' load balancers do for both Services. */
+/** HAProxy's configuration: what the clouds' load balancers do. They all connect to nodes by the first family. */
 export function haproxyConfiguration(balancers: readonly LoadBalancer[]): string {
-  const listeners = balancers.flatMap(({ service, address, nodePorts, protocol }) => {
+  const [{ node }] = FAMILIES;
+  const listeners = balancers.flatMap(({ service, addresses, nodePorts, protocol }) => {
     return Object.entries({ http: 80, https: 443 }).map(([name, port]) => {
       const nodePort = nodePorts[name as keyof typeof nodePorts];
-      return (
-        `listen ${service}-${name}\n  bind ${address}:${port}\n  server node ` +
-        `${ADDRESSES.node}:${nodePort}${SEND[protocol]}\n`
-      );
+      const binds = addresses.map((address) => `  bind ${withPort(address, port)}\n`).join("");
+      return `listen ${service}-${name}\n${binds}  server node ${withPort(node, nodePort)}${SEND[protocol]}\n`;
     });
   });
   return `global

@@ -1,6 +1,6 @@
 import type { Cluster } from "../cluster.ts";
 import { IMAGES } from "../images.ts";
-import { CLUSTER_DOMAIN } from "../node/layout.ts";
+import { CLUSTER_DOMAIN, STACK } from "../node/layout.ts";
 import { NGINX, publishAddress } from "./load-balancers.ts";
 import { deployment, namespace, service } from "./objects.ts";
 import { traefik } from "./traefik.ts";
@@ -35,6 +35,7 @@ export async function install(cluster: Cluster): Promise<void> {
     service(ns, name, {
       app: name,
       type: "LoadBalancer",
+      ipFamilyPolicy: "PreferDualStack",
       ports: [
         { name: "http", port: 80, targetPort: "http", nodePort: nodePorts.http },
         { name: "https", port: 443, targetPort: "https", nodePort: nodePorts.https },
@@ -54,6 +55,12 @@ export async function install(cluster: Cluster): Promise<void> {
   await cluster.rolledOut(ns, `deployment/${ROUTES}`, `deployment/${name}`);
 }
 
+/** A socket of each family: a kernel may lack IPv6. */
+function listenOn(port: number): string {
+  const sockets = [...(STACK === "ipv6" ? [] : [`${port}`]), ...(STACK === "ipv4" ? [] : [`[::]:${port}`])];
+  return sockets.map((socket) => `    listen ${socket} proxy_protocol;\n`).join("");
+}
+
 const CONFIGURATION = `daemon off;
 pid /tmp/nginx.pid;
 worker_processes 1;
@@ -69,8 +76,7 @@ http {
   log_format front 'client=$proxy_protocol_addr host=$host "$request" $status';
   access_log /dev/stdout front;
   server {
-    listen ${PORTS.http} proxy_protocol;
-    location / {
+${listenOn(PORTS.http)}    location / {
       proxy_pass http://${ROUTES_HOST};
       proxy_http_version 1.1;
       proxy_set_header Host $host;
@@ -80,7 +86,7 @@ http {
   }
   # For the readiness probe, which sends no header.
   server {
-    listen 8081;
+    listen ${STACK === "ipv6" ? "[::]:8081" : "8081"};
     access_log off;
     return 204;
   }
@@ -89,8 +95,7 @@ stream {
   log_format front 'client=$proxy_protocol_addr tls $status';
   access_log /dev/stdout front;
   server {
-    listen ${PORTS.https} proxy_protocol;
-    proxy_pass ${ROUTES_HOST}:443;
+${listenOn(PORTS.https)}    proxy_pass ${ROUTES_HOST}:443;
   }
 }
 `;

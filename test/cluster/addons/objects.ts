@@ -87,16 +87,21 @@ export interface ServicePort {
   nodePort?: number;
 }
 
+interface ServiceOptions {
+  app: string;
+  ports: ServicePort[];
+  type?: "ClusterIP" | "LoadBalancer";
+  /** Default: one family, the cluster's first. */
+  ipFamilyPolicy?: string;
+  ipFamilies?: string[];
+}
+
 /** A Service of the pods that are labelled `app: <app>`. */
-export function service(
-  namespaceName: string,
-  name: string,
-  { app, ports, type = "ClusterIP" }: { app: string; ports: ServicePort[]; type?: "ClusterIP" | "LoadBalancer" },
-): KubeObject {
+export function service(namespaceName: string, name: string, { app, ...spec }: ServiceOptions): KubeObject {
   return {
     apiVersion: "v1",
     kind: "Service",
     metadata: { namespace: namespaceName, name },
-    spec: { type, selector: { app }, ports },
+    spec: { type: "ClusterIP", selector: { app }, ...spec },
   };
 }

@@ -1,9 +1,9 @@
 import { binary } from "../binaries.ts";
 import type { Cluster, KubeObject } from "../cluster.ts";
 import { IMAGES } from "../images.ts";
-import { ADDRESSES } from "../node/layout.ts";
+import { FAMILIES, STACK } from "../node/layout.ts";
 import { gatewayApiFolder } from "./gateway-api.ts";
-import { PLAIN, publishAddress, TRAEFIK } from "./load-balancers.ts";
+import { type LoadBalancer, PLAIN, publishAddress, TRAEFIK } from "./load-balancers.ts";
 import { deployment, namespace, service, serviceAccount } from "./objects.ts";
 
 /** Ports of the entry points; a Gateway's listener names them too. */
@@ -11,13 +11,15 @@ export const PORTS = { web: 8000, websecure: 8443, ping: 8080 };
 
 /**
  * Traefik behind a LoadBalancer Service, for the IngressClass `traefik` and for Gateway API. It takes a PROXY
- * header from anyone, and serves clients without one, too. Its access log shows the address that arrived.
+ * header from anyone, and serves clients without one, too. Its access log shows the address that arrived. Its
+ * Service has one family, although its load balancer may have two.
  */
 export async function install(cluster: Cluster): Promise<void> {
   await binary("traefik");
   await installGatewayApi(cluster);
   const { namespace: ns, service: name, nodePorts } = TRAEFIK;
-  const anyone = `proxyProtocol.trustedIPs=${[ADDRESSES.nodeRange, ADDRESSES.podRange].join(",")}`;
+  const ranges = FAMILIES.flatMap(({ nodeRange, podRange }) => [nodeRange, podRange]);
+  const anyone = `proxyProtocol.trustedIPs=${ranges.join()}`;
   const args = [`--entrypoints.web.${anyone}`, `--entrypoints.websecure.${anyone}`];
   await cluster.apply(
     namespace(ns),
@@ -47,21 +49,31 @@ function gatewayArgs(ns: string, name: string): string[] {
 /** Another one for the class `plain`, behind a load balancer that adds no header and that pods cannot reach. */
 export async function installPlain(cluster: Cluster): Promise<void> {
   const { namespace: ns, service: name, nodePorts } = PLAIN;
+  // The other family first: names lead to its ClusterIPs in this order.
+  const families = {
+    ipFamilyPolicy: "PreferDualStack",
+    ...(STACK === "dual-stack" && { ipFamilies: ["IPv6", "IPv4"] }),
+  };
   await cluster.apply(
     namespace(ns),
     ...traefik({ namespace: ns, name, ingressClass: "plain", args: [] }),
-    loadBalancerService(ns, name, nodePorts),
+    loadBalancerService(ns, name, nodePorts, families),
   );
   await publishAddress(cluster, PLAIN, "Proxy");
   await cluster.rolledOut(ns, `deployment/${name}`);
 }
 
-function loadBalancerService(ns: string, name: string, nodePorts: { http: number; https: number }): KubeObject {
+function loadBalancerService(
+  ns: string,
+  name: string,
+  nodePorts: LoadBalancer["nodePorts"],
+  families: object = {},
+): KubeObject {
   const ports = [
     { name: "web", port: 80, targetPort: "web", nodePort: nodePorts.http },
     { name: "websecure", port: 443, targetPort: "websecure", nodePort: nodePorts.https },
   ];
-  return service(ns, name, { app: name, type: "LoadBalancer", ports });
+  return service(ns, name, { app: name, type: "LoadBalancer", ports, ...families });
 }
 
 /** The standard channel's definitions, from the module that this Traefik was built with. */

@@ -1,7 +1,8 @@
 // client sleep: waits for its end, so that `kubectl exec` has a pod to run in.
 // client serve ADDRESS TEXT: answers each request with TEXT, the host asked for and who asked, as a proxy in front tells it; /slow after 3 s, /stream in pieces for 20 s.
-// client get URL [ADDRESS]: one GET on a connection of its own, certificates unchecked, to ADDRESS where given; the answer as JSON.
+// client get URL [ADDRESS]: one GET on a connection of its own, certificates unchecked, to ADDRESS where given, or over tcp4 or tcp6; the answer as JSON.
 // client resolve NAME...: the first IPv4 address of each name, one line a name.
+// client resolve-all NAME...: all addresses of each name, IPv4 first.
 // client repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed, and the slowest one in ms.
 package main
 
@@ -15,7 +16,9 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sort"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -32,11 +35,13 @@ func main() {
 	case len(args) >= 2 && args[0] == "get":
 		get(args[1], args[2:])
 	case len(args) >= 2 && args[0] == "resolve":
-		resolve(args[1:])
+		resolve("ip4", args[1:])
+	case len(args) >= 2 && args[0] == "resolve-all":
+		resolve("ip", args[1:])
 	case len(args) >= 4 && args[0] == "repeat":
 		repeat(number(args[1])*time.Second, number(args[2])*time.Millisecond, args[3:])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: client sleep | serve ADDRESS TEXT | get URL [ADDRESS] | resolve NAME... | repeat SECONDS MS NAME...")
+		fmt.Fprintln(os.Stderr, "usage: client sleep | serve ADDRESS TEXT | get URL [ADDRESS] | resolve NAME... | resolve-all NAME... | repeat SECONDS MS NAME...")
 		os.Exit(2)
 	}
 }
@@ -60,16 +65,21 @@ func serve(address, text string) {
 	os.Exit(1)
 }
 
-func resolve(names []string) {
+func resolve(network string, names []string) {
 	failed := false
 	for _, name := range names {
-		addresses, err := net.DefaultResolver.LookupIP(context.Background(), "ip4", name)
+		addresses, err := net.DefaultResolver.LookupIP(context.Background(), network, name)
 		if err != nil {
 			fmt.Println(name, err)
 			failed = true
 			continue
 		}
-		fmt.Println(name, addresses[0])
+		if network == "ip4" {
+			fmt.Println(name, addresses[0])
+			continue
+		}
+		sort.SliceStable(addresses, func(i, j int) bool { return addresses[i].To4() != nil && addresses[j].To4() == nil })
+		fmt.Println(name, strings.Trim(fmt.Sprint(addresses), "[]"))
 	}
 	if failed {
 		os.Exit(1)
@@ -114,7 +124,9 @@ func get(url string, address []string) {
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DialContext: func(ctx context.Context, network, target string) (net.Conn, error) {
-			if len(address) > 0 {
+			if len(address) > 0 && strings.HasPrefix(address[0], "tcp") {
+				network = address[0]
+			} else if len(address) > 0 {
 				target = address[0]
 			}
 			conn, err := dialer.DialContext(ctx, network, target)

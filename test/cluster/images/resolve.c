@@ -1,5 +1,6 @@
 /*
- * NAME...: what the C library makes of each name, one line a name.
+ * NAME...: the first IPv4 address that the C library makes of each name, one line a name.
+ * all NAME...: all addresses of each name, IPv4 first.
  * sleep: waits for its end.
  * get NAME: one GET of / at port 80 of what the name resolves to; what is received.
  * repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed, and the slowest one in ms.
@@ -14,8 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+static int family = AF_INET;
+
 static struct addrinfo *resolved(const char *name, int *error) {
-  struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
+  struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM}, *found = NULL;
   *error = getaddrinfo(name, "80", &hints, &found);
   return *error == 0 ? found : NULL;
 }
@@ -30,7 +33,7 @@ static int get(const char *name) {
   int error;
   struct addrinfo *found = resolved(name, &error);
   if (found == NULL) return puts(gai_strerror(error)), 1;
-  int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+  int socket_fd = socket(found->ai_family, SOCK_STREAM, 0);
   struct timeval limit = {.tv_sec = 10};
   setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -59,12 +62,25 @@ static int repeat(int seconds, int period_ms, char **names, int count) {
   return 0;
 }
 
+/* Those of one family, or the first one. */
+static void print(const struct addrinfo *found, int of, int first) {
+  char text[INET6_ADDRSTRLEN];
+  for (; found != NULL; found = found->ai_next) {
+    if (found->ai_family != of) continue;
+    const void *address = of == AF_INET ? (void *)&((struct sockaddr_in *)found->ai_addr)->sin_addr
+                                        : (void *)&((struct sockaddr_in6 *)found->ai_addr)->sin6_addr;
+    printf(" %s", inet_ntop(of, address, text, sizeof text));
+    if (first) return;
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "sleep") == 0) return pause();
   if (argc == 3 && strcmp(argv[1], "get") == 0) return get(argv[2]);
   if (argc > 4 && strcmp(argv[1], "repeat") == 0) return repeat(atoi(argv[2]), atoi(argv[3]), argv + 4, argc - 4);
-  int failed = 0;
-  for (int i = 1; i < argc; i++) {
+  int failed = 0, all = argc > 2 && strcmp(argv[1], "all") == 0;
+  if (all) family = AF_UNSPEC;
+  for (int i = 1 + all; i < argc; i++) {
     int error;
     struct addrinfo *found = resolved(argv[i], &error);
     if (found == NULL) {
@@ -72,9 +88,10 @@ int main(int argc, char **argv) {
       failed = 1;
       continue;
     }
-    char address[INET_ADDRSTRLEN];
-    inet_ntop(AF_INET, &((struct sockaddr_in *)found->ai_addr)->sin_addr, address, sizeof address);
-    printf("%s %s\n", argv[i], address);
+    printf("%s", argv[i]);
+    print(found, AF_INET, !all);
+    if (all) print(found, AF_INET6, 0);
+    putchar('\n');
     freeaddrinfo(found);
   }
   return failed;

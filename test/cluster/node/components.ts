@@ -1,4 +1,4 @@
-import { ADDRESSES, API_URL, NODE_NAME, statePath } from "./layout.ts";
+import { ADDRESSES, API_URL, FAMILIES, NODE_NAME, statePath } from "./layout.ts";
 
 const ETCD = "http://127.0.0.1:2379";
 const ETCD_PEER = "http://127.0.0.1:2380";
@@ -23,7 +23,7 @@ export function apiServerArgs(): string[] {
     `--bind-address=${ADDRESSES.node}`,
     `--advertise-address=${ADDRESSES.node}`,
     "--secure-port=6443",
-    `--service-cluster-ip-range=${ADDRESSES.serviceRange}`,
+    `--service-cluster-ip-range=${FAMILIES.map(({ serviceRange }) => serviceRange).join()}`,
     `--cert-dir=${statePath()}`,
     `--tls-cert-file=${statePath("apiserver.crt")}`,
     `--tls-private-key-file=${statePath("apiserver.key")}`,
@@ -75,7 +75,7 @@ export function kubeletArgs(): string[] {
     `--config=${statePath("kubelet.yaml")}`,
     `--kubeconfig=${statePath("kubelet.kubeconfig")}`,
     `--hostname-override=${NODE_NAME}`,
-    `--node-ip=${ADDRESSES.node}`,
+    `--node-ip=${FAMILIES.map(({ node }) => node).join()}`,
     `--root-dir=${statePath("kubelet")}`,
     `--cert-dir=${statePath("kubelet", "pki")}`,
   ];
@@ -87,7 +87,7 @@ export function kubeProxyArgs(): string[] {
     `--master=${API_URL}`,
     `--hostname-override=${NODE_NAME}`,
     "--proxy-mode=nftables",
-    `--cluster-cidr=${ADDRESSES.podRange}`,
+    `--cluster-cidr=${FAMILIES.map(({ podRange }) => podRange).join()}`,
     // The limits are the whole machine's.
     "--conntrack-max-per-core=0",
     "--conntrack-min=0",

@@ -13,6 +13,7 @@ import {
   API_URL,
   CLUSTER_DOMAIN,
   CONTAINERD_SOCKET,
+  FAMILIES,
   LOGS,
   NODE_HOSTS,
   NODE_NAME,
@@ -153,7 +154,8 @@ Root = ${JSON.stringify(statePath("containerd", "runc"))}
 }
 
 function cniConfiguration(networkPolicies: boolean): object {
-  const ipam = { type: "host-local", dataDir: statePath("cni", "data"), ranges: [[{ subnet: ADDRESSES.podRange }]] };
+  const ranges = FAMILIES.map(({ podRange }) => [{ subnet: podRange }]);
+  const ipam = { type: "host-local", dataDir: statePath("cni", "data"), ranges };
   const bridge = { type: "bridge", bridge: "pods", isDefaultGateway: true, hairpinMode: true, ipam };
   return {
     cniVersion: "1.0.0",

@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
 import { IMAGES } from "../images.ts";
-import { ADDRESSES, CLUSTER_DOMAIN } from "./layout.ts";
+import { ADDRESSES, CLUSTER_DOMAIN, FAMILIES } from "./layout.ts";
 
 /** As kubeadm writes it. */
 export const COREFILE = `.:53 {
@@ -66,7 +66,9 @@ const service = {
   metadata: { namespace: "kube-system", name: "kube-dns", labels },
   spec: {
     selector: labels,
+    ipFamilyPolicy: "PreferDualStack",
     clusterIP: ADDRESSES.dnsService,
+    clusterIPs: FAMILIES.map(({ dnsService }) => dnsService),
     ports: [
       { name: "dns", port: 53, protocol: "UDP" },
       { name: "dns-tcp", port: 53, protocol: "TCP" },

@@ -1,3 +1,4 @@
+import { isIPv6 } from "node:net";
 import { join } from "node:path";
 
 /** Everything of a cluster at run time: configuration, data, logs, sockets, mounts. One cluster a machine. */
@@ -6,7 +7,7 @@ export const STATE_FOLDER = "/var/lib/switchback-cluster";
 export const NODE_NAME = "node-1";
 
 /** Documentation ranges: nothing answers there, should a packet ever leave. */
-export const ADDRESSES = {
+const IPV4 = {
   nodeRange: "192.0.2.0/24",
   serviceRange: "198.51.100.0/24",
   podRange: "203.0.113.0/24",
@@ -21,10 +22,50 @@ export const ADDRESSES = {
   traefikLoadBalancer: "192.0.2.81",
   plainLoadBalancer: "192.0.2.82",
   freshLoadBalancer: "192.0.2.83",
-} as const;
+};
+type Addresses = Readonly<typeof IPV4>;
+
+const IPV6: Addresses = {
+  nodeRange: "2001:db8:1::/64",
+  serviceRange: "2001:db8:2::/112",
+  podRange: "2001:db8:3::/64",
+  node: "2001:db8:1::10",
+  apiService: "2001:db8:2::1",
+  dnsService: "2001:db8:2::a",
+  publicDns: "2001:db8:1::53",
+  acme: "2001:db8:1::54",
+  client: "2001:db8:1::60",
+  nginxLoadBalancer: "2001:db8:1::80",
+  traefikLoadBalancer: "2001:db8:1::81",
+  plainLoadBalancer: "2001:db8:1::82",
+  freshLoadBalancer: "2001:db8:1::83",
+};
+
+/** The families of the cluster's networks: `--dual-stack` and `--ipv6`, and what such a run starts inherits it. */
+export type Stack = "ipv4" | "dual-stack" | "ipv6";
+export const STACK = stackOf(process.argv, process.env.E2E_STACK);
+process.env.E2E_STACK = STACK;
+
+/** @throws RangeError for a stack that does not exist */
+export function stackOf(args: readonly string[], inherited = "ipv4"): Stack {
+  if (args.includes("--ipv6")) return "ipv6";
+  if (args.includes("--dual-stack")) return "dual-stack";
+  if (inherited === "ipv4" || inherited === "dual-stack" || inherited === "ipv6") return inherited;
+  throw new RangeError(`E2E_STACK: ${inherited} is neither ipv4, dual-stack nor ipv6`);
+}
+
+/** The addresses of each family that the cluster has, the first one for what has one address. */
+export const FAMILIES: readonly [Addresses, ...Addresses[]] =
+  STACK === "ipv6" ? [IPV6] : STACK === "ipv4" ? [IPV4] : [IPV4, IPV6];
+export const [ADDRESSES] = FAMILIES;
+
+/** An address with a port, as in a URL. */
+export function withPort(address: string, port: number | string): string {
+  return isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
+}
 
 export const CLUSTER_DOMAIN = "cluster.local";
-export const API_URL = `https://${ADDRESSES.node}:6443`;
+export const API_URL = `https://${withPort(ADDRESSES.node, 6443)}`;
 
 /**
  * Network namespaces: the node with its pods, and what is outside of the cluster. There is no way from either to

@@ -10,8 +10,8 @@ import { NotHere, requireRoot } from "./requirements.ts";
 import { inNamespace } from "./run.ts";
 
 const USAGE =
-  "usage: npm run cluster:up [-- --bare] [-- --network-policies] | npm run cluster:down | npm run cluster:kubectl " +
-  "-- get pods -A";
+  "usage: npm run cluster:up [-- --bare] [-- --network-policies | --dual-stack | --ipv6] | npm run cluster:down | " +
+  "npm run cluster:kubectl -- get pods -A";
 
 const [command, ...args] = process.argv.slice(2);
 try {
@@ -28,6 +28,8 @@ async function main(): Promise<number> {
   const flags = new Set(args);
   const bare = flags.delete("--bare");
   const networkPolicies = flags.delete("--network-policies");
+  // layout.ts reads these.
+  for (const flag of ["--dual-stack", "--ipv6"]) flags.delete(flag);
   if (command === "up" && flags.size === 0) {
     const { fresh } = await wholeCluster(progress, { bare, networkPolicies, temporary: false });
     if (!fresh) progress.say("the node was up already");

@@ -1,10 +1,11 @@
 import { access } from "node:fs/promises";
+import { isIPv6 } from "node:net";
 import { GATEWAY } from "./calico.ts";
-import { ADDRESSES, NAMESPACES } from "./layout.ts";
+import { FAMILIES, NAMESPACES, STACK } from "./layout.ts";
 import { run, runIn } from "./run.ts";
 
 const { node, internet } = NAMESPACES;
-const PREFIX = ADDRESSES.nodeRange.split("/")[1];
+type Family = (typeof FAMILIES)[number];
 
 /**
  * Two namespaces joined by a veth: the node's, with a bridge that has its address, and "the internet", which holds
@@ -19,35 +20,49 @@ export async function createNetwork(): Promise<void> {
   }
   // No `dummy` device in every kernel; a bridge with an address does.
   await run("ip", "-n", node, "link", "add", "lan", "type", "bridge");
-  await run("ip", "-n", node, "address", "add", `${ADDRESSES.node}/${PREFIX}`, "dev", "lan");
+  for (const family of FAMILIES) await addAddress(node, family.node, family, "lan");
   await run("ip", "-n", node, "link", "add", "outside", "type", "veth", "peer", "name", "eth0", "netns", internet);
   await run("ip", "-n", node, "link", "set", "outside", "master", "lan");
   for (const device of ["lan", "outside"]) await run("ip", "-n", node, "link", "set", device, "up");
-  const { publicDns, acme, client, nginxLoadBalancer, traefikLoadBalancer, plainLoadBalancer } = ADDRESSES;
-  for (const address of [client, publicDns, acme, nginxLoadBalancer, traefikLoadBalancer, plainLoadBalancer]) {
-    await run("ip", "-n", internet, "address", "add", `${address}/${PREFIX}`, "dev", "eth0");
+  for (const family of FAMILIES) {
+    const { publicDns, acme, client, nginxLoadBalancer, traefikLoadBalancer, plainLoadBalancer } = family;
+    for (const address of [client, publicDns, acme, nginxLoadBalancer, traefikLoadBalancer, plainLoadBalancer]) {
+      await addAddress(internet, address, family, "eth0");
+    }
   }
-  await dropFromPods(plainLoadBalancer);
+  await dropFromPods();
   await run("ip", "-n", internet, "link", "set", "eth0", "up");
-  // Programs of the node, as the API server, look a route up before kube-proxy's rules change the address.
-  await run("ip", "-n", node, "route", "add", ADDRESSES.serviceRange, "dev", "lan");
+  for (const { node: address, serviceRange, podRange } of FAMILIES) {
+    // Programs of the node, as the API server, look a route up before kube-proxy's rules change the address.
+    await run("ip", "-n", node, "route", "add", serviceRange, "dev", "lan");
+    await run("ip", "-n", internet, "route", "add", podRange, "via", address);
+  }
   // The node answers ARP requests of pods for it (proxy_arp) only where it has a route to it. Without Felix no pod
   // asks.
   await run("ip", "-n", node, "route", "add", GATEWAY, "dev", "lan");
-  await run("ip", "-n", internet, "route", "add", ADDRESSES.podRange, "via", ADDRESSES.node);
-  await runIn("node", "sysctl", "-qw", "net.ipv4.ip_forward=1");
+  const forwarding = STACK === "ipv4" ? [] : ["net.ipv6.conf.all.forwarding=1"];
+  await runIn("node", "sysctl", "-qw", "net.ipv4.ip_forward=1", ...forwarding);
   await bridgedPacketsPassNftables();
   for (const name of ["node", "internet"] as const) {
     await runIn(name, "sysctl", "-qw", "net.ipv4.ip_unprivileged_port_start=0");
   }
 }
 
-/** Packets of pods to this address of the internet vanish. */
-async function dropFromPods(address: string): Promise<void> {
+/** At once: nobody else has the address, so nothing has to find that out (`nodad`). */
+async function addAddress(name: string, address: string, { nodeRange }: Family, device: string): Promise<void> {
+  const nodad = isIPv6(address) ? ["nodad"] : [];
+  await run("ip", "-n", name, "address", "add", `${address}/${nodeRange.split("/")[1]}`, "dev", device, ...nodad);
+}
+
+/** Packets of pods to the load balancer `plain` vanish. */
+async function dropFromPods(): Promise<void> {
   const nft = async (...rule: string[]) => void (await runIn("internet", "nft", "add", ...rule));
-  await nft("table", "ip", "router");
-  await nft("chain", "ip", "router", "input", "{ type filter hook input priority 0; }");
-  await nft("rule", "ip", "router", "input", "ip", "saddr", ADDRESSES.podRange, "ip", "daddr", address, "drop");
+  await nft("table", "inet", "router");
+  await nft("chain", "inet", "router", "input", "{ type filter hook input priority 0; }");
+  for (const { podRange, plainLoadBalancer } of FAMILIES) {
+    const ip = isIPv6(plainLoadBalancer) ? "ip6" : "ip";
+    await nft("rule", "inet", "router", "input", ip, "saddr", podRange, ip, "daddr", plainLoadBalancer, "drop");
+  }
 }
 
 /** Else the answer of a pod to a pod by way of a Service stays on the bridge, and is not translated back. */
@@ -57,7 +72,9 @@ async function bridgedPacketsPassNftables(): Promise<void> {
   } catch {
     await run("modprobe", "br_netfilter");
   }
-  await runIn("node", "sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=1");
+  for (const tables of STACK === "ipv4" ? ["iptables"] : ["iptables", "ip6tables"]) {
+    await runIn("node", "sysctl", "-qw", `net.bridge.bridge-nf-call-${tables}=1`);
+  }
 }
 
 /** All devices in a namespace go with it. */

@@ -22,9 +22,18 @@ import { type Daemon, startDaemon, until } from "./daemons.ts";
 import { down } from "./down.ts";
 import { kubectl } from "./kubectl.ts";
 import { startKubelet } from "./kubelet.ts";
-import { CONTAINERD_SOCKET, NODE_NAME, STATE_FOLDER, statePath, TEMPORARY_FILE, UP_FILE } from "./layout.ts";
+import {
+  CONTAINERD_SOCKET,
+  NODE_NAME,
+  STACK,
+  STATE_FOLDER,
+  type Stack,
+  statePath,
+  TEMPORARY_FILE,
+  UP_FILE,
+} from "./layout.ts";
 import { createNetwork } from "./network.ts";
-import { requireMachine } from "./requirements.ts";
+import { NotHere, requireMachine } from "./requirements.ts";
 import { run } from "./run.ts";
 
 export const NODE_BINARIES = [
@@ -62,8 +71,16 @@ export async function isTemporary(): Promise<boolean> {
 
 /** Whether the cluster of this machine enforces NetworkPolicies. */
 export async function enforcesNetworkPolicies(): Promise<boolean> {
-  const text = await readFile(UP_FILE, "utf8").catch(() => "{}");
-  return (JSON.parse(text) as { networkPolicies?: boolean }).networkPolicies === true;
+  return (await upFile()).networkPolicies === true;
+}
+
+/** Whether the cluster of this machine has the families of this run. */
+export async function hasStack(): Promise<boolean> {
+  return (await upFile()).stack === STACK;
+}
+
+async function upFile(): Promise<{ networkPolicies?: boolean; stack?: Stack }> {
+  return JSON.parse(await readFile(UP_FILE, "utf8").catch(() => "{}")) as { networkPolicies?: boolean; stack?: Stack };
 }
 
 export interface UpOptions {
@@ -76,6 +93,8 @@ export interface UpOptions {
 /** Brings a one-node cluster up to a Ready node with cluster DNS. Leftovers of an earlier one are removed first. */
 export async function up(progress: Progress, options: UpOptions = {}): Promise<void> {
   const { temporary = false, networkPolicies = false } = options;
+  // Felix runs without IPv6 (calico.ts), and pods would be open by it.
+  if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: takes a cluster with IPv4 alone");
   await requireMachine(progress, networkPolicies);
   await binaries(networkPolicies ? [...NODE_BINARIES, ...CALICO_BINARIES] : NODE_BINARIES);
   const started = performance.now();
@@ -113,7 +132,7 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   await until("the node is Ready", 90, nodeReady, kubelet, ...felix);
   progress.say("the node is Ready; waiting for cluster DNS");
   await kubectl(["-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=90s"]);
-  await writeFile(UP_FILE, JSON.stringify({ since: new Date().toISOString(), networkPolicies }));
+  await writeFile(UP_FILE, JSON.stringify({ since: new Date().toISOString(), networkPolicies, stack: STACK }));
   progress.say(`the cluster is up, ${elapsed(performance.now() - started)} after the programs were there`);
 }
 

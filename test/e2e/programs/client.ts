@@ -9,12 +9,13 @@ import { setTimeout as delay } from "node:timers/promises";
 // What the tests' pods run, on the Node of Switchback's own image, so that any cluster that can pull that can run
 // the tests; a pod has no other file of the tests, so this imports none.
 // sleep: waits for its end, so that `kubectl exec` has a pod to run in.
-// get URL: one GET on a connection of its own, certificates unchecked; the answer as JSON.
+// get URL [FAMILY]: one GET on a connection of its own, over IPv4 or IPv6 (4, 6), certificates unchecked; the answer as
+//   JSON.
 // load SECONDS URL...: GETs until `stop`, or for this long: for each URL one after the other, each on a connection
 //   of its own, and for the first one, one after the other on connections that are kept for a while; the counts as
 //   JSON.
 // stop: ends `load` in this pod.
-// resolve NAME...: the first IPv4 address of each name, one line a name.
+// resolve NAME...: the first IPv4 address of each name, one line a name. resolve-all NAME...: all, IPv4 first.
 // repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed,
 // and the slowest in ms. txt NAME, cname NAME: what DNS answers. records TYPE,... NAME: what it answers for each
 // type, or the error, as JSON.
@@ -32,10 +33,11 @@ const KEPT_MS = 15_000;
 const [command = "", ...args] = process.argv.slice(1);
 const commands: Record<string, () => Promise<void> | void> = {
   sleep,
-  get: () => get(args[0] ?? ""),
+  get: () => get(args[0] ?? "", Number(args[1] ?? 0)),
   load: () => load(Number(args[0]), args.slice(1)),
   stop: () => writeFileSync(STOP, ""),
-  resolve: () => resolve(args),
+  resolve: () => resolve(args, 4),
+  "resolve-all": () => resolve(args, 0),
   repeat: () => repeat(Number(args[0]), Number(args[1]), args.slice(2)),
   records: () => records((args[0] ?? "").split(","), args[1] ?? ""),
   txt: async () => console.log((await resolveTxt(args[0] ?? "")).flat().join("\n")),
@@ -56,10 +58,10 @@ interface Received {
 }
 
 /** A GET to the end of its body. Rejects when the connection ends before. */
-function ask(url: string, agent: http.Agent | false = false): Promise<Received> {
+function ask(url: string, agent: http.Agent | false = false, family = 0): Promise<Received> {
   return new Promise((done, failed) => {
     const client = url.startsWith("https:") ? https : http;
-    const options = { agent, rejectUnauthorized: false, timeout: TIMEOUT_MS };
+    const options = { agent, family, rejectUnauthorized: false, timeout: TIMEOUT_MS };
     const request = client.get(url, options, (response) => {
       const received = (body: string) =>
         done({ status: response.statusCode ?? 0, body, isReused: request.reusedSocket });
@@ -70,9 +72,9 @@ function ask(url: string, agent: http.Agent | false = false): Promise<Received> 
   });
 }
 
-async function get(url: string): Promise<void> {
+async function get(url: string, family: number): Promise<void> {
   try {
-    const { status, body } = await ask(url);
+    const { status, body } = await ask(url, false, family);
     console.log(JSON.stringify({ status, body }));
   } catch (error) {
     console.log(JSON.stringify({ error: describe(error) }));
@@ -114,10 +116,11 @@ async function load(seconds: number, urls: string[]): Promise<void> {
   console.log(JSON.stringify(result));
 }
 
-async function resolve(names: string[]): Promise<void> {
+async function resolve(names: string[], family: 0 | 4): Promise<void> {
   for (const name of names) {
     try {
-      console.log(name, (await lookup(name, { family: 4 })).address);
+      const found = await lookup(name, { family, all: true, order: "ipv4first" });
+      console.log(name, ...found.map(({ address }) => address).slice(0, family === 4 ? 1 : found.length));
     } catch (error) {
       console.log(name, describe(error));
       process.exitCode = 1;

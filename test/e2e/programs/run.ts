@@ -2,7 +2,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { deployment } from "../../cluster/addons/objects.ts";
 import type { KubeObject } from "../../cluster/cluster.ts";
+import { STACK } from "../../cluster/node/layout.ts";
 import { clusterTarget } from "../cluster-target.ts";
+
+/** The command of the clients that looks names up, in both families where the cluster may have IPv6. */
+export const RESOLVE = STACK === "ipv4" ? "resolve" : "resolve-all";
+/** The same of the client for musl, which has no word for the first. */
+export const RESOLVE_MUSL = STACK === "ipv4" ? [] : ["all"];
 
 /** The command that runs a program of this folder where there is nothing but Node. */
 export function programCommand(name: "client" | "strict", ...args: string[]): string[] {
