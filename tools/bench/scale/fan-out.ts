@@ -17,8 +17,8 @@ const CHANGES = 6;
 const CHANGE_EVERY_MS = 5_000;
 /** Changes of the DaemonSet's status that are made, as its controller makes one for each agent that it replaces. */
 const STATUS_CHANGES = 10;
-/** Between two of them; longer than agents that read it by turns would need for one turn if there were few. */
-const STATUS_EVERY_MS = 3_000;
+/** Between two of them. All of them together take longer than 5,000 agents need to read it by turns, 100 s. */
+const STATUS_EVERY_MS = 12_000;
 /** A rollout is taken to last this long: it matters for what is read again and again. */
 const ROLLOUT_SECONDS = 3_600;
 const MB = 1e6;
