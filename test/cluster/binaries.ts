@@ -65,7 +65,7 @@ export async function readyBinary(name: BinaryName, env = process.env): Promise<
 }
 
 function folderOf(source: BinarySource, env: NodeJS.ProcessEnv): string {
-  return join(cacheFolder(env), cacheKey(source));
+  return join(userCache("bin", env), cacheKey(source));
 }
 
 /** All of `names`, one after the other: a Go build uses every core by itself. */
@@ -102,9 +102,9 @@ function unavailableReason(name: BinaryName, env: NodeJS.ProcessEnv): string {
   return `${name} ${given}, and there is no "go" on the PATH to build it with (https://go.dev/dl)`;
 }
 
-/** Outside the checkout, so that a fresh clone finds what an earlier one has built. */
-function cacheFolder(env: NodeJS.ProcessEnv): string {
-  return join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", "bin");
+/** A folder of the user's cache: outside the checkout, so that a fresh clone finds what an earlier one has built. */
+export function userCache(name: string, env = process.env): string {
+  return join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", name);
 }
 
 /**

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { userCache } from "./binaries.ts";
 import { withLock } from "./lock.ts";
 import { run } from "./node/run.ts";
-import { userCache } from "./product-image.ts";
 
 const APT = ["apt-get", "-q", "-o", "APT::Sandbox::User=root"];
 

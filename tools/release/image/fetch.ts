@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { userCache } from "#test/cluster/binaries.ts";
 import { withLock } from "#test/cluster/lock.ts";
 import { run } from "#test/cluster/node/run.ts";
-import { userCache } from "#test/cluster/product-image.ts";
 import { ReleaseError } from "../error.ts";
 import type { DebianFile } from "./base.ts";
 

@@ -10,7 +10,7 @@ import { dashboardFiles } from "#extras/dashboard/server/dashboard-files.ts";
 import type { Components } from "#extras/dashboard/server/messages.ts";
 import { type RunningDashboard, startDashboard } from "#extras/dashboard/server/server.ts";
 import type { PodMetrics } from "#extras/dashboard/server/traffic.ts";
-import { userCache } from "#test/cluster/product-image.ts";
+import { userCache } from "#test/cluster/binaries.ts";
 import { startChromium } from "#test/integration/browser/chromium.ts";
 import { BROKEN, BROKEN_COMPONENTS, measuredAfter, REPORT } from "./states.ts";
 
