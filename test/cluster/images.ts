@@ -2,6 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { binary } from "./binaries.ts";
 import { hasGo } from "./build.ts";
+import { envoyProgram } from "./envoy.ts";
 import { type ImageSpec, withLibraries } from "./image.ts";
 import type { BinaryName } from "./modules.ts";
 import { PAUSE_IMAGE } from "./node/configuration.ts";
@@ -24,6 +25,10 @@ export const IMAGES = {
   coredns: "switchback.test/coredns:1",
   traefik: "switchback.test/traefik:1",
   nginx: "switchback.test/nginx:1",
+  envoy: "switchback.test/envoy:1",
+  contour: "switchback.test/contour:1",
+  haproxy: "switchback.test/haproxy:1",
+  caddy: "switchback.test/caddy:1",
   certManagerController: "switchback.test/cert-manager-controller:1",
   certManagerWebhook: "switchback.test/cert-manager-webhook:1",
   certManagerCainjector: "switchback.test/cert-manager-cainjector:1",
@@ -41,10 +46,11 @@ export async function pauseImage(): Promise<ImageSpec> {
   return { name: PAUSE_IMAGE, layers: [{ "/pause": { from: pause }, ...USERS }], user: USER, entrypoint: ["/pause"] };
 }
 
-/** A static program of `modules.ts` alone in an image. */
-async function programImage(name: string, program: BinaryName): Promise<ImageSpec> {
-  const layers = [{ [`/${program}`]: { from: await binary(program) }, "/tmp/.keep": { text: "" }, ...USERS }];
-  return { name, layers, user: USER, entrypoint: [`/${program}`] };
+/** A static program of `modules.ts` alone in an image; in a folder of the PATH, if its manifests expect it there. */
+async function programImage(name: string, program: BinaryName, folder = ""): Promise<ImageSpec> {
+  const path = `${folder}/${program}`;
+  const layers = [{ [path]: { from: await binary(program) }, "/tmp/.keep": { text: "" }, ...USERS }];
+  return { name, layers, user: USER, entrypoint: [path] };
 }
 
 export async function corednsImage(): Promise<ImageSpec> {
@@ -61,6 +67,28 @@ export async function certManagerImages(): Promise<ImageSpec[]> {
     await programImage(IMAGES.certManagerWebhook, "cert-manager-webhook"),
     await programImage(IMAGES.certManagerCainjector, "cert-manager-cainjector"),
     await programImage(IMAGES.certManagerAcmesolver, "cert-manager-acmesolver"),
+  ];
+}
+
+/** Contour and Envoy, from its wheel, where Contour's manifests expect them. */
+export async function contourImages(): Promise<ImageSpec[]> {
+  return [await envoyImage(), await programImage(IMAGES.contour, "contour", "/bin")];
+}
+
+async function envoyImage(): Promise<ImageSpec> {
+  const envoy = "/usr/local/bin/envoy";
+  const layer = await withLibraries({ from: await envoyProgram(), at: envoy });
+  const files = { ...layer, ...USERS, "/tmp/.keep": { text: "" } };
+  return { name: IMAGES.envoy, layers: [files], user: USER, entrypoint: [envoy] };
+}
+
+/** Receivers that nothing of Kubernetes configures, beside nginx. */
+export async function receiverImages(): Promise<ImageSpec[]> {
+  const haproxy = "/usr/sbin/haproxy";
+  const layer = await withLibraries({ from: await programPath("haproxy"), at: haproxy });
+  return [
+    { name: IMAGES.haproxy, layers: [{ ...layer, ...USERS }], user: USER, entrypoint: [haproxy] },
+    await programImage(IMAGES.caddy, "caddy"),
   ];
 }
 

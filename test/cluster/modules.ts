@@ -116,6 +116,11 @@ const MODULES = {
     source: "github.com/caddyserver/caddy/v2",
     binaries: { caddy: "./program" },
   },
+  contour: {
+    source: "github.com/projectcontour/contour",
+    versionSymbols: (version) => ({ "github.com/projectcontour/contour/internal/build.Version": version }),
+    binaries: { contour: "github.com/projectcontour/contour/cmd/contour" },
+  },
   // Apart from `external-dns`, whose definitions are read with the Go that there is.
   "external-dns-program": {
     source: "sigs.k8s.io/external-dns",

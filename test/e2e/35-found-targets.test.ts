@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { isIP } from "node:net";
 import { after, before, test } from "node:test";
-import { foundName } from "#controller/targets/service-view.ts";
 import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { found } from "./asked.ts";
 import { clientAddresses, getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
@@ -42,10 +42,6 @@ after(async () => {
   await setIngressAddress(cluster, "app", undefined);
   await installSwitchback(cluster);
 });
-
-function found({ namespace, service }: LoadBalancer): string {
-  return foundName(namespace, service);
-}
 
 async function annotate({ namespace, service }: LoadBalancer, annotation: string): Promise<void> {
   await cluster.kubectl("-n", namespace, "annotate", "service", service, "--overwrite", annotation);

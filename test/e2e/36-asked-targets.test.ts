@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { foundName } from "#controller/targets/service-view.ts";
-import { addressesOf, type LoadBalancer, NGINX, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import { addressesOf, NGINX, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { answered, answers, FOLLOWED_S, found, mapped } from "./asked.ts";
 import { getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, getInside, ingress, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
@@ -14,8 +14,6 @@ import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./s
 const BY_ROUTE = "gateway.example.com";
 const ROUTE = gatewayAndRoute("asked", BY_ROUTE, CERTIFICATE);
 const NGINX_CONF = "nginx.conf";
-/** From the change of nginx to that of the names: 30 s until it is noticed, 20 s of equal answers, and the pauses. */
-const FOLLOWED_S = 120;
 
 let cluster: Cluster;
 let configuration: string;
@@ -46,29 +44,6 @@ async function configureNginx(text: string): Promise<void> {
   await cluster.rolledOut(namespace, `deployment/${service}`);
 }
 
-const found = ({ namespace, service }: LoadBalancer) => foundName(namespace, service);
-
-async function mapped(name: string, balancer: LoadBalancer): Promise<void> {
-  await cluster.until(`${name} to lead to ${found(balancer)}`, FOLLOWED_S, async () => {
-    const front = await frontAddress(cluster, found(balancer));
-    return (await publishedMap(cluster)).split("\n").includes(`${front} ${name}`) || undefined;
-  });
-}
-
-/** Each port has its own answer. */
-async function answered(balancer: LoadBalancer, expected: string): Promise<void> {
-  await cluster.until(`both ports of ${found(balancer)} to be ${expected}`, FOLLOWED_S, async () => {
-    const all = await answers(balancer);
-    return (all[80] === expected && all[443] === expected) || undefined;
-  });
-}
-
-async function answers(balancer: LoadBalancer): Promise<Record<string, string | undefined>> {
-  const { targets } = await leaderStatus(cluster);
-  const ports = targets.find(({ name }) => name === found(balancer))?.ports ?? [];
-  return Object.fromEntries(ports.map(({ port, asked }) => [port, asked?.answer]));
-}
-
 async function isAnswered(name: string): Promise<void> {
   for (const scheme of ["http", "https"]) {
     const answer = await getMapped(cluster, `${scheme}://${name}/`);
@@ -77,10 +52,10 @@ async function isAnswered(name: string): Promise<void> {
 }
 
 test("targets that take a header are healed", async () => {
-  await mapped(NAME, NGINX);
-  await mapped(BY_ROUTE, TRAEFIK);
-  await answered(NGINX, "demands-either");
-  await answered(TRAEFIK, "optional");
+  await mapped(cluster, NAME, NGINX);
+  await mapped(cluster, BY_ROUTE, TRAEFIK);
+  await answered(cluster, NGINX, "demands-either");
+  await answered(cluster, TRAEFIK, "optional");
   await optIn(cluster);
   await isAnswered(NAME);
   await isAnswered(BY_ROUTE);
@@ -101,11 +76,13 @@ test("a new Service of an ingress controller: its names are mapped soon", async 
   await setIngressAddress(cluster, "fresh", balancer.address);
   const begun = performance.now();
   await publishAddress(cluster, balancer);
-  await cluster.until("an answer", FOLLOWED_S, async () => Object.values(await answers(balancer)).find(Boolean));
+  await cluster.until("an answer", FOLLOWED_S, async () =>
+    Object.values(await answers(cluster, balancer)).find(Boolean),
+  );
   t.diagnostic(`address to answer: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
   await cluster.until("a front", FOLLOWED_S, async () => frontAddress(cluster, found(balancer)));
   t.diagnostic(`address to front: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-  await mapped("fresh.example.com", balancer);
+  await mapped(cluster, "fresh.example.com", balancer);
   t.diagnostic(`address to mapped: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
 });
 
@@ -126,9 +103,9 @@ test("nginx without PROXY protocol: its name leaves the map, and pods reach it a
 test("nginx with PROXY protocol again: its name comes back, and opted-in pods are answered", async (t) => {
   await configureNginx(configuration);
   const begun = performance.now();
-  await mapped(NAME, NGINX);
+  await mapped(cluster, NAME, NGINX);
   t.diagnostic(`on to mapped: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-  await answered(NGINX, "demands-either");
+  await answered(cluster, NGINX, "demands-either");
   t.diagnostic(`on to both ports: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
   await optIn(cluster);
   await isAnswered(NAME);

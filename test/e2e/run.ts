@@ -4,6 +4,7 @@ import { binaries, Unavailable } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { withLock } from "../cluster/lock.ts";
 import { collectLogs } from "../cluster/logs.ts";
+import type { BinaryName } from "../cluster/modules.ts";
 import { crashDuringUp } from "../cluster/node/crash.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STACK, STATE_FOLDER } from "../cluster/node/layout.ts";
@@ -35,16 +36,20 @@ const USAGE =
 const ENFORCED_ONLY = /\/85-/;
 
 /** Files that take longer than each run of CI has: only with --all. */
-const LONG = /\/(?:36|78|79|99)-/;
+const LONG = /\/(?:36|38|39|78|79|99)-/;
 
 /**
  * Files that take IPv4 alone: what they write or read has its addresses, or another network (Felix, an API server of
  * a release's own cluster).
  */
-const IPV4_ONLY = /\/(?:36|64|68|69|77|78|79|80|85|97|98|99)-/;
+const IPV4_ONLY = /\/(?:36|38|39|64|68|69|77|78|79|80|85|97|98|99)-/;
 
-/** Needs a program that no other file does: built before a test's time is counted. */
-const EXTERNAL_DNS = /\/79-/;
+/** Programs that no other file needs: built before a test's time is counted. */
+const OWN_BINARIES: readonly (readonly [RegExp, BinaryName])[] = [
+  [/\/38-/, "contour"],
+  [/\/39-/, "caddy"],
+  [/\/79-/, "external-dns"],
+];
 
 /** Told to stop, a run ends its tests and then clears up as ever. */
 const stop = new AbortController();
@@ -137,7 +142,8 @@ interface Level {
  */
 async function onOwnNode(files: string[], level: Level, progress: Progress): Promise<number> {
   try {
-    if (files.some((file) => EXTERNAL_DNS.test(file))) await binaries(["external-dns"]);
+    const own = OWN_BINARIES.filter(([needsIt]) => files.some((file) => needsIt.test(file)));
+    await binaries(own.map(([, name]) => name));
     const cluster = await prepare(level, progress);
     const isEnforced = await enforcesNetworkPolicies();
     if (isEnforced) progress.say("NetworkPolicies are enforced, and those of the chart are on");

@@ -7,7 +7,7 @@ import { startDaemon, until } from "../node/daemons.ts";
 import { ADDRESSES, statePath, withPort } from "../node/layout.ts";
 import { programPath } from "../node/requirements.ts";
 import { createTestCa } from "../pki.ts";
-import { addressesOf, haproxyConfiguration, NGINX, PLAIN, TRAEFIK } from "./load-balancers.ts";
+import { addressesOf, haproxyConfiguration, LOAD_BALANCERS, NGINX, PLAIN, TRAEFIK } from "./load-balancers.ts";
 
 /** Pebble's directory, as an Issuer names it. */
 export const ACME_DIRECTORY = `https://${withPort(ADDRESSES.acme, 14_000)}/dir`;
@@ -30,7 +30,7 @@ export async function install(cluster: Cluster): Promise<void> {
   const options = { namespace: "internet" } as const;
   const dns = startDaemon("public-dns", await binary("pebble-challtestsrv"), publicDnsArgs(), options);
   const haproxy = statePath("haproxy.cfg");
-  await writeFile(haproxy, haproxyConfiguration([NGINX, TRAEFIK, PLAIN]));
+  await writeFile(haproxy, haproxyConfiguration(LOAD_BALANCERS));
   const balancer = startDaemon("load-balancers", await programPath("haproxy"), ["-db", "-f", haproxy], options);
   const acme = startDaemon("pebble", await binary("pebble"), await pebbleArgs(), {
     ...options,
@@ -38,13 +38,22 @@ export async function install(cluster: Cluster): Promise<void> {
   });
   for (const [name, all] of Object.entries(NAMES)) {
     for (const address of all) {
-      const add = `${DNS_MANAGEMENT}/${isIPv6(address) ? "add-aaaa" : "add-a"}`;
-      const body = JSON.stringify({ host: `${name}.`, addresses: [address] });
-      await until("the public DNS answers", 20, () => post(cluster, add, body), dns);
+      await until("the public DNS answers", 20, () => addAddress(cluster, name, address), dns);
     }
   }
   await until("the load balancers listen", 20, () => listens(cluster, NGINX.address, 80), balancer);
   await until("the ACME server listens", 20, () => listens(cluster, ADDRESSES.acme, 14_000), acme);
+}
+
+async function addAddress(cluster: Cluster, name: string, address: string): Promise<string | undefined> {
+  const add = `${DNS_MANAGEMENT}/${isIPv6(address) ? "add-aaaa" : "add-a"}`;
+  return await post(cluster, add, JSON.stringify({ host: `${name}.`, addresses: [address] }));
+}
+
+/** The address of a name in the public DNS, which nobody has looked up yet: the cluster's DNS caches the answers. */
+export async function setAddress(cluster: Cluster, name: string, address: string): Promise<void> {
+  const missing = await addAddress(cluster, name, address);
+  if (missing !== undefined) throw new Error(missing);
 }
 
 /** The one TXT record of a name in the public DNS, as DNS-01 has it. */

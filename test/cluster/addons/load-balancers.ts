@@ -1,13 +1,17 @@
 import type { Cluster } from "../cluster.ts";
 import { FAMILIES, withPort } from "../node/layout.ts";
 
-/** A load balancer of "the internet": its addresses, the node ports it leads to, and the header that it adds. */
-export interface LoadBalancer {
+/** A Service, and the addresses that its status gets. */
+export interface PublishedService {
   namespace: string;
   service: string;
   /** One of each family; the first is that of `address`. */
   addresses: readonly string[];
   address: string;
+}
+
+/** A load balancer of "the internet": its addresses, the node ports it leads to, and the header that it adds. */
+export interface LoadBalancer extends PublishedService {
   nodePorts: { http: number; https: number };
   /** The PROXY protocol version, as Switchback's configuration names it. */
   protocol: "v1" | "v2" | "none";
@@ -38,6 +42,18 @@ export const PLAIN: LoadBalancer = {
   protocol: "none",
 };
 
+/** The names are those of Contour's own manifests. */
+export const CONTOUR: LoadBalancer = {
+  namespace: "projectcontour",
+  service: "envoy",
+  ...addressesOf(({ contourLoadBalancer }) => contourLoadBalancer),
+  nodePorts: { http: 30081, https: 30444 },
+  protocol: "v1",
+};
+
+/** All that clients outside can use. */
+export const LOAD_BALANCERS: readonly LoadBalancer[] = [NGINX, TRAEFIK, PLAIN, CONTOUR];
+
 const SEND = { v1: " send-proxy", v2: " send-proxy-v2", none: "" };
 
 /** The address of each family. */
@@ -50,7 +66,7 @@ export function addressesOf(
 /** What a cloud's controller does: the address in the Service's status, from where kube-proxy short-circuits it. */
 export async function publishAddress(
   cluster: Cluster,
-  balancer: LoadBalancer,
+  balancer: PublishedService,
   ipMode: "VIP" | "Proxy" = "VIP",
 ): Promise<void> {
   const status = { loadBalancer: { ingress: balancer.addresses.map((ip) => ({ ip, ipMode })) } };

@@ -22,6 +22,7 @@ const IPV4 = {
   traefikLoadBalancer: "192.0.2.81",
   plainLoadBalancer: "192.0.2.82",
   freshLoadBalancer: "192.0.2.83",
+  contourLoadBalancer: "192.0.2.84",
 };
 type Addresses = Readonly<typeof IPV4>;
 
@@ -39,6 +40,7 @@ const IPV6: Addresses = {
   traefikLoadBalancer: "2001:db8:1::81",
   plainLoadBalancer: "2001:db8:1::82",
   freshLoadBalancer: "2001:db8:1::83",
+  contourLoadBalancer: "2001:db8:1::84",
 };
 
 /** The families of the cluster's networks: `--dual-stack` and `--ipv6`, and what such a run starts inherits it. */

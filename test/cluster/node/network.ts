@@ -25,8 +25,9 @@ export async function createNetwork(): Promise<void> {
   await run("ip", "-n", node, "link", "set", "outside", "master", "lan");
   for (const device of ["lan", "outside"]) await run("ip", "-n", node, "link", "set", device, "up");
   for (const family of FAMILIES) {
-    const { publicDns, acme, client, nginxLoadBalancer, traefikLoadBalancer, plainLoadBalancer } = family;
-    for (const address of [client, publicDns, acme, nginxLoadBalancer, traefikLoadBalancer, plainLoadBalancer]) {
+    const { publicDns, acme, client, nginxLoadBalancer, traefikLoadBalancer } = family;
+    const balancers = [nginxLoadBalancer, traefikLoadBalancer, family.plainLoadBalancer, family.contourLoadBalancer];
+    for (const address of [client, publicDns, acme, ...balancers]) {
       await addAddress(internet, address, family, "eth0");
     }
   }

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Finding } from "#doctor/findings.ts";
+import type { ReportDocument } from "#doctor/report.ts";
+import { frontName } from "#lib/documents/listeners.ts";
+import { setAddress } from "../cluster/addons/internet.ts";
+import type { PublishedService } from "../cluster/addons/load-balancers.ts";
+import type { Cluster, KubeObject } from "../cluster/cluster.ts";
+import { createTestCa } from "../cluster/pki.ts";
+import { found } from "./asked.ts";
+import { clientAddresses, getMapped } from "./opted-in.ts";
+import { imageName } from "./programs/run.ts";
+import { getInside, getOutside, SHOP } from "./shop.ts";
+
+// What the tests of real ingress controllers have in common: without Switchback, with it, and what the doctor says.
+
+const PAGES = join(import.meta.dirname, "..", "..", "docs", "trust");
+const READY_S = 120;
+
+/** The first block of a page of docs/trust, as an administrator copies it: what makes the software take headers. */
+export function trustSetting(page: string): string {
+  const text = readFileSync(join(PAGES, `${page}.md`), "utf8");
+  const block = /^## Set\n(?:.*\n)*?\n((?: {4}.*\n|\n)+)/m.exec(text)?.[1];
+  assert.ok(block, `${page}.md has no block`);
+  return block.replaceAll(/^ {4}/gm, "").trim();
+}
+
+/** A Secret with a certificate for these names. */
+export function certificate(name: string, hosts: string[]): KubeObject {
+  const { key, cert } = createTestCa("gateways").serving(hosts);
+  const stringData = { "tls.key": key, "tls.crt": cert };
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { namespace: SHOP, name },
+    type: "kubernetes.io/tls",
+    stringData,
+  };
+}
+
+const portOf = (url: string) => (url.startsWith("https:") ? 443 : 80);
+
+/** Clients outside reach it by its load balancer, which adds the header. The name is in the public DNS from here on. */
+export async function worksOutside(cluster: Cluster, url: string, { address }: PublishedService): Promise<void> {
+  await setAddress(cluster, new URL(url).hostname, address);
+  await cluster.until(`${url} to work from outside`, READY_S, async () => {
+    const answer = await getOutside(cluster, url, `${address}:${portOf(url)}`);
+    if (answer.status !== 200) throw new Error(JSON.stringify(answer));
+    return true;
+  });
+}
+
+/** A pod that did not opt in sees the public address, and its connection is closed without an answer. */
+export async function failsInside(cluster: Cluster, url: string, { address }: PublishedService): Promise<void> {
+  const { error, remote } = await getInside(cluster, url);
+  assert.equal(remote, `${address}:${portOf(url)}`);
+  assert.match(error ?? "", /EOF|connection reset/);
+}
+
+/** The client that opted in is answered by what is behind, which was told the client's own address. */
+export async function addressArrives(cluster: Cluster, url: string): Promise<void> {
+  const answer = await getMapped(cluster, url);
+  assert.equal(answer.status, 200, JSON.stringify(answer));
+  const [address] = await clientAddresses(cluster);
+  assert.match(answer.body ?? "", new RegExp(` for=${address}\\n`));
+}
+
+async function doctor(cluster: Cluster, ...flags: string[]): Promise<readonly Finding[]> {
+  const { stdout, stderr } = await cluster.switchback("doctor", "-o", "json", "--probe", ...flags);
+  assert.ok(stdout.startsWith("{"), stderr);
+  return (JSON.parse(stdout) as ReportDocument).findings;
+}
+
+/** The finding with this code of a Service, as the doctor has it where Switchback is not installed. */
+export async function foundWithoutUs(cluster: Cluster, code: string, balancer: PublishedService): Promise<Finding> {
+  const findings = await doctor(cluster, "--namespace", "not-installed", "--image", imageName());
+  const ofService = findings.filter(({ subject }) => subject.includes(`${balancer.namespace}/${balancer.service}`));
+  const finding = ofService.find((one) => one.code === code);
+  assert.ok(finding, JSON.stringify(ofService));
+  return finding;
+}
+
+/** As the pages of docs/trust say under "See that it works". */
+export async function trustIsSeen(cluster: Cluster, ...balancers: PublishedService[]): Promise<void> {
+  const wanted = balancers.flatMap((balancer) => [
+    ["header-accepted", `${balancer.namespace}/${balancer.service} port 80`],
+    ["header-accepted", `${balancer.namespace}/${balancer.service} port 443`],
+    ["relay-answers", `${frontName(found(balancer))} port 80`],
+    ["relay-answers", `${frontName(found(balancer))} port 443`],
+  ]);
+  await cluster.until("the doctor sees that it works", READY_S, async () => {
+    const findings = await doctor(cluster);
+    const missing = wanted.filter(
+      ([code, subject = ""]) => !findings.some((one) => one.code === code && one.subject.includes(subject)),
+    );
+    if (missing.length > 0) throw new Error(`${JSON.stringify(missing)}: ${JSON.stringify(findings)}`);
+    return true;
+  });
+}
