@@ -27,6 +27,7 @@ export const IMAGES = {
   nginx: "switchback.test/nginx:1",
   envoy: "switchback.test/envoy:1",
   contour: "switchback.test/contour:1",
+  envoyGateway: "switchback.test/envoy-gateway:1",
   haproxy: "switchback.test/haproxy:1",
   caddy: "switchback.test/caddy:1",
   certManagerController: "switchback.test/cert-manager-controller:1",
@@ -73,6 +74,10 @@ export async function certManagerImages(): Promise<ImageSpec[]> {
 /** Contour and Envoy, from its wheel, where Contour's manifests expect them. */
 export async function contourImages(): Promise<ImageSpec[]> {
   return [await envoyImage(), await programImage(IMAGES.contour, "contour", "/bin")];
+}
+
+export async function envoyGatewayImages(): Promise<ImageSpec[]> {
+  return [await envoyImage(), await programImage(IMAGES.envoyGateway, "envoy-gateway", "/usr/local/bin")];
 }
 
 async function envoyImage(): Promise<ImageSpec> {

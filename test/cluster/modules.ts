@@ -116,6 +116,14 @@ const MODULES = {
     source: "github.com/caddyserver/caddy/v2",
     binaries: { caddy: "./program" },
   },
+  "envoy-gateway": {
+    source: "github.com/envoyproxy/gateway",
+    versionSymbols: (version) => ({
+      "github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion": version,
+    }),
+    fetchesGo: true,
+    binaries: { "envoy-gateway": "github.com/envoyproxy/gateway/cmd/envoy-gateway" },
+  },
   contour: {
     source: "github.com/projectcontour/contour",
     versionSymbols: (version) => ({ "github.com/projectcontour/contour/internal/build.Version": version }),

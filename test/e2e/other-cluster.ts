@@ -37,6 +37,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "30": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
   "35": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
   "36": "ingress controllers with PROXY v1 and v2 behind load balancers, whose configuration a test may change",
+  "37": "Envoy Gateway, which the test installs",
   "38": "Contour, which the test installs",
   "39": "images of nginx, HAProxy and Caddy, and load balancers' Services whose status a test may change",
   "40": "a load balancer's Service whose status a test may change",

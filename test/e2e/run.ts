@@ -36,16 +36,17 @@ const USAGE =
 const ENFORCED_ONLY = /\/85-/;
 
 /** Files that take longer than each run of CI has: only with --all. */
-const LONG = /\/(?:36|38|39|78|79|99)-/;
+const LONG = /\/(?:36|37|38|39|78|79|99)-/;
 
 /**
  * Files that take IPv4 alone: what they write or read has its addresses, or another network (Felix, an API server of
  * a release's own cluster).
  */
-const IPV4_ONLY = /\/(?:36|38|39|64|68|69|77|78|79|80|85|97|98|99)-/;
+const IPV4_ONLY = /\/(?:36|37|38|39|64|68|69|77|78|79|80|85|97|98|99)-/;
 
 /** Programs that no other file needs: built before a test's time is counted. */
 const OWN_BINARIES: readonly (readonly [RegExp, BinaryName])[] = [
+  [/\/37-/, "envoy-gateway"],
   [/\/38-/, "contour"],
   [/\/39-/, "caddy"],
   [/\/79-/, "external-dns"],

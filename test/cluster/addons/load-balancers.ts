@@ -51,8 +51,25 @@ export const CONTOUR: LoadBalancer = {
   protocol: "v1",
 };
 
+/** Of two Gateways of Envoy Gateway's: one that demands a header, and one that also serves clients without one. */
+export const ENVOY: LoadBalancer = {
+  namespace: "envoy-gateway-system",
+  service: "envoy-demanding",
+  ...addressesOf(({ envoyLoadBalancer }) => envoyLoadBalancer),
+  nodePorts: { http: 30082, https: 30445 },
+  protocol: "v2",
+};
+
+export const ENVOY_OPTIONAL: LoadBalancer = {
+  namespace: "envoy-gateway-system",
+  service: "envoy-optional",
+  ...addressesOf(({ optionalLoadBalancer }) => optionalLoadBalancer),
+  nodePorts: { http: 30083, https: 30446 },
+  protocol: "v2",
+};
+
 /** All that clients outside can use. */
-export const LOAD_BALANCERS: readonly LoadBalancer[] = [NGINX, TRAEFIK, PLAIN, CONTOUR];
+export const LOAD_BALANCERS: readonly LoadBalancer[] = [NGINX, TRAEFIK, PLAIN, CONTOUR, ENVOY, ENVOY_OPTIONAL];
 
 const SEND = { v1: " send-proxy", v2: " send-proxy-v2", none: "" };
 

@@ -23,6 +23,8 @@ const IPV4 = {
   plainLoadBalancer: "192.0.2.82",
   freshLoadBalancer: "192.0.2.83",
   contourLoadBalancer: "192.0.2.84",
+  envoyLoadBalancer: "192.0.2.85",
+  optionalLoadBalancer: "192.0.2.86",
 };
 type Addresses = Readonly<typeof IPV4>;
 
@@ -41,6 +43,8 @@ const IPV6: Addresses = {
   plainLoadBalancer: "2001:db8:1::82",
   freshLoadBalancer: "2001:db8:1::83",
   contourLoadBalancer: "2001:db8:1::84",
+  envoyLoadBalancer: "2001:db8:1::85",
+  optionalLoadBalancer: "2001:db8:1::86",
 };
 
 /** The families of the cluster's networks: `--dual-stack` and `--ipv6`, and what such a run starts inherits it. */

@@ -27,6 +27,7 @@ export async function createNetwork(): Promise<void> {
   for (const family of FAMILIES) {
     const { publicDns, acme, client, nginxLoadBalancer, traefikLoadBalancer } = family;
     const balancers = [nginxLoadBalancer, traefikLoadBalancer, family.plainLoadBalancer, family.contourLoadBalancer];
+    balancers.push(family.envoyLoadBalancer, family.optionalLoadBalancer);
     for (const address of [client, publicDns, acme, ...balancers]) {
       await addAddress(internet, address, family, "eth0");
     }
