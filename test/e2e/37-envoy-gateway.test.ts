@@ -52,12 +52,20 @@ before(async () => {
   await cluster.rolledOut(SHOP, "deployment/passed");
 });
 
+/** The Gateways first: without their EnvoyProxy, Envoy Gateway would begin to replace the Envoys. */
 after(async () => {
+  await cluster.delete(...OBJECTS.filter(({ kind }) => kind === "Gateway"));
+  await cluster.until("the Envoys to be gone", 120, async () => {
+    const pods = await cluster.kubectl("-n", ENVOY.namespace, "get", "pods", "-l", ENVOYS, "-o", "name");
+    return pods === "" || undefined;
+  });
   await cluster.delete(...OBJECTS);
   await uninstall(cluster);
   await installSwitchback(cluster);
 });
 
+/** The pods that Envoy Gateway makes. */
+const ENVOYS = "app.kubernetes.io/managed-by=envoy-gateway";
 const GATEWAY_API = "gateway.networking.k8s.io/v1";
 
 function gateway(name: string, host: string, listeners: object[]): KubeObject {
