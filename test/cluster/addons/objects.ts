@@ -80,7 +80,7 @@ export function deployment(options: DeploymentOptions): KubeObject {
   };
 }
 
-export interface ServicePort {
+interface ServicePort {
   name: string;
   port: number;
   targetPort: string;
