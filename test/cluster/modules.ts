@@ -26,6 +26,10 @@ interface ModuleSpec {
 const KUBERNETES_VERSION_PACKAGE = "k8s.io/component-base/version";
 
 const MODULES = {
+  actionlint: {
+    source: "github.com/rhysd/actionlint",
+    binaries: { actionlint: "github.com/rhysd/actionlint/cmd/actionlint" },
+  },
   kubernetes: {
     source: "k8s.io/kubernetes",
     // No test depends on the version of kubectl, so that one does for all.

@@ -1,0 +1,28 @@
+import { deepEqual, match } from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { binary } from "../cluster/binaries.ts";
+
+const WORKFLOWS = join(import.meta.dirname, "..", "..", ".github", "workflows");
+
+test("actionlint finds nothing in the workflows", async () => {
+  const files = readdirSync(WORKFLOWS).map((file) => join(WORKFLOWS, file));
+  const { status, stdout, stderr } = lint(await binary("actionlint"), files);
+  deepEqual({ status, stdout, stderr }, { status: 0, stdout: "", stderr: "" });
+});
+
+test("actionlint would find a mistake", async () => {
+  const job = "on: push\njobs:\n  one:\n    runs-on: ubuntu-24.04\n    steps:\n";
+  const workflow = `${job}      - run: echo \${{ github.nothing }}\n`;
+  const { status, stdout } = lint(await binary("actionlint"), ["-"], workflow);
+  deepEqual(status, 1);
+  match(stdout, /property "nothing" is not defined/);
+});
+
+function lint(actionlint: string, files: readonly string[], input?: string) {
+  // What else is on this machine does not decide.
+  const args = ["-shellcheck=", "-pyflakes=", "-no-color", ...files];
+  return spawnSync(actionlint, args, { input, encoding: "utf8", timeout: 60_000 });
+}
