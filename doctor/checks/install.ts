@@ -1,23 +1,9 @@
-import { SMALL_DEPLOYMENT } from "#lib/documents/installed-config.ts";
-import type { ClusterFacts, DeploymentFacts, WebhookEntry } from "../facts.ts";
+import type { ClusterFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, shortCircuited } from "../load-balancers.ts";
-import { PROXY_DEPLOYMENT } from "../proxy-deployment.ts";
+import { checkComponents, isComponent } from "./deployments.ts";
 
-const { ok, warning, broken, unknown } = findingsOf("install");
-
-const COMPONENTS = [
-  { name: "switchback-controller", lost: "names and certificates are not kept current" },
-  { name: "switchback-webhook", lost: "new pods are not injected" },
-  { name: PROXY_DEPLOYMENT, lost: "connections to mapped names fail" },
-] as const;
-/** Replaces the three above in the chart's profile `small`. */
-const SMALL_COMPONENTS = [
-  {
-    name: SMALL_DEPLOYMENT,
-    lost: "connections to mapped names fail, new pods are not injected, and names are not kept current",
-  },
-] as const;
+const { ok, warning, unknown } = findingsOf("install");
 
 /** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
 export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {
@@ -38,11 +24,10 @@ export function checkInstall(facts: ClusterFacts): Finding[] {
   const installed = isInstalled(facts);
   const elsewhere = checkNamespace(facts);
   if (installed === false) return elsewhere.length > 0 ? elsewhere : [checkAbsence(facts)];
-  return [...elsewhere, ...checkDeployments(facts)];
-}
-
-function isComponent(deployment: string): boolean {
-  return [...COMPONENTS, ...SMALL_COMPONENTS].some(({ name }) => name === deployment);
+  const { deployments } = facts.install;
+  if (!deployments.known)
+    return [...elsewhere, unknown("Deployments", deployments.reason.code, deployments.reason.text)];
+  return [...elsewhere, ...checkComponents(deployments.value, (name) => `Deployment ${facts.namespace}/${name}`)];
 }
 
 function checkAbsence(facts: ClusterFacts): Finding {
@@ -68,29 +53,4 @@ function checkNamespace({ admission, namespace }: ClusterFacts): Finding[] {
   if (other === undefined) return [];
   const evidence = `the webhook configuration points to namespace ${other}`;
   return [warning(`namespace ${namespace}`, "installed-elsewhere", evidence, `run with --namespace ${other}`)];
-}
-
-function checkDeployments({ install, namespace }: ClusterFacts): Finding[] {
-  const { deployments } = install;
-  if (!deployments.known) return [unknown("Deployments", deployments.reason.code, deployments.reason.text)];
-  const isSmall = deployments.value.some(({ name }) => name === SMALL_DEPLOYMENT);
-  return (isSmall ? SMALL_COMPONENTS : COMPONENTS).map(({ name, lost }) => {
-    const deployment = deployments.value.find((one) => one.name === name);
-    return checkDeployment(`Deployment ${namespace}/${name}`, deployment, lost);
-  });
-}
-
-/** Whether a Deployment exists and its pods are ready. `lost` says what does not work without it. */
-export function checkDeployment(subject: string, deployment: DeploymentFacts | undefined, lost: string): Finding {
-  if (deployment === undefined)
-    return broken(subject, "deployment-missing", `it does not exist: ${lost}`, "reinstall the chart");
-  const { ready, desired } = deployment;
-  const evidence = `${ready} of ${desired} pods are ready`;
-  if (ready === 0) {
-    const cure = desired === 0 ? `scale ${subject} up` : "check its pods with `kubectl describe pod`, and their logs";
-    return broken(subject, "deployment-not-ready", `${evidence}: ${lost}`, cure);
-  }
-  if (ready < desired)
-    return warning(subject, "deployment-degraded", evidence, "check its pods with `kubectl describe pod`");
-  return ok(subject, "deployment-ready", evidence);
 }

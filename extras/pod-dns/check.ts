@@ -1,5 +1,6 @@
 import type { AddedCheck } from "#doctor/added-checks.ts";
-import { checkDeployment, isInstalled } from "#doctor/checks/install.ts";
+import { checkDeployment } from "#doctor/checks/deployments.ts";
+import { isInstalled } from "#doctor/checks/install.ts";
 import { listPods } from "#doctor/checks/pods.ts";
 import type { ClusterFacts, PodInfo, ServiceFacts } from "#doctor/facts.ts";
 import { type Finding, findingsOf } from "#doctor/findings.ts";

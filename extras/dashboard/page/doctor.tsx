@@ -15,7 +15,7 @@ const KINDS: Readonly<Record<FindingStatus, "good" | "warn" | "bad" | "idle">> =
   warning: "warn",
   broken: "bad",
 };
-/** What needs somebody comes first. */
+/** Problems come first. */
 const ORDER: readonly FindingStatus[] = ["broken", "warning", "unknown", "ok"];
 
 /** The last examination outlives a look at another view. */

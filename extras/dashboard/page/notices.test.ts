@@ -9,6 +9,7 @@ import { PageState, type View } from "./state.ts";
 const known = <T>(value: T) => ({ known: true, value }) as const;
 const MISSING = { known: false, reason: { code: "right-missing", text: "t" } } as const;
 const NOW = 1_000_000_000_000;
+const PROXY_DOWN = "deployment-not-ready: switchback-proxy: 0 of 2 pods are ready: connections to mapped names fail";
 
 function viewOf(...[change, running]: Parameters<typeof fullStatus>): View {
   const state = new PageState();
@@ -18,8 +19,16 @@ function viewOf(...[change, running]: Parameters<typeof fullStatus>): View {
 
 const texts = (view: View) =>
   noticesOf(view, NOW).map(({ what }) => (typeof what === "string" ? what : `${what.code}: ${what.text}`));
+const deployment = (name: string, ready: number, desired: number) => ({
+  name: `switchback-${name}`,
+  ready,
+  desired,
+  image: "i",
+  pullPolicy: "Always",
+});
+const CORE = [deployment("controller", 2, 2), deployment("webhook", 2, 2)];
 const runs = (ready: number, desired: number): Components => ({
-  deployments: known([{ name: "d", ready, desired, image: "i", pullPolicy: "Always" }]),
+  deployments: known([...CORE, deployment("proxy", ready, desired)]),
   agents: known([]),
   upstreams: known([]),
   publishers: known([]),
@@ -36,7 +45,7 @@ test("a healthy cluster has none; neither has one of which nothing is known yet"
 
 test("who may not read the status still learns what runs short", () => {
   const view = { ...new PageState().view, trouble: "Forbidden", components: runs(0, 2) };
-  assert.deepEqual(texts(view), ["deployment-not-ready: d: 0 of 2 replicas are ready"]);
+  assert.deepEqual(texts(view), [PROXY_DOWN]);
 });
 
 test("what may not be read is said, once for each reason: it may be broken", () => {
@@ -67,12 +76,29 @@ test("replicas that are not ready, dials that fail, and certificates that end wi
   const measured = known({ certificates: { serving: NOW / 1_000 + 86_000, ca: NOW / 1_000 + 87_000 }, upstreams });
   const found = texts({ ...viewOf(), components: runs(0, 2), measured });
   assert.deepEqual(found.slice(0, 2), [
-    "deployment-not-ready: d: 0 of 2 replicas are ready",
+    PROXY_DOWN,
     "dial-failing: target a, port 443: the last dial failed for 1 of 2 replicas of the proxy",
   ]);
   assert.match(found[2] ?? "", /^The serving certificate ends /);
   assert.equal(found.length, 3);
-  assert.equal(texts({ ...viewOf(), components: runs(1, 2) })[0], "deployment-degraded: d: 1 of 2 replicas are ready");
+  assert.equal(
+    texts({ ...viewOf(), components: runs(1, 2) })[0],
+    "deployment-degraded: switchback-proxy: 1 of 2 pods are ready",
+  );
+});
+
+test("a component that is missing or scaled to 0 is urgent, as the doctor has it", () => {
+  const urgent = (...deployments: ReturnType<typeof deployment>[]) =>
+    noticesOf({ ...viewOf(), components: { ...runs(2, 2), deployments: known(deployments) } }, NOW).map(
+      ({ urgent: isUrgent, what }) => [isUrgent, typeof what === "string" ? what : what.code],
+    );
+  assert.deepEqual(urgent(...CORE), [[true, "deployment-missing"]]);
+  assert.deepEqual(urgent(...CORE, deployment("proxy", 0, 0)), [[true, "deployment-not-ready"]]);
+  assert.deepEqual(urgent(deployment("all", 0, 0)), [[true, "deployment-not-ready"]]);
+  // An extra that is off may stay at 0.
+  const proxy = deployment("proxy", 2, 2);
+  assert.deepEqual(urgent(...CORE, proxy, deployment("dns-a", 0, 0)), []);
+  assert.deepEqual(urgent(...CORE, proxy, deployment("dns-a", 0, 1)), [[true, "deployment-not-ready"]]);
 });
 
 test("what the controller does not know, holds back or warns of", () => {

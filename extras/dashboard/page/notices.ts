@@ -1,9 +1,10 @@
+import { checkComponents, checkDeployment, isComponent } from "#doctor/checks/deployments.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Components, MeasuredState, Summary } from "../server/messages.ts";
 import type { PublisherReport } from "../server/publishers.ts";
 import type { View, WorkloadRow } from "./state.ts";
 
-/** Something that needs somebody. */
+/** A problem that somebody has to look at. */
 interface Notice {
   /** Connections fail, pods start without names, or names are about to go; otherwise it can wait. */
   readonly urgent: boolean;
@@ -23,7 +24,7 @@ export function isStuck({ standing, stale }: Pick<WorkloadRow, "standing" | "sta
   return standing === "stuck" && stale > 0;
 }
 
-/** What is known that needs somebody, the most urgent first. `now`: milliseconds since 1970. Pure. */
+/** The problems that are known, the most urgent first. `now`: milliseconds since 1970. Pure. */
 export function noticesOf(view: View, now: number): Notice[] {
   const { summary, components, measured, workloads } = view;
   const stuck = workloads.filter(isStuck).length;
@@ -68,15 +69,18 @@ function ofController({ leader, revision, hold }: Summary): Notice[] {
   ];
 }
 
+/** As the doctor finds them: one that is missing or scaled to 0 is as bad as one that fails. */
 function ofComponents({ deployments }: Components): Notice[] {
-  const short = deployments.known ? deployments.value.filter(({ ready, desired }) => ready < desired) : [];
-  return short.map(({ name, ready, desired }) => ({
-    urgent: ready === 0,
-    what: {
-      code: ready === 0 ? "deployment-not-ready" : "deployment-degraded",
-      text: `${name}: ${ready} of ${desired} replicas are ready`,
-    },
-  }));
+  if (!deployments.known) return [];
+  const needed = checkComponents(deployments.value, (name) => name);
+  const others = deployments.value.filter(({ name, desired }) => !isComponent(name) && desired > 0);
+  const findings = [...needed, ...others.map((one) => checkDeployment(one.name, one, "what it does stands still"))];
+  return findings
+    .filter(({ status }) => status !== "ok")
+    .map(({ status, code, subject, evidence }) => ({
+      urgent: status === "broken",
+      what: { code, text: `${subject}: ${evidence}` },
+    }));
 }
 
 /** What may be wrong without being seen here. */

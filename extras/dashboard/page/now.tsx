@@ -23,7 +23,7 @@ export function Now({ view }: { readonly view: View }) {
   return (
     <>
       {notices.length === 0 ? (
-        <p class="note good">Nothing is known that needs somebody.</p>
+        <p class="note good">No problems found.</p>
       ) : (
         <Notices notices={notices} advice={view.advice} />
       )}
@@ -79,7 +79,7 @@ interface NoticesProps {
 function Notices({ notices, advice }: NoticesProps) {
   if (notices.length === 0) return null;
   return (
-    <ul class="notes" aria-label="What needs somebody">
+    <ul class="notes" aria-label="Problems">
       {notices.map(({ urgent, what }, index) => (
         <li key={index} class={urgent ? "note bad" : "note warn"}>
           {typeof what === "string" ? plain(what) : <ReasonText reason={what} advice={advice} />}

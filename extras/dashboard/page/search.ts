@@ -50,7 +50,7 @@ const KEYS: Readonly<Record<NameColumn, (row: NameRow) => string>> = {
   name: ({ name }) => name,
   from: ({ from }) => `${from.namespace}/${from.name}`,
   target: ({ target = "" }) => target,
-  // What needs somebody comes first.
+  // Problems come first.
   state: ({ reason, warning }) => (reason ? `0${reason.code}` : warning ? `1${warning.code}` : "2"),
 };
 

@@ -99,7 +99,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
       assert.equal(
         await page
           .getByText(/\b0\b/)
-          .filter({ hasText: /names|workloads/i })
+          .filter({ hasText: /names|workloads/i, hasNotText: "pods are ready" })
           .count(),
         0,
         view,

@@ -12,7 +12,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
   useDashboard();
 
   const viewsOf = (state: "healthy" | "broken"): readonly (readonly [view: string, ready: string])[] => [
-    ["now", state === "healthy" ? "Nothing is known" : "dial-failing"],
+    ["now", state === "healthy" ? "No problems found" : "dial-failing"],
     ["names", state === "healthy" ? "of 40" : "of 4"],
     state === "healthy" ? ["names?name=shop-7.example.com", "works"] : [`names?name=${REFUSED.name}`, "broken here"],
     ["workloads?of=cert-manager/Deployment/cert-manager", "pods have the current names"],

@@ -1,0 +1,51 @@
+import { SMALL_DEPLOYMENT } from "#lib/documents/installed-config.ts";
+import type { DeploymentFacts } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+import { PROXY_DEPLOYMENT } from "../proxy-deployment.ts";
+
+const { ok, warning, broken } = findingsOf("install");
+
+const COMPONENTS = [
+  { name: "switchback-controller", lost: "names and certificates are not kept current" },
+  { name: "switchback-webhook", lost: "new pods are not injected" },
+  { name: PROXY_DEPLOYMENT, lost: "connections to mapped names fail" },
+] as const;
+/** Replaces the three above in the chart's profile `small`. */
+const SMALL_COMPONENTS = [
+  {
+    name: SMALL_DEPLOYMENT,
+    lost: "connections to mapped names fail, new pods are not injected, and names are not kept current",
+  },
+] as const;
+
+/** Whether it is one of the Deployments without which Switchback does not work. */
+export function isComponent(deployment: string): boolean {
+  return [...COMPONENTS, ...SMALL_COMPONENTS].some(({ name }) => name === deployment);
+}
+
+/** One finding for each Deployment without which Switchback does not work; `subjectOf` names it. */
+export function checkComponents(
+  deployments: readonly DeploymentFacts[],
+  subjectOf: (name: string) => string,
+): Finding[] {
+  const isSmall = deployments.some(({ name }) => name === SMALL_DEPLOYMENT);
+  return (isSmall ? SMALL_COMPONENTS : COMPONENTS).map(({ name, lost }) => {
+    const deployment = deployments.find((one) => one.name === name);
+    return checkDeployment(subjectOf(name), deployment, lost);
+  });
+}
+
+/** Whether a Deployment exists and its pods are ready. `lost` says what does not work without it. */
+export function checkDeployment(subject: string, deployment: DeploymentFacts | undefined, lost: string): Finding {
+  if (deployment === undefined)
+    return broken(subject, "deployment-missing", `it does not exist: ${lost}`, "reinstall the chart");
+  const { ready, desired } = deployment;
+  const evidence = `${ready} of ${desired} pods are ready`;
+  if (ready === 0) {
+    const cure = desired === 0 ? `scale ${subject} up` : "check its pods with `kubectl describe pod`, and their logs";
+    return broken(subject, "deployment-not-ready", `${evidence}: ${lost}`, cure);
+  }
+  if (ready < desired)
+    return warning(subject, "deployment-degraded", evidence, "check its pods with `kubectl describe pod`");
+  return ok(subject, "deployment-ready", evidence);
+}
