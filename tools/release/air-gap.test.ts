@@ -31,7 +31,8 @@ function release(registry?: string, more: Partial<Release> = {}): Release {
   mkdirSync(out);
   writeFileSync(join(out, `switchback-image-${version}.tar`), IMAGE);
   const progress = { say: () => {}, status: () => {} };
-  const settings = { registry, downloads: undefined, home: undefined, maintainers: [], debian: pins.debian, ...more };
+  const unset = { downloads: undefined, home: undefined, securityContact: undefined, maintainers: [] };
+  const settings = { registry, ...unset, debian: pins.debian, ...more };
   return { out, source: TOP, version, epochSeconds: 1_700_000_000, ...settings, progress };
 }
 const read = ({ out }: Release, path: string) => readFileSync(join(out, path), "utf8");

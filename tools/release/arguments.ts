@@ -12,6 +12,7 @@ interface ReleaseArguments {
   readonly downloads: string | undefined;
   readonly home: string | undefined;
   readonly maintainers: readonly string[];
+  readonly securityContact: string | undefined;
   /** Of Debian: as tools/release/image/base.json has it, or another file of its form. */
   readonly debian: DebianPins;
   /** A checkout with changes that are not committed will do: for trying. */
@@ -19,7 +20,8 @@ interface ReleaseArguments {
 }
 
 const USAGE = `usage: npm run release -- --out FOLDER [--only PART[,PART]] [--registry HOST/PATH] [--downloads URL]
-                          [--home URL] [--maintainer "NAME <ADDRESS>"]... [--base FILE] [--dirty]
+                          [--security-contact CONTACT] [--home URL] [--maintainer "NAME <ADDRESS>"]...
+                          [--base FILE] [--dirty]
        npm run release -- --refresh-base`;
 /** As OCI references have it: a host, perhaps a port, and a path. */
 const REGISTRY = /^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*$/;
@@ -29,7 +31,18 @@ const ADDRESS = /^https:\/\/[^\s?#]+[^\s?#/]$/;
 
 /** Reads the command line. Throws a ReleaseError that names what is wrong and what is accepted. */
 export function readArguments(args: readonly string[], known: readonly ReleasePart[]): ReleaseArguments {
-  const { out, only, registry, downloads, home, maintainer: maintainers = [], base, dirty = false } = parsed(args);
+  const {
+    out,
+    only,
+    registry,
+    downloads,
+    home,
+    maintainer: maintainers = [],
+    base,
+    dirty = false,
+    ...more
+  } = parsed(args);
+  const securityContact = more["security-contact"];
   if (!out) throw new ReleaseError(`--out is missing\n${USAGE}`);
   if (registry !== undefined && !REGISTRY.test(registry))
     throw new ReleaseError(
@@ -43,8 +56,23 @@ export function readArguments(args: readonly string[], known: readonly ReleasePa
     throw new ReleaseError(`--home ${JSON.stringify(home)} is not an https address without a slash at its end`);
   const odd = maintainers.find((one) => !MAINTAINER.test(one));
   if (odd !== undefined) throw new ReleaseError(`--maintainer ${JSON.stringify(odd)} is not NAME or "NAME <ADDRESS>"`);
+  if (registry !== undefined && !securityContact?.trim())
+    throw new ReleaseError(
+      "--security-contact is missing or empty: what goes to a registry names a mail address or a page where people " +
+        "report vulnerabilities",
+    );
   const parts = only === undefined ? known : chosen(only, known);
-  return { out: resolve(out), parts, registry, downloads, home, maintainers, debian: readDebianPins(base), dirty };
+  return {
+    out: resolve(out),
+    parts,
+    registry,
+    downloads,
+    home,
+    maintainers,
+    securityContact,
+    debian: readDebianPins(base),
+    dirty,
+  };
 }
 
 function parsed(args: readonly string[]) {
@@ -55,6 +83,7 @@ function parsed(args: readonly string[]) {
     downloads: { type: "string" },
     home: { type: "string" },
     maintainer: { type: "string", multiple: true },
+    "security-contact": { type: "string" },
     base: { type: "string" },
     dirty: { type: "boolean" },
   } as const;

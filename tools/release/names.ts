@@ -20,6 +20,12 @@ export function readmeOf({ source, registry }: Pick<Release, "source" | "registr
   return text.replaceAll(EXAMPLE_REGISTRY, registry ?? EXAMPLE_REGISTRY);
 }
 
+/** SECURITY.md of the checkout, with the contact of the release once that is known. */
+export function securityPolicyOf({ source, securityContact }: Pick<Release, "source" | "securityContact">): string {
+  const text = readFileSync(join(source, "SECURITY.md"), "utf8");
+  return securityContact === undefined ? text : text.replace(/^( {4})SECURITY_CONTACT .*$/m, `$1${securityContact}`);
+}
+
 /** The file of a release that holds the image for all architectures. */
 export function imageFile({ version }: Pick<Release, "version">): string {
   return `switchback-image-${version}.tar`;

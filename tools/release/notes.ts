@@ -4,16 +4,21 @@ import { ReleaseError } from "./error.ts";
 import { readmeOf } from "./names.ts";
 import type { Release, ReleasePart } from "./part.ts";
 
-/** NOTES.md: the section of CHANGELOG.md for this version, and with a registry the command that installs it. */
+/**
+ * NOTES.md: the section of CHANGELOG.md for this version, and with a registry the command that installs it
+ * and where to report vulnerabilities.
+ */
 export const notes: ReleasePart = { name: "notes", make: makeNotes };
 
 async function makeNotes(
-  release: Pick<Release, "out" | "source" | "registry" | "version">,
+  release: Pick<Release, "out" | "source" | "registry" | "securityContact" | "version">,
 ): Promise<readonly string[]> {
-  const { out, source, registry, version } = release;
+  const { out, source, registry, securityContact, version } = release;
   const changelog = await readFile(join(source, "CHANGELOG.md"), "utf8");
   const install = registry === undefined ? "" : `\n### Install\n\n${installCommand(readmeOf(release))}`;
-  await writeFile(join(out, "NOTES.md"), `${sectionOf(changelog, version)}${install}`);
+  const report =
+    securityContact === undefined ? "" : `\n### Report a vulnerability\n\nPrivately, to ${securityContact}.\n`;
+  await writeFile(join(out, "NOTES.md"), `${sectionOf(changelog, version)}${install}${report}`);
   return ["NOTES.md"];
 }
 

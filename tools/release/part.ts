@@ -27,6 +27,8 @@ export interface Release {
   readonly home: string | undefined;
   /** The maintainer that the chart names: `Name` or `Name <address>`. */
   readonly maintainers: readonly string[];
+  /** Where people report vulnerabilities; undefined where nothing is published. */
+  readonly securityContact: string | undefined;
   /** What the image has of Debian. */
   readonly debian: DebianPins;
   readonly progress: Progress;

@@ -2,7 +2,7 @@ import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readmeOf } from "../names.ts";
+import { readmeOf, securityPolicyOf } from "../names.ts";
 import { gzip } from "../oci/layout.ts";
 import { tarOf } from "../oci/tar.ts";
 import type { Release, ReleasePart } from "../part.ts";
@@ -16,12 +16,14 @@ const BIN = "cli/bin.js";
  */
 export const npmPackage: ReleasePart = { name: "npm", make: makePackage };
 
-async function makePackage({ out, source, registry, version, epochSeconds }: Release): Promise<readonly string[]> {
+async function makePackage(release: Release): Promise<readonly string[]> {
+  const { out, source, version, epochSeconds } = release;
   const folder = await mkdtemp(join(tmpdir(), "switchback-npm-"));
   try {
     await bundleCommand(source, folder);
     writeFileSync(join(folder, BIN), binOfBundle(readFileSync(join(source, BIN), "utf8")));
-    writeFileSync(join(folder, "README.md"), readmeOf({ source, registry }));
+    writeFileSync(join(folder, "README.md"), readmeOf(release));
+    writeFileSync(join(folder, "SECURITY.md"), securityPolicyOf(release));
     const paths = globSync("**/*", { cwd: folder, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))

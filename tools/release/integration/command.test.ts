@@ -37,6 +37,7 @@ const release = (name: string, more: Partial<Release> = {}): Release => {
     registry: undefined,
     downloads: undefined,
     home: undefined,
+    securityContact: undefined,
     maintainers: [],
     debian: pins.debian,
     progress,
@@ -64,7 +65,7 @@ describe("the npm package", () => {
     const files = globSync("**/*.*", { cwd: unpacked }).sort();
     assert.deepEqual(
       files.filter((path) => !path.startsWith("examples/demo/")),
-      ["README.md", "cli/bin.js", "cli/main.js", "package.json", ...(await filesOfExtras())].sort(),
+      ["README.md", "SECURITY.md", "cli/bin.js", "cli/main.js", "package.json", ...(await filesOfExtras())].sort(),
     );
     assert.deepEqual(globSync("*LICENSE*", { cwd: unpacked }).sort(), ["LICENSE", "THIRD-PARTY-LICENSES"]);
     assert.ok(readFileSync(join(unpacked, "cli", "main.js")).length < 5_000_000);

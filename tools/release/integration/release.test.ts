@@ -32,6 +32,7 @@ const options = (name: string): Release => ({
   registry: undefined,
   downloads: undefined,
   home: undefined,
+  securityContact: undefined,
   maintainers: [],
   debian: pins.debian,
   progress: quiet,
@@ -52,6 +53,14 @@ for (const [what, args, text] of [
     ["--out", "x", "--registry", "https://x/y"],
     /"https:\/\/x\/y" is not a host with a path/,
   ],
+  ...[[], ["--security-contact", " "]].map(
+    (contact) =>
+      [
+        `a registry and ${contact.length === 0 ? "no" : "an empty"} contact`,
+        ["--out", "x", "--registry", "registry.example.com/team", ...contact],
+        /^release: --security-contact is missing or empty: /,
+      ] as const,
+  ),
   [
     "a maintainer with a quote",
     ["--out", "x", "--maintainer", 'A "B'],
