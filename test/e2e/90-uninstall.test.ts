@@ -74,13 +74,19 @@ test("beforehand it says who holds our addresses", async () => {
   const { code, stdout, stderr } = await cluster.switchback("uninstall", "--check");
   assert.equal(code, 1, stderr);
   if (isOwn) assert.match(stdout, /are restarted:\n(?: {5}\S.*\n)* {5}cert-manager\/Deployment\/cert-manager \(/);
-  assert.match(stdout, /opted-in\/Deployment\/client \(.*\): opted-in is not in restart\.namespaces or optIn\.namespaces/);
+  assert.match(
+    stdout,
+    /opted-in\/Deployment\/client \(.*\): opted-in is not in restart\.namespaces or optIn\.namespaces/,
+  );
 });
 
 test("helm uninstall restarts what it may, names the rest and refuses: those pods go on as before", async () => {
   const { code, text } = await uninstall();
   assert.notEqual(code, 0);
-  assert.match(text, /opted-in\/Deployment\/client \(.*\): opted-in is not in restart\.namespaces or optIn\.namespaces: restart it/);
+  assert.match(
+    text,
+    /opted-in\/Deployment\/client \(.*\): opted-in is not in restart\.namespaces or optIn\.namespaces: restart it/,
+  );
   assert.deepEqual(await injected(), [OPTED_IN]);
   const answer = await getMapped(cluster, `http://${NAME}/`);
   assert.equal(answer.status, 200, JSON.stringify(answer));
