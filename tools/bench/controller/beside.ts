@@ -54,7 +54,9 @@ export async function measureBeside(
         progress(`${size} names, round ${round + 1} of ${ROUNDS}`);
         // By turns, and by turns first.
         for (const bed of round % 2 === 0 ? beds : beds.toReversed()) {
-          samples.get(bed)?.push(await measureRound(bed, changes));
+          const sample = await measureRound(bed, changes);
+          samples.get(bed)?.push(sample);
+          progress(`${basename(bed.tree)}: ${JSON.stringify(sample)}`);
         }
       }
       const [before = [], ours = []] = beds.map((bed) => samples.get(bed));
