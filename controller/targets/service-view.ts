@@ -184,8 +184,8 @@ export function literalsOf(addresses: readonly string[]): string[] {
 }
 
 /**
- * Whether kube-proxy handles an address of a Service with these ClusterIPs, as far as its family decides: each family
- * has a proxier of its own, which skips Services without a ClusterIP of it, and addresses of the other (kubernetes,
+ * Whether kube-proxy handles an address of a Service with these ClusterIPs, as far as its family decides. Each family
+ * has its proxier. It skips Services without a ClusterIP of this family, and addresses of the other family (kubernetes,
  * pkg/proxy/servicechangetracker.go, `serviceToServiceMap`; pkg/proxy/serviceport.go, `newBaseServiceInfo`). Without
  * ClusterIPs nothing is known: it does.
  */
