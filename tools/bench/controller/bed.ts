@@ -8,6 +8,8 @@ import { startDns } from "./routes.ts";
 
 /** The agents' namespace: the default of their config. */
 export const AGENTS = "switchback-agent";
+/** Of the target's Service. Without port 80 each Ingress would get an Event that the port is lost. */
+export const PORTS = [80, 443].map((port) => ({ name: `port-${port}`, port }));
 
 /** A checkout with its own control plane, Ingresses, and a reader of the map. */
 export interface Bed extends Bench {
@@ -37,7 +39,7 @@ export async function openBed(tree: string, program: string, names: number): Pro
     for (const name of [NAMESPACE, AGENTS, "ingress-nginx"]) {
       await create(cluster, "/api/v1/namespaces", { metadata: { name } });
     }
-    const service = { metadata: { name: "ingress-nginx-controller" }, spec: { ports: [{ port: 443 }] } };
+    const service = { metadata: { name: "ingress-nginx-controller" }, spec: { ports: PORTS } };
     await create(cluster, "/api/v1/namespaces/ingress-nginx/services", service);
     await create(cluster, `/apis/apps/v1/namespaces/${AGENTS}/daemonsets`, daemonSet());
     await ingresses.seed(names);

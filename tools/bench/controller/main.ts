@@ -6,6 +6,7 @@ import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
 import { cpuOf, memoryOf } from "../process.ts";
 import { createReporter, percentile, progress, type Reporter } from "../report.ts";
+import { PORTS } from "./bed.ts";
 import { measureBeside } from "./beside.ts";
 import { type Change, Ingresses } from "./ingresses.ts";
 import { MapFollower } from "./map.ts";
@@ -119,7 +120,7 @@ async function createTarget(cluster: ControlPlane): Promise<void> {
     if (status !== 201) throw new Error(`POST ${path} answered ${status}`);
   };
   await create("/api/v1/namespaces", { metadata: { name: namespace } });
-  await create(`/api/v1/namespaces/${namespace}/services`, { metadata: { name }, spec: { ports: [{ port: 443 }] } });
+  await create(`/api/v1/namespaces/${namespace}/services`, { metadata: { name }, spec: { ports: PORTS } });
 }
 
 /** Measures at one size; gives the CPU milliseconds of a change. */
