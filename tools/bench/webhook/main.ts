@@ -6,6 +6,7 @@ import { chartEnv, chartFlags, ROOT } from "../chart.ts";
 import { cpuOf } from "../process.ts";
 import { createReporter, percentile, progress, type Reporter } from "../report.ts";
 import { treeFile } from "../tree-file.ts";
+import { measureBursts } from "./bursts/run.ts";
 import { Connection, closedLoop, expect, nextUid, openLoop, type Shot, shotOf } from "./load.ts";
 import { POD_SHAPES } from "./pods.ts";
 import type { ServerOrder, ServerReady } from "./server.ts";
@@ -30,16 +31,19 @@ interface Options {
   readonly rounds: number;
   /** Another checkout. */
   readonly beside: string | undefined;
+  /** Pods in bursts, after the rest; 0 for none. */
+  readonly bursts: number;
 }
 
 /**
- * `npm run bench -- webhook [--json] [--names 10,1000,10000] [--seconds 10] [--rounds 25] [--beside TREE]`
+ * `npm run bench -- webhook [--json] [--names 10,1000,10000] [--seconds 10] [--rounds 25] [--beside TREE]
+ * [--bursts PODS]`
  *
  * The webhook and a bare node:https server, each a process of its own with the chart's Node flags; this process is
  * the load. `--seconds` at 200 admissions a second (open loop) for the latencies; the bare server's, measured
  * likewise, tell what of them is the machine's. `--rounds` of half a second by turns (closed loop) for the ratio.
  * With `--beside` the webhook of another checkout, with its packages and its chart's flags, has its turn in each
- * round.
+ * round. With `--bursts` Go's HTTP client then makes so many pods in bursts (needs Go; 12 minutes for 100,000).
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -50,6 +54,7 @@ export async function run(argv: string[]): Promise<void> {
       seconds: { type: "string", default: "10" },
       rounds: { type: "string", default: "25" },
       beside: { type: "string" },
+      bursts: { type: "string", default: "0" },
     },
   });
   const options = {
@@ -57,6 +62,7 @@ export async function run(argv: string[]): Promise<void> {
     seconds: Number(values.seconds),
     rounds: Number(values.rounds),
     beside: values.beside === undefined ? undefined : resolve(values.beside),
+    bursts: Number(values.bursts),
   };
   const report = createReporter("webhook", values.json);
   for (const count of options.names) {
@@ -108,6 +114,7 @@ async function measure(count: number, options: Options, report: Reporter): Promi
   report.figure({ name: "admission-cpu", value: percentile(ours.cpu, 0.5), unit: "µs" });
   report.figure({ name: "bare-cpu", value: percentile(theirs.cpu, 0.5), unit: "µs" });
   for (const { cpu } of former) reportBeside(basename(options.beside ?? ""), ours.cpu, cpu, report);
+  if (options.bursts > 0) await measureBursts(webhook.ready, Math.min(count, CAP), options.bursts, report);
 }
 
 /** A server, what it is asked, and by round what it did: admissions a second, and CPU microseconds of one. */
