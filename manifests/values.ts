@@ -189,16 +189,15 @@ export function valuesSchemaWith({ config, values }: AddedValues) {
   return strictObject(withSections(core, values)) as unknown as v.StrictObjectSchema<typeof core, undefined>;
 }
 
+const pullSecret = strictObject({ name: objectName });
+
 const coreValues = {
   profile: optionalSetting(
     v.picklist(["default", "small"]),
     "`small`: controller, webhook and proxy run in one process, in one Deployment with one ServiceAccount.",
   ),
   image: v.optional(imageSchema),
-  imagePullSecrets: optionalSetting(
-    v.array(strictObject({ name: objectName })),
-    "Secrets with the credentials of the registry.",
-  ),
+  imagePullSecrets: optionalSetting(v.array(pullSecret), "Secrets with the credentials of the registry."),
   commonLabels: optionalSetting(strings, "Labels of every object."),
   pods: optionalSetting(podsSchema, "Settings of all pods. Each component may override them."),
   ...synonyms,
@@ -221,10 +220,14 @@ const coreValues = {
   grafanaDashboard: optionalSetting(grafanaDashboardSchema, "A dashboard for Grafana."),
   test: optionalSetting(testSchema, "`helm test`: the doctor, in a pod."),
   config: optionalSetting(configOf([]), "The configuration file."),
-  // Values that Helm passes to a chart that is a dependency of another.
+  // Values that Helm passes to a chart that is a dependency of another. The parent has keys for other charts, too.
   global: v.optional(
     v.looseObject({
       imageRegistry: optionalSetting(v.string(), "Registry of the image. Replaces the one in `image.repository`."),
+      imagePullSecrets: optionalSetting(
+        v.array(v.union([objectName, pullSecret])),
+        "Secrets with the credentials of the registry, as names or as `{ name }`. Added to `imagePullSecrets`.",
+      ),
     }),
   ),
   enabled: v.optional(v.boolean()),

@@ -296,3 +296,20 @@ describe("the image", () => {
     });
   }
 });
+
+describe("the registry's credentials", () => {
+  const secretsOf = (values: object) => {
+    const podDns = { enabled: true, image: "registry.example.com/coredns:1" };
+    const objects = withAgents({ ...values, podDns });
+    const specs = objects.map(({ kind, spec }) => (kind === "Pod" ? spec : spec?.template?.spec));
+    return new Set(specs.filter(Boolean).map(({ imagePullSecrets }) => JSON.stringify(imagePullSecrets)));
+  };
+
+  it("are those of the chart and of its parents, once, in every pod: of hooks, agents and resolvers, too", () => {
+    const [own, parents, both] = ["own", "parents", "both"].map((name) => ({ name }));
+    const global = { imagePullSecrets: [parents, "both"], other: "a parent's" };
+    const found = secretsOf({ global, imagePullSecrets: [both, own] });
+    assert.deepEqual(found, new Set([JSON.stringify([parents, both, own])]));
+    assert.deepEqual(secretsOf({}), new Set([undefined]));
+  });
+});

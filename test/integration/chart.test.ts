@@ -144,6 +144,7 @@ function isSubset(part: Record<string, string>, whole: Record<string, string>): 
 describe("values", () => {
   const REFUSED: [object, RegExp][] = [
     [{ images: {} }, /at '': additional properties 'images' not allowed/],
+    [{ global: { imagePullSecrets: "x" } }, /at '\/global\/imagePullSecrets': got string, want array/],
     [{ proxy: { replica: 3 } }, /at '\/proxy': additional properties 'replica' not allowed/],
     [{ agent: { serviceAccount: { nam: "x" } } }, /at '\/agent\/serviceAccount': additional properties 'nam'/],
     [{ pods: { probes: { live: {} } } }, /at '\/pods\/probes': additional properties 'live' not allowed/],

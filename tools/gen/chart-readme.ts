@@ -17,7 +17,8 @@ add, by \`npm run gen\`: change those, not this page.
     helm uninstall switchback --namespace switchback-system
 
 A cluster can have one release. Values are validated: an unknown key is an error that names its
-place. values.yaml has each value with its default and what it is for.
+place. Only \`global\` may have other keys, because parent charts pass theirs. values.yaml has each
+value with its default and what it is for.
 `;
 
 const COLUMNS = 100;

@@ -65,10 +65,7 @@ automountServiceAccountToken: {{ .token }}
 enableServiceLinks: false
 # The preStop sleep, the process's drain, and a margin.
 terminationGracePeriodSeconds: {{ add $sleep (ceil .drainSeconds | int) 10 }}
-{{- with .root.Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+{{- include "switchback.pullSecrets" .root }}
 securityContext:
   runAsNonRoot: true
   {{- with $pods.runAsUser }}

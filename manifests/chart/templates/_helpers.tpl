@@ -83,6 +83,18 @@ labels:
 {{- end -}}
 {{- end }}
 
+{{/* The registry's credentials, of the chart and of its parents. A parent may give names alone, as Bitnami's charts do. */}}
+{{- define "switchback.pullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
+{{- $secrets = append $secrets (ternary (dict "name" .) . (kindIs "string" .)) -}}
+{{- end -}}
+{{- with uniq $secrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{/* The name of a component's ServiceAccount. Arguments: root, component. */}}
 {{- define "switchback.account" -}}
 {{- $process := include "switchback.process" . -}}

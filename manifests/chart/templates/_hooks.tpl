@@ -17,10 +17,7 @@ restartPolicy: Never
 serviceAccountName: {{ .name }}
 automountServiceAccountToken: true
 enableServiceLinks: false
-{{- with .root.Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+{{- include "switchback.pullSecrets" .root }}
 {{- range $field := list "priorityClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
 {{- with index $pods $field }}
 {{ $field }}: {{ toJson . }}
