@@ -2,6 +2,7 @@ import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 import { compareNames } from "#hostmap/hostnames.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
+import { isStuck } from "#lib/workloads/workload-words.ts";
 
 /** What of the status is wanted. `name` and `refused` are about names, `stuck` about workloads, `in` about both. */
 export interface StatusFilter {
@@ -68,11 +69,6 @@ function withoutWorkloads({ workloads: _workloads, ...rest }: RolloutStatus): Om
 /** No pod gets the name: it is not in the map, or a hosts file cannot hold it. */
 export function isRefused({ reason }: NameStatus): boolean {
   return reason !== undefined;
-}
-
-/** Some of its pods lack current names, and nothing changes that until somebody acts. */
-export function isStuck({ standing, stale }: WorkloadStatus): boolean {
-  return standing === "stuck" && stale > 0;
 }
 
 function rankOfName(name: NameStatus): number {

@@ -4,9 +4,10 @@ import type { Reason } from "#hostmap/types.ts";
 import { askedTexts } from "#lib/documents/asked-text.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
+import { isStuck, stateText } from "#lib/workloads/workload-words.ts";
 import type { Screen } from "./formats.ts";
 import { wrap } from "./layout.ts";
-import { isRefused, isStuck, type Selected } from "./status-filter.ts";
+import { isRefused, type Selected } from "./status-filter.ts";
 import { type Row, tableWithNotes } from "./table.ts";
 
 interface StatusLayout {
@@ -144,14 +145,6 @@ const NAMES: Kind<NameStatus> = {
   },
 };
 
-/** `stale` alone may mean that a restart is due: a workload that cannot be restarted has a state of its own. */
-const STATES: Readonly<Record<WorkloadStatus["standing"], string>> = {
-  "in-step": "up to date",
-  waiting: "stale",
-  left: "stale (not restarted)",
-  stuck: "stuck",
-};
-
 const WORKLOADS: Kind<WorkloadStatus> = {
   head: {
     text: ["WORKLOAD", "PODS", "STATE", "ON CHANGE"],
@@ -159,8 +152,7 @@ const WORKLOADS: Kind<WorkloadStatus> = {
   },
   row: (workload, wide) => {
     const { pods, stale, notInjected, standing, warnings } = workload;
-    const state = stale === 0 ? STATES["in-step"] : STATES[standing];
-    const cells = [workloadKey(workload), `${pods - stale}/${pods}`, state, workload.mode];
+    const cells = [workloadKey(workload), `${pods - stale}/${pods}`, stateText(workload), workload.mode];
     const reasons = [
       ...(standing === "in-step" ? [] : [reasonText(workload)]),
       ...(notInjected > 0 ? [`${notInjected} not injected`] : []),

@@ -5,10 +5,11 @@ import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
+import { isStuck } from "#lib/workloads/workload-words.ts";
 import { type Format, type Report, render, type Screen } from "./formats.ts";
 import { DEFAULT_COLUMNS } from "./layout.ts";
 import { leaderStatus } from "./leader-status.ts";
-import { isStuck, type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
+import { type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
 import { statusText } from "./status-text.ts";
 
 interface StatusFlags extends StatusFilter {

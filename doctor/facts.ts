@@ -126,6 +126,8 @@ export interface UpdaterInfo {
   readonly mapRevision: string | undefined;
   /** Milliseconds since it reported, by the local clock. */
   readonly silentMs: number;
+  /** Not silent for longer than the configuration allows (`pods.agentSilenceSeconds`). */
+  readonly alive: boolean;
 }
 
 /** How many endpoints of a Service are ready. */

@@ -16,7 +16,14 @@ const { revision } = createSelector(MAP, 500)(CHOSEN.join());
 const GOOD: NodeHostsReport = { revision, names: 1, taken: [], problem: undefined };
 
 function agent(nodeHosts: NodeHostsReport | undefined, node = "a", silentMs = 0): AgentInfo {
-  return { name: `switchback-agent-${node}`, mapRevision: undefined, podRevisions: [], silentMs, nodeHosts };
+  return {
+    name: `switchback-agent-${node}`,
+    mapRevision: undefined,
+    podRevisions: [],
+    silentMs,
+    alive: silentMs < 600_000,
+    nodeHosts,
+  };
 }
 
 const configOf = (names: readonly string[]) => parseConfig({ nodeHosts: { names } }, AGENT_SECTIONS);

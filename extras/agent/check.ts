@@ -5,7 +5,7 @@ import type { Fact } from "#doctor/known.ts";
 import { createSelector } from "#hostmap/select-hosts.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { nodeHostsSettings } from "./config.ts";
-import { type AgentInfo, maxSilenceMs, readAgents, readUpdaters } from "./read-agents.ts";
+import { type AgentInfo, readAgents, readUpdaters } from "./read-agents.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("node-hosts");
 
@@ -37,7 +37,7 @@ export function nodeHostsFindings(
   }
   const wanted = wantedRevision(install, config);
   const behind = agents.value.flatMap((agent) => {
-    const why = whyBehind(agent, wanted, maxSilenceMs(config));
+    const why = whyBehind(agent, wanted);
     return why === undefined ? [] : [`${agent.name}: ${why}`];
   });
   const taken = [...new Set(agents.value.flatMap(({ nodeHosts }) => nodeHosts?.taken ?? []))].sort();
@@ -57,12 +57,8 @@ function wantedRevision(install: Pick<ClusterFacts["install"], "map">, config: C
   return createSelector(map, config.inject.maxNames)(nodeHostsSettings(config).names.join(",")).revision;
 }
 
-function whyBehind(
-  { nodeHosts, silentMs }: AgentInfo,
-  wanted: string | undefined,
-  maxSilence: number,
-): string | undefined {
-  if (silentMs > maxSilence) return "its agent is silent";
+function whyBehind({ nodeHosts, alive }: AgentInfo, wanted: string | undefined): string | undefined {
+  if (!alive) return "its agent is silent";
   if (nodeHosts === undefined) return "its agent reports nothing of it yet";
   if (nodeHosts.problem !== undefined) return `${nodeHosts.problem.code}: ${nodeHosts.problem.text}`;
   return wanted === undefined || nodeHosts.revision === wanted ? undefined : "it has the names of an earlier map";

@@ -7,7 +7,7 @@ import { addConfig } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { AGENT_CHECK } from "./check.ts";
 import { AGENT_SECTIONS } from "./config.ts";
-import { readAgents, readUpdaters, updatersOf } from "./read-agents.ts";
+import { readAgents, readUpdaters } from "./read-agents.ts";
 
 const LEASES = "/apis/coordination.k8s.io/v1/namespaces/nodes/leases";
 const NOW = Date.UTC(2026, 0, 1);
@@ -30,8 +30,8 @@ describe("agents", () => {
     server.add(LEASES, "switchback-agent-b", { metadata: { labels: LABELS } });
     server.add(LEASES, "switchback-controller", { spec: { renewTime } });
     const agents = [
-      { name: "switchback-agent-a", mapRevision: "r1", podRevisions: undefined, silentMs: 1500 },
-      { name: "switchback-agent-b", mapRevision: undefined, podRevisions: undefined, silentMs: NOW },
+      { name: "switchback-agent-a", mapRevision: "r1", podRevisions: undefined, silentMs: 1500, alive: true },
+      { name: "switchback-agent-b", mapRevision: undefined, podRevisions: undefined, silentMs: NOW, alive: false },
     ];
     assert.deepEqual(await readAgents(source()), known(agents));
     const updaters = await readUpdaters(source());
@@ -62,7 +62,7 @@ describe("where a pod is live, the doctor reads the agents' Leases", () => {
     server.add(LEASES, "switchback-agent-a", { metadata: { labels: LABELS }, spec });
     assert.deepEqual(await run("agent: { namespace: nodes }"), {
       asked: [LEASES],
-      all: [{ name: "switchback-agent-a", mapRevision: undefined, podRevisions: undefined, silentMs: 5 }],
+      all: [{ name: "switchback-agent-a", mapRevision: undefined, podRevisions: undefined, silentMs: 5, alive: true }],
     });
   });
 
@@ -72,21 +72,26 @@ describe("where a pod is live, the doctor reads the agents' Leases", () => {
 });
 
 describe("an agent updates the pods of its node", () => {
-  const stateOf = (silentMs: number, config: typeof CONFIG | undefined, node = "node-1") => {
-    const agent = { name: "switchback-agent-node-1", mapRevision: "r1", podRevisions: ["p1"], silentMs };
-    const { alive, mapRevision, podRevisions } = updatersOf([agent], config).of(node) ?? {};
-    return alive === undefined ? undefined : { alive, mapRevision, podRevisions };
+  const stateOf = async (silentMs: number, config: typeof CONFIG | undefined, node = "node-1") => {
+    const metadata = { labels: LABELS, annotations: { "switchback.dev/revision": "r1" } };
+    const spec = { renewTime: new Date(NOW - silentMs).toISOString() };
+    const namespace = config === undefined ? "switchback-agent" : "nodes";
+    server.add(LEASES.replace("nodes", namespace), "switchback-agent-node-1", { metadata, spec });
+    const read = await readUpdaters({ ...source(), config });
+    const found = read.known ? read.value.of(node) : undefined;
+    return found && [found.alive, found.mapRevision];
   };
-  const state = (alive: boolean) => ({ alive, mapRevision: "r1", podRevisions: ["p1"] });
 
-  test("for as long as configured, to the millisecond", () => {
-    const config = parseConfig({ pods: { agentSilenceSeconds: 30 } });
-    assert.deepEqual([stateOf(30_000, config), stateOf(30_001, config)], [state(true), state(false)]);
+  test("for as long as configured, to the millisecond", async () => {
+    const config = { ...CONFIG, pods: { ...CONFIG.pods, agentSilenceSeconds: 30 } };
+    assert.deepEqual(await stateOf(30_000, config), [true, "r1"]);
+    assert.deepEqual(await stateOf(30_001, config), [false, "r1"]);
   });
 
-  test("for ten minutes where there is no configuration that can be read", () => {
-    assert.deepEqual([stateOf(600_000, undefined), stateOf(600_001, undefined)], [state(true), state(false)]);
+  test("for ten minutes where there is no configuration that can be read", async () => {
+    assert.deepEqual(await stateOf(600_000, undefined), [true, "r1"]);
+    assert.deepEqual(await stateOf(600_001, undefined), [false, "r1"]);
   });
 
-  test("and of no other", () => assert.equal(stateOf(0, CONFIG, "node-2"), undefined));
+  test("and of no other", async () => assert.equal(await stateOf(0, CONFIG, "node-2"), undefined));
 });

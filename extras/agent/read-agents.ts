@@ -16,7 +16,8 @@ export async function readAgents({ client, config, now }: FactSource): Promise<F
     const leases = await listAgentLeases(client, namespace);
     return leases.map(({ name, mapRevision, podRevisions, nodeHosts, renewTime }) => {
       const silentMs = now - Date.parse(renewTime ?? "1970-01-01T00:00:00Z");
-      return { name, mapRevision, podRevisions, silentMs, ...(nodeHosts !== undefined && { nodeHosts }) };
+      const alive = silentMs <= maxSilenceMs(config);
+      return { name, mapRevision, podRevisions, silentMs, alive, ...(nodeHosts !== undefined && { nodeHosts }) };
     });
   });
 }
@@ -24,21 +25,20 @@ export async function readAgents({ client, config, now }: FactSource): Promise<F
 /** What the agents have done with running pods. */
 export async function readUpdaters(source: FactSource): Promise<Fact<NodeUpdaters>> {
   const agents = await readAgents(source);
-  return agents.known ? known(updatersOf(agents.value, source.config)) : agents;
+  return agents.known ? known(updatersOf(agents.value)) : agents;
 }
 
-export function updatersOf(all: readonly AgentInfo[], config: Config | undefined): NodeUpdaters {
+function updatersOf(all: readonly AgentInfo[]): NodeUpdaters {
   const byName = new Map(all.map((agent) => [agent.name, agent]));
   return {
     all,
     of(node) {
-      const agent = byName.get(agentLeaseName(node));
-      return agent && { ...agent, alive: agent.silentMs <= maxSilenceMs(config) };
+      return byName.get(agentLeaseName(node));
     },
   };
 }
 
 /** An agent that has been silent for longer does not work. */
-export function maxSilenceMs(config: Config | undefined): number {
+function maxSilenceMs(config: Config | undefined): number {
   return (config?.pods.agentSilenceSeconds ?? DEFAULT_AGENT_SILENCE_SECONDS) * 1000;
 }

@@ -26,6 +26,8 @@ interface ConnectOptions {
 export interface ConnectedClient extends KubeClient {
   /** URL of the API server. */
   readonly server: string;
+  /** The context of the kubeconfig; undefined in a pod. */
+  readonly context: string | undefined;
   /** The namespace of the pod, or of the kubeconfig's context. */
   readonly namespace: string;
 }
@@ -45,7 +47,8 @@ export async function connect(options: ConnectOptions): Promise<ConnectedClient>
     },
     { place: placeOf(access), ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }) },
   );
-  return { ...client, server: `${access.server.origin}${access.server.pathname}`, namespace };
+  const server = `${access.server.origin}${access.server.pathname}`;
+  return { ...client, server, context: access.from?.context, namespace };
 }
 
 /**

@@ -19,6 +19,8 @@ export interface Access {
   readonly tls: TlsMaterial;
   /** Where this comes from, for messages. */
   readonly from?: {
+    /** The context's name; absent in a pod. */
+    readonly context?: string;
     /** `context "x" of kubeconfig /home/me/.kube/config`. */
     readonly what: string;
     /** Where the CA of the server is, or would be. */

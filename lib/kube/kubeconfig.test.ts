@@ -70,7 +70,7 @@ test("access says where it is from, and where its CA is", async () => {
   const path = write("a");
   const { from } = await (await loadKubeconfig(path)).access();
   const ca = `certificate-authority-data of cluster "a" in kubeconfig ${path}`;
-  assert.deepEqual(from, { what: `context "a" of kubeconfig ${path}`, ca });
+  assert.deepEqual(from, { context: "a", what: `context "a" of kubeconfig ${path}`, ca });
 });
 
 test("a proxy has an agent of its own", async () => {

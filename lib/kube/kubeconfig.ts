@@ -50,6 +50,7 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
     );
   }
   const from = {
+    context: current.name,
     what: `context ${JSON.stringify(current.name)} of kubeconfig ${paths}`,
     ca:
       `certificate-authority${cluster.caFile ? "" : "-data"} of cluster ${JSON.stringify(cluster.name)} in ` +

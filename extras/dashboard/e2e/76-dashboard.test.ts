@@ -84,7 +84,7 @@ test("the page's figures are those of switchback status -o json", async () => {
       Names: names.length,
       Refused: names.filter(({ reason }) => reason !== undefined).length,
       Workloads: running?.counts.workloads,
-      "Pods behind": running?.counts.stale,
+      "Stale pods": running?.counts.stale,
     };
     const shown = await Promise.all(
       Object.keys(figures).map((title) => page.locator(".tiles li", { hasText: title }).locator("b").innerText()),

@@ -6,8 +6,6 @@ import type { View } from "./state.ts";
 import { Badge, count, plain, Ticked } from "./text.tsx";
 
 const DAY_SECONDS = 86_400;
-/** An agent renews its Lease within half a minute; `config.pods.agentSilenceSeconds` is 90 s by default. */
-const SILENT_MS = 90_000;
 
 /** What runs: Deployments, sources, certificates, agents and publishers. */
 export function Components({ view }: { readonly view: View }) {
@@ -60,11 +58,12 @@ export function Components({ view }: { readonly view: View }) {
               {[...agents]
                 .sort((one, other) => other.silentMs - one.silentMs)
                 .slice(0, MAX_AGENTS)
-                .map(({ name, mapRevision, silentMs }) => (
+                .map(({ name, mapRevision, silentMs, alive }) => (
                   <li key={name}>
                     <h3>{plain(name.replace(/^switchback-agent-/, ""))}</h3>
                     <AgentBadge
                       silentMs={silentMs}
+                      alive={alive}
                       isCurrent={mapRevision !== undefined && mapRevision === summary?.revision}
                     />
                   </li>
@@ -114,8 +113,14 @@ function Publisher({ report }: { readonly report: PublisherReport }) {
 /** Those that are silent for longest come first. */
 const MAX_AGENTS = 200;
 
-function AgentBadge({ silentMs, isCurrent }: { readonly silentMs: number; readonly isCurrent: boolean }) {
-  if (silentMs > SILENT_MS) return <Badge kind="bad">{`silent for ${count(Math.round(silentMs / 1_000))} s`}</Badge>;
+interface AgentBadgeProps {
+  readonly silentMs: number;
+  readonly alive: boolean;
+  readonly isCurrent: boolean;
+}
+
+function AgentBadge({ silentMs, alive, isCurrent }: AgentBadgeProps) {
+  if (!alive) return <Badge kind="bad">{`silent for ${count(Math.round(silentMs / 1_000))} s`}</Badge>;
   return isCurrent ? <Badge kind="good">current</Badge> : <Badge kind="warn">behind, or by selections</Badge>;
 }
 

@@ -12,7 +12,7 @@ import {
 } from "./search.ts";
 import { SearchForm } from "./search-form.tsx";
 import type { NameRow, View, WorkloadRow } from "./state.ts";
-import { Badge, count, plain, StatusNotKnown } from "./text.tsx";
+import { Badge, count, Dotted, plain, StatusNotKnown } from "./text.tsx";
 import { Way } from "./way-drawing.tsx";
 
 const FILTERS = [
@@ -113,7 +113,16 @@ function columnsOf(
   });
   const link = (row: NameRow) => linkTo("names", { ...query, name: row.name, of: sourceOf(row) });
   return [
-    { id: "name", title: "Name", sort: sortBy("name"), cell: (row) => <a href={link(row)}>{plain(row.name)}</a> },
+    {
+      id: "name",
+      title: "Name",
+      sort: sortBy("name"),
+      cell: (row) => (
+        <a href={link(row)}>
+          <Dotted name={row.name} />
+        </a>
+      ),
+    },
     { id: "from", title: "From", sort: sortBy("from"), cell: (row) => plain(sourceOf(row)) },
     { id: "target", title: "Target", sort: sortBy("target"), cell: ({ target = "-" }) => plain(target) },
     { id: "state", title: "State", sort: sortBy("state"), cell: (row) => <NameBadge row={row} /> },

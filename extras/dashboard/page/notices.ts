@@ -1,8 +1,9 @@
 import { checkComponents, checkDeployment, isComponent } from "#doctor/checks/deployments.ts";
 import type { Reason } from "#hostmap/types.ts";
+import { isStuck } from "#lib/workloads/workload-words.ts";
 import type { Components, MeasuredState, Summary } from "../server/messages.ts";
 import type { PublisherReport } from "../server/publishers.ts";
-import type { View, WorkloadRow } from "./state.ts";
+import type { View } from "./state.ts";
 
 /** A problem that somebody has to look at. */
 interface Notice {
@@ -18,11 +19,6 @@ const later = (what: Notice["what"]): Notice => ({ urgent: false, what });
 const DAY_SECONDS = 86_400;
 /** Of a source: a tenant can write any number of objects that cannot be read. */
 const MAX_PROBLEMS = 10;
-
-/** Some of its pods lack current names, and nothing changes that until somebody acts. */
-export function isStuck({ standing, stale }: Pick<WorkloadRow, "standing" | "stale">): boolean {
-  return standing === "stuck" && stale > 0;
-}
 
 /** The problems that are known, the most urgent first. `now`: milliseconds since 1970. Pure. */
 export function noticesOf(view: View, now: number): Notice[] {

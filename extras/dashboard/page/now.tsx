@@ -1,8 +1,10 @@
 import { askedTexts } from "#lib/documents/asked-text.ts";
-import { isStuck, noticesOf } from "./notices.ts";
+import { isStuck } from "#lib/workloads/workload-words.ts";
+import type { Summary } from "../server/messages.ts";
+import { noticesOf } from "./notices.ts";
 import { linkTo } from "./route.ts";
 import type { View } from "./state.ts";
-import { Badge, count, plain, ReasonText, StatusNotKnown } from "./text.tsx";
+import { Badge, count, Dotted, plain, ReasonText, StatusNotKnown } from "./text.tsx";
 
 /** What somebody who was woken looks at first: what is wrong, and how much there is. */
 export function Now({ view }: { readonly view: View }) {
@@ -43,9 +45,9 @@ export function Now({ view }: { readonly view: View }) {
           href={linkTo("workloads", { show: "stuck" })}
         />
         <Tile
-          title="Pods behind"
+          title="Stale pods"
           value={knowsPods ? counts?.stale : undefined}
-          href={linkTo("workloads", { show: "behind" })}
+          href={linkTo("workloads", { show: "stale" })}
         />
       </ul>
       <Targets view={view} />
@@ -96,21 +98,32 @@ function Targets({ view: { summary } }: { readonly view: View }) {
       <h2>Targets</h2>
       {targets.length === 0 && <p class="none">none</p>}
       <ul class="cards">
-        {targets.map(({ name, relayed, clusterIPs, upstream, ports }) => (
-          <li key={name}>
-            <h3>{plain(name)}</h3>
-            <p>{plain(upstream || "no upstream known")}</p>
-            <p>{plain(clusterIPs.join(", ")) || <Badge kind="bad">no address</Badge>}</p>
-            <p>
-              {relayed ? "relayed, ports " : "direct, ports "}
-              {ports.map(({ port }) => port).join(", ")}
-            </p>
-            {askedTexts(ports, Date.now()).map((text) => (
-              <p key={text}>{plain(text)}</p>
-            ))}
-          </li>
+        {targets.map((target) => (
+          <Target key={target.name} target={target} />
         ))}
       </ul>
     </>
+  );
+}
+
+function Target({ target }: { readonly target: Summary["targets"][number] }) {
+  const { name, relayed, clusterIPs, upstream, ports } = target;
+  const asked = askedTexts(ports, Date.now());
+  return (
+    <li aria-label={`Target ${plain(name)}`}>
+      <h3>{plain(name)}</h3>
+      <dl>
+        <dt>Ingress controller</dt>
+        <dd>{upstream === "" ? "not known" : <Dotted name={upstream} />}</dd>
+        <dt>{relayed ? "Front address" : "Address"}</dt>
+        <dd>{clusterIPs.length === 0 ? <Badge kind="bad">no address</Badge> : plain(clusterIPs.join(", "))}</dd>
+        <dt>{relayed ? "Relayed ports" : "Direct ports"}</dt>
+        <dd>{ports.map(({ port }) => port).join(", ")}</dd>
+        {asked.length > 0 && <dt>Asked for a PROXY header</dt>}
+        {asked.map((text) => (
+          <dd key={text}>{plain(text)}</dd>
+        ))}
+      </dl>
+    </li>
   );
 }

@@ -60,7 +60,7 @@ test("workloads: those that lack names, and what becomes of them", () => {
   const left = (filter: Parameters<typeof filterWorkloads>[1]) =>
     filterWorkloads(rows, filter).map((each) => rows.indexOf(each));
   assert.deepEqual(left("all"), [0, 1, 2]);
-  assert.deepEqual(left("behind"), [0, 1]);
+  assert.deepEqual(left("stale"), [0, 1]);
   assert.deepEqual(left("stuck"), [0]);
   assert.deepEqual(left("waiting"), [1]);
 });

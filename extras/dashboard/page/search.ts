@@ -4,7 +4,7 @@ import type { NameRow, WorkloadRow } from "./state.ts";
 export type NameFilter = "all" | "refused" | "warned";
 
 /** Which workloads a list shows: all, or those with pods that lack current names. */
-type WorkloadFilter = "all" | "behind" | "stuck" | "waiting";
+type WorkloadFilter = "all" | "stale" | "stuck" | "waiting";
 
 /** The part of a name's row that a list is sorted by. */
 export type NameColumn = "name" | "from" | "target" | "state";
@@ -43,7 +43,7 @@ export function filterNames(rows: readonly NameRow[], filter: NameFilter): reado
 
 export function filterWorkloads(rows: readonly WorkloadRow[], filter: WorkloadFilter): readonly WorkloadRow[] {
   if (filter === "all") return rows;
-  return rows.filter(({ standing, stale }) => stale > 0 && (filter === "behind" || standing === filter));
+  return rows.filter(({ standing, stale }) => stale > 0 && (filter === "stale" || standing === filter));
 }
 
 const KEYS: Readonly<Record<NameColumn, (row: NameRow) => string>> = {

@@ -1,3 +1,4 @@
+import { Fragment } from "preact";
 import type { Reason } from "#hostmap/types.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { CodeAdvice } from "../server/codes.ts";
@@ -7,6 +8,25 @@ import type { CodeAdvice } from "../server/codes.ts";
  * escapes.
  */
 export const plain = printable;
+
+/** The most dots of a name that DNS takes. What has more is no name, and breaks anywhere. */
+const MAX_DOTS = 126;
+
+/** A name that breaks after its dots where a line is too short. What is copied has the name's characters alone. */
+export function Dotted({ name }: { readonly name: string }) {
+  const parts = plain(name).split(/(?<=\.)/, MAX_DOTS + 2);
+  if (parts.length > MAX_DOTS + 1) return <>{plain(name)}</>;
+  return (
+    <>
+      {parts.map((part, index) => (
+        <Fragment key={index}>
+          {index > 0 && <wbr />}
+          {part}
+        </Fragment>
+      ))}
+    </>
+  );
+}
 
 /** A reason with what it means and what to do, as docs/codes.md has it. */
 export function ReasonText({

@@ -1,6 +1,6 @@
 import type { Summary } from "../server/messages.ts";
 import type { NameRow, View } from "./state.ts";
-import { Badge, plain, ReasonText } from "./text.tsx";
+import { Badge, Dotted, plain, ReasonText } from "./text.tsx";
 import { type StepState, type WayStep, wayOf } from "./way.ts";
 
 const BADGES: Readonly<Record<StepState, readonly ["good" | "warn" | "bad" | "idle", string]>> = {
@@ -21,7 +21,9 @@ interface WayProps {
 export function Way({ name, summary, view }: WayProps) {
   return (
     <section class="way" aria-label="Way of the name">
-      <h2>{plain(name.name)}</h2>
+      <h2>
+        <Dotted name={name.name} />
+      </h2>
       <ol>
         {wayOf(name, summary, view).map((step) => (
           <Step key={step.title} step={step} advice={view.advice} />
@@ -42,7 +44,15 @@ function Step({
   return (
     <li class={state}>
       <h3>{plain(title)}</h3>
-      {values.length === 0 ? <p>none</p> : values.map((value) => <p key={value}>{plain(value)}</p>)}
+      {values.length === 0 ? (
+        <p>none</p>
+      ) : (
+        values.map((value) => (
+          <p key={value}>
+            <Dotted name={value} />
+          </p>
+        ))
+      )}
       <Badge kind={kind}>{words}</Badge>
       {reason && <ReasonText reason={reason} advice={advice} />}
     </li>

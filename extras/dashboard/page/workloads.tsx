@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { stateText } from "#lib/workloads/workload-words.ts";
 import { linkTo, useRoute } from "./route.ts";
 import { type Column, Rows } from "./rows.tsx";
 import { filterWorkloads, matching, workloadsNamed } from "./search.ts";
@@ -10,7 +11,7 @@ const RANK: Readonly<Record<string, number>> = { stuck: 0, waiting: 1, left: 2 }
 
 const FILTERS = [
   ["all", "all"],
-  ["behind", "behind"],
+  ["stale", "stale"],
   ["stuck", "stuck"],
   ["waiting", "waiting for a restart or an agent"],
 ] as const;
@@ -31,7 +32,7 @@ export function Workloads({ view }: { readonly view: View }) {
   if (view.summary === undefined) return <StatusNotKnown trouble={view.trouble} />;
   if (running === undefined) {
     return view.summary.leader ? (
-      <p class="none">There is no cluster whose workloads are observed.</p>
+      <p class="none">No cluster, no workloads.</p>
     ) : (
       <p class="note bad">Unknown: no controller is the leader at the moment.</p>
     );
@@ -108,8 +109,8 @@ function columnsOf(query: Readonly<Record<string, string>>): readonly Column<Wor
   ];
 }
 
+const KINDS = { "in-step": "good", waiting: "warn", left: "idle", stuck: "bad" } as const;
+
 function WorkloadBadge({ row: { standing, stale } }: { readonly row: WorkloadRow }) {
-  if (stale === 0) return <Badge kind="good">current</Badge>;
-  if (standing === "stuck") return <Badge kind="bad">stuck</Badge>;
-  return standing === "waiting" ? <Badge kind="warn">waiting</Badge> : <Badge kind="idle">not restarted</Badge>;
+  return <Badge kind={stale === 0 ? "good" : KINDS[standing]}>{stateText({ standing, stale })}</Badge>;
 }

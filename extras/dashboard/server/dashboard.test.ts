@@ -74,7 +74,7 @@ test("prints an address where the page and the cluster's status are, until it is
   try {
     assert.match(await (await fetch(address)).text(), /<title>Switchback<\/title>/);
     const messages = await eventsUntil(address, "summary");
-    assert.deepEqual(messages[0], { type: "begin", place: `${api.url.origin}/`, canExamine: true });
+    assert.deepEqual(messages[0], { type: "begin", place: `x (${api.url.origin}/)`, canExamine: true });
     const names = messages.flatMap((message) => (message.type === "names" ? (message.set ?? []) : []));
     assert.deepEqual(
       names.map(([, name]) => name),

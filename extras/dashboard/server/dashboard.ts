@@ -30,7 +30,7 @@ export async function serveDashboard(flags: DashboardFlags, line: CommandLine): 
   const { namespace, port = 0 } = flags;
   let last: FullStatus | undefined;
   const source: DashboardSource = {
-    place: client.server,
+    place: client.context === undefined ? client.server : `${client.context} (${client.server})`,
     status: async (signal) => {
       try {
         last = await line.leaderStatus(client, namespace, signal);

@@ -8,7 +8,7 @@ import type { PodMetrics } from "./traffic.ts";
  * What the dashboard asks, with the rights of the person who runs it. Each call may fail, and none is a reason to end.
  */
 export interface DashboardSource {
-  /** What is asked, for the page's head: the URL of an API server. */
+  /** What is asked, for the page's head: a context of a kubeconfig and the URL of its API server. */
   readonly place: string;
   /** The controller's whole status. */
   status(signal: AbortSignal): Promise<FullStatus>;

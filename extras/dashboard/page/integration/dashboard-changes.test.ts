@@ -152,6 +152,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
       name: `switchback-agent-node-${index}`,
       mapRevision: "abc",
       silentMs: index === 4_000 ? 200_000 : 5_000,
+      alive: index !== 4_000,
     });
     shown.components = {
       ...HEALTHY_COMPONENTS,

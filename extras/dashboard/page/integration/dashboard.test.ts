@@ -149,7 +149,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     assert.equal(await figure("Names"), String(names.length));
     assert.equal(await figure("Refused"), String(names.filter((each) => each.reason !== undefined).length));
     assert.equal(await figure("Workloads"), String(running?.counts.workloads));
-    assert.equal(await figure("Pods behind"), String(running?.counts.stale));
+    assert.equal(await figure("Stale pods"), String(running?.counts.stale));
     await go("names");
     const order = await page.getByRole("table").getByRole("link").allInnerTexts();
     assert.deepEqual(new Set(order), new Set(names.map(({ name }) => name)));

@@ -109,7 +109,7 @@ export const HEALTHY_COMPONENTS: Components = {
     deployment("switchback-webhook", 2),
     deployment("switchback-proxy", 2),
   ]),
-  agents: known([{ name: "switchback-agent-node-1", mapRevision: "abc", silentMs: 5_000 }]),
+  agents: known([{ name: "switchback-agent-node-1", mapRevision: "abc", silentMs: 5_000, alive: true }]),
   upstreams: known([{ ...UPSTREAM, ready: 2 }]),
   publishers: known([PUBLISHER]),
 };
