@@ -22,7 +22,8 @@ export class ClaimList {
   readonly #from: ObjectRef;
   readonly #created: string;
   readonly #anyDepth: boolean;
-  readonly #byName = new Map<string, UnresolvedClaim[]>();
+  /** By the name, then by the hints. A list of hints would make many of them quadratic. */
+  readonly #byName = new Map<string, Map<RoutingHints | Reason, UnresolvedClaim>>();
   #leftOut = 0;
   #firstLeftOut = "";
 
@@ -37,15 +38,16 @@ export class ClaimList {
   add(name: string, hints: RoutingHints | Reason): void {
     const hostname = name.length > MAX_KEPT ? name.slice(0, MAX_KEPT) : name;
     const key = foldCase(hostname);
-    const before = this.#byName.get(key);
-    if (before === undefined) {
+    const known = this.#byName.get(key);
+    if (known === undefined) {
       if (this.#byName.size >= MAX_NAMES_PER_OBJECT) this.#leaveOut(hostname);
-      else this.#byName.set(key, [this.#claim(hostname, hints)]);
+      else this.#byName.set(key, new Map([[hints, this.#claim(hostname, hints)]]));
       return;
     }
-    if ("code" in hints || before.some((claim) => claim.hints === hints)) return;
-    const leading = before.filter((claim) => !("code" in claim.hints));
-    this.#byName.set(key, [...leading, this.#claim(hostname, hints)]);
+    if ("code" in hints || known.has(hints)) return;
+    const [first] = known.keys();
+    if (first !== undefined && "code" in first) known.delete(first);
+    known.set(hints, this.#claim(hostname, hints));
   }
 
   /** Adds all names with the same reason. */
@@ -55,7 +57,7 @@ export class ClaimList {
   }
 
   get all(): UnresolvedClaim[] {
-    const claims = [...this.#byName.values()].flat();
+    const claims = [...this.#byName.values()].flatMap((claims) => [...claims.values()]);
     if (this.#leftOut === 0) return claims;
     const text = `the ${this.#from.kind} has more than ${MAX_NAMES_PER_OBJECT} names; ${this.#leftOut} are ignored`;
     return [...claims, this.#claim(this.#firstLeftOut, { code: "too-many-names", text })];

@@ -141,6 +141,12 @@ describe("presets", () => {
       ["sub.apps.com default - true", "sub.shard.com shard - true"],
     ],
     [
+      "one that lists a router many times",
+      PRESETS["openshift-route"],
+      object({ spec: { host: "a.com" }, status: { ingress: Array(3).fill(routerEntry("default")) } }),
+      ["a.com default - true"],
+    ],
+    [
       "a Route that no router has seen",
       PRESETS["openshift-route"],
       object({ spec: { host: "a.com" } }),

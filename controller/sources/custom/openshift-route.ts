@@ -18,10 +18,19 @@ export function routeClaims(raw: Raw, kind: string): readonly UnresolvedClaim[] 
   const admitted = entries.filter(isAdmitted);
   const ignored = ignoredBy(kind);
   const waiting = { code: "not-admitted", text: `no router has admitted the ${kind}` };
-  const hintsOf = (entry: Raw): RoutingHints | Reason => {
+  const byRouter = new Map<string | undefined, RoutingHints>();
+  const hintsOf = ({ routerName }: Raw): RoutingHints | Reason => {
     if (origin.ignored) return ignored;
     if (admitted.length === 0) return waiting;
-    return { className: textOf(entry.routerName), controller: "openshift.io/router", addresses: [], admitted: true };
+    const className = textOf(routerName);
+    const hints = byRouter.get(className) ?? {
+      className,
+      controller: "openshift.io/router",
+      addresses: [],
+      admitted: true,
+    };
+    byRouter.set(className, hints);
+    return hints;
   };
   for (const entry of admitted.length > 0 ? admitted : [{}]) {
     const host = textOf(entry.host) ?? textOf(spec.host);
