@@ -18,7 +18,7 @@ const NOWHERE = "https://downloads.invalid";
  */
 export const krew: ReleasePart = { name: "krew", make: makeManifest };
 
-async function makeManifest({ out, version, downloads }: Release): Promise<readonly string[]> {
+async function makeManifest({ out, version, downloads, home }: Release): Promise<readonly string[]> {
   const platforms = PLATFORMS.map(async (platform) => {
     const { os, arch } = platform;
     const archive = archiveName(version, platform);
@@ -35,6 +35,7 @@ async function makeManifest({ out, version, downloads }: Release): Promise<reado
     metadata: { name: "switchback" },
     spec: {
       version: `v${version}`,
+      ...(home && { homepage: home }),
       shortDescription: "Let pods reach their cluster's own public names",
       description: DESCRIPTION,
       platforms: await Promise.all(platforms),

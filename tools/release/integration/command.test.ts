@@ -153,7 +153,7 @@ it("the executables have the Node that the repository has", () => {
 });
 
 describe("the krew manifest", () => {
-  const made = release("krew", { downloads: "https://example.com/v1" });
+  const made = release("krew", { downloads: "https://example.com/v1", home: "https://example.com" });
 
   it("is refused without the executables", async () => {
     await assert.rejects(krew.make(made), /linux-amd64\.tar\.gz is missing: make the part executables first/);
@@ -165,8 +165,11 @@ describe("the krew manifest", () => {
       writeFileSync(join(made.out, name), name);
     }
     assert.deepEqual(await krew.make(made), ["krew/switchback.yaml"]);
-    const { spec, metadata } = parse(readFileSync(join(made.out, "krew", "switchback.yaml"), "utf8"));
-    assert.deepEqual([metadata.name, spec.version], ["switchback", `v${version}`]);
+    const text = readFileSync(join(made.out, "krew", "switchback.yaml"), "utf8");
+    // krew-release-bot reads it as a template.
+    assert.doesNotMatch(text, /\{\{/);
+    const { spec, metadata } = parse(text);
+    assert.deepEqual([metadata.name, spec.version, spec.homepage], ["switchback", `v${version}`, made.home]);
     assert.equal(spec.platforms.length, 5);
     const windows = PLATFORMS.find(({ os }) => os === "windows");
     assert.ok(windows);
