@@ -1,14 +1,16 @@
 import { deepEqual, match } from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { parse } from "yaml";
 import { binary } from "../cluster/binaries.ts";
 
 const WORKFLOWS = join(import.meta.dirname, "..", "..", ".github", "workflows");
 
+const files = readdirSync(WORKFLOWS).map((file) => join(WORKFLOWS, file));
+
 test("actionlint finds nothing in the workflows", async () => {
-  const files = readdirSync(WORKFLOWS).map((file) => join(WORKFLOWS, file));
   const { status, stdout, stderr } = lint(await binary("actionlint"), files);
   deepEqual({ status, stdout, stderr }, { status: 0, stdout: "", stderr: "" });
 });
@@ -19,6 +21,21 @@ test("actionlint would find a mistake", async () => {
   const { status, stdout } = lint(await binary("actionlint"), ["-"], workflow);
   deepEqual(status, 1);
   match(stdout, /property "nothing" is not defined/);
+});
+
+test("each action is named by a commit, and only the job that signs gets an identity", () => {
+  const texts = files.map((file) => readFileSync(file, "utf8"));
+  const used = texts.flatMap((text) => text.match(/\buses: .*/g) ?? []);
+  deepEqual(
+    used.filter((line) => !/^uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line)),
+    [],
+  );
+  const jobs = texts.flatMap((text) => Object.entries<{ permissions?: object }>(parse(text).jobs));
+  const signing = jobs.filter(([, { permissions }]) => JSON.stringify(permissions ?? {}).includes("id-token"));
+  deepEqual(
+    signing.map(([name]) => name),
+    ["publish"],
+  );
 });
 
 function lint(actionlint: string, files: readonly string[], input?: string) {
