@@ -136,14 +136,20 @@ describe("topologySpreadConstraints", () => {
     ]);
   });
 
-  it("are none where the list is empty, for all or for one, and two soft ones by default", () => {
+  it("are none where the list is empty, for all or for one, and a soft one by default", () => {
     assert.equal(spread({ pods: { topologySpreadConstraints: [] } }, "proxy"), undefined);
     const one = { proxy: { topologySpreadConstraints: [] } };
-    assert.deepEqual([spread(one, "proxy"), spread(one, "webhook").length], [undefined, 2]);
+    assert.deepEqual([spread(one, "proxy"), spread(one, "webhook").length], [undefined, 1]);
     assert.deepEqual(
       spread({}, "webhook").map(({ labelSelector, matchLabelKeys }: Rendered) => [labelSelector, matchLabelKeys]),
-      Array(2).fill([labels("webhook"), ["pod-template-hash"]]),
+      [[labels("webhook"), ["pod-template-hash"]]],
     );
+  });
+
+  it("leave an affinity of the values as it is", () => {
+    const affinity = { nodeAffinity: {} };
+    const { spec } = podOf(render({ pods: { affinity } }), "proxy");
+    assert.deepEqual([spec.affinity, spec.topologySpreadConstraints.length], [affinity, 1]);
   });
 });
 

@@ -242,11 +242,15 @@ describe("pods", () => {
     const objects = render({ proxy: { replicas: 1 } });
     for (const { spec } of deployments(objects)) {
       assert.deepEqual(spec.strategy, { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
-      const spread: Rendered[] = spec.template.spec.topologySpreadConstraints;
+      // A second constraint would need zones: without, the scheduler would not spread by node either.
+      const { affinity, topologySpreadConstraints: spread } = spec.template.spec;
+      const [{ podAffinityTerm }] = affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution;
       assert.deepEqual(
-        spread.map(({ whenUnsatisfiable }) => whenUnsatisfiable),
-        ["ScheduleAnyway", "ScheduleAnyway"],
+        spread.map(({ topologyKey, whenUnsatisfiable }: Rendered) => [topologyKey, whenUnsatisfiable]),
+        [["kubernetes.io/hostname", "ScheduleAnyway"]],
       );
+      assert.equal(podAffinityTerm.topologyKey, "topology.kubernetes.io/zone");
+      assert.deepEqual(podAffinityTerm.labelSelector, spread[0].labelSelector);
     }
     const budgets = objects.filter(({ kind }) => kind === "PodDisruptionBudget");
     assert.deepEqual(budgets.map(({ metadata, spec }) => [metadata.name, spec.minAvailable]).toSorted(), [

@@ -77,17 +77,26 @@ priorityClassName: {{ . }}
 
 {{/*
 How the pods of a Deployment are spread: by node and zone, unless the values have a list. A constraint without a
-labelSelector gets that of the component. Arguments: root, component.
+labelSelector gets that of the component. Zones have an affinity, not a constraint: the scheduler scores no node that
+lacks a label of one of the constraints, so without zones the pods would not be spread by node either.
+(https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/#implicit-conventions)
+Arguments: root, component.
 */}}
 {{- define "switchback.spread" -}}
 {{- $selector := dict "matchLabels" (include "switchback.selector" . | fromYaml) -}}
-{{- $constraints := (include "switchback.podSettings" . | fromJson).topologySpreadConstraints -}}
+{{- $settings := include "switchback.podSettings" . | fromJson -}}
+{{- $constraints := $settings.topologySpreadConstraints -}}
 {{- if kindIs "invalid" $constraints -}}
-{{- $constraints = list -}}
-{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" -}}
-{{- $constraint := dict "topologyKey" . "maxSkew" 1 "whenUnsatisfiable" "ScheduleAnyway" "matchLabelKeys" (list "pod-template-hash") -}}
-{{- $constraints = append $constraints $constraint -}}
-{{- end -}}
+{{- $ofRevision := dict "matchLabelKeys" (list "pod-template-hash") "labelSelector" $selector -}}
+{{- $constraints = list (merge (dict "topologyKey" "kubernetes.io/hostname" "maxSkew" 1 "whenUnsatisfiable" "ScheduleAnyway") $ofRevision) -}}
+{{- if not $settings.affinity }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          {{- toYaml (merge (dict "topologyKey" "topology.kubernetes.io/zone") $ofRevision) | nindent 10 }}
+{{- end }}
 {{- end -}}
 {{- range $constraints -}}
 {{- if not (hasKey . "labelSelector") }}{{ $_ := set . "labelSelector" $selector }}{{ end -}}
