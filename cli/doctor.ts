@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
 import { examine } from "#doctor/checks.ts";
-import type { CallerFacts, ClusterFacts } from "#doctor/facts.ts";
+import type { ClusterFacts } from "#doctor/facts.ts";
 import type { Finding } from "#doctor/findings.ts";
 import { gather } from "#doctor/gather.ts";
 import { gatherCallers } from "#doctor/gather-callers.ts";
@@ -42,6 +42,7 @@ interface DoctorFlags {
 export async function doctor(flags: DoctorFlags, context: CliContext): Promise<number> {
   const { env, stdout, stderr, progress } = context;
   if (flags.from !== undefined) return await doctorFrom(flags.from, flags, context);
+  const ingressLog = flags.ingressLog === undefined ? undefined : await readIngressLog(flags.ingressLog);
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-doctor" });
   const log = stderr.line;
   try {
@@ -53,7 +54,7 @@ export async function doctor(flags: DoctorFlags, context: CliContext): Promise<n
     const probed = flags.probe
       ? await progress.during("running the probe pod", () => probe(client, facts, flags, log))
       : undefined;
-    const callers = flags.ingressLog === undefined ? undefined : await gatherCallersFrom(flags.ingressLog, client);
+    const callers = ingressLog === undefined ? undefined : await gatherCallers(client, ingressLog);
     return await print(examine({ ...facts, probe: probed, callers }), flags, stdout);
   } finally {
     client.close();
@@ -75,12 +76,11 @@ async function print(findings: readonly Finding[], flags: DoctorFlags, stdout: O
   return isFailure(findings, flags.strict === true) ? 1 : 0;
 }
 
-async function gatherCallersFrom(file: string, client: KubeClient): Promise<Fact<CallerFacts>> {
+async function readIngressLog(file: string): Promise<string> {
   const source = file === "-" ? process.stdin.setEncoding("utf8") : createReadStream(file, "utf8");
-  const log = await readLog(source).catch((cause: unknown) => {
-    throw new SwitchbackError("input-invalid", `--ingress-log: ${describeError(cause)}`, { cause });
+  return await readLog(source).catch((cause: unknown) => {
+    throw new SwitchbackError("input-invalid", `--ingress-log: ${describeError(cause)}`);
   });
-  return await gatherCallers(client, log);
 }
 
 function isFailure(findings: readonly Finding[], strict: boolean): boolean {

@@ -40,7 +40,7 @@ describe("the exit codes in docs/commands.md", () => {
       assert.deepEqual([help.code, help.stderr], [0, ""]);
       const bad = await runHere([name, "--no-such-option"], {});
       assert.deepEqual([bad.code, bad.stdout], [2, ""]);
-      assert.match(bad.stderr, /^error: (unknown option '--no-such-option'|required option )/);
+      assert.match(bad.stderr, /^switchback: unknown option '--no-such-option'/);
     });
   }
 });

@@ -10,6 +10,7 @@ import { joinManifests } from "./inject/print.ts";
 import { readTextFile, type TextFile } from "./inject/text-file.ts";
 
 export interface InjectFlags {
+  /** Files and directories, as arguments or with `-f`. */
   readonly filename: readonly string[];
   readonly recursive?: boolean;
   readonly hosts?: string;
@@ -24,6 +25,8 @@ export interface InjectFlags {
 
 /** At most this many lines are printed about parts of the hosts file that are left out. */
 const MAX_LEFT_OUT = 10;
+/** At most this many causes are printed where nothing else is. */
+const MAX_CAUSES = 4;
 
 /**
  * Prints the files with hostAliases in every pod template, and reports on standard error what was done. Throws
@@ -33,9 +36,11 @@ const MAX_LEFT_OUT = 10;
 export async function inject(flags: InjectFlags, context: CliContext): Promise<void> {
   const { stdout, stderr } = context;
   const templatePaths = (flags.templatePath ?? []).map(parseTemplatePath);
+  if (flags.filename.length === 0) {
+    throw new SwitchbackError("input-invalid", "no file is given: name files or directories, or - for standard input");
+  }
   const names = findFiles(flags.filename, flags.recursive ?? false);
-  const files = readFiles(names, flags.recursive ?? false, stderr);
-  const unread = names.length - files.length;
+  const { files, unread } = readFiles(names, flags.recursive ?? false);
   const warnings: string[] = [];
   const map = await readMap(flags, context, warnings);
   const options = {
@@ -46,35 +51,52 @@ export async function inject(flags: InjectFlags, context: CliContext): Promise<v
   const manifests = files.map((file) => injectManifest(file, options));
   const outcomes = manifests.flatMap((manifest) => manifest.outcomes);
   if (outcomes.length === 0) warnings.push(`${files.map(({ name }) => name).join(", ")}: no pods or workloads found`);
-  const [overlooked, others] = [true, false].map((is) =>
-    outcomes.filter(({ result }) => (result === "overlooked") === is).map(describe),
-  );
-  warnings.push(...(overlooked ?? []));
-  for (const line of [...warnings.map((warning) => `warning: ${warning}`), ...(others ?? [])]) stderr.line(line);
-  const isFailed = (manifest: Injected) => manifest.outcomes.some(({ result }) => result === "failed");
-  const failed = unread + manifests.filter(isFailed).length;
-  if (failed > 0 && (!flags.recursive || flags.strict)) {
-    throw new SwitchbackError("input-invalid", "not all objects could be injected; no output was written");
-  }
+  const linesOf = (wanted: (result: Outcome["result"]) => boolean) =>
+    outcomes.filter(({ result }) => wanted(result)).map(describe);
+  const failures = [...unread, ...linesOf((result) => result === "failed")];
+  warnings.push(...linesOf((result) => result === "overlooked"));
+  if (failures.length > 0 && (!flags.recursive || flags.strict)) refuse(failures, stderr);
   if (flags.strict && warnings.length > 0) {
-    throw new SwitchbackError("input-invalid", "--strict: there are warnings; no output was written");
+    refuse(
+      warnings.map((warning) => `--strict: ${warning}`),
+      stderr,
+    );
   }
-  stdout.write(joinManifests(manifests.filter((manifest) => !isFailed(manifest)).map(({ output }) => output)));
-  if (failed === 0) return;
-  throw new SwitchbackError("input-invalid", `${failed} of ${names.length} files are not in the output`);
+  const done = linesOf((result) => result === "injected" || result === "skipped");
+  const lines = [...warnings.map((warning) => `warning: ${warning}`), ...done, ...failures.slice(0, -1)];
+  for (const line of lines) stderr.line(line);
+  const isWhole = (manifest: Injected) => manifest.outcomes.every(({ result }) => result !== "failed");
+  const whole = manifests.filter(isWhole);
+  stdout.write(joinManifests(whole.map(({ output }) => output)));
+  if (failures.length === 0) return;
+  const count = `${names.length - whole.length} of ${names.length} files are not in the output`;
+  throw new SwitchbackError("input-invalid", `${count}: ${failures.at(-1)}`);
 }
 
-/** Reads files one by one. With `-R`, a file that cannot be read costs itself alone, as with kubectl. */
-function readFiles(names: readonly string[], recursive: boolean, stderr: CliContext["stderr"]): TextFile[] {
-  return names.flatMap((name) => {
+/** Throws the last of the causes that are shown; the others are printed before it. */
+function refuse(causes: readonly string[], stderr: CliContext["stderr"]): never {
+  const shown = causes.slice(0, MAX_CAUSES);
+  const last = shown.pop();
+  for (const line of shown) stderr.line(line);
+  const more = causes.length - MAX_CAUSES;
+  const others = more > 0 ? ` (and ${more} more)` : "";
+  throw new SwitchbackError("input-invalid", `${last}; no output was written${others}`);
+}
+
+/**
+ * Reads files one by one. With `-R`, a file that cannot be read costs itself alone, as with kubectl: `unread` says why.
+ */
+function readFiles(names: readonly string[], recursive: boolean): { files: TextFile[]; unread: string[] } {
+  const [files, unread]: [TextFile[], string[]] = [[], []];
+  for (const name of names) {
     try {
-      return [readTextFile(name)];
+      files.push(readTextFile(name));
     } catch (error) {
       if (!recursive || !(error instanceof SwitchbackError)) throw error;
-      stderr.line(error.message);
-      return [];
+      unread.push(error.message);
     }
-  });
+  }
+  return { files, unread };
 }
 
 async function readMap(flags: InjectFlags, { env, progress }: CliContext, warnings: string[]): Promise<PublishedMap> {

@@ -28,7 +28,7 @@ export function namespaceName(value: string): string {
 /** A value that a script left empty, as with `--kubeconfig "$UNSET"`, must not stand for the default. */
 export function notEmpty(value: string): string {
   if (value.trim() !== "") return value;
-  throw new InvalidArgumentError("It is empty: leave the option out for the default.");
+  throw new InvalidArgumentError("It is empty: leave it out for the default.");
 }
 
 /** One of several values of an option; each may be given on its own (`-f a -f b`) or after the others (`-f a b`). */

@@ -29,8 +29,8 @@ export function createProgram(
     .description(
       "Maps a cluster's own public hostnames, inside opted-in pods, to a relay that speaks the PROXY protocol.",
     )
-    .configureOutput({ writeOut: context.stdout.write, writeErr: context.stderr.write })
-    .showHelpAfterError()
+    // Errors are reported like all others, by `run`.
+    .configureOutput({ writeOut: context.stdout.write, writeErr() {} })
     .exitOverride()
     .version(ownVersion(), "-V, --version", "print the version of this program");
   addComponents(root, context);
@@ -143,14 +143,17 @@ function addTools(root: Command, context: CliContext, extras: readonly Extra[]):
     .description(
       "add hostAliases to workloads in YAML or JSON files and print the result, for GitOps without the webhook",
     )
-    .requiredOption("-f, --filename <file...>", "files or directories with workloads; - for standard input", collect)
+    .argument("[files...]", "files or directories with workloads; - for standard input", collect)
+    .option("-f, --filename <file...>", "the same, as for kubectl", collect)
     .option("-R, --recursive", "read the folders of directories, too")
     .option("--hosts <file>", "read the names from a hosts file instead of the published map", notEmpty)
     .option("--template-path <kind=path...>", "inject another kind, such as Rollout.argoproj.io=spec.template", collect)
     .option("--strict", "fail if there are warnings, such as a pod template in an object of an unknown kind")
     .option("--max-names <n>", "maximum number of names per pod", positiveInteger)
     .option("--long-line", "allow lines that are too long for musl (over 480 bytes) or Windows (over nine names)")
-    .action(async (flags) => (await import("./inject.ts")).inject(flags, context));
+    .action(async (files: readonly string[], { filename = [], ...flags }) => {
+      await (await import("./inject.ts")).inject({ ...flags, filename: [...files, ...filename] }, context);
+    });
   addClusterCommand(root, "confirm")
     .description("confirm a held removal of more than half of the names")
     .option("--yes", "skip the confirmation prompt")
@@ -191,7 +194,7 @@ function addWorkloadCommands(
     .option("--refused", "only names that no pod gets")
     .option("--stuck", "only workloads that stay stale until somebody acts")
     .option("--all", "print every row; else each table ends after 100")
-    .option("--watch", "print the status again whenever it changes, until Ctrl-C")
+    .option("-w, --watch", "print the status again whenever it changes, until Ctrl-C")
     .addOption(fromDump().conflicts([...OF_CLUSTERS, "watch"]))
     .action(async (flags) => {
       setExitCode(await (await import("./status.ts")).status(flags, context, extras));

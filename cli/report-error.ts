@@ -1,3 +1,4 @@
+import type { CommanderError } from "commander";
 import { describeError, hasCode, SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { CliContext } from "#lib/process/context.ts";
@@ -6,17 +7,37 @@ import { cureOfRefusal, type Invocation } from "./missing-rights.ts";
 import { paint } from "./output.ts";
 
 const PREFIX = "switchback:";
+/** Of the faults of one configuration. */
+const MAX_FAULTS = 4;
 
-/** Prints what went wrong with a command. @returns whether its input was bad. */
+/** Prints what went wrong with a command, the cause last. @returns whether its input was bad. */
 export function reportError(error: unknown, invoked: Invocation, { stderr }: CliContext): boolean {
   // A configuration error has one line per fault.
   const faults = hasCode(error, "config-invalid") && error.cause === undefined ? error.message.split("\n") : [];
   const cure = cureOfRefusal(error, invoked);
-  for (const line of [...(faults.length > 1 ? faults : [describe(error)]), ...(cure === undefined ? [] : [cure])]) {
-    const lines = brokenLines(`${PREFIX} ${printable(line)}`, stderr.columns);
-    stderr.write(paint("bad", PREFIX) + lines.slice(PREFIX.length));
+  const first = faults.length > MAX_FAULTS ? [`${faults.length} settings are wrong; the first ${MAX_FAULTS}:`] : [];
+  const lines = faults.length > 1 ? [...first, ...faults.slice(0, MAX_FAULTS)] : [describe(error)];
+  for (const line of [...lines, ...(cure === undefined ? [] : [cure])]) {
+    const text = brokenLines(`${PREFIX} ${printable(line)}`, stderr.columns);
+    stderr.write(paint("bad", PREFIX) + text.slice(PREFIX.length));
   }
   return hasCode(error, "config-invalid") || hasCode(error, "input-invalid");
+}
+
+/** Codes of commander whose message says what is accepted: a page of usage adds nothing. */
+const COMPLETE = ["commander.invalidArgument", "commander.conflictingOption"];
+
+/** What is wrong with a command line, on one line, and where the usage is. `command`: the first word of the line. */
+export function usageError({ code, message }: CommanderError, command: string | undefined): SwitchbackError {
+  const isCommand = command !== undefined && /^[a-z]/.test(command) && code !== "commander.unknownCommand";
+  const help = `\`switchback ${isCommand ? `${command} ` : ""}--help\``;
+  if (code === "commander.help") return new SwitchbackError("input-invalid", `no command is given: ${help} lists them`);
+  const text = message
+    .replace(/^error: /, "")
+    .replaceAll("\n", " ")
+    .replace(/^command-argument value (.*) is invalid for argument '[^']*'\./, "argument $1 is invalid.");
+  const isComplete = COMPLETE.includes(code) || text.endsWith("?)");
+  return new SwitchbackError("input-invalid", isComplete ? text : `${text.replace(/\.$/, "")}; see ${help}`);
 }
 
 /** An error that nobody has foreseen says so: its text alone, such as "x is not iterable", would be no help. */

@@ -1,3 +1,4 @@
+import type { CommanderError } from "commander";
 import type { CliContext } from "#lib/process/context.ts";
 import { createProgram } from "./program.ts";
 
@@ -19,11 +20,13 @@ export async function run(args: readonly string[], context: CliContext): Promise
     await program.parseAsync(args, { from: "user" });
     return exitCode;
   } catch (error) {
-    const { code, exitCode: suggested } = error as { code?: string; exitCode?: number };
-    // commander has printed its own message. `--help` is not a failure.
-    if (code?.startsWith("commander.")) return suggested === 0 ? 0 : EXIT_BAD_INPUT;
+    const { code = "", exitCode: suggested } = error as Partial<CommanderError>;
+    const isUsage = code.startsWith("commander.");
+    // `--help` is not a failure.
+    if (isUsage && suggested === 0) return 0;
     // Loaded here, as `--help` does without.
-    const { reportError } = await import("./report-error.ts");
-    return reportError(error, invoked, context) ? EXIT_BAD_INPUT : EXIT_FAILURE;
+    const { reportError, usageError } = await import("./report-error.ts");
+    const reported = isUsage ? usageError(error as CommanderError, args[0]) : error;
+    return reportError(reported, invoked, context) ? EXIT_BAD_INPUT : EXIT_FAILURE;
   }
 }

@@ -17,7 +17,7 @@ export interface AdmittedPod extends PodHosts {
 }
 
 const strings = v.nullish(
-  v.custom<Readonly<Record<string, string>>>(isStrings, "Invalid input: expected strings by name"),
+  v.custom<Readonly<Record<string, string>>>(isStrings, "must be a map of strings"),
 );
 const podSchema = object({
   metadata: object({

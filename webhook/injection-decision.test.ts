@@ -101,12 +101,12 @@ const MALFORMED: ReadonlyArray<readonly [what: string, object: unknown, text: Re
   [
     "labels that are a list",
     { metadata: { labels: ["x"] }, spec: {} },
-    /: metadata\.labels: Invalid input: expected strings by name$/,
+    /: metadata\.labels: must be a map of strings$/,
   ],
   [
     "annotations of numbers",
     { metadata: { annotations: { a: "", b: 1 } }, spec: {} },
-    /: metadata\.annotations: Invalid input/,
+    /: metadata\.annotations: must be a map of strings/,
   ],
   ["labels that are a text", { metadata: { labels: "x" }, spec: {} }, /: metadata\.labels: /],
   ["an alias without an address", { metadata: {}, spec: { hostAliases: [{}] } }, /: spec\.hostAliases: /],

@@ -34,8 +34,9 @@ const manifest = (what: string, content: string | Buffer, says: RegExp, ...flags
   says,
 });
 const file = (says: string) => new RegExp(`^switchback: \\S+/${says}\n$`);
-const object = (line: string, end = "not all objects could be injected") =>
-  new RegExp(`^\\S+/m\\.yaml:${line}\nswitchback: ${end}; no output was written\n$`);
+const END = "; no output was written\n$";
+const object = (line: string) => new RegExp(`^switchback: \\S+/m\\.yaml:${line}${END}`);
+const strict = (warning: string) => new RegExp(`^switchback: --strict: ${warning}${END}`);
 
 walk("inject refuses, and strips nothing for,", [
   hosts(
@@ -97,7 +98,7 @@ walk("inject refuses", [
   manifest(
     "that does not parse",
     `${POD}---\n\nkind: Pod\nkind: Pod\n`,
-    /^Pod p: injected: 1 names\n\S+m\.yaml:7: document 2: not injected \(yaml-invalid\): Map keys must be unique\nswitchback: not all/,
+    object("7: document 2: not injected \\(yaml-invalid\\): Map keys must be unique"),
   ),
   manifest(
     "of JSON that does not parse",
@@ -129,37 +130,44 @@ walk("inject refuses", [
   manifest(
     "with one of several items of a list",
     `kind: List\nitems:\n- ${POD.replaceAll("\n", "\n  ")}\n- kind: Pod\n`,
-    /m\.yaml:7: document 1: not injected \(no-pod-template\): spec is missing\nswitchback: not all/,
+    object("7: document 1: not injected \\(no-pod-template\\): spec is missing"),
   ),
   manifest(
     "of another kind, if strict",
     `${POD}---\n${ROLLOUT}`,
-    /^warning: \S+m\.yaml:5: document 2: Rollout shop\/web: not injected \(kind-unknown\): no kind "Rollout" is known to hold pods, and spec\.template looks like a pod template; --template-path Rollout\.argoproj\.io=spec\.template injects it\nPod p: injected: 1 names\nswitchback: --strict: there are warnings; no output was written\n$/,
+    strict(
+      '\\S+m\\.yaml:5: document 2: Rollout shop/web: not injected \\(kind-unknown\\): no kind "Rollout" is known to hold ' +
+        "pods, and spec\\.template looks like a pod template; --template-path Rollout\\.argoproj\\.io=spec\\.template " +
+        "injects it",
+    ),
     "--strict",
   ),
   manifest(
     "of a misspelt kind, if strict",
     "apiVersion: apps/v1\nkind: Deploymnet\n",
-    /^warning: \S+m\.yaml:1: document 1: not injected \(kind-unknown\): apps\/v1 has no kind "Deploymnet"; the kinds that hold pods are Pod, .*, CronJob\nswitchback: --strict: /,
+    strict(
+      '\\S+m\\.yaml:1: document 1: not injected \\(kind-unknown\\): apps/v1 has no kind "Deploymnet"; the kinds that hold ' +
+        "pods are Pod, .*, CronJob",
+    ),
     "--strict",
   ),
   manifest(
     "that is no object, if strict",
     "- a\n",
-    /^warning: \S+m\.yaml:1: document 1: not injected \(not-an-object\): .*\nswitchback: --strict: /,
+    strict("\\S+m\\.yaml:1: document 1: not injected \\(not-an-object\\): .*"),
     "--strict",
   ),
   manifest(
     "without pods, if strict",
     "kind: Service\n",
-    /^warning: \S+m\.yaml: no pods or workloads found\nswitchback: --strict: /,
+    strict("\\S+m\\.yaml: no pods or workloads found"),
     "--strict",
   ),
   {
     what: "refused names, if strict",
     args: ["inject", "--strict", "-f", "DIR/m.yaml", "--hosts", "DIR/hosts"],
     files: { "m.yaml": POD, hosts: `${HOSTS}203.0.113.5 metadata.google.internal\n` },
-    says: /^warning: \S+hosts:2: left out \(metadata-server\): "metadata\.google\.internal" belongs .*\nPod p: injected: 1 names\nswitchback: --strict: /,
+    says: strict('\\S+hosts:2: left out \\(metadata-server\\): "metadata\\.google\\.internal" belongs .*'),
   },
 ]);
 
@@ -179,8 +187,10 @@ walk("inject refuses", [
   ),
   flags("a file name that is too long", ["-f", "x".repeat(300)], /^switchback: cannot read x+: ENAMETOOLONG/),
   flags("an empty file name", ["-f", ""], /argument '' is invalid\. It is empty/),
+  flags("no file", ["--hosts", "DIR/hosts"], /^switchback: no file is given: name files or directories, or - for /),
+  flags("an empty file", [""], /argument '' is invalid\. It is empty/),
   flags("an empty hosts file name", ["-f", "DIR/m.yaml", "--hosts", ""], /argument '' is invalid\. It is empty/),
-  flags("standard input twice", ["-f", "-", "-"], /^switchback: -f -: standard input can be read once\n$/),
+  flags("standard input twice", ["-f", "-", "-"], /^switchback: -: standard input can be read once\n$/),
   flags(
     "a folder without manifests",
     ["-f", "DIR/empty"],

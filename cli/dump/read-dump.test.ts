@@ -141,10 +141,10 @@ test("documents that are no objects are left out, and named", async () => {
   assert.deepEqual(
     leftOut.map((line) => line.replace(/^.*d\.yaml/, "")),
     [
-      ": document 2 (line 4) is left out: apiVersion: Invalid input: expected string, received undefined",
-      ": document 4 (line 10) is left out: metadata.name: Invalid input: expected string, received undefined",
+      ": document 2 (line 4) is left out: apiVersion: is missing",
+      ": document 4 (line 10) is left out: metadata.name: is missing",
       ': document 5 (line 14) is left out: the kind "Later" of dump.switchback.dev/v1 is unknown',
-      ": document 6 (line 17) is left out: path: Invalid input: expected string, received undefined",
+      ": document 6 (line 17) is left out: path: is missing",
     ],
   );
   assert.equal((await client.list(SERVICES)).items.length, 1);

@@ -36,7 +36,7 @@ export async function readDump(file: string): Promise<Dump> {
     for await (const document of splitDocuments(name, source)) await reader.add(document);
   } catch (cause) {
     if (cause instanceof SwitchbackError) throw cause;
-    throw new SwitchbackError("input-invalid", `--from ${name}: ${describeError(cause)}`, { cause });
+    throw new SwitchbackError("input-invalid", `--from ${name}: ${describeError(cause)}`);
   }
   return reader.result();
 }

@@ -7,13 +7,13 @@ import { STDIN } from "./text-file.ts";
 const MANIFEST = /\.(?:ya?ml|json)$/;
 
 /**
- * Returns the files that `-f` names, in that order. A directory is replaced by its manifests, sorted by name. With
+ * Returns the files that a command line names, in that order. A directory is replaced by its manifests, sorted by name. With
  * `recursive`, those of its folders are included. Throws `input-invalid` for a directory that cannot be read or has
  * no manifests, and for a second `-`.
  */
 export function findFiles(named: readonly string[], recursive: boolean): string[] {
   if (named.filter((name) => name === STDIN).length > 1) {
-    throw new SwitchbackError("input-invalid", "-f -: standard input can be read once");
+    throw new SwitchbackError("input-invalid", "-: standard input can be read once");
   }
   return named.flatMap((name) => {
     if (name === STDIN || !statOf(name)?.isDirectory()) return [name];

@@ -45,8 +45,7 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
     "a value without quotes, which Kubernetes would refuse",
     "kind: Ingress\nmetadata:\n  name: web\n  annotations:\n    switchback.dev/ignore: true\n",
     [
-      'a.yaml:5: Ingress web: metadata.annotations["switchback.dev/ignore"]: wrong-type: Invalid input: expected ' +
-        "string, received boolean",
+      'a.yaml:5: Ingress web: metadata.annotations["switchback.dev/ignore"]: wrong-type: must be a string, not true',
     ],
   ],
   [
@@ -78,7 +77,7 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
   [
     "labels that are a list",
     "kind: Pod\nmetadata: {name: p, labels: [a]}\n",
-    ["a.yaml:2: Pod p: metadata.labels: wrong-type: Invalid input: expected object, received array"],
+    ["a.yaml:2: Pod p: metadata.labels: wrong-type: must be a map, not a list"],
   ],
   [
     "hostnames in rules and in tls",
@@ -93,12 +92,12 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
   [
     "rules that are text",
     "kind: Ingress\nmetadata: {name: web}\nspec:\n  rules: a.example.com\n",
-    ["a.yaml:4: Ingress web: spec.rules: wrong-type: Invalid input: expected array, received string"],
+    ["a.yaml:4: Ingress web: spec.rules: wrong-type: must be a list, not a string"],
   ],
   [
     "a host that is a number",
     "kind: Ingress\nmetadata: {name: web}\nspec:\n  rules:\n    - host: 5\n",
-    ["a.yaml:5: Ingress web: spec.rules[0].host: wrong-type: Invalid input: expected string, received number"],
+    ["a.yaml:5: Ingress web: spec.rules[0].host: wrong-type: must be a string, not a number"],
   ],
   [
     "hostnames of a Gateway's listeners and of a route",
@@ -116,8 +115,8 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
     `${GATEWAY_API}kind: Gateway\nmetadata: {name: gw}\nspec: {listeners: [{port: 80, protocol: HTTP}]}\n---\n` +
       `${GATEWAY_API}kind: GRPCRoute\nmetadata: {name: web}\nspec: {parentRefs: [gw]}\n`,
     [
-      "a.yaml:4: Gateway gw: spec.listeners[0].name: wrong-type: Invalid input: expected string, received undefined",
-      "a.yaml:9: GRPCRoute web: spec.parentRefs[0]: wrong-type: Invalid input: expected object, received string",
+      "a.yaml:4: Gateway gw: spec.listeners[0].name: wrong-type: is missing",
+      "a.yaml:9: GRPCRoute web: spec.parentRefs[0]: wrong-type: must be a map, not a string",
     ],
   ],
 ];

@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { nearest } from "#lib/errors/nearest.ts";
+import { SETTINGS } from "#lib/errors/validation.ts";
 import { parseText } from "./parse-text.ts";
 import type { Section } from "./sections.ts";
 import { listSettings, type Setting } from "./settings.ts";
@@ -97,8 +99,10 @@ function parseFlag(assignment: string, settings: readonly Setting[]): { setting:
   const path = split < 0 ? assignment : assignment.slice(0, split);
   const setting = settings.find((candidate) => candidate.path === path);
   if (split >= 0 && setting !== undefined) return { setting, text: assignment.slice(split + 1) };
-  const known = settings.map((candidate) => candidate.path).join(", ");
-  throw new SwitchbackError("config-invalid", `--set ${assignment}: expected path=value; the paths are ${known}`);
+  const paths = settings.map((candidate) => candidate.path);
+  const unknown = `unknown setting; accepted are ${nearest(path, paths, SETTINGS)}`;
+  const wrong = setting === undefined ? unknown : `expected ${path}=VALUE`;
+  throw new SwitchbackError("config-invalid", `--set ${assignment}: ${wrong}`);
 }
 
 /**

@@ -26,38 +26,33 @@ async function faults(input: ConfigInput, text?: string): Promise<string[]> {
   }
 }
 
-const PROXY_KEYS =
-  "engine, workers, v2Checksum, v2UniqueId, selector, trafficDistribution, address, healthPort, maxConnections, " +
-  "maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, " +
-  "keepaliveSeconds, resolveSeconds";
-const SECTIONS =
-  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, optIn, restart, " +
-  "webhook, controller, proxy, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB =
   "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";
 const LABEL = "must be a lower-case RFC 1123 label";
 
 const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
-  ["nonsense: 1", `nonsense: unknown setting; accepted are ${SECTIONS}`],
+  ["optin: 1", "optin: unknown setting; accepted are optIn, pods, strict and 14 more (docs/configuration.md)"],
   [
     "proxy: {maxConections: 5, x: 1}",
-    `proxy.maxConections: unknown setting; accepted are ${PROXY_KEYS}`,
-    `proxy.x: unknown setting; accepted are ${PROXY_KEYS}`,
+    "proxy.maxConections: unknown setting; accepted are maxConnections, selector, drainSeconds and 13 more " +
+      "(docs/configuration.md)",
+    "proxy.x: unknown setting; accepted are maxConnections, maxConnectionsPerSource, engine and 13 more " +
+      "(docs/configuration.md)",
   ],
   ["sources: {ingress: {enable: true}}", "sources.ingress.enable: unknown setting; accepted are enabled"],
-  ["proxy: 5", "proxy: Invalid input: expected object, received number"],
-  ["policy:", "policy: Invalid input: expected object, received null"],
+  ["proxy: 5", "proxy: must be a map, not a number"],
+  ["policy:", "policy: must be a map, not null"],
   ["namespace: Switchback_System", `namespace: ${LABEL}`],
   ["clusterDomain: Cozy.Local", "clusterDomain: must be a lower-case DNS domain, such as `cluster.local`"],
-  ["webhook: {port: '8443'}", "webhook.port: Invalid input: expected number, received string"],
-  ["webhook: {port: 70000}", "webhook.port: Too big: expected number to be <=65535"],
-  ["inject: {maxNames: 10.5}", "inject.maxNames: Invalid input: expected int, received number"],
-  ["map: {vanishSeconds: -1}", "map.vanishSeconds: Too small: expected number to be >=0"],
-  ["proxy: {idleTimeoutSeconds: 1.0e+12}", "proxy.idleTimeoutSeconds: Too big: expected number to be <=2000000"],
-  ["proxy: {keepaliveSeconds: 32768}", "proxy.keepaliveSeconds: Too big: expected number to be <=32767"],
-  ["proxy: {selector: {a: 5}}", "proxy.selector.a: Invalid input: expected string, received number"],
-  ["log: {level: loud}", 'log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"'],
+  ["webhook: {port: '8443'}", "webhook.port: must be a number, not a string"],
+  ["webhook: {port: 70000}", "webhook.port: must be at most 65535"],
+  ["inject: {maxNames: 10.5}", "inject.maxNames: must be a whole number"],
+  ["map: {vanishSeconds: -1}", "map.vanishSeconds: must be at least 0"],
+  ["proxy: {idleTimeoutSeconds: 1.0e+12}", "proxy.idleTimeoutSeconds: must be at most 2000000"],
+  ["proxy: {keepaliveSeconds: 32768}", "proxy.keepaliveSeconds: must be at most 32767"],
+  ["proxy: {selector: {a: 5}}", "proxy.selector.a: must be a string, not a number"],
+  ["log: {level: loud}", 'log.level: must be one of "trace", "debug", "info", "warn", "error"'],
   ["certs: {mode: files, certFile: a}", "certs: mode files requires certFile and keyFile"],
   ["controller: {leaseSeconds: 5}", "controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds"],
   ["controller: {retrySeconds: 9}", "controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds"],
@@ -66,7 +61,7 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
     ...[0, 1, 2, 3, 4].map((index) => `policy.allowDomains[${index}]: ${GLOB}`),
   ],
   ["policy: {denyNamespaces: [A]}", `policy.denyNamespaces[0]: ${LABEL}`],
-  ["targets: nginx", "targets: Invalid input: expected array, received string"],
+  ["targets: nginx", "targets: must be a list, not a string"],
   ["targets: [{name: A}]", `targets[0].name: ${LABEL}`, `targets[0].upstream: ${UPSTREAM}`],
   [
     "targets: [{name: webhook, upstream: {host: h}}]",
@@ -80,13 +75,13 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ["targets: [{name: a, upstream: {host: 'a b'}}]", "targets[0].upstream.host: must be a host name or an IP address"],
   [
     "targets: [{name: a, upstream: {host: h}, ports: [{port: 0, protocol: v3, foo: 1}]}]",
-    "targets[0].ports[0].port: Too small: expected number to be >=1",
-    'targets[0].ports[0].protocol: Invalid option: expected one of "auto"|"v1"|"v2"|"none"',
+    "targets[0].ports[0].port: must be at least 1",
+    'targets[0].ports[0].protocol: must be one of "auto", "v1", "v2", "none"',
     "targets[0].ports[0].foo: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
   ],
   [
     "targets: [{name: a, upstream: {host: h}, ports: []}]",
-    "targets[0].ports: Too small: expected array to have >=1 items",
+    "targets[0].ports: must not be empty",
   ],
   [
     "targets: [{name: a, upstream: {host: h}, ports: [{port: 80}, {port: 80}]}]",
@@ -183,7 +178,7 @@ test("a component ignores what it does not know of the file, with a warning for 
 
 test("what is known is checked as ever, and strict: true refuses what is not", async () => {
   assert.deepEqual(await faults({ unknown: "warn" }, "later: 1\nlog: {level: loud}\n"), [
-    'switchback.yaml: log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"',
+    'switchback.yaml: log.level: must be one of "trace", "debug", "info", "warn", "error"',
   ]);
   assert.deepEqual(await faults({ unknown: "warn" }, `strict: true\n${LATER}`), [
     "switchback.yaml: targets[0].ports[0].tls: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
@@ -234,15 +229,15 @@ test("an override of one of two sections that share a YAML alias changes only th
 const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> = [
   [
     { env: { SWITCHBACK_WEBHOOK_PORT: "x" } },
-    "SWITCHBACK_WEBHOOK_PORT: webhook.port: Invalid input: expected number, received string",
+    "SWITCHBACK_WEBHOOK_PORT: webhook.port: must be a number, not a string",
   ],
   [
     { env: { SWITCHBACK_WEBHOOK_PORT: "" } },
-    "SWITCHBACK_WEBHOOK_PORT: webhook.port: Invalid input: expected number, received null",
+    "SWITCHBACK_WEBHOOK_PORT: webhook.port: must be a number, not null",
   ],
   [
     { env: { SWITCHBACK_LOG_LEVEL: "loud" } },
-    'SWITCHBACK_LOG_LEVEL: log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"',
+    'SWITCHBACK_LOG_LEVEL: log.level: must be one of "trace", "debug", "info", "warn", "error"',
   ],
   [
     { env: { SWITCHBACK_POLICY_ALLOW_DOMAINS: "[local]" } },
@@ -255,7 +250,7 @@ const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> 
   [{ set: ["targets=[{name: A, upstream: {host: h}}]"] }, `--set targets: targets[0].name: ${LABEL}`],
   [
     { env: { SWITCHBACK_WEBHOOK_PORT: "1" }, set: ["webhook.port=0.5"] },
-    "--set webhook.port: webhook.port: Invalid input: expected int, received number",
+    "--set webhook.port: webhook.port: must be a whole number",
   ],
   // An error that spans settings names the overridden ones.
   [
@@ -270,7 +265,7 @@ for (const [input, expected] of OVERRIDES) {
 
 test("an override in an invalid section does not hide the error in the file", async () => {
   assert.deepEqual(await faults({ env: { SWITCHBACK_PROXY_HEALTH_PORT: "1" } }, "proxy: [5]"), [
-    "switchback.yaml: proxy: Invalid input: expected object, received array",
+    "switchback.yaml: proxy: must be a map, not a list",
   ]);
 });
 
@@ -278,14 +273,18 @@ test("an override creates a section that is empty in the file", async () => {
   assert.deepEqual(await faults({ set: ["policy.maxNamesPerNamespace=5"] }, "policy:\n"), []);
 });
 
-for (const assignment of ["webhook.port", "=1", "webhook=1", "webhook.prt=1", "__proto__.x=1", "targets[0].name=a"]) {
-  test(`--set ${assignment} lists the valid paths`, async () => {
-    const paths = listSettings().map(({ path }) => path);
-    assert.deepEqual(await faults({ set: [assignment] }), [
-      `--set ${assignment}: expected path=value; the paths are ${paths.join(", ")}`,
-    ]);
+for (const assignment of ["=1", "webhook=1", "webhook.prt=1", "__proto__.x=1", "targets[0].name=a"]) {
+  test(`--set ${assignment} lists the nearest settings`, async () => {
+    const [fault = "", ...others] = await faults({ set: [assignment] });
+    assert.deepEqual(others, []);
+    assert.match(fault, /: unknown setting; accepted are (\w+\.?\S+, ){2}\S+ and \d+ more \(docs\/configuration\.md\)$/);
+    if (assignment.startsWith("webhook")) assert.match(fault, /accepted are webhook\.port,|accepted are webhook\./);
   });
 }
+
+test("--set without a value says what is missing", async () => {
+  assert.deepEqual(await faults({ set: ["webhook.port"] }), ["--set webhook.port: expected webhook.port=VALUE"]);
+});
 
 test("variables of Kubernetes service links cause no warning; a misspelled variable does", async () => {
   const { config, warnings } = await loadConfig({

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { nearest } from "./nearest.ts";
 
 // What is wrong with a value that came from outside. Messages quote nothing of it: it may be secret, and very long.
 
@@ -68,36 +69,50 @@ function flawOf(issue: Issue): Flaw {
   return isUnknownKey ? { path, message: issue.message, isUnknownKey } : { path, message: issue.message };
 }
 
-const LIMITS: Readonly<Record<string, readonly [what: string, sign: string]>> = {
-  min_value: ["Too small", ">="],
-  gt_value: ["Too small", ">"],
-  max_value: ["Too big", "<="],
-  min_length: ["Too small", ">="],
-  max_length: ["Too big", "<="],
-  length: ["Wrong length", ""],
+const LIMITS: Readonly<Record<string, string>> = {
+  min_value: "be at least",
+  gt_value: "be more than",
+  max_value: "be at most",
+  min_length: "have at least",
+  max_length: "have at most",
+  length: "have",
 };
 
-/** Names what was expected. Of the value it names the type only. */
+/** The page with all settings. */
+export const SETTINGS = "docs/configuration.md";
+
+/** Says what a value must be. Of the value it names the kind only. */
 function describe(issue: Issue): string {
   const { kind, type, input, requirement, expected } = issue;
   const limit = LIMITS[type];
+  if (type === "min_length" && requirement === 1) return "must not be empty";
   if (limit !== undefined) {
-    const [what, sign] = limit;
-    const unit = Array.isArray(input) ? " items" : " characters";
-    if (typeof input === "number") return `${what}: expected number to be ${sign}${requirement}`;
-    return `${what}: expected ${kindOf(input)} to have ${sign}${requirement}${unit}`;
+    const unit = typeof input === "number" ? "" : Array.isArray(input) ? " items" : " characters";
+    return `must ${limit} ${requirement}${unit}`;
   }
-  if (type === "strict_object" && issue.path !== undefined) return `unknown setting; accepted are ${expected}`;
-  if (type === "picklist")
-    return `Invalid option: expected one of ${expected?.replaceAll(/^\(|\)$| (?=\|)|(?<=\|) /g, "")}`;
-  if (type === "safe_integer") return "Invalid input: expected int, received number";
-  if (type === "literal") return `Invalid input: expected ${expected}`;
-  if (kind !== "schema") return "Invalid input";
-  return `Invalid input: expected ${NAMES[type] ?? type}, received ${kindOf(input)}`;
+  if (type === "strict_object" && issue.path !== undefined)
+    return `unknown setting; accepted are ${nearest(String(input), expected?.split(", ") ?? [], SETTINGS)}`;
+  if (type === "picklist") return `must be one of ${expected?.replaceAll(/^\(|\)$/g, "").replaceAll(" | ", ", ")}`;
+  if (type === "safe_integer") return "must be a whole number";
+  if (type === "literal") return `must be ${expected}`;
+  const wanted = KINDS[type];
+  if (kind !== "schema" || wanted === undefined) return "is not valid";
+  return input === undefined ? "is missing" : `must be ${wanted}, not ${kindOf(input)}`;
 }
 
-const NAMES: Readonly<Record<string, string>> = { strict_object: "object", loose_object: "object", record: "object" };
+/** What a schema reads, and what a value is. */
+const KINDS: Readonly<Record<string, string>> = {
+  string: "a string",
+  number: "a number",
+  boolean: "true or false",
+  array: "a list",
+  object: "a map",
+  strict_object: "a map",
+  loose_object: "a map",
+  record: "a map",
+};
 
 function kindOf(value: unknown): string {
-  return value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+  if (value === null || typeof value === "boolean") return String(value);
+  return KINDS[Array.isArray(value) ? "array" : typeof value] ?? typeof value;
 }

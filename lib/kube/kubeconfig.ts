@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import type { RequestOptions } from "node:https";
 import { delimiter } from "node:path";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import { nearest } from "#lib/errors/nearest.ts";
 import type { Access } from "./credentials.ts";
 import type { KubeconfigFile } from "./kubeconfig-file.ts";
 
@@ -30,7 +31,7 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
     throw new SwitchbackError(
       "config-invalid",
       `kubeconfig ${paths}: no context ${JSON.stringify(config.getCurrentContext() ?? "")}; available: ` +
-        `${known.join(", ") || "none"}`,
+        nearest(config.getCurrentContext() ?? "", known, "kubectl config get-contexts"),
     );
   }
   const server = URL.parse(cluster.server);
@@ -46,7 +47,7 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
     throw new SwitchbackError(
       "config-invalid",
       `kubeconfig ${paths}: no user ${JSON.stringify(current.user)}, which context ${JSON.stringify(current.name)} ` +
-        `names; available: ${known.join(", ") || "none"}`,
+        `names; available: ${nearest(current.user, known, "kubectl config get-users")}`,
     );
   }
   const from = {

@@ -17,6 +17,8 @@ export interface BadInput {
   readonly input?: string;
   /** The whole of standard error, or a part of it. */
   readonly says: RegExp;
+  /** `says` is about the last line. */
+  readonly isLast?: boolean;
   /** Default: 2. */
   readonly code?: number;
   /** What the API server answers; default: nothing is asked of it. */
@@ -67,8 +69,9 @@ async function runOne(
   const { code, stdout, stderr } = await (bad.input === undefined
     ? runHere(args, env)
     : switchback(args, env, bad.input));
-  assert.match(stderr, bad.says);
+  assert.match(bad.isLast ? (stderr.trimEnd().split("\n").at(-1) ?? "") : stderr, bad.says);
   assert.doesNotMatch(stderr, /^\s+at /m, "a stack trace is for us");
+  assert.ok(stderr.trimEnd().split("\n").length <= 5, stderr);
   assert.equal(code, bad.code ?? 2, stderr);
   assert.match(stdout, bad.stdout ?? /^$/);
   if (bad.api === undefined) assert.deepEqual(api.calls, [], "the API server is asked for nothing");

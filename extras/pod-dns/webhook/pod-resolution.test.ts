@@ -35,7 +35,7 @@ for (const [field, value] of [
   ["dnsConfig", { options: ["ndots"] }],
 ] as const) {
   test(`a pod with ${field} ${JSON.stringify(value)} cannot be read`, () => {
-    const text = `the pod cannot be read: spec.${field}: Invalid input`;
+    const text = `the pod cannot be read: spec.${field}: is not valid`;
     assert.deepEqual(read({ [field]: value }), { code: "pod-malformed", text });
   });
 }

@@ -19,7 +19,7 @@ export function readResolution(admitted: unknown, pod: AdmittedPod, namespace: s
   const { spec } = admitted as { readonly spec: v.InferOutput<typeof specSchema> };
   const { flaw } = attempt(specSchema, spec);
   if (flaw !== undefined)
-    return { code: "pod-malformed", text: `the pod cannot be read: spec.${flaw.path[0]}: Invalid input` };
+    return { code: "pod-malformed", text: `the pod cannot be read: spec.${flaw.path[0]}: is not valid` };
   const { hostAliases, annotations } = pod;
   return {
     hostAliases,

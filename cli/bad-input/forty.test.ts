@@ -1,0 +1,76 @@
+import { type BadInput, walk } from "#test/fakes/bad-input.ts";
+
+// Forty things that people get wrong, a line each. Of each the cause is in the last line, and there are at most five.
+
+const KUBECONFIG = {
+  apiVersion: "v1",
+  clusters: [{ name: "c", cluster: { server: "https://127.0.0.1:1" } }],
+  users: [{ name: "u", user: {} }],
+  contexts: Array.from({ length: 40 }, (_, at) => ({ name: `prod-${at}`, context: { cluster: "c", user: "u" } })),
+};
+const FILES = {
+  "pod.yaml": "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n",
+  "tabs.yaml": "kind: Pod\nspec:\n\tcontainers: []\n",
+  "bare.yaml": "kind: Deployment\nmetadata: { name: w }\n",
+  "many.yaml": Array(50).fill("kind: Deployment\n").join("---\n"),
+  "kind.yaml": "apiVersion: apps/v1\nkind: Deploymnet\n",
+  hosts: "203.0.113.5 a.example.com\n",
+  "swapped-hosts": "a.example.com 203.0.113.5\n",
+  "empty-hosts": "",
+  "type.yaml": "webhook: { port: https }\n",
+  "typo.yaml": "proxy: { maxConections: 5 }\n",
+  "wrong.yaml": "controller: { port: x }\nwebhook: { port: x }\nlog: { level: x, format: x }\nmap: { shards: x }\n",
+  "list.yaml": "- targets\n",
+  "broken.yaml": "targets: [\n",
+  kubeconfig: JSON.stringify(KUBECONFIG),
+};
+
+const FORTY: readonly [args: string, cause: RegExp][] = [
+  ["", /^switchback: no command is given: `switchback --help` lists them$/],
+  ["frobnicate", /^switchback: unknown command 'frobnicate'; see `switchback --help`$/],
+  ["statsu", /^switchback: unknown command 'statsu' \(Did you mean status\?\)$/],
+  ["--frobnicate", /^switchback: unknown option '--frobnicate'; see `switchback --help`$/],
+  ["status --frobnicate", /^switchback: unknown option '--frobnicate'; see `switchback status --help`$/],
+  ["status --stcuk", /^switchback: unknown option '--stcuk' \(Did you mean --stuck\?\)$/],
+  ["status shop", /^switchback: too many arguments for 'status'\. Expected 0 .*; see `switchback status --help`$/],
+  ["status -o xml", /'xml' is invalid\. Allowed choices are text, wide, json, yaml, name\.$/],
+  ["status -o", /^switchback: option '-o, --output <format>' argument missing; see `switchback status --help`$/],
+  ["status --in Shop_1", /'Shop_1' is invalid\. Expected the name of a namespace: 1 to 63 lower case letters/],
+  ["status --from DIR/absent", /^switchback: --from \S+absent: ENOENT: no such file or directory, open '\S+'$/],
+  ["status --from DIR/pod.yaml", /^switchback: \S+pod\.yaml: .*a dump begins with a document of apiVersion /],
+  ["status --from x --watch", /option '--from <file>' cannot be used with option '-w, --watch'$/],
+  ["doctor --kubeconfig DIR/absent", /^switchback: kubeconfig \S+absent cannot be read: ENOENT/],
+  ["doctor --kubeconfig DIR/hosts", /^switchback: kubeconfig \S+hosts cannot be read: it has no clusters, users and/],
+  ["doctor --kubeconfig DIR/kubeconfig --context prod-99", /no context "prod-99"; available: prod-9, .* and 37 more \(/],
+  ["doctor --context y", /^switchback: kubeconfig \S+: no context "y"; available: x$/],
+  ["doctor --image one,two", /is invalid\. Expected an image, such as registry\.example\.com\/switchback:0\.1\.0\.$/],
+  ["doctor --ingress-log DIR/absent", /^switchback: --ingress-log: ENOENT/],
+  ["restart", /^switchback: missing required argument 'namespace.*'; see `switchback restart --help`$/],
+  ["restart Shop", /^switchback: "Shop": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME/],
+  ["restart shop --timeout 5d", /'5d' is invalid\. Expected a number of seconds, or a time such as 90s, 5m or 1h/],
+  ["uninstall --check --remains", /option '--remains' cannot be used with option '--check'$/],
+  ["completion csh", /'csh' is invalid\. Allowed choices are bash, zsh, fish\.$/],
+  ["demo DIR/absent", /^switchback: \S+absent is not a readable /],
+  ["inject", /^switchback: no file is given: name files or directories, or - for standard input$/],
+  ["inject DIR/absent.yaml --hosts DIR/hosts", /^switchback: cannot read \S+absent\.yaml: ENOENT/],
+  ["inject DIR/pod.yaml --hosts DIR/swapped-hosts", /swapped-hosts:1: no name .*"a\.example\.com" is not an IP address/],
+  ["inject DIR/pod.yaml --hosts DIR/empty-hosts", /empty-hosts: has no names; accepted are lines such as /],
+  ["inject DIR/tabs.yaml --hosts DIR/hosts", /tabs\.yaml:\d: document 1: not injected \(yaml-invalid\): .*; no output/],
+  ["inject DIR/bare.yaml --hosts DIR/hosts", /Deployment w: not injected \(no-pod-template\): spec\.template\.spec is/],
+  ["inject DIR/many.yaml --hosts DIR/hosts", /many\.yaml:7: document 4: .*; no output was written \(and 46 more\)$/],
+  ["inject --strict DIR/kind.yaml --hosts DIR/hosts", /--strict: \S+kind\.yaml:1: .* has no kind "Deploymnet"; /],
+  ["inject DIR/pod.yaml --max-names 0", /'0' is invalid\. Expected a whole number from 1\.$/],
+  ["config --config DIR/type.yaml", /^switchback: \S+type\.yaml: webhook\.port: must be a number, not a string$/],
+  ["config --config DIR/typo.yaml", /proxy\.maxConections: unknown setting; accepted are maxConnections, .* 13 more \(/],
+  ["config --config DIR/wrong.yaml", /^switchback: \S+wrong\.yaml: \S+: must be /],
+  ["config --config DIR/list.yaml", /list\.yaml: expected a map of sections, such as `targets:` and `policy:`$/],
+  ["config --set webhook.prot=1", /--set webhook\.prot=1: unknown setting; accepted are webhook\.port, .* more \(/],
+  ["webhook --config DIR/broken.yaml", /broken\.yaml: is not valid YAML: Flow sequence/],
+];
+
+walk(
+  `${FORTY.length} bad inputs:`,
+  FORTY.map(([args, says]): BadInput => {
+    return { what: "the cause is last", args: args.split(" ").filter(Boolean), files: FILES, says, isLast: true };
+  }),
+);

@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { nearest } from "./nearest.ts";
+
+const SETTINGS = "log.level, log.format, webhook.port, webhook.healthPort, proxy.port, map.shards, strict".split(", ");
+
+test("few known words are shown whole", () => {
+  assert.equal(nearest("x", ["a", "b"], "page.md"), "a, b");
+  assert.equal(nearest("x", [], "page.md"), "none");
+});
+
+for (const [word, ...expected] of [
+  ["webhook.prot", "webhook.port", "webhook.healthPort", "proxy.port"],
+  ["LEVEL", "log.level"],
+  ["port", "webhook.port", "webhook.healthPort", "proxy.port"],
+  ["", "strict"],
+  ["x".repeat(1e6)],
+] as const) {
+  test(`of many, those nearest to ${word.slice(0, 20)} come first, and the text says where the others are`, () => {
+    const [, words = ""] = /^(.*) and 4 more \(page\.md\)$/.exec(nearest(word, SETTINGS, "page.md")) ?? [];
+    assert.deepEqual(words.split(", ").slice(0, expected.length), expected);
+    assert.equal(words.split(", ").length, 3);
+  });
+}

@@ -1,0 +1,33 @@
+import { listSome } from "./printable.ts";
+
+/** A list of known words up to this length is shown whole. */
+const SHORT_LIST = 6;
+const NEAREST = 3;
+/** A longer word is compared by its beginning: the time is the product of both lengths. */
+const MAX_WORD = 64;
+
+/**
+ * The words that `word` may stand for, for an error: all of a few, else the nearest three, the number of the others,
+ * and where they are: `a, b, c and 9 more (docs/configuration.md)`.
+ */
+export function nearest(word: string, known: readonly string[], where: string): string {
+  if (known.length <= SHORT_LIST) return known.join(", ") || "none";
+  const ranked = known.map((each) => ({ each, far: distance(word.slice(0, MAX_WORD), each) }));
+  return `${listSome(ranked.sort((a, b) => a.far - b.far), NEAREST, ({ each }) => each)} (${where})`;
+}
+
+/** How many letters have to be added, removed or changed (Levenshtein), in any case; 0 for a part of the word. */
+function distance(word: string, other: string): number {
+  const [from, to] = [word.toLowerCase(), other.toLowerCase()];
+  if (from !== "" && to.includes(from)) return 0;
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (const [index, letter] of [...from].entries()) {
+    const next = [index + 1];
+    for (let at = 0; at < to.length; at += 1) {
+      const change = (row[at] ?? 0) + (letter === to[at] ? 0 : 1);
+      next.push(Math.min(change, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] ?? 0;
+}
