@@ -37,7 +37,8 @@ describe("inject with a hosts file", () => {
     const { context, written } = captured();
     await assert.rejects(inject({ filename: [filename], hosts, namespace: "ours" }, context), {
       code: "input-invalid",
-      message: /^\S+two\.yaml:5: document 2: not injected \(no-pod-template\): spec\.template.*; no output was written$/,
+      message:
+        /^\S+two\.yaml:5: document 2: not injected \(no-pod-template\): spec\.template.*; no output was written$/,
     });
     assert.deepEqual(written, { stdout: "", stderr: "" });
   });

@@ -250,7 +250,10 @@ describe("a configuration that is wrong stops the start with 2 and names the pla
     assert.match(flag.stderr, /^switchback: --set controller\.port: controller\.port: must be a number, not a string/);
     const unknown = await switchback(["controller", "--set", "no.such=1"]);
     assert.equal(unknown.code, 2);
-    assert.match(unknown.stderr, /^switchback: --set no\.such=1: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/);
+    assert.match(
+      unknown.stderr,
+      /^switchback: --set no\.such=1: unknown setting; accepted are .* more \(docs\/configuration\.md\)\n$/,
+    );
     const variable = await switchback(["controller"], { SWITCHBACK_LOG_LEVEL: "loud" });
     assert.equal(variable.code, 2);
     assert.match(variable.stderr, /^switchback: SWITCHBACK_LOG_LEVEL: log\.level: /);

@@ -16,9 +16,7 @@ export interface AdmittedPod extends PodHosts {
   readonly hasLabels: boolean;
 }
 
-const strings = v.nullish(
-  v.custom<Readonly<Record<string, string>>>(isStrings, "must be a map of strings"),
-);
+const strings = v.nullish(v.custom<Readonly<Record<string, string>>>(isStrings, "must be a map of strings"));
 const podSchema = object({
   metadata: object({
     name: v.optional(v.string()),

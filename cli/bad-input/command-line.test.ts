@@ -42,7 +42,11 @@ const PER_CLUSTER_COMMAND: readonly BadInput[] = CLUSTER.flatMap((args) => [
     env: { KUBECONFIG: "", HOME: "/nonexistent" },
     says: /^switchback: no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG, no ~\/\.kube\/config\n$/,
   },
-  { what: "an unknown flag", args: [...args, "--frobnicate"], says: /^switchback: unknown option '--frobnicate'; see `switchback \w+ --help`\n$/ },
+  {
+    what: "an unknown flag",
+    args: [...args, "--frobnicate"],
+    says: /^switchback: unknown option '--frobnicate'; see `switchback \w+ --help`\n$/,
+  },
 ]);
 
 walk("a cluster command refuses", PER_CLUSTER_COMMAND);
@@ -56,7 +60,11 @@ walk(
       args: [name, "--config", "/nonexistent/c"],
       says: /\/nonexistent\/c: cannot be/,
     },
-    { what: "a setting that is not there", args: [name, "--set", "no.such=1"], says: /unknown setting; accepted are \S+, \S+, \S+ and / },
+    {
+      what: "a setting that is not there",
+      args: [name, "--set", "no.such=1"],
+      says: /unknown setting; accepted are \S+, \S+, \S+ and /,
+    },
     { what: "a wrong value", args: [name, "--set", "log.level=loud"], says: /log\.level: must be one of .*"debug"/ },
     { what: "a setting without a value", args: [name, "--set", "log.level"], says: /expected log\.level=VALUE\n$/ },
     { what: "a file of another kind", args: [name, "--config", "FILE"], file: "hello", says: /map of sections/ },
@@ -66,8 +74,16 @@ walk(
 
 walk("the command line is refused:", [
   { what: "no command", args: [], says: /^switchback: no command is given: `switchback --help` lists them\n$/ },
-  { what: "an unknown command", args: ["frobnicate"], says: /^switchback: unknown command 'frobnicate'; see `switchback --help`\n$/ },
-  { what: "a misspelt command", args: ["statsu"], says: /^switchback: unknown command 'statsu' \(Did you mean status\?\)\n$/ },
+  {
+    what: "an unknown command",
+    args: ["frobnicate"],
+    says: /^switchback: unknown command 'frobnicate'; see `switchback --help`\n$/,
+  },
+  {
+    what: "a misspelt command",
+    args: ["statsu"],
+    says: /^switchback: unknown command 'statsu' \(Did you mean status\?\)\n$/,
+  },
   {
     what: "a flag without its value",
     args: ["confirm", "-n"],

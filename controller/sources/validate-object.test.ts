@@ -44,9 +44,7 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
   [
     "a value without quotes, which Kubernetes would refuse",
     "kind: Ingress\nmetadata:\n  name: web\n  annotations:\n    switchback.dev/ignore: true\n",
-    [
-      'a.yaml:5: Ingress web: metadata.annotations["switchback.dev/ignore"]: wrong-type: must be a string, not true',
-    ],
+    ['a.yaml:5: Ingress web: metadata.annotations["switchback.dev/ignore"]: wrong-type: must be a string, not true'],
   ],
   [
     "a selection with a bad item",

@@ -8,7 +8,6 @@ import { fc } from "#test/property.ts";
 import type { ConfigInput } from "./document.ts";
 import { loadConfig } from "./load.ts";
 import { parseConfig } from "./parse.ts";
-import { listSettings } from "./settings.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "switchback-"));
 const FILE = join(FOLDER, "switchback.yaml");
@@ -79,10 +78,7 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
     'targets[0].ports[0].protocol: must be one of "auto", "v1", "v2", "none"',
     "targets[0].ports[0].foo: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
   ],
-  [
-    "targets: [{name: a, upstream: {host: h}, ports: []}]",
-    "targets[0].ports: must not be empty",
-  ],
+  ["targets: [{name: a, upstream: {host: h}, ports: []}]", "targets[0].ports: must not be empty"],
   [
     "targets: [{name: a, upstream: {host: h}, ports: [{port: 80}, {port: 80}]}]",
     "targets[0].ports: a port is listed twice",
@@ -227,14 +223,8 @@ test("an override of one of two sections that share a YAML alias changes only th
 });
 
 const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> = [
-  [
-    { env: { SWITCHBACK_WEBHOOK_PORT: "x" } },
-    "SWITCHBACK_WEBHOOK_PORT: webhook.port: must be a number, not a string",
-  ],
-  [
-    { env: { SWITCHBACK_WEBHOOK_PORT: "" } },
-    "SWITCHBACK_WEBHOOK_PORT: webhook.port: must be a number, not null",
-  ],
+  [{ env: { SWITCHBACK_WEBHOOK_PORT: "x" } }, "SWITCHBACK_WEBHOOK_PORT: webhook.port: must be a number, not a string"],
+  [{ env: { SWITCHBACK_WEBHOOK_PORT: "" } }, "SWITCHBACK_WEBHOOK_PORT: webhook.port: must be a number, not null"],
   [
     { env: { SWITCHBACK_LOG_LEVEL: "loud" } },
     'SWITCHBACK_LOG_LEVEL: log.level: must be one of "trace", "debug", "info", "warn", "error"',
@@ -277,7 +267,10 @@ for (const assignment of ["=1", "webhook=1", "webhook.prt=1", "__proto__.x=1", "
   test(`--set ${assignment} lists the nearest settings`, async () => {
     const [fault = "", ...others] = await faults({ set: [assignment] });
     assert.deepEqual(others, []);
-    assert.match(fault, /: unknown setting; accepted are (\w+\.?\S+, ){2}\S+ and \d+ more \(docs\/configuration\.md\)$/);
+    assert.match(
+      fault,
+      /: unknown setting; accepted are (\w+\.?\S+, ){2}\S+ and \d+ more \(docs\/configuration\.md\)$/,
+    );
     if (assignment.startsWith("webhook")) assert.match(fault, /accepted are webhook\.port,|accepted are webhook\./);
   });
 }

@@ -13,7 +13,11 @@ const MAX_WORD = 64;
 export function nearest(word: string, known: readonly string[], where: string): string {
   if (known.length <= SHORT_LIST) return known.join(", ") || "none";
   const ranked = known.map((each) => ({ each, far: distance(word.slice(0, MAX_WORD), each) }));
-  return `${listSome(ranked.sort((a, b) => a.far - b.far), NEAREST, ({ each }) => each)} (${where})`;
+  return `${listSome(
+    ranked.sort((a, b) => a.far - b.far),
+    NEAREST,
+    ({ each }) => each,
+  )} (${where})`;
 }
 
 /** How many letters have to be added, removed or changed (Levenshtein), in any case; 0 for a part of the word. */

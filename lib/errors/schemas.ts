@@ -71,7 +71,10 @@ export function record<K extends v.GenericSchema<string, string>, V extends Sche
       // An assignment to this key would change the prototype of the result.
       if (each !== "__proto__" && key["~run"]({ value: each }, config).issues === undefined) continue;
       const path = [{ type: "object", origin: "key", input, key: each, value: input[each] }] as const;
-      v._addIssue(schema, "key", read as unknown as Dataset, config, { path: [...path], message: "is not a valid key" });
+      v._addIssue(schema, "key", read as unknown as Dataset, config, {
+        path: [...path],
+        message: "is not a valid key",
+      });
     }
     return read;
   };

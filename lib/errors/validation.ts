@@ -83,21 +83,22 @@ export const SETTINGS = "docs/configuration.md";
 
 /** Says what a value must be. Of the value it names the kind only. */
 function describe(issue: Issue): string {
-  const { kind, type, input, requirement, expected } = issue;
-  const limit = LIMITS[type];
-  if (type === "min_length" && requirement === 1) return "must not be empty";
-  if (limit !== undefined) {
-    const unit = typeof input === "number" ? "" : Array.isArray(input) ? " items" : " characters";
-    return `must ${limit} ${requirement}${unit}`;
-  }
+  const { type, input, expected } = issue;
+  if (LIMITS[type] !== undefined) return limitOf(issue, LIMITS[type]);
   if (type === "strict_object" && issue.path !== undefined)
     return `unknown setting; accepted are ${nearest(String(input), expected?.split(", ") ?? [], SETTINGS)}`;
   if (type === "picklist") return `must be one of ${expected?.replaceAll(/^\(|\)$/g, "").replaceAll(" | ", ", ")}`;
   if (type === "safe_integer") return "must be a whole number";
   if (type === "literal") return `must be ${expected}`;
-  const wanted = KINDS[type];
-  if (kind !== "schema" || wanted === undefined) return "is not valid";
+  const wanted = issue.kind === "schema" ? KINDS[type] : undefined;
+  if (wanted === undefined) return "is not valid";
   return input === undefined ? "is missing" : `must be ${wanted}, not ${kindOf(input)}`;
+}
+
+function limitOf({ type, input, requirement }: Issue, limit: string): string {
+  if (type === "min_length" && requirement === 1) return "must not be empty";
+  const unit = typeof input === "number" ? "" : Array.isArray(input) ? " items" : " characters";
+  return `must ${limit} ${requirement}${unit}`;
 }
 
 /** What a schema reads, and what a value is. */
