@@ -136,9 +136,9 @@ walk("inject refuses", [
     "of another kind, if strict",
     `${POD}---\n${ROLLOUT}`,
     strict(
-      '\\S+m\\.yaml:5: document 2: Rollout shop/web: not injected \\(kind-unknown\\): no kind "Rollout" is known to hold ' +
-        "pods, and spec\\.template looks like a pod template; --template-path Rollout\\.argoproj\\.io=spec\\.template " +
-        "injects it",
+      '\\S+m\\.yaml:5: document 2: Rollout shop/web: not injected \\(kind-unknown\\): no kind "Rollout" is known to ' +
+        "hold pods, and spec\\.template looks like a pod template; " +
+        "--template-path Rollout\\.argoproj\\.io=spec\\.template injects it",
     ),
     "--strict",
   ),
@@ -146,8 +146,8 @@ walk("inject refuses", [
     "of a misspelt kind, if strict",
     "apiVersion: apps/v1\nkind: Deploymnet\n",
     strict(
-      '\\S+m\\.yaml:1: document 1: not injected \\(kind-unknown\\): apps/v1 has no kind "Deploymnet"; the kinds that hold ' +
-        "pods are Pod, .*, CronJob",
+      '\\S+m\\.yaml:1: document 1: not injected \\(kind-unknown\\): apps/v1 has no kind "Deploymnet"; ' +
+        "the kinds that hold pods are Pod, .*, CronJob",
     ),
     "--strict",
   ),

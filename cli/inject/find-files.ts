@@ -7,8 +7,8 @@ import { STDIN } from "./text-file.ts";
 const MANIFEST = /\.(?:ya?ml|json)$/;
 
 /**
- * Returns the files that a command line names, in that order. A directory is replaced by its manifests, sorted by name. With
- * `recursive`, those of its folders are included. Throws `input-invalid` for a directory that cannot be read or has
+ * Returns the files that a command line names, in that order. A directory is replaced by its manifests, sorted by
+ * name. With `recursive`, those of its folders are included. Throws `input-invalid` for a directory that cannot be read or has
  * no manifests, and for a second `-`.
  */
 export function findFiles(named: readonly string[], recursive: boolean): string[] {
