@@ -8,8 +8,8 @@ const MANIFEST = /\.(?:ya?ml|json)$/;
 
 /**
  * Returns the files that a command line names, in that order. A directory is replaced by its manifests, sorted by
- * name. With `recursive`, those of its folders are included. Throws `input-invalid` for a directory that cannot be read or has
- * no manifests, and for a second `-`.
+ * name. With `recursive`, those of its folders are included. Throws `input-invalid` for a directory that cannot be
+ * read or has no manifests, and for a second `-`.
  */
 export function findFiles(named: readonly string[], recursive: boolean): string[] {
   if (named.filter((name) => name === STDIN).length > 1) {
