@@ -118,7 +118,7 @@ some values are shortened (...) to fit 80 columns; -o wide shows them whole
          ingress controller requires a PROXY header, which was not tested
          cure: run with --probe
          cure: have the provider's controller set \`ipMode: Proxy\` in the
-               Service's status (Kubernetes 1.32 and newer, if the network
+               Service's status (Kubernetes 1.30 and newer, if the network
                plugin supports it)
          cure: or let Switchback map its names: add it to \`config.targets\`
 warning  Service ingress-nginx/ingress-nginx-controller: short-circuited
@@ -126,7 +126,7 @@ warning  Service ingress-nginx/ingress-nginx-controller: short-circuited
          bypass the load balancer (selected because it has labels of
          ingress-nginx)
          cure: have the provider's controller set \`ipMode: Proxy\` in the
-               Service's status (Kubernetes 1.32 and newer, if the network
+               Service's status (Kubernetes 1.30 and newer, if the network
                plugin supports it)
          cure: or let Switchback map its names: add it to \`config.targets\`
 unknown  probe: not-probed

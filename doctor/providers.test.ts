@@ -5,7 +5,7 @@ import type { ClusterFacts } from "./facts.ts";
 import { type Fact, known } from "./known.ts";
 import { providerCures } from "./providers.ts";
 
-const GENERAL = /^have the provider's controller set `ipMode: Proxy` in the Service's status \(Kubernetes 1\.32/;
+const GENERAL = /^have the provider's controller set `ipMode: Proxy` in the Service's status \(Kubernetes 1\.30/;
 const HOSTNAME = "<hostname that resolves to the load balancer>";
 
 function cures(annotation: string | undefined, providerIds: Fact<readonly string[]> = known([])): string[] {

@@ -121,7 +121,7 @@ function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts
 export function providerCures(service: ServiceFacts, facts: ClusterFacts): string[] {
   const general =
     "have the provider's controller set `ipMode: Proxy` in the Service's status " +
-    "(Kubernetes 1.32 and newer, if the network plugin supports it)";
+    "(Kubernetes 1.30 and newer, if the network plugin supports it)";
   return [...ownCures(service, facts), general];
 }
 

@@ -277,7 +277,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "header, which pods do not send: from the probe pod's address, without a header: " +
         "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
         "the connection was reset | have the provider's controller set `ipMode: " +
-        "Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) " +
+        "Proxy` in the Service's status (Kubernetes 1.30 and newer, if the network plugin supports it) " +
         "| or let Switchback map its names: add it to `config.targets`",
     ],
   ],

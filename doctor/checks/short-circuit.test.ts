@@ -23,7 +23,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status " +
         "without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because the status of " +
         "Ingress shop/shop has its address) | have the provider's controller set `ipMode: " +
-        "Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) " +
+        "Proxy` in the Service's status (Kubernetes 1.30 and newer, if the network plugin supports it) " +
         "| or let Switchback map its names: add it to `config.targets`",
     ],
   ],
@@ -46,7 +46,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.1, " +
         "2001:db8::1 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer " +
         "(selected because it serves port 80) | have the provider's controller set `ipMode: " +
-        "Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) " +
+        "Proxy` in the Service's status (Kubernetes 1.30 and newer, if the network plugin supports it) " +
         "| or let Switchback map its names: add it to `config.targets`",
     ],
   ],
