@@ -1,4 +1,3 @@
-import type { StatusDocument } from "#controller/status.ts";
 import type { DemoPage } from "#extras/extra.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { runDemo } from "./demo/run.ts";
@@ -22,7 +21,8 @@ export async function demo({ directory, keep, page }: DemoOptions, { stdout }: C
       ? { ...(keep && { keep }) }
       : {
           keep: true,
-          showStatus: (status: () => StatusDocument) => page.show({ status, ownFiles, say: stdout.line }),
+          showLive: (shown: Pick<Parameters<DemoPage["show"]>[0], "status" | "metrics">) =>
+            page.show({ ...shown, ownFiles, say: stdout.line }),
         };
   const show = (from: string) => runDemo({ ...options, directory: from }, { ...stdout, table }, interrupted);
   await (directory === undefined ? withOwnFolder(EXAMPLES, show) : show(directory));

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Metafile } from "esbuild";
 import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
-import type { FullStatus, StatusDocument } from "#controller/status.ts";
+import type { FullStatus } from "#controller/status.ts";
 import type { AddedCheck, AddedChecks } from "#doctor/added-checks.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
@@ -34,7 +34,7 @@ export interface Extra {
   readonly startDelivery?: (config: Config, log: Logger) => Promise<Delivery>;
   /** Its pods that get every name below a wildcard, in words for a status; undefined where it is not configured. */
   readonly wildcardPods?: (config: Config) => Promise<string | undefined>;
-  /** A page that shows the demo's status. The demo gets an option of the extra's name for it. */
+  /** A page that shows the demo. The demo gets an option of the extra's name for it. */
   readonly demoPage?: DemoPage;
   /** Checks that it adds to the doctor's. */
   readonly checks?: () => Promise<readonly AddedCheck[]>;
@@ -96,7 +96,9 @@ export interface DemoPage {
   readonly description: string;
   /** Serves the page, and says where. Resolves to what ends it. */
   show(options: {
-    readonly status: () => StatusDocument;
+    readonly status: () => FullStatus;
+    /** Of its processes, in Prometheus' text format. */
+    readonly metrics: () => Promise<readonly string[]>;
     readonly ownFiles: OwnFiles;
     readonly say: (line: string) => void;
   }): Promise<() => Promise<void>>;

@@ -1,12 +1,13 @@
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { StatusDocument } from "#controller/status.ts";
+import type { FullStatus } from "#controller/status.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { type Admitted, admit, type DemoPod, podsOf } from "./admission.ts";
 import { call, lookUp } from "./call.ts";
 import { type IngressStandIn, startIngress } from "./ingress.ts";
+import { startLivingPods } from "./living-pods.ts";
 import { type DemoSystem, startSystem } from "./system.ts";
 
 interface DemoOptions {
@@ -14,8 +15,8 @@ interface DemoOptions {
   readonly directory: string;
   /** Keep running until `stopped`. */
   readonly keep?: boolean;
-  /** Shows the status elsewhere while it is kept running; what it returns ends that. */
-  readonly showStatus?: (status: () => StatusDocument) => Promise<() => Promise<void>>;
+  /** Shows the demo elsewhere while it is kept running, with pods that live; what it returns ends that. */
+  readonly showLive?: (shown: LiveDemo) => Promise<() => Promise<void>>;
 }
 
 /**
@@ -28,6 +29,12 @@ interface DemoOutput {
   /** Writes a text of several lines. */
   readonly write: (text: string) => void;
   readonly table: (head: readonly string[], rows: readonly (readonly string[])[]) => string;
+}
+
+interface LiveDemo {
+  readonly status: () => FullStatus;
+  /** In Prometheus' text format. */
+  readonly metrics: () => Promise<readonly string[]>;
 }
 
 /** Timeout for an update of the map after a file change; generous, as the machine may be busy. */
@@ -61,9 +68,7 @@ export async function runDemo(options: DemoOptions, output: DemoOutput, stopped:
         output.line(`Running on ${options.directory}: change its files to see updates.`);
         output.line(`Webhook on https://127.0.0.1:${system.webhook.port}`);
         output.line(`relay on 127.0.0.1:${system.front.port}. Ctrl-C ends it.`);
-        const hide = await options.showStatus?.(system.status);
-        await stopped;
-        await hide?.();
+        await (options.showLive === undefined ? stopped : whileShown(options.showLive, system, stopped));
       }
     } finally {
       await system.stop();
@@ -71,6 +76,22 @@ export async function runDemo(options: DemoOptions, output: DemoOutput, stopped:
   } finally {
     await ingress.close();
     await rm(extra, { recursive: true, force: true });
+  }
+}
+
+async function whileShown(
+  show: NonNullable<DemoOptions["showLive"]>,
+  system: DemoSystem,
+  stopped: Promise<void>,
+): Promise<void> {
+  const pods = await startLivingPods(system);
+  try {
+    const status = () => ({ ...system.status(), running: pods.running() });
+    const hide = await show({ status, metrics: system.metrics });
+    await stopped;
+    await hide();
+  } finally {
+    await pods.stop();
   }
 }
 

@@ -30,6 +30,8 @@ export interface DemoSystem {
   readonly front: { readonly address: string; readonly port: number };
   readonly webhook: { readonly port: number; readonly ca: string };
   readonly status: () => StatusDocument;
+  /** The metrics of proxy and webhook, in Prometheus' text format. */
+  readonly metrics: () => Promise<readonly string[]>;
   readonly directory: DirectorySource;
   /** The map that the webhook uses. */
   readonly map: () => InjectionCache | undefined;
@@ -86,6 +88,7 @@ export async function startSystem(
     front: { address: LOOPBACK, port: proxy.ports[0] ?? 0 },
     webhook: { port: webhook.running.port, ca: webhook.ca },
     status,
+    metrics: () => Promise.all([proxy.healthPort, webhook.running.healthPort].map(metricsAt)),
     directory: first,
     map,
     stop: async () => {
@@ -93,6 +96,11 @@ export async function startSystem(
       await Promise.all([loop.stop(), webhook.running.stop(), proxy.stop()]);
     },
   };
+}
+
+async function metricsAt(port: number): Promise<string> {
+  const response = await fetch(`http://${LOOPBACK}:${port}/metrics`);
+  return await response.text();
 }
 
 /** A free port for the relay. If another process takes it before its use, the demo fails with that error. */

@@ -1,79 +1,24 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { parseAllDocuments, stringify } from "yaml";
 import { KNOWN_SOFTWARE } from "#controller/targets/known-software.ts";
 import { examine } from "#doctor/checks.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
-import { gather } from "#doctor/gather.ts";
-import { known } from "#doctor/known.ts";
 import { findLoadBalancers } from "#doctor/load-balancers.ts";
-import { planProbe } from "#doctor/probe/plan.ts";
-import type { ProbeOutcome } from "#doctor/probe/result.ts";
 import { filesFolder } from "#test/fakes/cli.ts";
-import { DUMP_VERSION } from "./format.ts";
-import { type Dump, readDump } from "./read-dump.ts";
+import { CLUSTERS, dumpOf, type Expected, factsOf, readWhole } from "#test/fakes/cluster-table.ts";
+import type { Dump } from "./read-dump.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
 
 // The doctor's findings on clusters of every provider and implementation that it knows, healthy and broken: the
 // objects of test/clusters as a dump, and what a probe pod would see there.
 
-const FOLDER = join(import.meta.dirname, "..", "..", "test", "clusters");
 const PROVIDERS_FILE = join(import.meta.dirname, "..", "..", "doctor", "providers.ts");
 /** What a table is about; the others depend on what is installed. */
 const CHECKS: readonly string[] = ["need", "short-circuit", "headers", "self-check"];
 /** The API server has cert-manager's kinds throughout, most clusters have no issuer. */
 const NO_ISSUER = "self-check-none";
-/** Each detail as the probe words it. */
-const OUTCOMES: Readonly<Record<string, ProbeOutcome>> = {
-  answered: { kind: "answered", detail: "HTTP 404" },
-  misread: { kind: "misread", detail: "HTTP 400" },
-  closed: { kind: "closed", detail: "the connection was reset" },
-  refused: { kind: "refused", detail: "connect ECONNREFUSED" },
-  timeout: { kind: "timeout", detail: "no connection within 3 s" },
-};
-
-interface Expected {
-  readonly title: string;
-  /** Where the objects, or their form, are from. */
-  readonly source: string;
-  readonly objects: "recorded" | "constructed";
-  /**
-   * The outcome of each dial to the Service, by its header, and of those to the load balancer's address: without a
-   * header, and with v1 if that differs. Absent: no probe.
-   */
-  readonly probe?: Readonly<Record<"none" | "v1" | "v2" | "balancer", string>> & { readonly balancerV1?: string };
-  /** Whose own cure is among the cures. */
-  readonly provider?: string;
-  readonly software?: string;
-  /** `status code` of every finding of the checks above, once. */
-  readonly expect: readonly string[];
-}
-
-const CLUSTERS = readdirSync(FOLDER).map((file) => {
-  const documents = parseAllDocuments(readFileSync(join(FOLDER, file), "utf8"));
-  const [expected, ...objects] = documents.map((document) => document.toJS() as unknown);
-  return { file, expected: expected as Expected, objects };
-});
-
-/** What the API server has beside the objects of a cluster, whichever it is: an empty list of issuers. */
-const NO_ISSUERS = ["clusterissuers", "issuers"].map((resource) => ({
-  apiVersion: DUMP_VERSION,
-  kind: "Answer",
-  method: "GET",
-  path: `/apis/cert-manager.io/v1/${resource}`,
-  status: 200,
-  body: { metadata: { resourceVersion: "1" }, items: [] },
-}));
-
-/** The object as the API server stores it: a Service has a ClusterIP. */
-function allocated(object: unknown, index: number): unknown {
-  const { kind, spec } = object as { kind: string; spec?: object };
-  const clusterIP = `198.51.100.${index + 1}`;
-  return kind === "Service" ? { ...(object as object), spec: { clusterIP, clusterIPs: [clusterIP], ...spec } } : object;
-}
-
 describe("the doctor's findings", () => {
   let files: Awaited<ReturnType<typeof filesFolder>>;
   before(async () => {
@@ -81,34 +26,9 @@ describe("the doctor's findings", () => {
   });
   after(() => files.remove());
 
-  async function read(text: string): Promise<Dump> {
-    const dump = await readDump(await files.file("cluster.yaml", text));
-    assert.deepEqual(dump.leftOut, []);
-    return dump;
-  }
-
-  async function dumpOf(objects: readonly unknown[]): Promise<Dump> {
-    const documents = [{ apiVersion: DUMP_VERSION, kind: "Dump" }, ...NO_ISSUERS, ...objects.map(allocated)];
-    return await read(documents.map((document) => stringify(document)).join("---\n"));
-  }
-
   /** A redacted dump of the cluster of a dump. */
   async function redactedText({ head, client, time }: Dump): Promise<string> {
     return [...dumpLines(await recordCluster(client, { ...head, now: time }), true)].join("\n---\n");
-  }
-
-  async function factsOf({ head, client, time }: Dump, expected: Expected): Promise<ClusterFacts> {
-    const facts = await gather({ client, ...head, now: () => time });
-    if (expected.probe === undefined) return facts;
-    const { probe } = expected;
-    const dials = planProbe(facts).plan.dials.map((dial) => {
-      const { balancer, balancerV1 = balancer } = probe;
-      const atBalancer = dial.header === "none" ? balancer : balancerV1;
-      const outcome = OUTCOMES[dial.via === "balancer" ? atBalancer : probe[dial.header]];
-      assert.ok(outcome, `an outcome for ${dial.via} ${dial.header}`);
-      return { ...dial, outcome };
-    });
-    return { ...facts, probe: known({ dials, lookups: [] }) };
   }
 
   function check(facts: ClusterFacts, expected: Expected): void {
@@ -129,12 +49,13 @@ describe("the doctor's findings", () => {
   }
 
   for (const { file, expected, objects } of CLUSTERS) {
-    it(`${file}: ${expected.title}`, async () => check(await factsOf(await dumpOf(objects), expected), expected));
+    it(`${file}: ${expected.title}`, async () =>
+      check(await factsOf(await dumpOf(objects, files), expected), expected));
 
     it(`${file}, redacted: the same findings`, async () => {
-      const dump = await dumpOf(objects);
+      const dump = await dumpOf(objects, files);
       const text = await redactedText(dump);
-      const redacted = await read(text);
+      const redacted = await readWhole(text, files);
       check(await factsOf(redacted, expected), expected);
       const codes = (facts: ClusterFacts) =>
         examine(facts).map(({ check, status, code }) => [check, status, code].join());

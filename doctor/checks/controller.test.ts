@@ -92,7 +92,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     }),
     [
       "warning names-refused | controller | 3 claim(s) are refused: conflict (2: held by a/b); " +
-        "over-quota (1: more than 5) | check `reason` of each name in the controller's /status",
+        "over-quota (1: more than 5) | `switchback status --refused` has each reason",
     ],
   ],
   [
@@ -104,8 +104,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ],
     }),
     [
-      "warning over-cap | controller | first | check the controller's /status",
-      "warning other | controller | second | check the controller's /status",
+      "warning over-cap | controller | first | `switchback status` has the details",
+      "warning other | controller | second | `switchback status` has the details",
     ],
   ],
   [

@@ -1,12 +1,9 @@
-import type { Reason } from "#hostmap/types.ts";
-import type { ClusterFacts, WorkloadInfo } from "../facts.ts";
+import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "./install.ts";
+import { checkStatus } from "./status.ts";
 
-const { ok, warning, broken, unknown } = findingsOf("controller");
-
-/** Reasons that describe a name and are not a problem. */
-const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
+const { unknown } = findingsOf("controller");
 
 /**
  * Checks the controller's status: leader, unread sources and objects, held removals, refused names,
@@ -15,82 +12,5 @@ const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
 export function checkController(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { status } = facts.install;
-  const subject = "controller";
-  if (!status.known) return [unknown(subject, status.reason.code, status.reason.text)];
-  const { leader, sources, hold, names, warnings, synced, running } = status.value;
-  const unsynced = sources.filter((source) => !source.synced).map(({ name }) => name);
-  const findings: Finding[] = [];
-  if (!leader) {
-    const evidence = "no replica that answered is the leader: nothing is published, and no certificate is renewed";
-    findings.push(
-      broken(subject, "no-leader", evidence, "run again in a minute; then check the controller's logs and Lease"),
-    );
-  }
-  if (!synced || unsynced.length > 0) {
-    const evidence = `not synced: ${unsynced.join(", ") || "its own objects"}`;
-    findings.push(
-      broken(
-        subject,
-        "source-not-synced",
-        evidence,
-        "check the controller's log for requests that the API server refuses",
-      ),
-    );
-  }
-  if (hold !== undefined) {
-    const evidence =
-      `${hold.names} of ${hold.of} names are held in the map until ` + `${new Date(hold.until).toISOString()}`;
-    findings.push(warning(subject, "removal-held", evidence, "run `switchback confirm` if they should be removed"));
-  }
-  findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, ...curesOf(code))));
-  const refused = names.flatMap(({ reason }) => (reason === undefined || HARMLESS.has(reason.code) ? [] : [reason]));
-  if (refused.length > 0)
-    findings.push(
-      warning(
-        subject,
-        "names-refused",
-        `${refused.length} claim(s) are refused: ${countByCode(refused)}`,
-        "check `reason` of each name in the controller's /status",
-      ),
-    );
-  const problems = sources.flatMap((source) => source.problems ?? []);
-  if (problems.length > 0) {
-    const located = problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` }));
-    const evidence = `${problems.length} object(s) are refused in whole or in part: ${countByCode(located)}`;
-    findings.push(warning(subject, "source-problems", evidence, "docs/codes.md has what to do about each code"));
-  }
-  findings.push(...checkWorkloads(running?.workloads ?? []));
-  if (findings.length > 0) return findings;
-  return [
-    ok(subject, "controller-settled", `all sources are synced, ${names.length} name(s) are claimed, none is refused`),
-  ];
-}
-
-function curesOf(code: string): string[] {
-  if (code === "header-contradicted") {
-    return [
-      "if the ingress controller expects what was seen, correct the annotation",
-      "else correct its setting, or make it trust the proxies (docs/trust/README.md)",
-    ];
-  }
-  if (code === "header-answers-differ") {
-    return ["if nobody has changed the ingress controller, make it trust all proxies (docs/trust/README.md)"];
-  }
-  return ["check the controller's /status"];
-}
-
-/** Each code with its count and its first text. */
-function countByCode(reasons: readonly Reason[]): string {
-  const counts = Map.groupBy(reasons, ({ code }) => code);
-  return [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`).join("; ");
-}
-
-/** Workloads that stay stale until a person acts, from the leader's status. */
-function checkWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
-  const stuck = workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0);
-  const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/codes.md has each reason";
-  return stuck.map(({ namespace, kind, name, stale, code, text }) => {
-    const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;
-    return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
-  });
+  return status.known ? checkStatus(status.value) : [unknown("controller", status.reason.code, status.reason.text)];
 }

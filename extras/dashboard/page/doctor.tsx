@@ -4,11 +4,6 @@ import type { ReportDocument } from "#doctor/report.ts";
 import type { View } from "./state.ts";
 import { Badge, plain, Ticked } from "./text.tsx";
 
-type Examination =
-  | { readonly is: "not-run" | "running" }
-  | { readonly is: "done"; readonly report: ReportDocument; readonly at: number }
-  | { readonly is: "failed"; readonly text: string };
-
 const KINDS: Readonly<Record<FindingStatus, "good" | "warn" | "bad" | "idle">> = {
   ok: "good",
   unknown: "idle",
@@ -18,42 +13,30 @@ const KINDS: Readonly<Record<FindingStatus, "good" | "warn" | "bad" | "idle">> =
 /** Problems come first. */
 const ORDER: readonly FindingStatus[] = ["broken", "warning", "unknown", "ok"];
 
-/** The last examination outlives a look at another view. */
-let last: Examination = { is: "not-run" };
-
-/** The doctor's findings, once somebody has run it. */
-export function Doctor({ view }: { readonly view: View }) {
-  const [examination, setExamination] = useState(last);
-  const set = (next: Examination) => {
-    last = next;
-    setExamination(next);
+/** The doctor's findings: the command runs it again and again, and when somebody asks for it. */
+export function Doctor({ view: { canExamine, examined } }: { readonly view: View }) {
+  const [isRunning, setRunning] = useState(false);
+  if (!canExamine) return <p class="none">There is no cluster to examine.</p>;
+  const run = () => {
+    setRunning(true);
+    // The feed brings the findings, or why there are none.
+    void fetch("doctor", { method: "POST" })
+      .catch(() => {})
+      .finally(() => setRunning(false));
   };
-  if (!view.canExamine) return <p class="none">There is no cluster to examine.</p>;
   return (
     <>
-      <button type="button" class="run" disabled={examination.is === "running"} onClick={() => void examine(set)}>
+      <button type="button" class="run" disabled={isRunning} onClick={run}>
         Run the doctor
       </button>
       <div role="status">
-        {examination.is === "not-run" && <p>It reads the cluster with your rights, and creates a pod as a dry run.</p>}
-        {examination.is === "running" && <p>examining the cluster</p>}
-        {examination.is === "failed" && <p class="note bad">{plain(examination.text)}</p>}
-        {examination.is === "done" && <Counts report={examination.report} at={examination.at} />}
+        {(isRunning || examined === undefined) && <p>examining the cluster</p>}
+        {examined?.report.known && <Counts report={examined.report.value} at={examined.at} />}
+        {examined?.report.known === false && <p class="note bad">{plain(examined.report.reason.text)}</p>}
       </div>
-      {examination.is === "done" && <Findings findings={examination.report.findings} />}
+      {examined?.report.known && <Findings findings={examined.report.value.findings} />}
     </>
   );
-}
-
-async function examine(set: (next: Examination) => void): Promise<void> {
-  set({ is: "running" });
-  try {
-    const response = await fetch("doctor", { method: "POST" });
-    if (!response.ok) throw new Error(await response.text());
-    set({ is: "done", report: await response.json(), at: Date.now() });
-  } catch (error) {
-    set({ is: "failed", text: error instanceof Error ? error.message : String(error) });
-  }
 }
 
 function Counts({ report: { counts }, at }: { readonly report: ReportDocument; readonly at: number }) {

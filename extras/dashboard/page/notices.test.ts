@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { fullStatus, WORKLOAD } from "#test/fakes/full-status.ts";
+import { describe, test } from "node:test";
+import type { FindingStatus } from "#doctor/findings.ts";
+import { reportDocument } from "#doctor/report.ts";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { StatusChanges } from "../server/changes.ts";
 import type { Components } from "../server/messages.ts";
-import { noticesOf } from "./notices.ts";
+import { levelOf, noticesOf, onlyWrongName } from "./notices.ts";
 import { PageState, type View } from "./state.ts";
 
 const known = <T>(value: T) => ({ known: true, value }) as const;
@@ -13,7 +15,8 @@ const PROXY_DOWN = "deployment-not-ready: switchback-proxy: 0 of 2 pods are read
 
 function viewOf(...[change, running]: Parameters<typeof fullStatus>): View {
   const state = new PageState();
-  for (const message of new StatusChanges().take(fullStatus(change, running), NOW)) state.take(message);
+  const status = fullStatus({ names: [NAME], ...change }, running);
+  for (const message of new StatusChanges().take(status, NOW)) state.take(message);
   return state.view;
 }
 
@@ -45,7 +48,7 @@ test("a healthy cluster has none; neither has one of which nothing is known yet"
 
 test("who may not read the status still learns what runs short", () => {
   const view = { ...new PageState().view, trouble: "Forbidden", components: runs(0, 2) };
-  assert.deepEqual(texts(view), [PROXY_DOWN]);
+  assert.deepEqual(texts(view), [PROXY_DOWN, "Not known: status (Forbidden)."]);
 });
 
 test("what may not be read is said, once for each reason: it may be broken", () => {
@@ -112,18 +115,22 @@ test("what the controller does not know, holds back or warns of", () => {
   );
   assert.deepEqual(
     found.map((text) => text.slice(0, 18)),
-    ["The removal of 3 o", "No controller is t", "The source s is no", "c: p: t", "w: x", "The state of pods "],
+    [
+      "no-leader: control",
+      "source-not-synced:",
+      "removal-held: cont",
+      "w: controller: x",
+      "The state of pods ",
+      "c: p: t",
+    ],
   );
 });
 
 test("a tenant's many broken objects hide nothing else", () => {
   const problems = Array.from({ length: 10_000 }, (_, index) => ({ place: `p${index}`, code: "c", text: "t" }));
   const found = texts(viewOf({ sources: [{ name: "s", synced: true, problems }] }, { workloads: [WORKLOAD] }));
-  assert.deepEqual(found.slice(9), [
-    "c: p9: t",
-    "The source s has 9990 more problems: switchback status lists them.",
-    "1 workload stays behind until somebody acts: the view Workloads says why.",
-  ]);
+  assert.equal(found[0], "Stuck workloads: 1. The view Workloads has each reason.");
+  assert.deepEqual(found.slice(10), ["c: p9: t", "The source s has 9990 more problems: switchback status lists them."]);
 });
 
 test("a leader that has just begun has published nothing, which is not urgent", () => {
@@ -144,12 +151,85 @@ test("what is urgent comes first: connections that fail, names that are about to
   assert.deepEqual(
     found.map(({ urgent, what }) => [urgent, typeof what === "string" ? what.slice(0, 10) : what.code]),
     [
-      [true, "The remova"],
       [true, "deployment-not-ready"],
-      [false, "No control"],
+      [true, "no-leader"],
+      [true, "removal-held"],
       [false, "w"],
+      [false, "Stuck work"],
       [false, "taken-back"],
-      [false, "1 workload"],
     ],
   );
+});
+
+describe("what the doctor found", () => {
+  const AWAY = { known: false, reason: { code: "not-read", text: "nothing listens there" } } as const;
+  const finding = (status: FindingStatus, check: string, code: string) => {
+    return { status, check, code, subject: "s", evidence: "e", cures: status === "ok" ? [] : ["c"] };
+  };
+  const examined = (...findings: ReturnType<typeof finding>[]) => ({
+    at: NOW,
+    report: known(reportDocument(findings)),
+  });
+  const healthy: View = { ...viewOf(), canExamine: true, components: runs(2, 2) };
+  const levelAfter = (...findings: ReturnType<typeof finding>[]) => {
+    const view = { ...healthy, examined: examined(...findings) };
+    return levelOf(view, noticesOf(view, NOW));
+  };
+
+  test("decides the level: nothing is good before it was asked", () => {
+    assert.equal(levelOf(healthy, noticesOf(healthy, NOW)), "unknown");
+    assert.equal(levelAfter(finding("ok", "webhook", "webhook-whole")), "good");
+    assert.equal(levelAfter(finding("warning", "pods", "pod-stale")), "warn");
+    assert.equal(levelAfter(finding("broken", "admission", "webhook-blocks")), "bad");
+    assert.equal(levelAfter(finding("unknown", "pods", "right-missing")), "warn");
+    // Proxies test connections all the time.
+    assert.equal(levelAfter(finding("unknown", "headers", "not-probed")), "good");
+  });
+
+  test("is not said again where the page reads it more often", () => {
+    assert.equal(levelAfter(finding("broken", "install", "deployment-not-ready")), "good");
+    assert.equal(levelAfter(finding("broken", "controller", "no-leader")), "good");
+  });
+
+  test("comes with its cure, and what was not checked is one notice", () => {
+    const unknown = [finding("unknown", "pods", "right-missing"), finding("unknown", "names", "right-missing")];
+    const view = { ...healthy, examined: examined(finding("warning", "pods", "pod-stale"), ...unknown) };
+    assert.deepEqual(noticesOf(view, NOW), [
+      { urgent: false, what: { code: "pod-stale", text: "s: e" }, cures: ["c"] },
+      {
+        urgent: false,
+        what: { code: "right-missing", text: "not checked: s: e; and 1 more: the view Doctor has each" },
+      },
+    ]);
+  });
+
+  test("an API server that is away is one notice, whatever each part says", () => {
+    const timeout = { known: false, reason: { code: "not-read", text: "no answer within 30 s" } } as const;
+    const components = { deployments: AWAY, agents: timeout, upstreams: AWAY, publishers: AWAY };
+    const report = { at: NOW, report: timeout };
+    const view = { ...healthy, trouble: "nothing listens there", components, measured: AWAY, examined: report };
+    const [notice, ...more] = texts(view);
+    assert.match(
+      notice ?? "",
+      /^Nothing can be read from the cluster\. What is shown was read at .* Pods keep their names/,
+    );
+    assert.deepEqual(more, []);
+    // The controller alone is away.
+    assert.deepEqual(texts({ ...healthy, trouble: "503" }), ["Not known: status (503)."]);
+  });
+});
+
+test("if one name is all that is wrong, it is found; not beside another problem", () => {
+  const only = (change: Parameters<typeof viewOf>[0], more: Partial<View> = {}) => {
+    const view = { ...viewOf(change), ...more };
+    return onlyWrongName(view, noticesOf(view, NOW))?.name;
+  };
+  const warned = { ...NAME, name: "w.example.com", warning: { code: "dns-elsewhere", text: "t" } };
+  assert.equal(only({ names: [NAME] }), undefined);
+  assert.equal(only({ names: [NAME, REFUSED] }), REFUSED.name);
+  assert.equal(only({ names: [NAME, warned] }), warned.name);
+  assert.equal(only({ names: [REFUSED, warned] }), undefined);
+  assert.equal(only({ names: [NAME, REFUSED] }, { components: runs(0, 2) }), undefined);
+  // A wildcard is no problem.
+  assert.equal(only({ names: [{ ...REFUSED, reason: { code: "wildcard", text: "t" } }] }), undefined);
 });

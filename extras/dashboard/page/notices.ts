@@ -1,17 +1,24 @@
 import { checkComponents, checkDeployment, isComponent } from "#doctor/checks/deployments.ts";
+import { checkStatus, isRefused } from "#doctor/checks/status.ts";
+import type { Finding } from "#doctor/findings.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
 import type { Components, MeasuredState, Summary } from "../server/messages.ts";
 import type { PublisherReport } from "../server/publishers.ts";
-import type { View } from "./state.ts";
+import type { NameRow, View } from "./state.ts";
 
 /** A problem that somebody has to look at. */
-interface Notice {
+export interface Notice {
   /** Connections fail, pods start without names, or names are about to go; otherwise it can wait. */
   readonly urgent: boolean;
   /** A sentence, or a reason whose code has a remedy. */
   readonly what: string | Reason;
+  /** What to do about this one. Without it, the remedy of the code counts. */
+  readonly cures?: readonly string[];
 }
+
+/** The state of an installation at a glance. `unknown`: nothing is known to be wrong, and not everything was checked. */
+export type Level = "good" | "warn" | "bad" | "unknown";
 
 const urgent = (what: Notice["what"]): Notice => ({ urgent: true, what });
 const later = (what: Notice["what"]): Notice => ({ urgent: false, what });
@@ -19,42 +26,54 @@ const later = (what: Notice["what"]): Notice => ({ urgent: false, what });
 const DAY_SECONDS = 86_400;
 /** Of a source: a tenant can write any number of objects that cannot be read. */
 const MAX_PROBLEMS = 10;
+/** The page shows these findings about a status one by one, or as a number. */
+const SHOWN_OTHERWISE: readonly string[] = ["source-problems", "workload-stuck"];
 
 /** The problems that are known, the most urgent first. `now`: milliseconds since 1970. Pure. */
 export function noticesOf(view: View, now: number): Notice[] {
-  const { summary, components, measured, workloads } = view;
-  const stuck = workloads.filter(isStuck).length;
+  const { summary, components, measured } = view;
   const notices = [
-    ...(summary === undefined ? [] : ofController(summary)),
-    ...(components === undefined ? [] : ofComponents(components)),
+    ...(components === undefined ? [] : ofComponents(components, view)),
+    ...(summary === undefined ? [] : ofStatus(view, summary)),
     ...(measured?.known ? ofMeasured(measured.value, now) : []),
+    ...ofDoctor(view),
     ...ofUnknown(view),
-    ...(summary === undefined ? [] : [...ofSources(summary), ...summary.warnings.map(later)]),
+    ...(summary === undefined ? [] : ofSources(summary)),
     ...(components?.publishers.known ? components.publishers.value.flatMap(ofPublisher) : []),
-    ...(stuck === 0 ? [] : [later(`${behind(stuck)} until somebody acts: the view Workloads says why.`)]),
-    ...(summary?.running?.unknown === undefined
-      ? []
-      : [later(`The state of pods is not known: ${summary.running.unknown}`)]),
   ];
   return [...notices.filter((notice) => notice.urgent), ...notices.filter((notice) => !notice.urgent)];
 }
 
-const behind = (workloads: number) =>
-  workloads === 1 ? "1 workload stays behind" : `${workloads} workloads stay behind`;
+/** As good as the doctor's findings are, and never better. */
+export function levelOf({ canExamine, examined }: View, notices: readonly Notice[]): Level {
+  if (notices.length > 0) return notices.some((notice) => notice.urgent) ? "bad" : "warn";
+  return canExamine && examined === undefined ? "unknown" : "good";
+}
 
-function ofController({ leader, revision, hold }: Summary): Notice[] {
+/** The only thing that is wrong, if that is one name. */
+export function onlyWrongName({ names }: View, notices: readonly Notice[]): NameRow | undefined {
+  const wrong = names.filter((name) => isRefused(name) || name.warning !== undefined);
+  return wrong.length === 1 && notices.every(isOfRefusedNames) ? wrong[0] : undefined;
+}
+
+function isOfRefusedNames({ what }: Notice): boolean {
+  return typeof what !== "string" && what.code === "names-refused";
+}
+
+function noticeOf({ status, code, subject, evidence, cures }: Finding): Notice {
+  // Names are about to go.
+  const isUrgent = status === "broken" || code === "removal-held";
+  return { urgent: isUrgent, what: { code, text: `${subject}: ${evidence}` }, cures };
+}
+
+const isBad = ({ status }: Finding) => status === "broken" || status === "warning";
+
+function ofStatus({ names, workloads }: View, summary: Summary): Notice[] {
+  const { leader, revision, running } = summary;
+  const stuck = workloads.filter(isStuck).length;
+  const findings = checkStatus({ ...summary, names, running: running && { workloads } });
   return [
-    ...(hold === undefined
-      ? []
-      : [
-          urgent(
-            `The removal of ${hold.names} of ${hold.of} names is held until ` +
-              `${new Date(hold.until).toLocaleString()}: look why they vanish; switchback confirm removes them now.`,
-          ),
-        ]),
-    ...(leader
-      ? []
-      : [later("No controller is the leader: the state of workloads is not known, and nothing is published.")]),
+    ...findings.filter((each) => isBad(each) && !SHOWN_OTHERWISE.includes(each.code)).map(noticeOf),
     ...(leader && revision === undefined
       ? [
           later(
@@ -62,32 +81,83 @@ function ofController({ leader, revision, hold }: Summary): Notice[] {
           ),
         ]
       : []),
+    ...(stuck === 0 ? [] : [later(`Stuck workloads: ${stuck}. The view Workloads has each reason.`)]),
+    ...(running?.unknown === undefined ? [] : [later(`The state of pods is not known: ${running.unknown}`)]),
   ];
 }
 
 /** As the doctor finds them: one that is missing or scaled to 0 is as bad as one that fails. */
-function ofComponents({ deployments }: Components): Notice[] {
+function ofComponents(components: Components, { examined }: View): Notice[] {
+  const { deployments } = components;
   if (!deployments.known) return [];
+  // Without any, the doctor knows whether that is an install that lost them, or no install.
+  if (!isInstalled(components) && examined?.report.known) return [];
   const needed = checkComponents(deployments.value, (name) => name);
   const others = deployments.value.filter(({ name, desired }) => !isComponent(name) && desired > 0);
   const findings = [...needed, ...others.map((one) => checkDeployment(one.name, one, "what it does stands still"))];
-  return findings
-    .filter(({ status }) => status !== "ok")
-    .map(({ status, code, subject, evidence }) => ({
-      urgent: status === "broken",
-      what: { code, text: `${subject}: ${evidence}` },
-    }));
+  return findings.filter(isBad).map(noticeOf);
 }
 
-/** What may be wrong without being seen here. */
-function ofUnknown({ components, measured }: View): Notice[] {
-  const facts = { ...components, metrics: measured };
+function isInstalled({ deployments }: Components): boolean {
+  return deployments.known && deployments.value.some(({ name }) => isComponent(name));
+}
+
+/** What the doctor found, without what the page reads more often. */
+function ofDoctor(view: View): Notice[] {
+  if (!view.examined?.report.known) return [];
+  const { findings } = view.examined.report.value;
+  const unchecked = findings.filter(({ status, code }) => status === "unknown" && !isTestedOtherwise(code, view));
+  const [first, ...others] = unchecked.filter((finding) => !isSeenHere(finding, view));
+  return [
+    ...findings.filter((finding) => isBad(finding) && !isSeenHere(finding, view)).map(noticeOf),
+    ...(first === undefined
+      ? []
+      : [
+          later({
+            code: first.code,
+            text:
+              `not checked: ${first.subject}: ${first.evidence}` +
+              (others.length === 0 ? "" : `; and ${others.length} more: the view Doctor has each`),
+          }),
+        ]),
+  ];
+}
+
+function isSeenHere({ check, code }: Finding, { components, summary, trouble, measured }: View): boolean {
+  if (check === "install") return code.startsWith("deployment-") && components !== undefined && isInstalled(components);
+  if (check === "controller") return summary !== undefined || trouble !== undefined;
+  return code === "dial-failing" && measured?.known === true;
+}
+
+/** The proxies connect to the ingress controllers all the time, and say what fails. */
+function isTestedOtherwise(code: string, { components }: View): boolean {
+  return code === "not-probed" && components !== undefined && isInstalled(components);
+}
+
+/** What may be wrong without being seen here: one notice for each cause. */
+function ofUnknown({ components, measured, examined, trouble, at }: View): Notice[] {
+  const often = Object.values({ ...components, metrics: measured }).filter((fact) => fact !== undefined);
+  const isAway = often.length > 0 && often.every((fact) => !fact.known && fact.reason.code === "not-read");
+  if (trouble !== undefined && isAway) {
+    // The head of the page has the reason.
+    const since = at === undefined ? "" : ` What is shown was read at ${new Date(at).toLocaleTimeString()}.`;
+    return [later(`Nothing can be read from the cluster.${since} Pods keep their names, and proxies relay.`)];
+  }
+  const facts = { ...components, metrics: measured, doctor: examined?.report };
   const unknown = Object.entries(facts).flatMap(([name, fact]) =>
-    fact === undefined || fact.known ? [] : [{ name, text: fact.reason.text }],
+    fact === undefined || fact.known ? [] : [{ name, reason: fact.reason }],
   );
-  return [...Map.groupBy(unknown, ({ text }) => text)].map(([text, parts]) =>
-    later(`Not known: ${parts.map(({ name }) => name).join(", ")} (${text}).`),
+  const status = trouble === undefined || isAbsent(examined?.report) ? [] : [{ name: "status", text: trouble }];
+  const parts = [...status, ...unknown.map(({ name, reason }) => ({ name, text: reason.text }))];
+  return [...Map.groupBy(parts, ({ text }) => text)].map(([text, same]) =>
+    later(`Not known: ${same.map(({ name }) => name).join(", ")} (${text}).`),
   );
+}
+
+/** Whether the doctor says that nothing is installed: then no controller has a status. */
+function isAbsent(report: NonNullable<View["examined"]>["report"] | undefined): boolean {
+  const codes = report?.known ? report.value.findings.map(({ check, code }) => `${check}/${code}`) : [];
+  return codes.some((code) => code === "install/not-needed" || code === "install/not-installed");
 }
 
 function ofMeasured({ upstreams, certificates, rotation, rotationFails }: MeasuredState, now: number): Notice[] {
@@ -118,19 +188,14 @@ function ofPublisher({ name, problem }: PublisherReport): Notice[] {
 }
 
 function ofSources({ sources }: Summary): Notice[] {
-  return [
-    ...sources
-      .filter(({ synced }) => !synced)
-      .map(({ name }) => later(`The source ${name} is not read yet: what it has is not known.`)),
-    ...sources.flatMap(({ name, problems }) => [
-      ...problems.slice(0, MAX_PROBLEMS).map(({ place, code, text }) => later({ code, text: `${place}: ${text}` })),
-      ...(problems.length <= MAX_PROBLEMS
-        ? []
-        : [
-            later(
-              `The source ${name} has ${problems.length - MAX_PROBLEMS} more problems: switchback status lists them.`,
-            ),
-          ]),
-    ]),
-  ];
+  return sources.flatMap(({ name, problems }) => [
+    ...problems.slice(0, MAX_PROBLEMS).map(({ place, code, text }) => later({ code, text: `${place}: ${text}` })),
+    ...(problems.length <= MAX_PROBLEMS
+      ? []
+      : [
+          later(
+            `The source ${name} has ${problems.length - MAX_PROBLEMS} more problems: switchback status lists them.`,
+          ),
+        ]),
+  ]);
 }

@@ -1,10 +1,11 @@
 import { askedTexts } from "#lib/documents/asked-text.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
 import type { Summary } from "../server/messages.ts";
-import { noticesOf } from "./notices.ts";
+import { levelOf, type Notice, noticesOf, onlyWrongName } from "./notices.ts";
 import { linkTo } from "./route.ts";
 import type { View } from "./state.ts";
 import { Badge, count, Dotted, plain, ReasonText, StatusNotKnown } from "./text.tsx";
+import { Way } from "./way-drawing.tsx";
 
 /** What somebody who was woken looks at first: what is wrong, and how much there is. */
 export function Now({ view }: { readonly view: View }) {
@@ -12,23 +13,18 @@ export function Now({ view }: { readonly view: View }) {
   if (summary === undefined) {
     return (
       <>
-        <Notices notices={noticesOf(view, Date.now())} advice={view.advice} />
+        <Problems view={view} />
         <StatusNotKnown trouble={view.trouble} />
       </>
     );
   }
-  const notices = noticesOf(view, Date.now());
   const refused = view.names.filter(({ reason }) => reason !== undefined).length;
   const stuck = view.workloads.filter(isStuck).length;
   const { counts, unknown } = summary.running ?? {};
   const knowsPods = summary.running !== undefined && unknown === undefined;
   return (
     <>
-      {notices.length === 0 ? (
-        <p class="note good">No problems found.</p>
-      ) : (
-        <Notices notices={notices} advice={view.advice} />
-      )}
+      <Problems view={view} />
       <ul class="tiles">
         <Tile title="Names" value={view.names.length} href={linkTo("names")} />
         <Tile
@@ -55,6 +51,17 @@ export function Now({ view }: { readonly view: View }) {
   );
 }
 
+/** What is wrong. If that is one name, its way shows where. */
+function Problems({ view }: { readonly view: View }) {
+  const notices = noticesOf(view, Date.now());
+  const name = onlyWrongName(view, notices);
+  if (name !== undefined && view.summary !== undefined) return <Way name={name} summary={view.summary} view={view} />;
+  const level = levelOf(view, notices);
+  if (level === "unknown") return <p class="note">No problems found so far. The doctor examines the cluster.</p>;
+  if (level === "good") return <p class="note good">No problems found.</p>;
+  return <Notices notices={notices} advice={view.advice} />;
+}
+
 interface TileProps {
   readonly title: string;
   /** Undefined: not known. */
@@ -73,18 +80,12 @@ function Tile({ title, value, kind, href }: TileProps) {
   );
 }
 
-interface NoticesProps {
-  readonly notices: ReturnType<typeof noticesOf>;
-  readonly advice: View["advice"];
-}
-
-function Notices({ notices, advice }: NoticesProps) {
-  if (notices.length === 0) return null;
+function Notices({ notices, advice }: { readonly notices: readonly Notice[]; readonly advice: View["advice"] }) {
   return (
     <ul class="notes" aria-label="Problems">
-      {notices.map(({ urgent, what }, index) => (
+      {notices.map(({ urgent, what, cures }, index) => (
         <li key={index} class={urgent ? "note bad" : "note warn"}>
-          {typeof what === "string" ? plain(what) : <ReasonText reason={what} advice={advice} />}
+          {typeof what === "string" ? plain(what) : <ReasonText reason={what} advice={advice} cures={cures} />}
         </li>
       ))}
     </ul>

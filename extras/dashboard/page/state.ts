@@ -1,6 +1,7 @@
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { NameStatus } from "#controller/status.ts";
 import type { Fact } from "#doctor/known.ts";
+import type { ReportDocument } from "#doctor/report.ts";
 import type { CodeAdvice } from "../server/codes.ts";
 import type { Changes, Components, FeedMessage, MeasuredState, Summary, TrafficPoint } from "../server/messages.ts";
 
@@ -32,6 +33,8 @@ export interface View {
   /** Undefined: not read yet, or there is no cluster. */
   readonly components: Components | undefined;
   readonly measured: Fact<MeasuredState> | undefined;
+  /** What the doctor found, and when; undefined before the first time. */
+  readonly examined: { readonly at: number; readonly report: Fact<ReportDocument> } | undefined;
   /** Of the last minutes, the oldest first. */
   readonly traffic: readonly TrafficPoint[];
   /** Causes and remedies, by code. */
@@ -52,6 +55,7 @@ const NOTHING: View = {
   workloads: [],
   components: undefined,
   measured: undefined,
+  examined: undefined,
   traffic: [],
   advice: {},
 };
@@ -120,6 +124,9 @@ export class PageState {
           measured: message.measured,
           traffic: [...this.#view.traffic, ...message.points].slice(-MAX_POINTS),
         });
+        break;
+      case "examined":
+        this.update({ examined: { at: message.at, report: message.report } });
         break;
       case "unknown":
         this.update({ trouble: message.text });

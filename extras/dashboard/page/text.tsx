@@ -29,24 +29,25 @@ export function Dotted({ name }: { readonly name: string }) {
 }
 
 /** A reason with what it means and what to do, as docs/codes.md has it. */
-export function ReasonText({
-  reason,
-  advice,
-}: {
-  readonly reason: Reason;
-  readonly advice: Readonly<Record<string, CodeAdvice>>;
-}) {
+export function ReasonText({ reason, advice, cures }: ReasonTextProps) {
   const known = Object.hasOwn(advice, reason.code) ? advice[reason.code] : undefined;
   return (
     <div class="reason">
       <code>{plain(reason.code)}</code> {plain(reason.text)}
-      {known && (
-        <p>
-          <b>What to do:</b> <Ticked text={known.remedy} />
+      {(cures ?? (known === undefined ? [] : [known.remedy])).map((cure) => (
+        <p key={cure}>
+          <b>What to do:</b> <Ticked text={plain(cure)} />
         </p>
-      )}
+      ))}
     </div>
   );
+}
+
+interface ReasonTextProps {
+  readonly reason: Reason;
+  readonly advice: Readonly<Record<string, CodeAdvice>>;
+  /** In place of the code's remedy. */
+  readonly cures?: readonly string[] | undefined;
 }
 
 /** Text of the documentation, or of a cure: what stands between backticks is code. */

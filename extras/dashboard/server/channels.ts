@@ -1,4 +1,4 @@
-import { notKnown } from "#doctor/known.ts";
+import { known, notKnown } from "#doctor/known.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { StatusChanges } from "./changes.ts";
 import type { FeedMessage, TrafficPoint } from "./messages.ts";
@@ -16,6 +16,8 @@ export interface Channel {
 }
 
 const COMPONENTS_MS = 10_000;
+/** Of a cluster with 150,000 pods, the doctor reads for some seconds. */
+const DOCTOR_MS = 120_000;
 /** Ten minutes. */
 const MAX_POINTS = 120;
 
@@ -75,6 +77,27 @@ export function trafficChannel(
       measured = read.known ? { known: true, value: measuredState(read.value) } : read;
       if (point !== undefined && points.push(point) > MAX_POINTS) points.shift();
       return [{ type: "traffic", points: point === undefined ? [] : [point], measured }];
+    },
+  };
+}
+
+/** What the doctor finds. Who asks while it runs gets the same findings. `now`: milliseconds since 1970. */
+export function doctorChannel(doctor: NonNullable<DashboardSource["doctor"]>, now: () => number): Channel {
+  let last: readonly FeedMessage[] = [];
+  let running: Promise<readonly FeedMessage[]> | undefined;
+  const examine = async () => {
+    const report = await doctor().then(known, (error: unknown) => notKnown("not-read", describeError(error)));
+    last = [{ type: "examined", at: now(), report }];
+    return last;
+  };
+  return {
+    everyMs: DOCTOR_MS,
+    whole: () => last,
+    read() {
+      running ??= examine().finally(() => {
+        running = undefined;
+      });
+      return running;
     },
   };
 }

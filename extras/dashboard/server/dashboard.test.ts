@@ -102,13 +102,23 @@ test("without the right to read, the page says which Role has it, and how it is 
   assert.deepEqual(await once(child, "exit"), [0, null]);
 });
 
-test("the demo shows its names the same way, with no cluster", async () => {
+test("the demo shows a living example the same way, with no cluster", async () => {
   const { child, address } = await start("demo", "--dashboard");
   try {
     const messages = await eventsUntil(address, "summary");
     assert.deepEqual(messages[0], { type: "begin", place: "the demo on this machine", canExamine: false });
     const names = messages.flatMap((message) => (message.type === "names" ? (message.set ?? []) : []));
     assert.ok(names.some(([, { name, target }]) => name === "added.example.com" && target === "ingress-nginx"));
+    const [running] = messages.flatMap((message) =>
+      message.type === "summary" ? (message.summary.running ?? []) : [],
+    );
+    assert.ok((running?.counts.pods ?? 0) > 0 && running?.counts.stale === 0, JSON.stringify(running));
+    const measured = (await eventsUntil(address, "traffic")).at(-1);
+    assert.ok(measured?.type === "traffic" && measured.measured.known);
+    assert.ok(
+      measured.measured.value.upstreams.some(({ good }) => good === 1),
+      JSON.stringify(measured),
+    );
   } finally {
     child.kill("SIGINT");
   }

@@ -1,5 +1,6 @@
+import type { ReportDocument } from "#doctor/report.ts";
 import { pause } from "#lib/kube/time.ts";
-import { type Channel, componentsChannel, statusChannel, trafficChannel } from "./channels.ts";
+import { type Channel, componentsChannel, doctorChannel, statusChannel, trafficChannel } from "./channels.ts";
 import type { FeedMessage } from "./messages.ts";
 import type { DashboardSource } from "./source.ts";
 
@@ -30,15 +31,18 @@ export class Feed {
   readonly #begin: FeedMessage;
   readonly #channels: readonly Channel[];
   readonly #listeners = new Set<Listener>();
+  readonly #doctor: Channel | undefined;
   #reading: AbortController | undefined;
 
   constructor({ source, now, everyMs = EVERY_MS, trafficMs = TRAFFIC_MS }: FeedOptions) {
     const { place, components, metrics, doctor } = source;
     this.#begin = { type: "begin", place, canExamine: doctor !== undefined };
+    this.#doctor = doctor && doctorChannel(doctor, now);
     this.#channels = [
       statusChannel(source, everyMs, now),
       ...(components === undefined ? [] : [componentsChannel(components)]),
       ...(metrics === undefined ? [] : [trafficChannel(metrics, trafficMs, now)]),
+      ...(this.#doctor === undefined ? [] : [this.#doctor]),
     ];
   }
 
@@ -55,6 +59,15 @@ export class Feed {
     };
   }
 
+  /** Runs the doctor now, and sends all listeners what it finds. Throws if it cannot run, or there is no cluster. */
+  async examine(): Promise<ReportDocument> {
+    const messages = (await this.#doctor?.read(new AbortController().signal)) ?? [];
+    for (const listener of this.#listeners) listener(messages);
+    const [report] = messages.flatMap((message) => (message.type === "examined" ? [message.report] : []));
+    if (report?.known) return report.value;
+    throw new Error(report?.reason.text ?? "there is no cluster to examine");
+  }
+
   #start(): void {
     const reading = new AbortController();
     this.#reading = reading;
@@ -69,7 +82,7 @@ export class Feed {
       if (signal.aborted) return;
       for (const listener of this.#listeners) listener(messages);
       const tookMs = performance.now() - before;
-      await pause(Math.min(MAX_MS, Math.max(channel.everyMs, SHARE * tookMs)), signal);
+      await pause(Math.max(channel.everyMs, Math.min(MAX_MS, SHARE * tookMs)), signal);
     }
   }
 }

@@ -2,6 +2,7 @@ import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 import type { DeploymentFacts, EndpointFacts, UpdaterInfo } from "#doctor/facts.ts";
 import type { Fact } from "#doctor/known.ts";
+import type { ReportDocument } from "#doctor/report.ts";
 import type { PublisherReport } from "./publishers.ts";
 
 /** The status without its two long lists. */
@@ -76,5 +77,7 @@ export type FeedMessage =
   | { readonly type: "components"; readonly components: Components }
   /** `points`: those that are new, the oldest first. `measured`: as of the last one, or why it is not known. */
   | { readonly type: "traffic"; readonly points: readonly TrafficPoint[]; readonly measured: Fact<MeasuredState> }
+  /** What the doctor found, or why it could not run. `at`: when, milliseconds since 1970. */
+  | { readonly type: "examined"; readonly at: number; readonly report: Fact<ReportDocument> }
   /** The status could not be read, and stays as it was. */
   | { readonly type: "unknown"; readonly at: number; readonly text: string };

@@ -43,7 +43,7 @@ export async function startDashboard(options: DashboardOptions): Promise<Running
   const routes: Readonly<Record<string, Handler>> = {
     ...fileRoutes(files),
     "GET events": (request, response) => sendEvents(feed, request, response),
-    "POST doctor": examineWith(source),
+    ...(source.doctor && { "POST doctor": examineWith(feed) }),
   };
   const server = http.createServer((request, response) => {
     for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
@@ -103,15 +103,9 @@ function eventOf(message: FeedMessage): string {
   return `data: ${JSON.stringify(message)}\n\n`;
 }
 
-/** Runs the doctor once for all who ask meanwhile. */
-function examineWith({ doctor }: DashboardSource): Handler {
-  if (doctor === undefined) return refuse(404, "there is no cluster to examine");
-  let running: Promise<object> | undefined;
+function examineWith(feed: Feed): Handler {
   return async (_request, response) => {
-    running ??= doctor().finally(() => {
-      running = undefined;
-    });
-    send(response, 200, "application/json", JSON.stringify(await running));
+    send(response, 200, "application/json", JSON.stringify(await feed.examine()));
   };
 }
 

@@ -12,7 +12,7 @@ import { type RunningDashboard, startDashboard } from "#extras/dashboard/server/
 import type { PodMetrics } from "#extras/dashboard/server/traffic.ts";
 import { userCache } from "#test/cluster/binaries.ts";
 import { startChromium } from "#test/integration/browser/chromium.ts";
-import { BROKEN, BROKEN_COMPONENTS, measuredAfter, REPORT } from "./states.ts";
+import { AWAY, AWAY_COMPONENTS, BROKEN, BROKEN_COMPONENTS, HEALTHY_REPORT, measuredAfter, REPORT } from "./states.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 export const SCREENSHOTS = userCache("screenshots");
@@ -61,11 +61,14 @@ export function useDashboard(): void {
       elsewhere: [],
     };
     const source = {
-      place: "https://192.0.2.1:6443/",
+      place: "prod (https://192.0.2.1:6443/)",
       status: () => shown.status(),
       components: async () => shown.components,
       metrics: async () => shown.metrics(),
-      doctor: async () => REPORT,
+      doctor: async () => {
+        if (shown.components === AWAY_COMPONENTS) throw new Error(AWAY.reason.text);
+        return shown.components === BROKEN_COMPONENTS ? REPORT : HEALTHY_REPORT;
+      },
     };
     dashboard = await startDashboard({ source, files, port: 0, everyMs: 20, trafficMs: 100 });
     await open(SIZES.wide);

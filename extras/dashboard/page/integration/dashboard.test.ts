@@ -6,7 +6,15 @@ import type { FullStatus } from "#controller/status.ts";
 import { whyNoDebian } from "#test/cluster/debian.ts";
 import { ASKED_TARGET, fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { axe, context, go, open, page, SCREENSHOTS, SIZES, shown, useDashboard } from "./dashboard-page.ts";
-import { BROKEN, BROKEN_COMPONENTS, HEALTHY, HEALTHY_COMPONENTS } from "./states.ts";
+import {
+  AWAY,
+  AWAY_COMPONENTS,
+  BROKEN,
+  BROKEN_COMPONENTS,
+  HEALTHY,
+  HEALTHY_COMPONENTS,
+  WITHOUT_PROXY,
+} from "./states.ts";
 
 describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
   useDashboard();
@@ -36,7 +44,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
             if (view === "traffic") await page.locator("canvas").nth(4).waitFor();
             if (view === "doctor") {
               await page.getByRole("button", { name: "Run the doctor" }).click();
-              await page.getByText("dial-failing").waitFor();
+              await page.getByText(state === "broken" ? "relay/dial-failing" : "install/deployment-ready").waitFor();
             }
             const shot = view.replace(/\W.*/, (rest) => (rest ? "-one" : ""));
             const name = `${shot}-${state}-${size}-${dark ? "dark" : "light"}.png`;
@@ -49,6 +57,47 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
       }
     }
   }
+
+  for (const [size, viewport] of Object.entries(SIZES)) {
+    for (const theme of ["light", "dark"]) {
+      const keep = async (state: string) => {
+        await page.screenshot({ path: join(SCREENSHOTS, `now-${state}-${size}-${theme}.png`), fullPage: true });
+        assert.deepEqual(await axe(), [], state);
+        const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(beyond <= 0, `${state}: ${beyond} px too wide`);
+      };
+
+      test(`${size}, ${theme}: without proxies, and then without an API server: one notice for each`, async () => {
+        shown.status = async () => HEALTHY;
+        shown.components = WITHOUT_PROXY;
+        await open(viewport, theme === "dark");
+        await go("now");
+        const notices = page.getByRole("list", { name: "Problems" }).getByRole("listitem");
+        await notices.getByText("switchback-proxy: it does not exist: connections to mapped names fail").waitFor();
+        assert.equal(await notices.count(), 1);
+        await keep("without-proxy");
+        shown.components = AWAY_COMPONENTS;
+        shown.metrics = () => AWAY;
+        shown.status = async () => {
+          throw new Error(AWAY.reason.text);
+        };
+        await page.getByText(/^status unknown: https/).waitFor();
+        await notices.getByText(/^Nothing can be read from the cluster\. What is shown was read at/).waitFor();
+        assert.equal(await notices.count(), 1);
+        await keep("without-api-server");
+      });
+    }
+  }
+
+  test("a single name that is wrong has its way on the first page", async () => {
+    shown.components = HEALTHY_COMPONENTS;
+    shown.status = async () => ({ ...HEALTHY, names: [...HEALTHY.names, REFUSED] });
+    await go("now");
+    const way = page.getByRole("region", { name: "Way of the name" });
+    await way.getByRole("heading", { name: REFUSED.name }).waitFor();
+    await way.getByText("broken here").waitFor();
+    assert.equal(await page.getByText("No problems found").count(), 0);
+  });
 
   test("a target shows what was seen at its asked ports, when, and from which proxy", async () => {
     const at = new Date(Date.now() - 190_000).toISOString();

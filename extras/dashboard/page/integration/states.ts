@@ -86,6 +86,12 @@ export const REPORT: ReportDocument = {
   ],
 };
 
+export const HEALTHY_REPORT: ReportDocument = {
+  status: "ok",
+  counts: { ok: 1, unknown: 0, warning: 0, broken: 0 },
+  findings: REPORT.findings.filter(({ status }) => status === "ok"),
+};
+
 const MISSING = notKnown("right-missing", "missing permission: list leases in the namespace switchback-agent");
 const deployment = (name: string, ready: number) => ({
   name,
@@ -113,6 +119,18 @@ export const HEALTHY_COMPONENTS: Components = {
   upstreams: known([{ ...UPSTREAM, ready: 2 }]),
   publishers: known([PUBLISHER]),
 };
+/** The Deployment of the proxies was deleted. */
+export const WITHOUT_PROXY: Components = {
+  ...HEALTHY_COMPONENTS,
+  deployments: known([deployment("switchback-controller", 2), deployment("switchback-webhook", 2)]),
+};
+/** Nothing answers where the API server was. */
+export const AWAY = notKnown(
+  "not-read",
+  'https://192.0.2.1:6443 (context "prod" of kubeconfig /home/me/.kube/config): nothing listens there; ' +
+    "is the address right, and the API server running? (ECONNREFUSED)",
+);
+export const AWAY_COMPONENTS: Components = { deployments: AWAY, agents: AWAY, upstreams: AWAY, publishers: AWAY };
 export const BROKEN_COMPONENTS: Components = {
   deployments: known([
     deployment("switchback-controller", 1),

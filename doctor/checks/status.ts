@@ -1,0 +1,94 @@
+import type { Reason } from "#hostmap/types.ts";
+import type { StatusFacts, WorkloadInfo } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+
+const { ok, warning, broken } = findingsOf("controller");
+
+/** Reasons that describe a name and are not a problem. */
+const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
+
+/** Whether a name is refused: no pod gets it, and somebody may want it. */
+export function isRefused(name: { readonly reason?: Reason | undefined }): boolean {
+  return name.reason !== undefined && !HARMLESS.has(name.reason.code);
+}
+
+/** What a controller's status says is wrong: also where it is not read for the doctor. Pure. */
+export function checkStatus(status: StatusFacts): Finding[] {
+  const subject = "controller";
+  const { leader, sources, hold, names, warnings, synced, running } = status;
+  const unsynced = sources.filter((source) => !source.synced).map(({ name }) => name);
+  const findings: Finding[] = [];
+  if (!leader) {
+    const evidence = "no replica that answered is the leader: nothing is published, and no certificate is renewed";
+    findings.push(
+      broken(subject, "no-leader", evidence, "run again in a minute; then check the controller's logs and Lease"),
+    );
+  }
+  if (!synced || unsynced.length > 0) {
+    const evidence = `not synced: ${unsynced.join(", ") || "its own objects"}`;
+    findings.push(
+      broken(
+        subject,
+        "source-not-synced",
+        evidence,
+        "check the controller's log for requests that the API server refuses",
+      ),
+    );
+  }
+  if (hold !== undefined) {
+    const evidence =
+      `${hold.names} of ${hold.of} names are held in the map until ` + `${new Date(hold.until).toISOString()}`;
+    findings.push(warning(subject, "removal-held", evidence, "run `switchback confirm` if they should be removed"));
+  }
+  findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, ...curesOf(code))));
+  const refused = names.filter(isRefused).flatMap(({ reason }) => reason ?? []);
+  if (refused.length > 0)
+    findings.push(
+      warning(
+        subject,
+        "names-refused",
+        `${refused.length} claim(s) are refused: ${countByCode(refused)}`,
+        "`switchback status --refused` has each reason",
+      ),
+    );
+  const problems = sources.flatMap((source) => source.problems ?? []);
+  if (problems.length > 0) {
+    const located = problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` }));
+    const evidence = `${problems.length} object(s) are refused in whole or in part: ${countByCode(located)}`;
+    findings.push(warning(subject, "source-problems", evidence, "docs/codes.md has what to do about each code"));
+  }
+  findings.push(...checkWorkloads(running?.workloads ?? []));
+  if (findings.length > 0) return findings;
+  return [
+    ok(subject, "controller-settled", `all sources are synced, ${names.length} name(s) are claimed, none is refused`),
+  ];
+}
+
+function curesOf(code: string): string[] {
+  if (code === "header-contradicted") {
+    return [
+      "if the ingress controller expects what was seen, correct the annotation",
+      "else correct its setting, or make it trust the proxies (docs/trust/README.md)",
+    ];
+  }
+  if (code === "header-answers-differ") {
+    return ["if nobody has changed the ingress controller, make it trust all proxies (docs/trust/README.md)"];
+  }
+  return ["`switchback status` has the details"];
+}
+
+/** Each code with its count and its first text. */
+function countByCode(reasons: readonly Reason[]): string {
+  const counts = Map.groupBy(reasons, ({ code }) => code);
+  return [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`).join("; ");
+}
+
+/** Workloads that stay stale until a person acts, from the leader's status. */
+function checkWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
+  const stuck = workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0);
+  const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/codes.md has each reason";
+  return stuck.map(({ namespace, kind, name, stale, code, text }) => {
+    const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;
+    return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
+  });
+}

@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseAllDocuments, stringify } from "yaml";
+import { DUMP_VERSION } from "#cli/dump/format.ts";
+import { type Dump, readDump } from "#cli/dump/read-dump.ts";
+import type { ClusterFacts } from "#doctor/facts.ts";
+import { gather } from "#doctor/gather.ts";
+import { known } from "#doctor/known.ts";
+import { planProbe } from "#doctor/probe/plan.ts";
+import type { ProbeOutcome } from "#doctor/probe/result.ts";
+import type { filesFolder } from "./cli.ts";
+
+// Clusters of every provider and implementation that the doctor knows, healthy and broken: the objects of
+// test/clusters as a dump, and what a probe pod would see there.
+
+const FOLDER = join(import.meta.dirname, "..", "clusters");
+/** Each detail as the probe words it. */
+const OUTCOMES: Readonly<Record<string, ProbeOutcome>> = {
+  answered: { kind: "answered", detail: "HTTP 404" },
+  misread: { kind: "misread", detail: "HTTP 400" },
+  closed: { kind: "closed", detail: "the connection was reset" },
+  refused: { kind: "refused", detail: "connect ECONNREFUSED" },
+  timeout: { kind: "timeout", detail: "no connection within 3 s" },
+};
+
+export interface Expected {
+  readonly title: string;
+  /** Where the objects, or their form, are from. */
+  readonly source: string;
+  readonly objects: "recorded" | "constructed";
+  /**
+   * The outcome of each dial to the Service, by its header, and of those to the load balancer's address: without a
+   * header, and with v1 if that differs. Absent: no probe.
+   */
+  readonly probe?: Readonly<Record<"none" | "v1" | "v2" | "balancer", string>> & { readonly balancerV1?: string };
+  /** Whose own cure is among the cures. */
+  readonly provider?: string;
+  readonly software?: string;
+  /** `status code` of every finding of the checks above, once. */
+  readonly expect: readonly string[];
+}
+
+export const CLUSTERS = readdirSync(FOLDER).map((file) => {
+  const documents = parseAllDocuments(readFileSync(join(FOLDER, file), "utf8"));
+  const [expected, ...objects] = documents.map((document) => document.toJS() as unknown);
+  return { file, expected: expected as Expected, objects };
+});
+
+/** What the API server has beside the objects of a cluster, whichever it is: an empty list of issuers. */
+const NO_ISSUERS = ["clusterissuers", "issuers"].map((resource) => ({
+  apiVersion: DUMP_VERSION,
+  kind: "Answer",
+  method: "GET",
+  path: `/apis/cert-manager.io/v1/${resource}`,
+  status: 200,
+  body: { metadata: { resourceVersion: "1" }, items: [] },
+}));
+
+/** The object as the API server stores it: a Service has a ClusterIP. */
+function allocated(object: unknown, index: number): unknown {
+  const { kind, spec } = object as { kind: string; spec?: object };
+  const clusterIP = `198.51.100.${index + 1}`;
+  return kind === "Service" ? { ...(object as object), spec: { clusterIP, clusterIPs: [clusterIP], ...spec } } : object;
+}
+
+type Files = Awaited<ReturnType<typeof filesFolder>>;
+
+/** Reads a dump that leaves nothing out. */
+export async function readWhole(text: string, files: Files): Promise<Dump> {
+  const dump = await readDump(await files.file("cluster.yaml", text));
+  assert.deepEqual(dump.leftOut, []);
+  return dump;
+}
+
+/** The cluster with these objects. */
+export async function dumpOf(objects: readonly unknown[], files: Files): Promise<Dump> {
+  const documents = [{ apiVersion: DUMP_VERSION, kind: "Dump" }, ...NO_ISSUERS, ...objects.map(allocated)];
+  return await readWhole(documents.map((document) => stringify(document)).join("---\n"), files);
+}
+
+/** What the doctor reads there, with what the probe sees if there is one. */
+export async function factsOf({ head, client, time }: Dump, expected: Expected): Promise<ClusterFacts> {
+  const facts = await gather({ client, ...head, now: () => time });
+  if (expected.probe === undefined) return facts;
+  const { probe } = expected;
+  const dials = planProbe(facts).plan.dials.map((dial) => {
+    const { balancer, balancerV1 = balancer } = probe;
+    const atBalancer = dial.header === "none" ? balancer : balancerV1;
+    const outcome = OUTCOMES[dial.via === "balancer" ? atBalancer : probe[dial.header]];
+    assert.ok(outcome, `an outcome for ${dial.via} ${dial.header}`);
+    return { ...dial, outcome };
+  });
+  return { ...facts, probe: known({ dials, lookups: [] }) };
+}
