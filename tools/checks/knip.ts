@@ -17,7 +17,7 @@ const config: KnipConfig = {
     "tools/bench/{current/live-changes,proxy/server}.ts!",
     "extras/*/bench/{*,scale/agents}.ts!",
     "**/*.test.ts",
-    "extras/*/integration/{attacks,metrics}.ts",
+    "extras/*/integration/{attacks,metrics,picture}.ts",
     "test/cluster/build-ahead.ts",
     "test/e2e/programs/*.ts",
     "extras/*/fakes/surfaces.ts",

@@ -9,13 +9,13 @@ import type { CodeAdvice } from "../server/codes.ts";
  */
 export const plain = printable;
 
-/** The most dots of a name that DNS takes. What has more is no name, and breaks anywhere. */
-const MAX_DOTS = 126;
+/** More than a name has that DNS takes. What has more is no name, and breaks anywhere. */
+const MAX_BREAKS = 128;
 
-/** A name that breaks after its dots where a line is too short. What is copied has the name's characters alone. */
+/** A name that breaks after its dots and slashes if a line is too short. Copied text has the name alone. */
 export function Dotted({ name }: { readonly name: string }) {
-  const parts = plain(name).split(/(?<=\.)/, MAX_DOTS + 2);
-  if (parts.length > MAX_DOTS + 1) return <>{plain(name)}</>;
+  const parts = plain(name).split(/(?<=[./])/, MAX_BREAKS + 2);
+  if (parts.length > MAX_BREAKS + 1) return <>{plain(name)}</>;
   return (
     <>
       {parts.map((part, index) => (
