@@ -13,7 +13,7 @@ export function Components({ view }: { readonly view: View }) {
   return (
     <>
       <h2>Deployments</h2>
-      <Known fact={components?.deployments}>
+      <Known trouble={view.trouble} fact={components?.deployments}>
         {(deployments) => (
           <ul class="cards">
             {deployments.map(({ name, ready, desired, image }) => (
@@ -40,7 +40,7 @@ export function Components({ view }: { readonly view: View }) {
         ))}
       </ul>
       <h2>Certificates</h2>
-      <Known fact={measured}>
+      <Known trouble={view.trouble} fact={measured}>
         {(state) => (
           <>
             <Rotation state={state} advice={view.advice} />
@@ -49,7 +49,7 @@ export function Components({ view }: { readonly view: View }) {
         )}
       </Known>
       <h2>Agents</h2>
-      <Known fact={components?.agents}>
+      <Known trouble={view.trouble} fact={components?.agents}>
         {(agents) =>
           agents.length === 0 ? (
             <p class="none">no agents run</p>
@@ -76,7 +76,7 @@ export function Components({ view }: { readonly view: View }) {
         }
       </Known>
       <h2>Publishers</h2>
-      <Known fact={components?.publishers}>
+      <Known trouble={view.trouble} fact={components?.publishers}>
         {(publishers) =>
           publishers.length === 0 ? (
             <p class="none">no publishers run</p>
@@ -127,12 +127,16 @@ function AgentBadge({ silentMs, alive, isCurrent }: AgentBadgeProps) {
 /** A fact, or why it is not known; never nothing. */
 function Known<T>({
   fact,
+  trouble,
   children,
 }: {
   readonly fact: Fact<T> | undefined;
+  /** What the head of the page says: it is not said again. */
+  readonly trouble: string | undefined;
   readonly children: (value: T) => ComponentChildren;
 }) {
   if (fact === undefined) return <p class="none">Not read yet, or there is no cluster to ask.</p>;
+  if (!fact.known && fact.reason.text === trouble) return <p class="none">Not known.</p>;
   if (!fact.known) return <p class="note bad">Unknown: {plain(fact.reason.text)}</p>;
   return <>{children(fact.value)}</>;
 }

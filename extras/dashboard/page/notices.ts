@@ -17,7 +17,7 @@ export interface Notice {
   readonly cures?: readonly string[];
 }
 
-/** The state of an installation at a glance. `unknown`: nothing is known to be wrong, and not everything was checked. */
+/** The state of an installation at a glance. `unknown`: nothing is known to be wrong, but the doctor has not run. */
 export type Level = "good" | "warn" | "bad" | "unknown";
 
 const urgent = (what: Notice["what"]): Notice => ({ urgent: true, what });

@@ -5,7 +5,7 @@ import { type Column, Rows } from "./rows.tsx";
 import { filterWorkloads, matching, workloadsNamed } from "./search.ts";
 import { SearchForm } from "./search-form.tsx";
 import type { View, WorkloadRow } from "./state.ts";
-import { Badge, count, plain, ReasonText, StatusNotKnown } from "./text.tsx";
+import { Badge, count, Dotted, plain, ReasonText, StatusNotKnown } from "./text.tsx";
 
 const RANK: Readonly<Record<string, number>> = { stuck: 0, waiting: 1, left: 2 };
 
@@ -32,7 +32,7 @@ export function Workloads({ view }: { readonly view: View }) {
   if (view.summary === undefined) return <StatusNotKnown trouble={view.trouble} />;
   if (running === undefined) {
     return view.summary.leader ? (
-      <p class="none">No cluster, no workloads.</p>
+      <p class="none">No controller observes workloads here.</p>
     ) : (
       <p class="note bad">Unknown: no controller is the leader at the moment.</p>
     );
@@ -80,7 +80,9 @@ function Workload({ workload, view }: { readonly workload: WorkloadRow; readonly
   const { pods, stale, notInjected, mode, modeFrom, code, text, lastRestart, warnings } = workload;
   return (
     <section class="way" aria-label="Workload">
-      <h2>{plain(keyOf(workload))}</h2>
+      <h2>
+        <Dotted name={keyOf(workload)} />
+      </h2>
       <p>
         <WorkloadBadge row={workload} /> {count(pods - stale)} of {count(pods)} pods have the current names
         {notInjected > 0 && `; ${count(notInjected)} not injected`}
@@ -101,7 +103,11 @@ function columnsOf(query: Readonly<Record<string, string>>): readonly Column<Wor
     {
       id: "name",
       title: "Workload",
-      cell: (row) => <a href={linkTo("workloads", { ...query, of: keyOf(row) })}>{plain(keyOf(row))}</a>,
+      cell: (row) => (
+        <a href={linkTo("workloads", { ...query, of: keyOf(row) })}>
+          <Dotted name={keyOf(row)} />
+        </a>
+      ),
     },
     { id: "pods", title: "Pods", cell: ({ pods, stale }) => `${count(pods - stale)} of ${count(pods)}` },
     { id: "state", title: "State", cell: (row) => <WorkloadBadge row={row} /> },

@@ -167,12 +167,12 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     const { running: _running, ...follower } = HEALTHY;
     shown.status = async () => ({ ...follower, leader: false });
     await go("now");
-    await page.getByText("No controller is the leader").waitFor();
+    await page.getByText("no-leader").waitFor();
     assert.equal(await page.getByText("unknown", { exact: true }).count(), 3);
     await go("workloads");
     await page.getByText("Unknown: no controller is the leader at the moment.").waitFor();
     // As of the demo.
     shown.status = async () => follower;
-    await page.getByText("There is no cluster whose workloads are observed.").waitFor();
+    await page.getByText("No controller observes workloads here.").waitFor();
   });
 });

@@ -5,7 +5,7 @@ import { statusReport } from "#cli/status.ts";
 import type { FullStatus } from "#controller/status.ts";
 import { whyNoDebian } from "#test/cluster/debian.ts";
 import { ASKED_TARGET, fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
-import { axe, context, go, open, page, SCREENSHOTS, SIZES, shown, useDashboard } from "./dashboard-page.ts";
+import { axe, context, dashboard, go, open, page, SCREENSHOTS, SIZES, shown, useDashboard } from "./dashboard-page.ts";
 import {
   AWAY,
   AWAY_COMPONENTS,
@@ -85,6 +85,9 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
         await notices.getByText(/^Nothing can be read from the cluster\. What is shown was read at/).waitFor();
         assert.equal(await notices.count(), 1);
         await keep("without-api-server");
+        await page.goto(`${dashboard.address}#/components`);
+        await page.getByRole("heading", { name: "Components" }).waitFor();
+        assert.equal(await page.getByText("nothing listens there").count(), 1);
       });
     }
   }
