@@ -127,7 +127,7 @@ test("a name that breaks and heals while one looks", async () => {
 test("without proxies the way ends there, and goes on once they are back", async () => {
   await look(`names?name=${NAME}`);
   await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-proxy", "--replicas=0");
-  await way().getByText("0 of 0 replicas are ready").waitFor();
+  await way().getByText("0 of 0 pods are ready: nothing relays").waitFor();
   await keep("way-without-proxy");
   await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-proxy", "--replicas=2");
   await way().getByRole("listitem").nth(3).getByText("works").waitFor();

@@ -1,4 +1,5 @@
 import type { NameStatus } from "#controller/status.ts";
+import { checkDeployment } from "#doctor/checks/deployments.ts";
 import type { Fact } from "#doctor/known.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Components, MeasuredState, Summary } from "../server/messages.ts";
@@ -71,13 +72,9 @@ function portsOf(target: Target | undefined): string[] {
 function stateOfProxies({ components }: Observed): State {
   if (!components?.deployments.known) return UNKNOWN;
   const relay = components.deployments.value.find(({ name }) => RELAYS.includes(name));
-  if (relay === undefined) {
-    return { state: "broken", reason: { code: "deployment-missing", text: "there is no Deployment that relays" } };
-  }
-  const text = `${relay.ready} of ${relay.desired} replicas are ready`;
-  if (relay.ready === 0) return { state: "broken", reason: { code: "deployment-not-ready", text } };
-  if (relay.ready < relay.desired) return { state: "warning", reason: { code: "deployment-degraded", text } };
-  return { state: "works" };
+  const { status, code, evidence } = checkDeployment("the proxy", relay, "nothing relays");
+  if (status === "ok") return { state: "works" };
+  return { state: status, reason: { code, text: evidence } };
 }
 
 /** By its endpoints, and by the last dial of each replica. */

@@ -132,7 +132,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
   test("the way of a name ends at a proxy that is not ready, and at an upstream that is not reached", async () => {
     await go(`names?name=${NAME.name}`);
     const way = page.getByRole("region", { name: "Way of the name" });
-    await way.getByText("0 of 2 replicas are ready").waitFor();
+    await way.getByText("0 of 2 pods are ready: nothing relays").waitFor();
     await way.getByText("not reached").waitFor();
   });
 
