@@ -2,14 +2,12 @@ import { STATE_NAME } from "#lib/documents/map-format.ts";
 import { confirmHold, type PublishedHold, readHold } from "#lib/documents/removal-hold.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { agree } from "./ask.ts";
 
-interface ConfirmFlags {
+interface ConfirmFlags extends ConnectFlags {
   readonly namespace: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
   readonly yes?: boolean;
 }
 

@@ -13,13 +13,13 @@ import { proxyDeployment } from "#doctor/proxy-deployment.ts";
 import { reportDocument } from "#doctor/report.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext, Output } from "#lib/process/context.ts";
 import { doctorText } from "./doctor-text.ts";
 import { addedChecks } from "./extra-parts.ts";
 import { type Format, type Report, render } from "./formats.ts";
 
-interface DoctorFlags {
+interface DoctorFlags extends ConnectFlags {
   readonly namespace: string;
   readonly probe?: boolean;
   /** What could not be read fails the command, too. */
@@ -31,8 +31,6 @@ interface DoctorFlags {
   /** A dump, or `-` for standard input, instead of a cluster. */
   readonly from?: string;
   readonly output: Format;
-  readonly kubeconfig?: string;
-  readonly context?: string;
 }
 
 /**

@@ -1,15 +1,13 @@
 import { clusterLookup } from "#controller/dnscheck/lookup.ts";
-import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 
-interface DumpFlags {
+interface DumpFlags extends ConnectFlags {
   readonly namespace: string;
   readonly probeNamespace: string;
   /** Names, hosts and addresses are replaced. */
   readonly redact?: boolean;
-  readonly kubeconfig?: string;
-  readonly context?: string;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
+import type { ConnectFlags } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { findFiles } from "./inject/find-files.ts";
 import { readHostsFile } from "./inject/hosts-file.ts";
@@ -9,7 +10,7 @@ import { parseTemplatePath } from "./inject/pod-templates.ts";
 import { joinManifests } from "./inject/print.ts";
 import { readTextFile, type TextFile } from "./inject/text-file.ts";
 
-export interface InjectFlags {
+export interface InjectFlags extends ConnectFlags {
   /** Files and directories, as arguments or with `-f`. */
   readonly filename: readonly string[];
   readonly recursive?: boolean;
@@ -19,8 +20,6 @@ export interface InjectFlags {
   readonly maxNames?: number;
   readonly longLine?: boolean;
   readonly namespace: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
 }
 
 /** At most this many lines are printed about parts of the hosts file that are left out. */

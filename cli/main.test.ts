@@ -51,6 +51,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     ...CLUSTER,
     "-o, --output <format> (text)",
     "--in <namespace>",
+    "-A, --all-namespaces",
     "--name <pattern>",
     "--refused",
     "--stuck",
@@ -79,16 +80,27 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
 ];
 
 describe("help", { concurrency: 4 }, () => {
-  it("lists every command but the probe's, on standard output, and is no failure", async () => {
+  it("lists every command but the probe's in its group, users' commands first", async () => {
     const { code, stdout, stderr } = await switchback(["--help"]);
     assert.deepEqual([code, stderr], [0, ""]);
     assert.match(stdout, /^Usage: switchback \[options\] \[command\]\n\nMaps a cluster's own/);
-    const listed = [...stdout.matchAll(/^ {2}([a-z]+) .*[a-z]{3}/gm)].map(([, name]) => name);
-    const names = COMMANDS.map(([usage]) => usage.split(" ")[0] ?? "");
+    const groups = [...stdout.matchAll(/^([A-Z].*):\n((?: {2,}.*(?:\n|$))+)/gm)].slice(1);
+    const names = groups.map(([, heading, lines = ""]) => {
+      return [heading, [...lines.matchAll(/^ {2}([a-z]+)\b/gm)].map(([, name = ""]) => name)] as const;
+    });
+    const ofCore = [...COMMANDS.map(([usage]) => usage.split(" ")[0] ?? ""), "help"];
+    assert.deepEqual(
+      names.map(([heading, all]) => [heading, all.filter((name) => ofCore.includes(name)).join(" ")]),
+      [
+        ["Find out", "doctor status dump demo"],
+        ["Change", "inject restart confirm uninstall"],
+        ["This program", "version completion help"],
+        ["Components, which the chart starts", "controller webhook proxy all config"],
+      ],
+    );
     const all = createProgram(captured().context, () => {}).commands.map((command) => command.name());
-    const ofExtras = all.filter((name) => !names.includes(name));
-    names.splice(names.indexOf("probe"), 1, ...ofExtras);
-    assert.deepEqual(listed, [...names, "help"]);
+    const visible = all.filter((name) => name !== "probe").concat("help");
+    assert.deepEqual(names.flatMap(([, listed]) => listed).sort(), visible.sort());
   });
 
   for (const [usage, ...flags] of COMMANDS) {

@@ -27,6 +27,8 @@ export function cureOfRefusal(error: unknown, { command, namespace }: Invocation
   const status = statusOf(error);
   if (status === 401) return "log in to the cluster again, or renew the token or certificate that the kubeconfig has";
   if (status !== 403) return undefined;
+  if (/\bcannot impersonate\b/.test((error as Error).message))
+    return "--as takes the right to impersonate users: leave it out, or ask an admin for the right";
   if (command === "uninstall") return "to uninstall takes the rights of a cluster admin, as to install";
   if (command === "doctor" || command === "dump")
     return "the Roles switchback-doctor have these rights; docs/doctor.md says how to bind them";

@@ -31,6 +31,12 @@ export function notEmpty(value: string): string {
   throw new InvalidArgumentError("It is empty: leave it out for the default.");
 }
 
+/** The name of a user, which becomes a header of requests. */
+export function userName(value: string): string {
+  if (/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value)) return value;
+  throw new InvalidArgumentError("Expected a user, such as jane or system:serviceaccount:shop:web.");
+}
+
 /** One of several values of an option; each may be given on its own (`-f a -f b`) or after the others (`-f a b`). */
 export function collect(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, notEmpty(value)];

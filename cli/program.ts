@@ -13,8 +13,18 @@ import {
   notEmpty,
   positiveInteger,
   SHELLS,
+  userName,
 } from "./options.ts";
 import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile } from "./own-files.ts";
+
+/** Headings of the help. They are shown in the order in which the first command of each is added. */
+const GROUPS = {
+  look: "Find out:",
+  change: "Change:",
+  self: "This program:",
+  component: "Components, which the chart starts:",
+} as const;
+type Group = keyof typeof GROUPS;
 
 /**
  * The tree of commands. Loads each command's module when it runs: a webhook must not pay for what only the demo
@@ -33,14 +43,24 @@ export function createProgram(
     .configureOutput({ writeOut: context.stdout.write, writeErr() {} })
     .exitOverride()
     .version(ownVersion(), "-V, --version", "print the version of this program");
-  addComponents(root, context);
-  addTools(root, context, extras);
-  addWorkloadCommands(root, context, setExitCode, extras);
   addDoctor(root, context, setExitCode);
+  addStatus(root, context, setExitCode, extras);
+  addDemo(root, context, extras);
+  addChanges(root, context, setExitCode);
+  addAboutItself(root, context);
+  addComponents(root, context);
   const line = commandLine(root, context);
   for (const { addCommands } of extras) addCommands?.(line);
-  addAboutItself(root, context);
   return root;
+}
+
+/** Adds a command. `examples`: what follows `switchback`, for the end of its help. */
+function addCommand(root: Command, name: string, group: Group, examples: readonly string[]): Command {
+  const lines = examples.map((example) => `\n  switchback ${example}`);
+  return root
+    .command(name)
+    .helpGroup(GROUPS[group])
+    .addHelpText("after", `\nExamples:${lines.join("")}`);
 }
 
 function addComponents(root: Command, context: CliContext): void {
@@ -50,11 +70,11 @@ function addComponents(root: Command, context: CliContext): void {
     ["proxy", "run the proxy: adds the PROXY header and relays to the ingress controller"],
     ["all", "run controller, webhook and proxy in one process, for small clusters"],
   ] as const) {
-    addComponent(root, name)
+    addComponent(root, name, [`${name} --config switchback.yaml --log-format text`])
       .description(description)
       .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
   }
-  addConfigured(root, "config")
+  addConfigured(root, "config", ["config --config switchback.yaml", "config --set log.level=debug"])
     .description("print the effective configuration from file, environment and flags as JSON")
     .option(
       "--ignore-unknown",
@@ -64,9 +84,9 @@ function addComponents(root: Command, context: CliContext): void {
 }
 
 /** Adds a command that runs a component. */
-function addComponent(root: Command, name: string): Command {
+function addComponent(root: Command, name: string, examples: readonly string[]): Command {
   const format = new Option("--log-format <format>", "lines of the log (log.format)").choices(["json", "text"]);
-  return addConfigured(root, name).addOption(format);
+  return addConfigured(root, name, examples).addOption(format);
 }
 
 /** What the extras' commands are made with. */
@@ -74,8 +94,10 @@ function commandLine(root: Command, context: CliContext): CommandLine {
   return {
     context,
     ownFiles: { ownFile, hasOwnFile, hasOwnFolder },
-    addComponent: (name) => addComponent(root, name),
-    addClusterCommand: (name) => addClusterCommand(root, name),
+    addComponent: (name, ...examples) => addComponent(root, name, examples),
+    addClusterCommand: (name, ...examples) => addClusterCommand(root, name, "look", examples),
+    addConnection,
+    agree: async (question) => (await import("./ask.ts")).agree(question),
     readConfig: async (flags) => (await (await import("./serve.ts")).readConfig(flags, context.env)).config,
     serve: async (name, load, flags) => (await import("./serve.ts")).serveStarter(name, load, flags, context),
     leaderStatus: async (client, namespace, signal) => {
@@ -93,24 +115,39 @@ function ownVersion(): string {
 }
 
 /** Adds a command that reads the configuration. */
-function addConfigured(root: Command, name: string): Command {
-  return root
-    .command(name)
+function addConfigured(root: Command, name: string, examples: readonly string[]): Command {
+  return addCommand(root, name, "component", examples)
     .option("--config <file>", "configuration file (YAML)", notEmpty)
     .option("--set <path=value...>", "override one setting, such as log.level=debug");
 }
 
 /** Adds a command that talks to an API server, with the flags for credentials and namespace. */
-function addClusterCommand(root: Command, name: string): Command {
-  return root
-    .command(name)
-    .option("-n, --namespace <name>", "namespace that Switchback is installed in", namespaceName, "switchback-system")
+function addClusterCommand(root: Command, name: string, group: Group, examples: readonly string[]): Command {
+  const command = addCommand(root, name, group, examples);
+  command.option(
+    "-n, --namespace <name>",
+    "namespace that Switchback is installed in",
+    namespaceName,
+    "switchback-system",
+  );
+  return addConnection(command);
+}
+
+/** Adds the flags that say how to reach an API server: those of `ConnectFlags`. */
+function addConnection(command: Command): Command {
+  return command
     .option("--kubeconfig <file>", "path to the kubeconfig file", notEmpty)
-    .option("--context <name>", "kubeconfig context to use", notEmpty);
+    .option("--context <name>", "kubeconfig context to use", notEmpty)
+    .option("--as <user>", "user to impersonate", userName)
+    .option(
+      "--request-timeout <time>",
+      "time limit for each request: seconds, or 5s, 1m (default: 10s)",
+      durationSeconds,
+    );
 }
 
 /** Options that say which cluster. */
-const OF_CLUSTERS = ["namespace", "kubeconfig", "context"];
+const OF_CLUSTERS = ["namespace", "kubeconfig", "context", "as", "requestTimeout"];
 
 function fromDump(): Option {
   const option = new Option(
@@ -124,22 +161,27 @@ function outputFormat(): Option {
   return new Option("-o, --output <format>", "output format").choices(FORMATS).default("text");
 }
 
-function addTools(root: Command, context: CliContext, extras: readonly Extra[]): void {
+function addDemo(root: Command, context: CliContext, extras: readonly Extra[]): void {
   // The image leaves the demo out, with its examples.
-  if (hasOwnFolder(EXAMPLES)) {
-    const demo = root
-      .command("demo")
-      .description("show how Switchback works on this machine; needs no cluster and no root")
-      .argument("[directory]", "directory with Kubernetes YAML (default: examples that come with this program)")
-      .option("--keep", "keep running until Ctrl-C");
-    const pages = extras.flatMap(({ name, demoPage }) => (demoPage === undefined ? [] : [{ name, ...demoPage }]));
-    for (const { name, description } of pages) demo.option(`--${name}`, description);
-    demo.action(async (directory, flags) => {
-      const page = pages.find(({ name }) => flags[name] === true);
-      await (await import("./demo.ts")).demo({ directory, keep: flags.keep, page }, context);
-    });
-  }
-  addClusterCommand(root, "inject")
+  if (!hasOwnFolder(EXAMPLES)) return;
+  const demo = addCommand(root, "demo", "look", ["demo", "demo manifests/ --keep"])
+    .description("show how Switchback works on this machine; needs no cluster and no root")
+    .argument("[directory]", "directory with Kubernetes YAML (default: examples that come with this program)")
+    .option("--keep", "keep running until Ctrl-C");
+  const pages = extras.flatMap(({ name, demoPage }) => (demoPage === undefined ? [] : [{ name, ...demoPage }]));
+  for (const { name, description } of pages) demo.option(`--${name}`, description);
+  demo.action(async (directory, flags) => {
+    const page = pages.find(({ name }) => flags[name] === true);
+    await (await import("./demo.ts")).demo({ directory, keep: flags.keep, page }, context);
+  });
+}
+
+/** Commands that change files or the cluster, or make what does. */
+function addChanges(root: Command, context: CliContext, setExitCode: (code: number) => void): void {
+  addClusterCommand(root, "inject", "change", [
+    "inject deployment.yaml > injected.yaml",
+    "inject -R deploy/ --hosts hosts.txt --strict",
+  ])
     .description(
       "add hostAliases to workloads in YAML or JSON files and print the result, for GitOps without the webhook",
     )
@@ -154,11 +196,19 @@ function addTools(root: Command, context: CliContext, extras: readonly Extra[]):
     .action(async (files: readonly string[], { filename = [], ...flags }) => {
       await (await import("./inject.ts")).inject({ ...flags, filename: [...files, ...filename] }, context);
     });
-  addClusterCommand(root, "confirm")
+  addClusterCommand(root, "restart", "change", ["restart cert-manager", "restart shop/deployment/web --yes"])
+    .description("restart workloads whose pods lack the current names, with your own permissions")
+    .argument("<namespace[/[kind/]workload]>", "a namespace, or one workload in it, such as shop/deployment/web")
+    .option("--timeout <time>", "time limit for each rollout: seconds, or 90s, 5m, 1h", durationSeconds, 300)
+    .option("--yes", "skip the confirmation prompt")
+    .action(async (what, flags) => {
+      setExitCode(await (await import("./restart.ts")).restart(what, flags, context));
+    });
+  addClusterCommand(root, "confirm", "change", ["confirm"])
     .description("confirm a held removal of more than half of the names")
     .option("--yes", "skip the confirmation prompt")
     .action(async (flags) => (await import("./confirm.ts")).confirm(flags, context));
-  addClusterCommand(root, "uninstall")
+  addClusterCommand(root, "uninstall", "change", ["uninstall --check", "uninstall --timeout 10m"])
     .description(
       "remove Switchback's addresses from the cluster's pods before it is uninstalled; the chart's hooks run this",
     )
@@ -176,20 +226,28 @@ function addTools(root: Command, context: CliContext, extras: readonly Extra[]):
     .action(async (flags) => (await import("./uninstall.ts")).uninstall(flags, context));
 }
 
-/** Commands that show how running pods follow the map, and restart them by hand. */
-function addWorkloadCommands(
+/** What the controller knows, and what all that rests on. */
+function addStatus(
   root: Command,
   context: CliContext,
   setExitCode: (code: number) => void,
   extras: readonly Extra[],
 ): void {
-  addClusterCommand(root, "status")
+  addClusterCommand(root, "status", "look", [
+    "status",
+    "status --in cert-manager -w",
+    "status --name '*.example.com' -o wide",
+    "status --stuck -o name",
+  ])
     .description(
       "show every name with its target or the reason it has none, and every opted-in workload with the state of " +
         "its pods",
     )
     .addOption(outputFormat())
     .option("--in <namespace>", "only names from objects of this namespace, and its workloads", namespaceName)
+    .addOption(
+      new Option("-A, --all-namespaces", "names and workloads of all namespaces (the default)").conflicts("in"),
+    )
     .option("--name <pattern>", "only hostnames that match, such as '*.example.com'", notEmpty)
     .option("--refused", "only names that no pod gets")
     .option("--stuck", "only workloads that stay stale until somebody acts")
@@ -199,18 +257,15 @@ function addWorkloadCommands(
     .action(async (flags) => {
       setExitCode(await (await import("./status.ts")).status(flags, context, extras));
     });
-  addClusterCommand(root, "restart")
-    .description("restart workloads whose pods lack the current names, with your own permissions")
-    .argument("<namespace[/[kind/]workload]>", "a namespace, or one workload in it, such as shop/deployment/web")
-    .option("--timeout <time>", "time limit for each rollout: seconds, or 90s, 5m, 1h", durationSeconds, 300)
-    .option("--yes", "skip the confirmation prompt")
-    .action(async (what, flags) => {
-      setExitCode(await (await import("./restart.ts")).restart(what, flags, context));
-    });
+  addClusterCommand(root, "dump", "look", ["dump --redact > dump.yaml"])
+    .description("print what doctor and controller read of a cluster, without Secrets, for a report to others")
+    .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
+    .option("--redact", "replace names, hosts and addresses, each always by the same one")
+    .action(async (flags) => (await import("./dump.ts")).dump(ownVersion(), flags, context));
 }
 
 function addDoctor(root: Command, context: CliContext, setExitCode: (code: number) => void): void {
-  addClusterCommand(root, "doctor")
+  addClusterCommand(root, "doctor", "look", ["doctor", "doctor --probe", "doctor --from dump.yaml"])
     .description("diagnose a cluster, with or without Switchback, and print findings with cures")
     .option("--probe", "run a short-lived pod that tests connections and resolves names")
     .option("--probe-namespace <name>", "namespace for the probe pod and for the dry-run pod", namespaceName, "default")
@@ -229,11 +284,6 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
     .action(async (flags) => {
       setExitCode(await (await import("./doctor.ts")).doctor(flags, context));
     });
-  addClusterCommand(root, "dump")
-    .description("print what doctor and controller read of a cluster, without Secrets, for a report to others")
-    .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
-    .option("--redact", "replace names, hosts and addresses, each always by the same one")
-    .action(async (flags) => (await import("./dump.ts")).dump(ownVersion(), flags, context));
   root
     .command("probe", { hidden: true })
     .argument("<plan>", "JSON plan from `switchback doctor --probe`")
@@ -241,14 +291,14 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
 }
 
 function addAboutItself(root: Command, context: CliContext): void {
-  addClusterCommand(root, "version")
+  addClusterCommand(root, "version", "self", ["version", "version --client -o json"])
     .description("print the versions of this program and of the components in the cluster")
     .option("--client", "only the version of this program; needs no cluster")
     .addOption(outputFormat())
     .action(async (flags) => (await import("./version.ts")).version(ownVersion(), flags, context));
-  root
-    .command("completion")
+  addCommand(root, "completion", "self", ["completion bash", "completion fish | source"])
     .description("print a script that completes commands and options: source <(switchback completion bash)")
     .addArgument(new Argument("<shell>", "the shell that reads it").choices(SHELLS))
     .action(async (shell) => (await import("./completion.ts")).completion(shell, root, context));
+  root.commandsGroup(GROUPS.self).helpCommand("help [command]", "show the help of a command").commandsGroup("");
 }

@@ -1,16 +1,14 @@
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { agree } from "./ask.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { type Restarted, restartOne } from "./restart-one.ts";
 import { parseWorkload, selectWorkloads } from "./workload-argument.ts";
 
-interface RestartFlags {
+interface RestartFlags extends ConnectFlags {
   readonly namespace: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
   readonly yes?: boolean;
   /** Seconds. */
   readonly timeout: number;

@@ -6,6 +6,14 @@ import { createProgram } from "./program.ts";
 export const EXIT_FAILURE = 1;
 const EXIT_BAD_INPUT = 2;
 
+/** `-o=json` as kubectl takes it: commander would read the value `=json`. What follows `--` stays as it is. */
+function separated(args: readonly string[]): string[] {
+  const end = args.indexOf("--");
+  return args.flatMap((arg, at) =>
+    /^-[a-zA-Z]=/.test(arg) && (end < 0 || at < end) ? [arg.slice(0, 2), arg.slice(3)] : [arg],
+  );
+}
+
 /** Runs one command line, without the program's name. @returns the exit code. */
 export async function run(args: readonly string[], context: CliContext): Promise<number> {
   let exitCode = 0;
@@ -17,7 +25,7 @@ export async function run(args: readonly string[], context: CliContext): Promise
     program.hook("preAction", (_program, command) => {
       invoked = { command: command.name(), namespace: command.opts().namespace };
     });
-    await program.parseAsync(args, { from: "user" });
+    await program.parseAsync(separated(args), { from: "user" });
     return exitCode;
   } catch (error) {
     const { code = "", exitCode: suggested } = error as Partial<CommanderError>;

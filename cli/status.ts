@@ -1,7 +1,7 @@
 import type { FullStatus } from "#controller/status.ts";
 import type { Extra, StatusPart } from "#extras/extra.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
@@ -12,10 +12,8 @@ import { leaderStatus } from "./leader-status.ts";
 import { type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
 import { statusText } from "./status-text.ts";
 
-interface StatusFlags extends StatusFilter {
+interface StatusFlags extends StatusFilter, ConnectFlags {
   readonly namespace: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
   readonly output: Format;
   readonly watch?: boolean;
   /** Every row, however many there are. */

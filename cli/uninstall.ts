@@ -1,15 +1,13 @@
 import { hasCode } from "#lib/errors/errors.ts";
-import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { agree } from "./ask.ts";
 import { uninstallParts } from "./extra-parts.ts";
 import { removeLeftovers } from "./uninstall/leftovers.ts";
 import { checkUninstall, releasePods, type UninstallOptions } from "./uninstall/release-pods.ts";
 
-export interface UninstallFlags {
+export interface UninstallFlags extends ConnectFlags {
   readonly namespace: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
   readonly check?: boolean;
   readonly remains?: boolean;
   readonly force?: boolean;

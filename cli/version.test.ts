@@ -95,13 +95,14 @@ describe("version", () => {
 
   it("says where it looked where there is no Switchback", async () => {
     const { code, stdout, stderr } = await version(new MemoryServer(), "-n", "elsewhere");
-    assert.deepEqual([code, stdout], [2, ""]);
+    assert.deepEqual([code, stdout], [2, `switchback ${OWN}\n`]);
     assert.match(stderr, /^switchback: no Deployment of Switchback in namespace elsewhere; .*--namespace/);
   });
 
   it("names the Role that is missing", async () => {
     const { code, stdout, stderr } = await version(undefined);
-    assert.deepEqual([code, stdout], [1, ""]);
+    assert.deepEqual([code, stdout], [1, `switchback ${OWN}\n`]);
+    assert.deepEqual(JSON.parse((await version(undefined, "-o=json")).stdout), { client: OWN });
     assert.match(stderr, /switchback: the Role switchback-doctor in the namespace switchback-system has the right/);
   });
 });

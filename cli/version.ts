@@ -2,7 +2,7 @@ import { parse } from "yaml";
 import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { CliContext } from "#lib/process/context.ts";
@@ -12,10 +12,8 @@ import { workloadsElsewhere } from "./extra-parts.ts";
 import { type Format, type Report, render } from "./formats.ts";
 import { tableWithNotes } from "./table.ts";
 
-interface VersionFlags {
+interface VersionFlags extends ConnectFlags {
   readonly namespace: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
   readonly client?: boolean;
   readonly output: Format;
 }
@@ -49,19 +47,32 @@ const COMPONENT_KEY = "app.kubernetes.io/component";
 const VERSION_KEY = "app.kubernetes.io/version";
 const LABELS = "app.kubernetes.io/name=switchback";
 
-/** Prints the version of this program, `client`, and without `--client` those of the components that a cluster runs. */
+/**
+ * Prints the version of this program, `client`, and without `--client` those of the components that a cluster runs.
+ * Its own one is printed first, and also if the cluster cannot be read.
+ */
 export async function version(
   client: string,
   flags: VersionFlags,
   { env, stdout, progress }: CliContext,
 ): Promise<void> {
-  const components = flags.client ? undefined : await progress.during("reading the cluster", () => read(flags, env));
-  const report: Report = {
+  const reportOf = (components?: readonly ComponentVersion[]): Report => ({
     document: { client, ...(components === undefined ? {} : { components }) },
     names: (components ?? []).map(workloadKey),
-    text: (wide) => ({ text: `switchback ${client}\n${components === undefined ? "" : tableOf(components, wide)}` }),
-  };
-  stdout.write((await render(flags.output, report)).text);
+    text: (wide) => ({ text: components === undefined ? "" : tableOf(components, wide) }),
+  });
+  const print = async (components?: readonly ComponentVersion[]) =>
+    stdout.write((await render(flags.output, reportOf(components))).text);
+  if (flags.output === "text" || flags.output === "wide") stdout.write(`switchback ${client}\n`);
+  if (flags.client) return await print();
+  let components: readonly ComponentVersion[];
+  try {
+    components = await progress.during("reading the cluster", () => read(flags, env));
+  } catch (error) {
+    await print();
+    throw error;
+  }
+  await print(components);
 }
 
 function tableOf(components: readonly ComponentVersion[], wide: boolean): string {

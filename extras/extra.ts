@@ -53,10 +53,17 @@ export interface Extra {
 export interface CommandLine {
   readonly context: CliContext;
   readonly ownFiles: OwnFiles;
-  /** Adds a command that runs a component: flags for the configuration and the log. */
-  addComponent(name: string): Command;
-  /** Adds a command that talks to an API server: flags for credentials and the namespace. */
-  addClusterCommand(name: string): Command;
+  /**
+   * Adds a command that runs a component: flags for the configuration and the log. `examples`: what follows
+   * `switchback`.
+   */
+  addComponent(name: string, ...examples: readonly string[]): Command;
+  /** Adds a command that reads a cluster: flags for credentials and the namespace. `examples` as before. */
+  addClusterCommand(name: string, ...examples: readonly string[]): Command;
+  /** Adds the flags that say how to reach an API server: those of `ConnectFlags`. */
+  addConnection(command: Command): Command;
+  /** Asks the person at the terminal. Throws `declined` without a yes, or without a terminal. */
+  agree(question: string): Promise<void>;
   /** Reads the configuration as a component does. Throws `config-invalid`. */
   readConfig(flags: ConfigFlags): Promise<Config>;
   /** Runs a component until a signal stops it. `name` is that of its log lines. */

@@ -2,7 +2,7 @@ import type { PublishedMap } from "#hostmap/types.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 import { readSnapshot } from "#lib/documents/read-map.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";
 import type { CliContext } from "#lib/process/context.ts";
 
@@ -15,7 +15,7 @@ const READ_PAUSE_MS = 300;
  * in any of `READ_TRIES` reads.
  */
 export async function readLiveMap(
-  flags: { readonly namespace: string; readonly kubeconfig?: string; readonly context?: string },
+  flags: ConnectFlags & { readonly namespace: string },
   env: CliContext["env"],
 ): Promise<PublishedMap> {
   const client = await connect(connectOptionsFrom(env, flags));

@@ -3,7 +3,7 @@ import type { Extra } from "../extra.ts";
 export const agent: Extra = {
   name: "agent",
   addCommands({ addComponent, serve }) {
-    addComponent("agent")
+    addComponent("agent", "agent --config switchback.yaml")
       .description("run the agent: keeps the hosts files of one node's running pods current (as root, on that node)")
       .action(async (flags) => serve("agent", async () => (await import("./start.ts")).startAgent, flags));
   },

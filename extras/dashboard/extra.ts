@@ -10,7 +10,7 @@ export const dashboard: Extra = {
     // The image leaves the page out: it is for the machine of a person.
     if (!line.ownFiles.hasOwnFolder(PAGE)) return;
     line
-      .addClusterCommand("dashboard")
+      .addClusterCommand("dashboard", "dashboard", "dashboard --port 8080 --no-open")
       .description(
         "show the cluster's names, workloads and findings on a page of this machine, with your own permissions",
       )

@@ -3,7 +3,7 @@ import type { Extra } from "../extra.ts";
 export const podDns: Extra = {
   name: "pod-dns",
   addCommands({ addComponent, serve }) {
-    addComponent("dns")
+    addComponent("dns", "dns --config switchback.yaml")
       .description("run the sidecar of a DNS resolver for pods: keeps the names that CoreDNS answers current")
       .action(async (flags) => serve("dns", async () => (await import("./start.ts")).startDns, flags));
   },

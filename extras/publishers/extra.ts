@@ -5,7 +5,7 @@ import { PUBLISHERS } from "./names.ts";
 export const publishers: Extra = {
   name: "publishers",
   addCommands({ addComponent, serve, readConfig, context }) {
-    addComponent("publish")
+    addComponent("publish", "publish coredns --config switchback.yaml", "publish coredns --remove")
       .description("run a publisher: gives the names to others than pods that opted in, such as the cluster's DNS")
       .addArgument(new Argument("<publisher>", "what it publishes to").choices(PUBLISHERS))
       .option("--remove", "take out what the publisher has written, and exit")

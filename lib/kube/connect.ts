@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { createClient, type KubeClient } from "./client.ts";
 import { explainConnection, placeOf } from "./connection-error.ts";
-import { type Credentials, cachedCredentials } from "./credentials.ts";
+import { type Access, type Credentials, cachedCredentials } from "./credentials.ts";
 import { type InCluster, inClusterNamespace, loadInCluster, TOKEN_FILE } from "./incluster.ts";
 import { loadKubeconfig } from "./kubeconfig.ts";
 import { steadyNow } from "./time.ts";
@@ -16,10 +16,22 @@ interface ConnectOptions {
   context?: string;
   inCluster?: InCluster;
   userAgent?: string;
+  /** A user to impersonate, in place of the one that the kubeconfig names. */
+  as?: string;
   /** Deadline of a call that names none, milliseconds. */
   timeoutMs?: number;
   /** A monotonic clock, milliseconds. */
   now?: () => number;
+}
+
+/** The flags of a command that talks to an API server. */
+export interface ConnectFlags {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  /** A user to impersonate. */
+  readonly as?: string;
+  /** Deadline of a request, seconds. */
+  readonly requestTimeout?: number;
 }
 
 /** A client with its server and namespace. */
@@ -57,13 +69,18 @@ export async function connect(options: ConnectOptions): Promise<ConnectedClient>
  */
 export function connectOptionsFrom(
   env: Readonly<Record<string, string | undefined>>,
-  flags: { kubeconfig?: string; context?: string } = {},
+  flags: ConnectFlags = {},
 ): ConnectOptions {
-  const context = flags.context === undefined ? {} : { context: flags.context };
+  const { as, requestTimeout } = flags;
+  const common = {
+    ...(as === undefined ? {} : { as }),
+    ...(requestTimeout === undefined ? {} : { timeoutMs: requestTimeout * 1000 }),
+  };
+  const context = { ...common, ...(flags.context === undefined ? {} : { context: flags.context }) };
   const named = flags.kubeconfig || env.KUBECONFIG;
   if (named) return { kubeconfig: named, ...context };
   const host = env.KUBERNETES_SERVICE_HOST;
-  if (host && isInPod(env)) return { inCluster: { host, port: env.KUBERNETES_SERVICE_PORT ?? "443" } };
+  if (host && isInPod(env)) return { inCluster: { host, port: env.KUBERNETES_SERVICE_PORT ?? "443" }, ...common };
   const home = env.HOME && join(env.HOME, ".kube", "config");
   if (home && existsSync(home)) return { kubeconfig: home, ...context };
   throw new SwitchbackError(
@@ -79,18 +96,20 @@ export function isInPod(env: Readonly<Record<string, string | undefined>>): bool
 
 async function credentialsFor(options: ConnectOptions): Promise<{ credentials: Credentials; namespace: string }> {
   const now = options.now ?? steadyNow;
-  const { kubeconfig, context, inCluster } = options;
+  const { kubeconfig, context, inCluster, as } = options;
+  const asUser = (access: Access): Access =>
+    as === undefined ? access : { ...access, headers: { ...access.headers, "impersonate-user": as } };
   if (kubeconfig !== undefined) {
     let loaded = await loadKubeconfig(kubeconfig, context);
     const credentials = cachedCredentials(async (rejected) => {
       // Reload after a 401: the file may have changed, and reloading drops an exec plugin's cached token.
       if (rejected) loaded = await loadKubeconfig(kubeconfig, context);
-      return loaded.access();
+      return asUser(await loaded.access());
     }, now);
     return { credentials, namespace: loaded.namespace };
   }
   if (inCluster !== undefined) {
-    const credentials = cachedCredentials(() => loadInCluster(inCluster), now);
+    const credentials = cachedCredentials(async () => asUser(await loadInCluster(inCluster)), now);
     return { credentials, namespace: await inClusterNamespace(inCluster) };
   }
   throw new SwitchbackError("config-invalid", "a kubeconfig or a pod's service account is required");

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { Command } from "commander";
 import { createProgram } from "#cli/program.ts";
+import { captured, runHere } from "#test/fakes/cli.ts";
 
 // Every `switchback ...` that a page asks somebody to type is one that the program takes: its command, options and
 // arguments.
@@ -60,6 +61,20 @@ async function complaint(words: string[]): Promise<string | undefined> {
     return printed || LEFT_OUT.includes(code ?? "") ? undefined : message;
   }
 }
+
+test("each command has examples in its help, and the program takes them", async () => {
+  const { commands } = createProgram(captured().context, () => {});
+  for (const name of commands.map((command) => command.name()).filter((each) => each !== "probe")) {
+    const { stdout } = await runHere([name, "--help"], {});
+    const [, examples = ""] = stdout.split("\nExamples:\n");
+    const lines = [...examples.matchAll(/^ {2}switchback (.*)$/gm)].map(([, line = ""]) => line);
+    assert.ok(lines.length > 0, name);
+    for (const line of lines) {
+      assert.ok(line.startsWith(name), line);
+      assert.equal(await complaint(wordsOf(line.replace(/ \| .*/, ""))), undefined, line);
+    }
+  }
+});
 
 test("each command that a page names is one that the program takes", async () => {
   const refused: string[] = [];

@@ -18,7 +18,13 @@ export async function switchback(args: string[], env: Record<string, string> = {
 
 /** Flags that every component's command has, and every command's that talks to an API server. */
 export const componentFlags = ["--config <file>", "--set <path=value...>", "--log-format <format>"];
-export const clusterFlags = ["-n, --namespace <name> (switchback-system)", "--kubeconfig <file>", "--context <name>"];
+export const connectFlags = [
+  "--kubeconfig <file>",
+  "--context <name>",
+  "--as <user>",
+  "--request-timeout <time> (10s)",
+];
+export const clusterFlags = ["-n, --namespace <name> (switchback-system)", ...connectFlags];
 
 /** What the help of a command lists: its flags with their defaults, as `--flag <value> (default)`. */
 export async function helpOf(name: string): Promise<{ usage: string; flags: string[] }> {

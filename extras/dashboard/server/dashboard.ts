@@ -3,7 +3,7 @@ import { examine } from "#doctor/checks.ts";
 import { gather } from "#doctor/gather.ts";
 import { reportDocument } from "#doctor/report.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CommandLine } from "../../extra.ts";
 import { readComponents, readMetrics } from "./cluster.ts";
 import { dashboardFiles } from "./dashboard-files.ts";
@@ -11,10 +11,8 @@ import { openInBrowser } from "./open-browser.ts";
 import { startDashboard } from "./server.ts";
 import type { DashboardSource } from "./source.ts";
 
-interface DashboardFlags {
+interface DashboardFlags extends ConnectFlags {
   readonly namespace: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
   readonly port?: number;
   /** Print the address only. */
   readonly open: boolean;
