@@ -41,6 +41,8 @@ export function createProgram(
     )
     // Errors are reported like all others, by `run`.
     .configureOutput({ writeOut: context.stdout.write, writeErr() {} })
+    // Names alone: with their arguments, no width would be left for what they do.
+    .configureHelp({ subcommandTerm: (command) => command.name() })
     .exitOverride()
     .version(ownVersion(), "-V, --version", "print the version of this program");
   addDoctor(root, context, setExitCode);
