@@ -76,6 +76,11 @@ export class CorednsImportPublisher implements Publisher {
     return outcomeOf(blocks);
   }
 
+  async isThere(): Promise<boolean> {
+    const text = (await this.#target.read())?.data[this.#target.key];
+    return text !== undefined && isOurs(text);
+  }
+
   async remove(): Promise<void> {
     const object = await this.#target.read();
     const text = object?.data[this.#target.key];

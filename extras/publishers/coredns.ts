@@ -60,6 +60,11 @@ export class CorednsPublisher implements Publisher {
     return outcomeOf(blocks);
   }
 
+  async isThere(): Promise<boolean> {
+    const found = await this.#read();
+    return found !== undefined && splitMarked(found.text, NAME).block !== undefined;
+  }
+
   async remove(): Promise<void> {
     const found = await this.#read();
     this.#written = undefined;

@@ -91,6 +91,10 @@ export class ExternalDnsPublisher implements Publisher {
     return { names: records.length - missing, leftOut: missing, ...(problem && { problem }) };
   }
 
+  async isThere(): Promise<boolean> {
+    return ((await this.#list()) ?? []).length > 0;
+  }
+
   /**
    * Deletes every object of ours. Whoever calls goes on to delete what the names lead to, so external-dns gets time
    * to notice.

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { componentFlags, helpOf } from "#test/fakes/cli.ts";
+import { componentFlags, connectFlags, helpOf } from "#test/fakes/cli.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { publishers } from "./extra.ts";
 
 test("the command's help lists its flags", async () => {
   assert.deepEqual(await helpOf("publish"), {
     usage: "publish [options] <publisher>",
-    flags: [...componentFlags, "--remove", "-h, --help"],
+    flags: [...componentFlags, "--remove", "--yes", ...connectFlags, "-h, --help"],
   });
 });
 

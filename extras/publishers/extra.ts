@@ -1,20 +1,32 @@
 import { Argument } from "commander";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { Extra } from "../extra.ts";
 import { PUBLISHERS } from "./names.ts";
 
+/** `requestTimeout` -> `--request-timeout` */
+function optionOf(key: string): string {
+  return `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
 export const publishers: Extra = {
   name: "publishers",
-  addCommands({ addComponent, serve, readConfig, context }) {
-    addComponent("publish", "publish coredns --config switchback.yaml", "publish coredns --remove")
+  addCommands({ addComponent, addConnection, serve, readConfig, context, agree }) {
+    const command = addComponent("publish", "publish coredns --config switchback.yaml", "publish coredns --remove")
       .description("run a publisher: gives the names to others than pods that opted in, such as the cluster's DNS")
       .addArgument(new Argument("<publisher>", "what it publishes to").choices(PUBLISHERS))
-      .option("--remove", "take out what the publisher has written, and exit")
-      .action(async (name, { remove, ...flags }) => {
-        const start = async () => await import("./start.ts");
-        if (!remove) return await serve("publisher", async () => (await start()).publisherStarter(name), flags);
+      .option("--remove", "take out what the publisher has written, and exit; the options below go with it")
+      .option("--yes", "skip the confirmation prompt");
+    addConnection(command).action(async (name, { remove, config, set, logFormat, ...flags }) => {
+      const start = async () => await import("./start.ts");
+      if (remove) {
         const { removeOnePublisher } = await start();
-        await removeOnePublisher(name, await readConfig(flags), context);
-      });
+        return await removeOnePublisher(name, await readConfig({ config, set }), flags, { context, agree });
+      }
+      // A publisher that runs takes the cluster from its environment.
+      const [other] = Object.keys(flags);
+      if (other !== undefined) throw new SwitchbackError("input-invalid", `${optionOf(other)} goes with --remove`);
+      await serve("publisher", async () => (await start()).publisherStarter(name), { config, set, logFormat });
+    });
   },
   configSections: async () => [(await import("./config.ts")).PUBLISHERS_SECTION],
   chartValues: async () => [(await import("./chart/values.ts")).PUBLISHERS_VALUES],

@@ -47,6 +47,7 @@ function rig(t: TestContext) {
         return there.outcome;
       });
     },
+    isThere: async () => true,
     async remove() {
       done.push("remove");
     },

@@ -41,6 +41,8 @@ export interface Publisher {
   presence?(): Promise<Presence>;
   /** Publishes a whole map in place of the one before. Called again with the same map, writes only what is missing. */
   publish(map: PublisherMap): Promise<PublishOutcome>;
+  /** Whether anything that it has written is there. */
+  isThere(): Promise<boolean>;
   /** Takes every trace out. Called again, changes nothing more. */
   remove(): Promise<void>;
   /** Asks as the readers of the names do; absent where that is not possible. Never rejects. */

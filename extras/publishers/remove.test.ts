@@ -21,6 +21,7 @@ function rig(answers: string[][]) {
     name: "one",
     place: "here",
     publish: () => assert.fail("nothing is published"),
+    isThere: async () => true,
     async remove() {
       done.push("remove");
     },

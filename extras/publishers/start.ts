@@ -1,3 +1,4 @@
+import type { CommandLine } from "#extras/extra.ts";
 import { asDnsWildcard, protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";
@@ -5,8 +6,7 @@ import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import { connect as connectByHand, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
-import type { CliContext } from "#lib/process/context.ts";
+import { type ConnectFlags, connect as connectByHand, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { searchesOfPods } from "#lib/process/search-domains.ts";
 import { PUBLISHERS_SECTION } from "./config.ts";
@@ -36,15 +36,32 @@ export function publisherStarter(name: string) {
     });
 }
 
+interface RemoveFlags extends ConnectFlags {
+  readonly yes?: boolean;
+}
+
 /**
- * `switchback publish NAME --remove`: takes out what the publisher has written, and forgets it. Throws what
- * `removePublisher` throws.
+ * `switchback publish NAME --remove`: asks, takes out what the publisher has written, and forgets it. Throws what
+ * `removePublisher` throws, and `declined` if the question is not answered with yes.
  */
-export async function removeOnePublisher(name: string, config: Config, { env, stdout }: CliContext): Promise<void> {
-  const client = await connectByHand(connectOptionsFrom(env));
+export async function removeOnePublisher(
+  name: string,
+  config: Config,
+  flags: RemoveFlags,
+  { context: { env, stdout, progress }, agree }: Pick<CommandLine, "context" | "agree">,
+): Promise<void> {
+  const client = await connectByHand(connectOptionsFrom(env, flags));
   const store = new PublisherStateStore(client, config.namespace, name);
   try {
     const publisher = publisherOf(name, config, client);
+    const where = `the ${publisher.place}, in the cluster ${client.server}`;
+    const isThere = async () => (await store.read()) !== undefined || (await publisher.isThere());
+    if (!(await progress.during("reading the cluster", isThere))) {
+      stdout.line(`nothing to remove: ${name} has written nothing in ${where}`);
+      return;
+    }
+    stdout.line(`${name}: takes its names out of ${where}`);
+    if (!flags.yes) await agree("remove them now? [y/N] ");
     const canAsk = isInPod(env);
     await removePublisher({ publisher, store, canAsk, timeoutMs: REMOVE_MS, now: Date.now, say: stdout.line });
     await store.delete();

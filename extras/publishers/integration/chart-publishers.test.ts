@@ -11,7 +11,7 @@ function removalOf(publisher: (typeof REMOVED)[number], publishers: object): str
   const objects = render({ config: { publishers }, publishers: { remove: REMOVED } });
   const { command } = named(objects, "Job", `switchback-publisher-${publisher}-remove`).spec.template.spec
     .containers[0];
-  const start = ["node", "cli/main.js", "publish", publisher, "--remove", "--set", `namespace=${NAMESPACE}`];
+  const start = ["node", "cli/main.js", "publish", publisher, "--remove", "--yes", "--set", `namespace=${NAMESPACE}`];
   assert.deepEqual(command.slice(0, start.length), start);
   return command.slice(start.length);
 }
