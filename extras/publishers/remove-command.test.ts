@@ -36,7 +36,8 @@ describe("publish --remove", () => {
       server.add(KUBE_SYSTEM, "coredns", { data: { Corefile: ".:53 {\n}\n" } });
       server.add(KUBE_SYSTEM, "coredns-custom", { data: { "switchback.server": "# mine\n" } });
       const done = await remove(server, publisher, "--remove", "--context", "x");
-      const text = `nothing to remove: ${publisher} has written nothing in the ${place}, in the cluster ${done.server}/\n`;
+      const nothing = `nothing to remove: ${publisher} has written nothing in the ${place}`;
+      const text = `${nothing}, in the cluster ${done.server}/\n`;
       assert.deepEqual([done.code, done.stdout, done.stderr, done.writes], [0, text, "", []]);
     });
   }
@@ -48,10 +49,8 @@ describe("publish --remove", () => {
     for (const server of [names, document]) {
       const { code, stdout, stderr, writes, server: origin } = await remove(server, "coredns", "--remove");
       assert.deepEqual([code, writes], [1, []]);
-      assert.equal(
-        stdout,
-        `coredns: takes its names out of the key Corefile of the ConfigMap kube-system/coredns, in the cluster ${origin}/\n`,
-      );
+      const where = `the key Corefile of the ConfigMap kube-system/coredns, in the cluster ${origin}/`;
+      assert.equal(stdout, `coredns: takes its names out of ${where}\n`);
       assert.match(stderr, /^switchback: there is no terminal to ask on: nothing was changed\. --yes /);
     }
   });
