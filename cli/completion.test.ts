@@ -1,12 +1,24 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
+import { chmod } from "node:fs/promises";
+import { delimiter, dirname } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { captured, filesFolder, runHere } from "#test/fakes/cli.ts";
+import { captured, filesFolder, MAIN, runHere } from "#test/fakes/cli.ts";
+import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
+import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { createProgram } from "./program.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
+/** Where the shells find the program, and its kubeconfig. */
+const env = { PATH: "", KUBECONFIG: "" };
+const CONTEXTS = ["arn:aws:eks:eu", "dev", "prod", "$(touch x)"];
 before(async () => {
   files = await filesFolder();
+  const program = await files.file("switchback", `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
+  await chmod(program, 0o755);
+  env.PATH = [dirname(program), process.env.PATH].join(delimiter);
+  const contexts = CONTEXTS.map((name) => ({ name, context: { cluster: "c", user: "u" } }));
+  env.KUBECONFIG = await files.file("kubeconfig", JSON.stringify({ contexts }));
 });
 after(() => files.remove());
 
@@ -31,13 +43,13 @@ const sorted = (text: string) =>
 const bash: Offers = async (lines) => {
   const path = await script("bash");
   return lines.map((line) => {
-    const words = line.split(" ").map((word) => `"${word}"`);
+    // Bash breaks words at these, too, and each is a word.
+    const words = line.split(" ").flatMap((word) => (word === "" ? [""] : word.split(/([=:])/).filter(Boolean)));
+    const quoted = words.map((word) => `"${word}"`).join(" ");
     const code =
-      `set -u; source ${path}; COMP_WORDS=(${words.join(" ")}); COMP_CWORD=${words.length - 1}; _switchback; [ ` +
-      `\${#COMPREPLY[@]} = 0 ] || printf '%s\\n' "\${COMPREPLY[@]}"`;
-    return sorted(
-      execFileSync("bash", ["--norc", "-c", code], { encoding: "utf8", cwd: path.replace(/\/[^/]*$/, "") }),
-    );
+      `set -u; source ${path}; COMP_WORDS=(${quoted}); COMP_CWORD=${words.length - 1}; COMP_LINE="${line}"; ` +
+      `COMP_POINT=${line.length}; _switchback; [ \${#COMPREPLY[@]} = 0 ] || printf '%s\\n' "\${COMPREPLY[@]}"`;
+    return sorted(execFileSync("bash", ["--norc", "-c", code], { encoding: "utf8", cwd: dirname(path), env }));
   });
 };
 
@@ -45,8 +57,9 @@ const fish: Offers = async (lines) => {
   const path = await script("fish");
   return lines.map((line) => {
     const code = `source ${path}; complete -C '${line}'`;
-    const env = { PATH: process.env.PATH, HOME: path.replace(/\/[^/]*$/, "") };
-    const text = execFileSync("fish", ["--no-config", "-c", code], { encoding: "utf8", env, cwd: env.HOME });
+    const home = dirname(path);
+    const options = { encoding: "utf8", env: { ...env, HOME: home }, cwd: home } as const;
+    const text = execFileSync("fish", ["--no-config", "-c", code], options);
     return sorted(text.replace(/\t.*$/gm, ""));
   });
 };
@@ -91,14 +104,14 @@ zpty -d shell
   const text = execFileSync("zsh", ["-f", "-c", code], {
     encoding: "utf8",
     timeout: 60_000,
-    env: { PATH: process.env.PATH, HOME: folder, TERM: "dumb" },
+    env: { ...env, HOME: folder, TERM: "dumb" },
   });
   return text.trimEnd().split("\n").map(sorted);
 };
 
 const COMMANDS = createProgram(captured().context, () => {})
   .commands.map((command) => command.name())
-  .filter((name) => name !== "probe")
+  .filter((name) => name !== "probe" && name !== "complete")
   .concat("help")
   .sort()
   .join(" ");
@@ -130,11 +143,63 @@ for (const [shell, offers] of Object.entries({ bash, zsh, fish })) {
         "switchback --v",
         "switchback completion ",
         "switchback status --kubeconfig hosts.y",
+        "switchback inject hosts.y",
+        "switchback doctor --context ",
+        "switchback doctor --context p",
       ]);
       assert.deepEqual(
         found.map((words) => words.join(" ")),
-        [COMMANDS, "status", FORMATS, "wide", "--stuck", "--version", "bash fish zsh", "hosts.yaml"],
+        [
+          COMMANDS,
+          "status",
+          FORMATS,
+          "wide",
+          "--stuck",
+          "--version",
+          "bash fish zsh",
+          "hosts.yaml",
+          "hosts.yaml",
+          "arn:aws:eks:eu dev prod",
+          "prod",
+        ],
       );
     });
   });
 }
+
+it("bash gets what follows the last colon, and values after an equals sign", async () => {
+  const lines = ["doctor --context arn:aws:e", "doctor --context=pr", "status --output=j", "status --output="];
+  const found = await bash(lines.map((line) => `switchback ${line}`));
+  assert.deepEqual(found, [["eks:eu"], ["prod"], ["json"], FORMATS.split(" ")]);
+});
+
+describe("what a shell asks for", () => {
+  const server = new MemoryServer();
+  for (const name of ["shop", "shop-test", "web"]) server.add("/api/v1/namespaces", name);
+  let api: FakeApi;
+  before(async () => {
+    api = await fakeApi(server.respond);
+  });
+  after(() => api.close());
+  const complete = async (...args: string[]) => {
+    const kubeconfig = await files.kubeconfig(api.url);
+    const { code, stdout, stderr } = await runHere(["complete", ...args], { KUBECONFIG: kubeconfig });
+    assert.deepEqual([code, stderr], [0, ""]);
+    return stdout.split("\n").slice(0, -1);
+  };
+
+  it("are namespaces that begin with the word, of the cluster that the line names", async () => {
+    assert.deepEqual(await complete("namespaces", "--", "sh", "switchback", "status", "--in"), ["shop", "shop-test"]);
+    assert.deepEqual(await complete("namespaces", "--", "--in=w", "switchback", "status"), ["web"]);
+    const line = ["switchback", "status", "--as=jane", "--kubeconfig", "/nonexistent", "--in"];
+    assert.deepEqual(await complete("namespaces", "--", "", ...line), []);
+    await complete("namespaces", "--", "", "switchback", "status", "--as=jane", "--in");
+    assert.equal(api.calls.at(-1)?.headers["impersonate-user"], "jane");
+  });
+
+  it("is nothing, and no error, where it cannot be read", async () => {
+    assert.deepEqual(await complete("names", "--", "", "switchback", "status", "--name"), []);
+    assert.deepEqual(await complete("contexts", "--", "x", "switchback", "--context"), ["x"]);
+    assert.deepEqual(await complete("frobs", "--", ""), []);
+  });
+});

@@ -302,5 +302,10 @@ function addAboutItself(root: Command, context: CliContext): void {
     .description("print a script that completes commands and options: source <(switchback completion bash)")
     .addArgument(new Argument("<shell>", "the shell that reads it").choices(SHELLS))
     .action(async (shell) => (await import("./completion.ts")).completion(shell, root, context));
+  root
+    .command("complete", { hidden: true })
+    .argument("<what>", "what a script of `switchback completion` asks for")
+    .argument("[words...]", "the word at the cursor, and the words of the line")
+    .action(async (what, words) => (await import("./completion/asked.ts")).complete(what, words, context));
   root.commandsGroup(GROUPS.self).helpCommand("help [command]", "show the help of a command").commandsGroup("");
 }

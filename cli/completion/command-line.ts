@@ -1,9 +1,28 @@
 import type { Command, Option } from "commander";
 
+/** What a shell asks this program for while somebody types: `switchback complete contexts`. */
+export const ASKED = ["contexts", "namespaces", "names"] as const;
+export type Asked = (typeof ASKED)[number];
+
 /**
- * What follows an option or a command: one of several words, a path, a value that is not known in advance, or nothing.
+ * What follows an option or a command: one of several words, a value that is asked for, a path, a value that is not
+ * known in advance, or nothing.
  */
-export type Value = { readonly words: readonly string[] } | "path" | "any" | "none";
+export type Value = { readonly words: readonly string[] } | Asked | "path" | "any" | "none";
+
+/** Options whose values are asked for. */
+const ASKED_OPTIONS: Readonly<Record<string, Asked>> = {
+  "--context": "contexts",
+  "--namespace": "namespaces",
+  "--probe-namespace": "namespaces",
+  "--in": "namespaces",
+  "--name": "names",
+};
+
+/** Whether a shell asks for such a value. */
+export function isAsked(value: Value): value is Asked {
+  return ASKED.some((each) => each === value);
+}
 
 interface OptionWords {
   /** `-o` and `--output`, or one of them. */
@@ -56,19 +75,20 @@ function optionsOf(command: Command): OptionWords[] {
     }));
 }
 
-function valueAfter({ argChoices, flags, required, optional }: Option): Value {
+function valueAfter({ argChoices, flags, long, required, optional }: Option): Value {
   if (argChoices !== undefined) return { words: argChoices };
   if (!required && !optional) return "none";
-  return isPath(flags) ? "path" : "any";
+  return ASKED_OPTIONS[long ?? ""] ?? (isPath(flags) ? "path" : "any");
 }
 
 function argumentOf(command: Command): Value {
   const [argument] = command.registeredArguments;
   if (argument === undefined) return "none";
   if (argument.argChoices !== undefined) return { words: argument.argChoices };
+  if (argument.name().startsWith("namespace")) return "namespaces";
   return isPath(argument.name()) ? "path" : "any";
 }
 
 function isPath(text: string): boolean {
-  return /\b(file|directory)\b/.test(text);
+  return /\b(files?|directory)\b/.test(text);
 }

@@ -1,4 +1,4 @@
-import type { CommandLine, Value } from "./command-line.ts";
+import { type CommandLine, isAsked, type Value } from "./command-line.ts";
 
 /** A completion script for fish 3 and later. */
 export function fishCompletion({ name, options, commands }: CommandLine): string {
@@ -25,6 +25,8 @@ function optionParts({ flags, description, value }: CommandLine["options"][numbe
 
 function valueParts(value: Value): string {
   if (typeof value === "object") return `-a ${quote(value.words.join(" "))}`;
+  // Words are given as they are typed, and the answer is not expanded.
+  if (isAsked(value)) return `-a '(switchback complete ${value} -- (commandline -ct) (commandline -opc) 2>/dev/null)'`;
   return value === "path" ? "-F" : "";
 }
 

@@ -1,4 +1,4 @@
-import type { CommandLine, Value } from "./command-line.ts";
+import { type CommandLine, isAsked, type Value } from "./command-line.ts";
 
 /** A completion script for zsh, to be sourced after compinit, or as a file `_switchback` of the fpath. */
 export function zshCompletion({ name, options, commands }: CommandLine): string {
@@ -9,6 +9,11 @@ export function zshCompletion({ name, options, commands }: CommandLine): string 
   });
   return `#compdef ${name}
 # zsh completion for ${name}: source <(${name} completion zsh)
+_${name}_asked() {
+  local -a found
+  found=("\${(@f)$(${name} complete "$1" -- "$PREFIX" "\${words[@]}" 2>/dev/null)}")
+  [[ -n "$found" ]] && compadd -a found
+}
 _${name}() {
   local -a commands
   commands=(
@@ -48,6 +53,8 @@ function argumentSpec(value: Value): string[] {
 
 function action(value: Value): string {
   if (typeof value === "object") return `(${value.words.join(" ")})`;
+  // A space first: the function takes no options of compadd.
+  if (isAsked(value)) return ` _switchback_asked ${value}`;
   return value === "path" ? "_files" : " ";
 }
 

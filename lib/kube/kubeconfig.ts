@@ -63,6 +63,14 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
   };
 }
 
+/** The names of a kubeconfig's contexts. Throws `config-invalid`. */
+export async function contextNames(paths: string): Promise<string[]> {
+  const KubeconfigFile = await parser(paths);
+  return read(paths, () => new KubeconfigFile())
+    .getContexts()
+    .map(({ name }) => name);
+}
+
 /**
  * The library that it takes is on a person's machine only: the image leaves it out, since pods have a ServiceAccount.
  */

@@ -62,9 +62,11 @@ async function complaint(words: string[]): Promise<string | undefined> {
   }
 }
 
+const HIDDEN = ["probe", "complete"];
+
 test("each command has examples in its help, and the program takes them", async () => {
   const { commands } = createProgram(captured().context, () => {});
-  for (const name of commands.map((command) => command.name()).filter((each) => each !== "probe")) {
+  for (const name of commands.map((command) => command.name()).filter((each) => !HIDDEN.includes(each))) {
     const { stdout } = await runHere([name, "--help"], {});
     const [, examples = ""] = stdout.split("\nExamples:\n");
     const lines = [...examples.matchAll(/^ {2}switchback (.*)$/gm)].map(([, line = ""]) => line);
