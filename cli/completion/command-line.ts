@@ -1,7 +1,7 @@
 import type { Command, Option } from "commander";
 
 /** What a shell asks this program for while somebody types: `switchback complete contexts`. */
-export const ASKED = ["contexts", "namespaces", "names"] as const;
+const ASKED = ["contexts", "namespaces", "names"] as const;
 export type Asked = (typeof ASKED)[number];
 
 /**
