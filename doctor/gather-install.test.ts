@@ -92,7 +92,7 @@ describe("the configuration", () => {
   test("is not known where it is of another version, or no YAML", async () => {
     for (const [text, expected] of [
       ["unheard: 1", /^ConfigMap switchback-config-0123456789 is not valid for this version: .*unheard/s],
-      ["{", /^ConfigMap switchback-config-0123456789 is not YAML: /],
+      ["{", /^ConfigMap switchback-config-0123456789 is not valid YAML: [^\n]*at line 1, column 2$/],
     ] as const) {
       const config = await read({ "config.yaml": text });
       assert.ok(!config.known);
@@ -118,7 +118,7 @@ describe("the published targets", () => {
     const targets = await read({ "targets.json": "{" });
     assert.ok(!targets.known);
     assert.equal(targets.reason.code, "targets-malformed");
-    assert.match(targets.reason.text, /^targets\.json does not parse: /);
+    assert.match(targets.reason.text, /^targets\.json is not JSON: /);
   });
 });
 

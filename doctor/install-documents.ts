@@ -1,8 +1,9 @@
 import * as v from "valibot";
 import { checkConfig } from "#lib/config/parse.ts";
-import { parseText } from "#lib/config/parse-text.ts";
+import { parseProblem, parseText } from "#lib/config/parse-text.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
+import { listSome } from "#lib/errors/printable.ts";
 import { finite, number, object } from "#lib/errors/schemas.ts";
 import { renderFlaw } from "#lib/errors/validation.ts";
 import { type Fact, known, notKnown } from "./known.ts";
@@ -17,10 +18,10 @@ export async function readConfig(configMap: string, text: string, sections: read
   try {
     const { config, flaws } = checkConfig((await parseText(text)) ?? {}, sections);
     if (config !== undefined) return known(config);
-    const lines = flaws.map(renderFlaw).join("\n");
-    return notKnown("config-unreadable", `ConfigMap ${configMap} is not valid for this version: ${lines}`);
+    const some = listSome(flaws, 3, renderFlaw);
+    return notKnown("config-unreadable", `ConfigMap ${configMap} is not valid for this version: ${some}`);
   } catch (error) {
-    return notKnown("config-unreadable", `ConfigMap ${configMap} is not YAML: ${String(error)}`);
+    return notKnown("config-unreadable", `ConfigMap ${configMap} is not valid YAML: ${parseProblem(error)}`);
   }
 }
 

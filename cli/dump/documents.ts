@@ -1,4 +1,4 @@
-import { SwitchbackError } from "#lib/errors/errors.ts";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 
 /** The status of a controller with 50,000 names is the longest document: 15 MB. */
 const MAX_LENGTH = 64 * 1024 * 1024;
@@ -79,7 +79,7 @@ export async function parseDocument({ place, text }: DumpText): Promise<ParsedDo
     return { value: document.toJS() };
   } catch (cause) {
     // Aliases that would grow without limit.
-    throw invalid(place, String(cause));
+    throw invalid(place, describeError(cause));
   }
 }
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { nearest } from "#lib/errors/nearest.ts";
 import { SETTINGS } from "#lib/errors/validation.ts";
-import { parseText } from "./parse-text.ts";
+import { parseProblem, parseText } from "./parse-text.ts";
 import type { Section } from "./sections.ts";
 import { listSettings, type Setting } from "./settings.ts";
 
@@ -70,7 +70,7 @@ async function readFile(file: string): Promise<Record<string, unknown>> {
   } catch (cause) {
     if (!(cause instanceof Error && cause.name === "YAMLParseError"))
       throw new SwitchbackError("config-invalid", `${file}: cannot be read`, { cause });
-    throw new SwitchbackError("config-invalid", `${file}: is not valid YAML: ${cause.message.split("\n", 1)[0]}`);
+    throw new SwitchbackError("config-invalid", `${file}: is not valid YAML: ${parseProblem(cause)}`);
   }
   if (value === null || value === undefined) return {};
   if (typeof value !== "object" || Array.isArray(value)) {
@@ -86,7 +86,7 @@ async function parseValue(text: string, source: string): Promise<unknown> {
   try {
     return await parseText(text);
   } catch (error) {
-    throw new SwitchbackError("config-invalid", `${source}: ${String(error).split("\n", 1)[0]}`);
+    throw new SwitchbackError("config-invalid", `${source}: is not valid YAML: ${parseProblem(error)}`);
   }
 }
 

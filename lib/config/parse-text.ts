@@ -13,6 +13,13 @@ export async function parseText(text: string): Promise<unknown> {
   return yaml.parse(text, YAML_OPTIONS);
 }
 
+/** What is wrong with a text that `parseText` refuses, and where, on one line. */
+export function parseProblem(error: unknown): string {
+  // The parser adds the lines themselves, and advice to programmers.
+  const [line = ""] = (error instanceof Error ? error.message : String(error)).split("\n", 1);
+  return line.replace("; please use YAML.parseAllDocuments()", "").replace(/:$/, "");
+}
+
 /**
  * Reads JSON in the form of `JSON.stringify`, with any spaces. Undefined for other JSON: it may have a key twice, and
  * only the YAML parser reports that.

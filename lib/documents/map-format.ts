@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 import { MAX_SHARDS } from "./shards.ts";
@@ -136,7 +137,7 @@ function parse<T>(key: string, parts: string, text: string, read: (value: unknow
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return { code: "index-not-json", text: `${key} does not parse: ${String(error)}` };
+    return { code: "index-not-json", text: `${key} is not JSON: ${describeError(error)}` };
   }
   const fields = (typeof value === "object" && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
   const { version = null } = fields;

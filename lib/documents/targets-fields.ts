@@ -1,5 +1,6 @@
 import { isIPv4, isIPv6 } from "node:net";
 import * as v from "valibot";
+import { describeError } from "#lib/errors/errors.ts";
 import { integer } from "#lib/errors/schemas.ts";
 import { attempt, type Flaw, type Schema } from "#lib/errors/validation.ts";
 
@@ -18,7 +19,7 @@ export function parseDocument<S extends Schema>(
   try {
     json = JSON.parse(text);
   } catch (error) {
-    return { problem: `does not parse: ${String(error)}` };
+    return { problem: `is not JSON: ${describeError(error)}` };
   }
   const { value, flaw } = attempt(schema, json);
   return flaw === undefined ? { value } : { problem: describeFlaw(flaw) };

@@ -47,7 +47,7 @@ test("a discovered target is relayed to its Service's ClusterIPs; without any, n
 const document = (change: object, target: object = TARGET) =>
   JSON.stringify({ version: 1, revision: "r", targets: [target], ...change });
 const BAD: ReadonlyArray<readonly [what: string, text: string, said: RegExp]> = [
-  ["no JSON", "{", /does not parse/],
+  ["no JSON", "{", /is not JSON/],
   ["no object", "null", /\(top\)/],
   ["another version", document({ version: 2 }), /version/],
   ["no list of targets", document({ targets: {} }), /targets/],
