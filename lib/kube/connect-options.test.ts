@@ -35,6 +35,11 @@ test("a flag, then KUBECONFIG, then the pod's service account, then the user's k
   assert.deepEqual(connectOptionsFrom({ KUBERNETES_SERVICE_HOST: "10.96.0.1" }), {
     inCluster: { host: "10.96.0.1", port: "443" },
   });
+  assert.deepEqual(connectOptionsFrom(inPod, { as: "jane", requestTimeout: 5 }), {
+    inCluster: { host: "10.96.0.1", port: "6443" },
+    as: "jane",
+    timeoutMs: 5_000,
+  });
   const home = { kubeconfig: "/home/me/.kube/config" };
   assert.deepEqual(connectOptionsFrom({ HOME: "/home/me" }), home);
   assert.deepEqual(connectOptionsFrom({ HOME: "/home/me" }, { context: "c" }), { ...home, context: "c" });
