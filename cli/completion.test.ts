@@ -111,7 +111,7 @@ zpty -d shell
 
 const COMMANDS = createProgram(captured().context, () => {})
   .commands.map((command) => command.name())
-  .filter((name) => name !== "probe" && name !== "complete")
+  .filter((name) => !["probe", "complete", "install-check"].includes(name))
   .concat("help")
   .sort()
   .join(" ");

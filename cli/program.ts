@@ -286,6 +286,12 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
     .action(async (flags) => {
       setExitCode(await (await import("./doctor.ts")).doctor(flags, context));
     });
+  addConnection(root.command("install-check", { hidden: true }))
+    .description("wait until the API server calls the webhook; the chart's hook after an install runs this")
+    .option("-n, --namespace <name>", "namespace that Switchback is installed in", namespaceName, "switchback-system")
+    .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
+    .option("--timeout <time>", "how long to wait: seconds, or 90s, 5m, 1h", durationSeconds, 240)
+    .action(async (flags) => (await import("./install-check.ts")).installCheck(flags, context));
   root
     .command("probe", { hidden: true })
     .argument("<plan>", "JSON plan from `switchback doctor --probe`")

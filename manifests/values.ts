@@ -159,6 +159,13 @@ const testSchema = strictObject({
   resources: optionalSetting(resources, "Requests and limits of the test's container."),
 });
 
+const installCheckSchema = strictObject({
+  enabled: optionalSetting(v.boolean(), "Render the hook."),
+  namespace: optionalSetting(objectName, "Namespace in which the check creates a pod as a dry run."),
+  timeoutSeconds: optionalSetting(integer(1), "How long the check waits for the webhook."),
+  resources: optionalSetting(resources, "Requests and limits of the check's container."),
+});
+
 const uninstallSchema = strictObject({
   enabled: optionalSetting(v.boolean(), "Render the hooks of `helm uninstall`."),
   force: optionalSetting(v.boolean(), "Continue even if pods still have addresses of this release."),
@@ -211,6 +218,10 @@ const coreValues = {
   admission: v.optional(admissionSchema),
   certManager: optionalSetting(certManagerSchema, "For `config.certs.mode: cert-manager`."),
   certFiles: optionalSetting(certFilesSchema, "For `config.certs.mode: files`."),
+  installCheck: optionalSetting(
+    installCheckSchema,
+    "A hook after an install or upgrade that waits until the API server calls the webhook.",
+  ),
   uninstall: optionalSetting(uninstallSchema, "Hooks of `helm uninstall`."),
   networkPolicy: v.optional(networkPolicySchema),
   flowControl: optionalSetting(flowControlSchema, "API Priority and Fairness for the release's accounts."),

@@ -20,6 +20,8 @@ type ErrorCode =
   | "cert-invalid"
   /** The uninstall cannot continue: pods hold addresses that would be reassigned, or a controller still runs. */
   | "still-held"
+  /** The API server gets no answer of the webhook. */
+  | "webhook-silent"
   /** The user did not confirm a change, or could not be asked. Nothing was changed. */
   | "declined"
   /** A listener could not be bound. */

@@ -133,15 +133,20 @@ export class ControlPlane {
     return await this.tool("helm", args);
   }
 
-  /** kubectl or helm with standard input or another identity. */
+  /**
+   * kubectl or helm with standard input or another identity. No node runs the chart's check after an install, and Helm
+   * would wait for it. `--set installCheck.enabled=true` overrides that.
+   */
   async tool(name: "kubectl" | "helm", args: string[], options: ToolOptions = {}): Promise<ToolResult> {
+    const installs = name === "helm" && /^(?:install|upgrade)$/.test(args[0] ?? "");
+    const words = installs ? [args[0] ?? "", "--set", "installCheck.enabled=false", ...args.slice(1)] : args;
     const home = this.#layout.file("home");
     const env = {
       HOME: home,
       KUBECACHEDIR: join(home, "kube"),
       KUBECONFIG: options.kubeconfig ?? this.adminKubeconfig,
     };
-    return await runTool(await binary(name), args, env, options.input);
+    return await runTool(await binary(name), words, env, options.input);
   }
 
   /** The API server's own metrics, in the Prometheus text format. */

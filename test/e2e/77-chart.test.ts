@@ -7,8 +7,8 @@ import { optIn } from "./opted-in.ts";
 import { openShop } from "./shop.ts";
 import { installSwitchback, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
 
-// Settings of the chart that only a real node shows: `helm test`, whose pod is the doctor, and a webhook in the
-// network of its node.
+// Settings of the chart that only a real node shows: the check after an install, `helm test`, whose pod is the doctor,
+// and a webhook in the network of its node.
 
 let cluster: Cluster;
 
@@ -17,6 +17,7 @@ before(async () => {
   await openShop(cluster);
   // One node has the webhook's port once.
   await installSwitchback(cluster, {
+    installCheck: { enabled: true },
     webhook: { hostNetwork: true, replicas: 1 },
     test: { probeNamespace: "default" },
   });

@@ -129,12 +129,14 @@ describe("helm test", () => {
     assert.deepEqual(command.slice(-3), ["--probe", "--probe-namespace", "probes"]);
   });
 
-  it("and the hooks of an uninstall have the annotations, labels and DNS of all pods", () => {
+  it("and the hooks of an install and an uninstall have the annotations, labels and DNS of all pods", () => {
     const dnsConfig = { nameservers: ["192.0.2.1"] };
     const annotations = { "sidecar.istio.io/inject": "false" };
     const values = { pods: { annotations, labels: { team: "edge" }, dnsPolicy: "None", dnsConfig } };
     const objects = render(values);
-    const templates = ["switchback-uninstall", "switchback-remains"].map((name) => named(objects, "Job", name));
+    const templates = ["switchback-install-check", "switchback-uninstall", "switchback-remains"].map((name) =>
+      named(objects, "Job", name),
+    );
     for (const { metadata, spec } of [podOf(objects), ...templates.map((job) => job.spec.template)]) {
       assert.equal(metadata.annotations["sidecar.istio.io/inject"], "false");
       assert.equal(metadata.labels.team, "edge");

@@ -12,7 +12,7 @@ describe("what is off by default", () => {
     const objects = render(values);
     assert.deepEqual(
       objects.filter(({ kind }) => kind === "NetworkPolicy").map(({ metadata }) => metadata.name),
-      [...COMPONENTS, "test", "uninstall", "remains"].map((component) => `switchback-${component}`),
+      [...COMPONENTS, "install-check", "test", "uninstall", "remains"].map((component) => `switchback-${component}`),
     );
     const { ingress } = named(objects, "NetworkPolicy", "switchback-proxy").spec;
     const isOpen = (port: number) =>
@@ -120,10 +120,10 @@ describe("what is off by default", () => {
     ]);
   });
 
-  it("the pods of the uninstall hooks may call the API server alone, from before they start", () => {
+  it("the pods of the hooks may call the API server alone, from before they start", () => {
     const apiServer = { cidrs: ["192.0.2.1/32"], ports: [6443] };
     const objects = render({ networkPolicy: { enabled: true, apiServer } });
-    for (const name of ["switchback-uninstall", "switchback-remains"]) {
+    for (const name of ["switchback-install-check", "switchback-uninstall", "switchback-remains"]) {
       const { metadata, spec } = named(objects, "NetworkPolicy", name);
       const job = named(objects, "Job", name);
       const hook = (object: Rendered) => object.metadata.annotations["helm.sh/hook"];

@@ -58,7 +58,9 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       for (const { kind, metadata } of objects) {
         assert.match(metadata.name, /^switchback-/);
         assert.equal(metadata.labels["app.kubernetes.io/name"], "switchback", metadata.name);
-        assert.equal(metadata.namespace, CLUSTER_SCOPED.includes(kind) ? undefined : NAMESPACE, metadata.name);
+        const isOfCheck = metadata.name === "switchback-install-check" && /^Role/.test(kind);
+        const namespace = CLUSTER_SCOPED.includes(kind) ? undefined : NAMESPACE;
+        assert.equal(metadata.namespace, isOfCheck ? "default" : namespace, metadata.name);
       }
     });
 
@@ -123,10 +125,12 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
           const makesEvents = rule.resources[0] === "events" && rule.verbs.join() === "create";
           // They are made in our own namespace, for Services whose names nobody knows at install time.
           const keepsFronts = discovery && rule.resources.join() === "services" && metadata.namespace === NAMESPACE;
+          // Its policy allows dry runs alone.
+          const checks = metadata.name === "switchback-install-check" && rule.verbs.join() === "create";
           // Bound to nobody by the chart; the probe pods of different people have names of their own.
           const probes = metadata.name === "switchback-doctor-probe" && /^pods(\/log)?$/.test(rule.resources.join());
           assert.ok(
-            reads || makesEvents || keepsFronts || probes || rule.resourceNames?.length > 0,
+            reads || makesEvents || keepsFronts || checks || probes || rule.resourceNames?.length > 0,
             `${metadata.name}: ${JSON.stringify(rule)}`,
           );
           assert.ok(!rule.verbs.includes("*") && !rule.resources.includes("*") && !rule.apiGroups.includes("*"));
@@ -161,6 +165,7 @@ describe("values", () => {
       { config: { targets: [host("a", { port: 80, protocol: "v3" })] } },
       /at '\/config\/targets\/0\/ports\/0\/protocol'/,
     ],
+    [{ installCheck: { namespace: "kube-system" } }, /installCheck\.namespace: pods of kube-system are never sent to/],
     [{ config: { certs: { mode: "files" } } }, /certFiles\.secretName: required/],
   ];
   for (const [values, message] of REFUSED) {

@@ -30,6 +30,7 @@ const SWITCHES: Readonly<Record<string, object>> = {
   restarts: { config: { restart: { namespaces: ["shop"] } } },
   "no discovery": { config: { discovery: { enabled: false }, targets: [relayed, direct] } },
   "no uninstall": { uninstall: { enabled: false } },
+  "no check": { installCheck: { enabled: false } },
   probe: { test: { probeNamespace: "probes" } },
   "cert-manager": { config: { certs: { mode: "cert-manager" } } },
   "other accounts": { controller: { serviceAccount: { name: "mine" } }, agent: { serviceAccount: { name: "theirs" } } },
@@ -112,9 +113,9 @@ function isFenced({ account, namespace, resource, hook }: Right, objects: readon
     const isBound = objects.some(
       ({ kind, spec }) => kind === "ValidatingAdmissionPolicyBinding" && spec.policyName === policy.metadata.name,
     );
-    // After a deletion of the release nothing of it is left but hooks.
-    const isThere =
-      hook === "post-delete" ? hookOf(policy) === hook && weightOf(policy) < -5 : hookOf(policy) === undefined;
+    // A policy that is a hook comes before the rights. After a deletion of the release nothing of it is left but hooks.
+    const own = hookOf(policy);
+    const isThere = own === undefined ? hook !== "post-delete" : own === hook && weightOf(policy) < -5;
     const applies = among === undefined || (namespace !== undefined && among.includes(namespace));
     return names && covers && applies && isBound && isThere && failurePolicy === "Fail";
   });
@@ -161,7 +162,7 @@ describe("a policy names every account that may write", () => {
 
   it("and the test would see an account without one", async () => {
     const objects = await rightsAndPolicies({ agent: { enabled: true } });
-    for (const name of ["switchback-agent-leaving", "switchback-remains"]) {
+    for (const name of ["switchback-agent-leaving", "switchback-remains", "switchback-install-check"]) {
       const others = objects.filter(
         ({ kind, metadata }) => kind !== "ValidatingAdmissionPolicy" || metadata.name !== name,
       );

@@ -1,0 +1,61 @@
+import type { DryRun } from "#doctor/facts.ts";
+import { dryRunPod } from "#doctor/gather-admission.ts";
+import type { Fact } from "#doctor/known.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { pause, steadyNow } from "#lib/kube/time.ts";
+import type { CliContext } from "#lib/process/context.ts";
+
+interface InstallCheckFlags {
+  readonly namespace: string;
+  readonly probeNamespace: string;
+  /** Seconds. */
+  readonly timeout: number;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+}
+
+const POLL_MS = 2_000;
+/** Answers in a row that say nothing about the webhook. A new Role may take some seconds to count. */
+const UNKNOWN_TIMES = 10;
+
+/**
+ * `switchback install-check`: waits until the API server calls the webhook, which annotates an opted-in pod. As
+ * cert-manager's `cmctl check api` (its chart's startupapicheck), it creates the object as a dry run until that works.
+ * Where something else denies the pod, nothing is known, and the check passes. Throws `webhook-silent` after `timeout`.
+ */
+export async function installCheck(flags: InstallCheckFlags, { env, stdout }: CliContext): Promise<void> {
+  const { namespace, probeNamespace } = flags;
+  const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-install-check" });
+  const pod = `the dry run of an opted-in pod in namespace ${probeNamespace}`;
+  const deadline = steadyNow() + flags.timeout * 1000;
+  let unknown = 0;
+  let last = "";
+  try {
+    for (;;) {
+      const { done, why } = read(await dryRunPod(client, probeNamespace));
+      if (done) return stdout.line(`the webhook answers: ${pod} was injected`);
+      unknown = why === undefined ? 0 : unknown + 1;
+      if (unknown === UNKNOWN_TIMES) return stdout.line(`not checked: ${pod} tells nothing: ${why}`);
+      const said = why === undefined ? `${pod} was not injected yet` : `${pod} was rejected: ${why}`;
+      if (said !== last) stdout.line(said);
+      last = said;
+      if (steadyNow() > deadline) break;
+      await pause(POLL_MS);
+    }
+  } finally {
+    client.close();
+  }
+  throw new SwitchbackError(
+    "webhook-silent",
+    `the webhook has not answered for ${flags.timeout} s. Look at kubectl -n ${namespace} get pods, then run ` +
+      "switchback doctor. New pods start without names until it answers",
+  );
+}
+
+/** `why`: the answer says nothing about the webhook, and why. */
+function read(dryRun: Fact<DryRun>): { readonly done: boolean; readonly why?: string } {
+  if (!dryRun.known) return { done: false, why: dryRun.reason.text };
+  const { value } = dryRun;
+  return value.outcome === "refused" ? { done: false, why: value.text } : { done: value.outcome === "injected" };
+}
