@@ -206,6 +206,7 @@ const coreValues = {
   image: v.optional(imageSchema),
   imagePullSecrets: optionalSetting(v.array(pullSecret), "Secrets with the credentials of the registry."),
   commonLabels: optionalSetting(strings, "Labels of every object."),
+  commonAnnotations: optionalSetting(strings, "Annotations of every object. `pods.annotations` are those of the pods."),
   pods: optionalSetting(podsSchema, "Settings of all pods. Each component may override them."),
   ...synonyms,
   controller: v.optional(componentSchema),

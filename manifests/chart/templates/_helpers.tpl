@@ -59,14 +59,30 @@ all
 {{- end }}
 
 {{/*
-Name, namespace and labels of a namespaced object.
-Arguments: root, component, name, namespace (default: the release's).
+Name, namespace, labels and annotations of a namespaced object. Arguments: root, component, name, namespace (default: the
+release's), labels and annotations (further ones), and of a hook: hook, weight, job (whether it is the Job or pod).
 */}}
 {{- define "switchback.metadata" -}}
 name: {{ .name }}
 namespace: {{ .namespace | default .root.Release.Namespace }}
+{{ include "switchback.marks" . }}
+{{- end }}
+
+{{/* The same of an object without a namespace. */}}
+{{- define "switchback.clusterMetadata" -}}
+name: {{ .name }}
+{{ include "switchback.marks" . }}
+{{- end }}
+
+{{/* Its labels and annotations. `commonAnnotations` replace none of ours. */}}
+{{- define "switchback.marks" -}}
 labels:
-  {{- include "switchback.labels" . | nindent 2 }}
+  {{- merge (include "switchback.labels" . | fromYaml) (.labels | default dict) | toYaml | nindent 2 }}
+{{- $ours := include "switchback.hook" . | fromYaml }}
+{{- with merge $ours (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* The image. `global.imageRegistry` replaces the repository's registry, or is added if it has none. */}}

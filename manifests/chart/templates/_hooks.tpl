@@ -1,13 +1,14 @@
-{{/* Annotations of a hook's object. Arguments: hook, weight, job (whether the object is the Job or pod). */}}
+{{/* Annotations of a hook's object; "" of another. Arguments: hook, weight, job. */}}
 {{- define "switchback.hook" -}}
-annotations:
-  helm.sh/hook: {{ .hook }}
-  helm.sh/hook-weight: {{ .weight | quote }}
-  # A failed Job or pod is kept for its log.
-  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
-  {{- if .job }}
-  helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
-  {{- end }}
+{{- if .hook -}}
+helm.sh/hook: {{ .hook }}
+helm.sh/hook-weight: {{ .weight | quote }}
+# A failed Job or pod is kept for its log.
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- if .job }}
+helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* A hook's restricted pod, with the placement of all pods. Arguments: root, component, name, command, resources. */}}

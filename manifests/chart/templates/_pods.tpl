@@ -24,11 +24,7 @@ the words of other charts, apply if `annotations` and `labels` do not have the k
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  {{- include "switchback.metadata" (merge (dict "name" (include "switchback.account" .)) .) | nindent 2 }}
-  {{- with $account.annotations }}
-  annotations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "switchback.metadata" (merge (dict "name" (include "switchback.account" .) "annotations" $account.annotations) .) | nindent 2 }}
 # Pods that need a token mount it explicitly.
 automountServiceAccountToken: false
 ---
