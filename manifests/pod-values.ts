@@ -29,6 +29,7 @@ const namedObjects = v.array(v.looseObject({ name: text }));
 /** Settings of all pods, which each component may override. */
 export const placement = {
   priorityClassName: optionalSetting(v.string(), "PriorityClass of the pods."),
+  runtimeClassName: optionalSetting(v.string(), "RuntimeClass of the pods, such as gvisor."),
   nodeSelector: optionalSetting(strings, "Nodes that may run the pods."),
   tolerations: optionalSetting(v.array(passedThrough), "Taints that the pods tolerate."),
   affinity: optionalSetting(passedThrough, "Affinity of the pods."),
@@ -46,6 +47,14 @@ export const placement = {
   extraArgs: optionalSetting(v.array(v.string()), "More arguments of the command, such as `--set=log.level=debug`."),
   extraVolumes: optionalSetting(namedObjects, "More volumes of the pods."),
   extraVolumeMounts: optionalSetting(namedObjects, "More volume mounts of the container."),
+  initContainers: optionalSetting(namedObjects, "Init containers of the pods. They run before our own."),
+  extraContainers: optionalSetting(namedObjects, "More containers of the pods, behind our own."),
+  securityContext: optionalSetting(
+    passedThrough,
+    "Security context of the pods. Each key replaces one of ours, which are those of the level restricted.",
+  ),
+  containerSecurityContext: optionalSetting(passedThrough, "The same of our containers."),
+  revisionHistoryLimit: optionalSetting(integer(0), "How many old revisions of each workload are kept."),
   probes: optionalSetting(
     probesSchema,
     "Timings of the probes: `startup`, `liveness`, `readiness`. Omitted ones keep their defaults.",
@@ -58,11 +67,20 @@ export const synonyms = {
   podLabels: optionalSetting(strings, "Use `labels` instead."),
 };
 
-export const spread = optionalSetting(
+const spread = optionalSetting(
   v.union([v.array(passedThrough), v.null()]),
   "How the pods are spread. null: by node and zone, where possible. A constraint without a labelSelector gets the " +
     "component's.",
 );
+
+/** The same for pods of Deployments, of which there may be several. */
+export const replicated = {
+  topologySpreadConstraints: spread,
+  podDisruptionBudget: optionalSetting(
+    v.boolean(),
+    "With two or more pods: a PodDisruptionBudget keeps one available.",
+  ),
+};
 
 export const serviceAccountSchema = strictObject({
   create: optionalSetting(v.boolean(), "Create the account. If false, create it before the install."),
@@ -78,13 +96,13 @@ export const resources = strictObject({ requests: v.optional(quantities), limits
 export const componentSchema = strictObject({
   ...placement,
   ...synonyms,
-  topologySpreadConstraints: spread,
+  ...replicated,
   serviceAccount: v.optional(serviceAccountSchema),
   strategy: optionalSetting(
     passedThrough,
     "Strategy of the Deployment. Default: a new pod starts before an old one stops.",
   ),
-  replicas: optionalSetting(integer(1), "Number of pods. With two or more, a PodDisruptionBudget keeps one available."),
+  replicas: optionalSetting(integer(1), "Number of pods."),
   nodeFlags: optionalSetting(v.array(v.pipe(v.string(), v.regex(/^--/))), "Flags of the Node.js runtime."),
   resources: optionalSetting(resources, "Requests and limits of the container."),
 });

@@ -8,15 +8,15 @@ import {
   objectName,
   passedThrough,
   placement,
+  replicated,
   resources,
-  spread,
   strings,
   synonyms,
 } from "./pod-values.ts";
 
 const podsSchema = strictObject({
   ...placement,
-  topologySpreadConstraints: spread,
+  ...replicated,
   runAsUser: optionalSetting(
     v.union([integer(1), v.null()]),
     "User and group ID of all processes. With null, the platform sets both (OpenShift).",
@@ -32,6 +32,10 @@ const webhookSchema = strictObject({
   hostNetwork: optionalSetting(
     v.boolean(),
     "Serve in the network of the node, for clusters whose API server cannot reach pods.",
+  ),
+  timeoutSeconds: optionalSetting(
+    integer(1, 30),
+    "How long the API server waits for an answer. Without one, a pod starts that much later, and without names.",
   ),
 });
 
@@ -123,10 +127,23 @@ const flowControlSchema = strictObject({
   ),
 });
 
+const serviceSchema = strictObject({
+  annotations: optionalSetting(strings, "Annotations of the Services."),
+  ipFamilies: optionalSetting(
+    v.array(v.picklist(["IPv4", "IPv6"])),
+    "IP families of the Services. Empty: the cluster's default.",
+  ),
+  ipFamilyPolicy: optionalSetting(
+    v.picklist(["", "SingleStack", "PreferDualStack", "RequireDualStack"]),
+    "How many IP families the Services have. Default: the cluster's.",
+  ),
+});
+
 const duration = v.pipe(v.string(), v.regex(/^([0-9]+(ms|[smhdwy]))*$/));
 
 const monitorSchema = strictObject({
   enabled: optionalSetting(v.boolean(), "Render the objects (Prometheus Operator)."),
+  namespace: optionalSetting(v.union([v.literal(""), objectName]), "Namespace of the objects. Default: the release's."),
   labels: optionalSetting(strings, "Labels that Prometheus selects."),
   interval: optionalSetting(duration, "Scrape interval, such as `30s`."),
   scrapeTimeout: optionalSetting(duration, "Default: that of Prometheus."),
@@ -216,6 +233,7 @@ const coreValues = {
     allSchema,
     "The Deployment of `profile: small`, which ignores `controller`, `webhook` and `proxy`.",
   ),
+  service: optionalSetting(serviceSchema, "The chart's own Services. The controller makes those that pods connect to."),
   admission: v.optional(admissionSchema),
   certManager: optionalSetting(certManagerSchema, "For `config.certs.mode: cert-manager`."),
   certFiles: optionalSetting(certFilesSchema, "For `config.certs.mode: files`."),
@@ -230,6 +248,10 @@ const coreValues = {
   podMonitor: optionalSetting(monitorSchema, "PodMonitors of agents and publishers."),
   prometheusRule: optionalSetting(prometheusRuleSchema, "Alerts (docs/alerts.md)."),
   grafanaDashboard: optionalSetting(grafanaDashboardSchema, "A dashboard for Grafana."),
+  extraObjects: optionalSetting(
+    v.array(v.union([passedThrough, text])),
+    "More objects, as YAML or as text. Both may have template expressions.",
+  ),
   test: optionalSetting(testSchema, "`helm test`: the doctor, in a pod."),
   config: optionalSetting(configOf([]), "The configuration file."),
   // Values that Helm passes to a chart that is a dependency of another. The parent has keys for other charts, too.

@@ -64,6 +64,65 @@ describe("settings of all pods that one component replaces", () => {
     }
   });
 
+  it("initContainers and extraContainers, beside our own container, which stays the first", () => {
+    const one = (name: string) => ({ name, image: name });
+    const inits = bothWays("initContainers", [one("wait")], [one("own")]);
+    const more = bothWays("extraContainers", [one("sidecar")], [one("own")]);
+    for (const component of ALL) {
+      const [init, extra] = component === "proxy" ? ["own", "own"] : ["wait", "sidecar"];
+      assert.deepEqual(inits(component).spec.initContainers, [one(init)], component);
+      const names = more(component).spec.containers.map(({ name }: Rendered) => name);
+      assert.deepEqual(names, [component, extra]);
+    }
+    assert.equal("initContainers" in podOf(render(), "proxy").spec, false);
+  });
+
+  it("runtimeClassName and revisionHistoryLimit", () => {
+    const runtimes = bothWays("runtimeClassName", "gvisor", "kata");
+    const limits = withAgents({ pods: { revisionHistoryLimit: 0 }, proxy: { revisionHistoryLimit: 5 } });
+    for (const component of ALL) {
+      assert.equal(runtimes(component).spec.runtimeClassName, component === "proxy" ? "kata" : "gvisor");
+      const { spec } = named(limits, component === "agent" ? "DaemonSet" : "Deployment", `switchback-${component}`);
+      assert.equal(spec.revisionHistoryLimit, component === "proxy" ? 5 : 0);
+    }
+    assert.equal("runtimeClassName" in podOf(render(), "proxy").spec, false);
+  });
+
+  it("securityContext and containerSecurityContext: each key replaces one of ours; the agents have their own", () => {
+    const ours = podOf(render(), "webhook").spec;
+    const group = { fsGroup: 1000660000, seccompProfile: { type: "Localhost", localhostProfile: "p.json" } };
+    const pods = { securityContext: group, containerSecurityContext: { readOnlyRootFilesystem: false } };
+    const proxy = { containerSecurityContext: { capabilities: { drop: ["NET_RAW"] } } };
+    const agent = { enabled: true, containerSecurityContext: { privileged: true } };
+    const objects = render({ pods, proxy, agent });
+    const { securityContext, containers } = podOf(objects, "webhook").spec;
+    assert.deepEqual(securityContext, { ...ours.securityContext, ...group });
+    const restricted = ours.containers[0].securityContext;
+    assert.deepEqual(containers[0].securityContext, { ...restricted, readOnlyRootFilesystem: false });
+    const own = podOf(objects, "proxy").spec;
+    assert.deepEqual(own.securityContext, { ...ours.securityContext, ...group });
+    assert.deepEqual(own.containers[0].securityContext, { ...restricted, ...proxy.containerSecurityContext });
+    const ofAgent = templateOf(objects, "agent").spec;
+    const root = { runAsUser: 0, runAsGroup: 0, seccompProfile: { type: "RuntimeDefault" } };
+    assert.deepEqual(ofAgent.securityContext, root);
+    assert.deepEqual(ofAgent.containers[0].securityContext, { ...restricted, privileged: true });
+    const hook = named(objects, "Job", "switchback-uninstall").spec.template.spec;
+    assert.deepEqual(hook.securityContext, securityContext);
+    assert.equal(hook.containers[0].securityContext.readOnlyRootFilesystem, false);
+  });
+
+  it("podDisruptionBudget, for all or for one", () => {
+    const budgets = (values: object) =>
+      render(values)
+        .filter(({ kind }) => kind === "PodDisruptionBudget")
+        .map(({ metadata }) => metadata.name);
+    const all = COMPONENTS.map((component) => `switchback-${component}`);
+    assert.deepEqual(budgets({}).toSorted(), all.toSorted());
+    assert.deepEqual(budgets({ pods: { podDisruptionBudget: false } }), []);
+    const one = { pods: { podDisruptionBudget: false }, proxy: { podDisruptionBudget: true } };
+    assert.deepEqual(budgets(one), ["switchback-proxy"]);
+  });
+
   it("the timings of probes, each with its default where it is left out", () => {
     const all = { liveness: { timeoutSeconds: 10 }, readiness: { initialDelaySeconds: 0 } };
     const probes = bothWays("probes", all, { startup: { failureThreshold: 600 } });
@@ -163,14 +222,22 @@ describe("values of an earlier chart, as `--reuse-values` keeps them", () => {
       "test",
       "agent.updateStrategy",
       "webhook.hostNetwork",
+      "webhook.timeoutSeconds",
+      "service",
+      "installCheck",
+      "extraObjects",
+      "commonAnnotations",
     ];
     const own = [...ALL.map((name) => `${name}.serviceAccount`), ...COMPONENTS.map((name) => `${name}.strategy`)];
-    const pods = ["dnsPolicy", "extraEnv", "extraArgs", "extraVolumes", "extraVolumeMounts", "probes"];
+    const containers = ["initContainers", "extraContainers", "securityContext", "containerSecurityContext"];
+    const further = ["runtimeClassName", "revisionHistoryLimit", "podDisruptionBudget", ...containers];
+    const pods = ["dnsPolicy", "extraEnv", "extraArgs", "extraVolumes", "extraVolumeMounts", "probes", ...further];
     const missing = [...older, ...own, ...pods.map((key) => `pods.${key}`)].map((path) => `${path}=null`).join();
     const values = { agent: { enabled: true }, networkPolicy: { enabled: true }, serviceMonitor: { enabled: true } };
     const accounts = (objects: Rendered[]) =>
       objects.filter(({ kind }) => kind === "ServiceAccount").map(({ metadata }) => metadata.name);
-    assert.deepEqual(accounts(render(values, ["--set", missing])), accounts(render(values)));
+    const expected = render({ ...values, installCheck: { enabled: false } });
+    assert.deepEqual(accounts(render(values, ["--set", missing])), accounts(expected));
   });
 });
 
@@ -282,40 +349,5 @@ describe("serviceAccount", () => {
     const { code, stderr } = runHelm({ webhook: serviceAccount("one"), proxy: serviceAccount("one") });
     assert.equal(code, 1);
     assert.match(stderr, /serviceAccount\.name: each component needs an account of its own/);
-  });
-});
-
-describe("the image", () => {
-  const imageOf = (values: object) =>
-    podOf(render(values), "proxy").spec.containers[0].image.replace(/[:@][^:@]+$/, "");
-  const CASES: [string, string, string][] = [
-    ["switchback", "", "switchback"],
-    ["switchback", "mirror.example.com", "mirror.example.com/switchback"],
-    ["edge/switchback", "mirror.example.com/a/", "mirror.example.com/a/edge/switchback"],
-    ["registry.example.com/edge/switchback", "mirror.example.com", "mirror.example.com/edge/switchback"],
-    ["localhost/switchback", "mirror.example.com", "mirror.example.com/switchback"],
-    ["registry:5000/switchback", "localhost:5001", "localhost:5001/switchback"],
-  ];
-  for (const [repository, imageRegistry, expected] of CASES) {
-    it(`${repository} with global.imageRegistry ${JSON.stringify(imageRegistry)} is ${expected}`, () => {
-      assert.equal(imageOf({ image: { repository }, global: { imageRegistry, other: "a parent's" } }), expected);
-    });
-  }
-});
-
-describe("the registry's credentials", () => {
-  const secretsOf = (values: object) => {
-    const podDns = { enabled: true, image: "registry.example.com/coredns:1" };
-    const objects = withAgents({ ...values, podDns });
-    const specs = objects.map(({ kind, spec }) => (kind === "Pod" ? spec : spec?.template?.spec));
-    return new Set(specs.filter(Boolean).map(({ imagePullSecrets }) => JSON.stringify(imagePullSecrets)));
-  };
-
-  it("are those of the chart and of its parents, once, in every pod: of hooks, agents and resolvers, too", () => {
-    const [own, parents, both] = ["own", "parents", "both"].map((name) => ({ name }));
-    const global = { imagePullSecrets: [parents, "both"], other: "a parent's" };
-    const found = secretsOf({ global, imagePullSecrets: [both, own] });
-    assert.deepEqual(found, new Set([JSON.stringify([parents, both, own])]));
-    assert.deepEqual(secretsOf({}), new Set([undefined]));
   });
 });

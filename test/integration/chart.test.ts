@@ -147,6 +147,15 @@ function isSubset(part: Record<string, string>, whole: Record<string, string>): 
 
 describe("values", () => {
   const REFUSED: [object, RegExp][] = [
+    [{ webhook: { timeoutSeconds: 0 } }, /at '\/webhook\/timeoutSeconds': minimum: got 0, want 1/],
+    [{ service: { ipFamilyPolicy: "Dual" } }, /at '\/service\/ipFamilyPolicy'/],
+    [{ service: { ipFamilies: ["IPv5"] } }, /at '\/service\/ipFamilies\/0'/],
+    [{ proxy: { securityContext: "x" } }, /at '\/proxy\/securityContext': got string, want object/],
+    [{ pods: { podDisruptionBudget: "never" } }, /at '\/pods\/podDisruptionBudget': got string, want boolean/],
+    [{ pods: { extraContainers: [{ image: "x" }] } }, /at '\/pods\/extraContainers\/0': missing property 'name'/],
+    [{ extraObjects: {} }, /at '\/extraObjects': got object, want array/],
+    [{ commonAnnotations: { a: 1 } }, /at '\/commonAnnotations\/a': got number, want string/],
+    [{ serviceMonitor: { namespace: "a b" } }, /at '\/serviceMonitor\/namespace'/],
     [{ images: {} }, /at '': additional properties 'images' not allowed/],
     [{ global: { imagePullSecrets: "x" } }, /at '\/global\/imagePullSecrets': got string, want array/],
     [{ proxy: { replica: 3 } }, /at '\/proxy': additional properties 'replica' not allowed/],

@@ -28,8 +28,9 @@ const COMPONENTS = ["controller", "webhook", "proxy", "agent", "podDns"] as cons
 const PODS = `
 ## All pods, and each component
 Each of these values can also be set for one component, such as \`webhook.nodeSelector\`, apart from
-\`runAsUser\`, \`preStopSleepSeconds\` and, for the agents, \`topologySpreadConstraints\`; a value there
-replaces the one of \`pods\`. The words \`podAnnotations\` and \`podLabels\` of other charts are accepted
+\`runAsUser\`, \`preStopSleepSeconds\` and, for the agents, \`topologySpreadConstraints\` and
+\`podDisruptionBudget\`; a value there replaces the one of \`pods\`. Agents use only their own security
+contexts. The words \`podAnnotations\` and \`podLabels\` of other charts are accepted
 with a warning.
 `;
 

@@ -5,9 +5,9 @@ import { integer, strictObject } from "#lib/errors/schemas.ts";
 import {
   componentSchema,
   placement,
+  replicated,
   resources,
   serviceAccountSchema,
-  spread,
   synonyms,
 } from "#manifests/pod-values.ts";
 
@@ -23,13 +23,10 @@ const podDnsSchema = strictObject({
   ),
   ...resolverPlacement,
   ...synonyms,
-  topologySpreadConstraints: spread,
+  ...replicated,
   serviceAccount: v.optional(serviceAccountSchema),
   strategy: componentSchema.entries.strategy,
-  replicas: optionalSetting(
-    integer(1),
-    "Pods of each of the two Deployments. With two or more, a PodDisruptionBudget keeps one available.",
-  ),
+  replicas: optionalSetting(integer(1), "Pods of each of the two Deployments."),
   nodeFlags: componentSchema.entries.nodeFlags,
   resources: optionalSetting(resources, "Requests and limits of the sidecar."),
   coreDns: v.optional(

@@ -15,7 +15,7 @@ metadata:
   {{- include "switchback.metadata" $here | nindent 2 }}
 spec:
   replicas: {{ $values.replicas }}
-  revisionHistoryLimit: 3
+  revisionHistoryLimit: {{ include "switchback.revisionHistoryLimit" . }}
   strategy:
     {{- include "switchback.strategy" . | nindent 4 }}
   selector:
@@ -30,7 +30,7 @@ spec:
       {{- end }}
     spec:
       {{- include "switchback.podSpec" $here | nindent 6 }}
-{{- if gt (int $values.replicas) 1 }}
+{{- if include "switchback.hasBudget" . }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -58,6 +58,7 @@ one of several old pods may stop first: otherwise a rollout with as many nodes a
 {{- define "switchback.podSpec" -}}
 {{- $pods := .root.Values.pods -}}
 {{- $values := index .root.Values .component -}}
+{{- $settings := include "switchback.podSettings" . | fromJson -}}
 {{- $sleep := ternary (int $pods.preStopSleepSeconds) 0 .preStop -}}
 serviceAccountName: {{ include "switchback.account" . }}
 automountServiceAccountToken: {{ .token }}
@@ -67,15 +68,13 @@ enableServiceLinks: false
 terminationGracePeriodSeconds: {{ add $sleep (ceil .drainSeconds | int) 10 }}
 {{- include "switchback.pullSecrets" .root }}
 securityContext:
-  runAsNonRoot: true
-  {{- with $pods.runAsUser }}
-  runAsUser: {{ int . }}
-  runAsGroup: {{ int . }}
-  {{- end }}
-  seccompProfile:
-    type: RuntimeDefault
+  {{- include "switchback.securityContext" (dict "root" .root "given" $settings.securityContext) | nindent 2 }}
 {{- include "switchback.placement" . }}
 {{- include "switchback.spread" . }}
+{{- with $settings.initContainers }}
+initContainers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 containers:
   - name: {{ .component }}
     image: {{ include "switchback.image" .root | quote }}
@@ -107,10 +106,7 @@ containers:
       {{- toYaml . | nindent 6 }}
     {{- end }}
     securityContext:
-      allowPrivilegeEscalation: false
-      readOnlyRootFilesystem: true
-      capabilities:
-        drop: [ALL]
+      {{- include "switchback.securityContext" (dict "root" .root "given" $settings.containerSecurityContext "container" true) | nindent 6 }}
     volumeMounts:
       - name: config
         mountPath: /etc/switchback/config.yaml
@@ -127,6 +123,7 @@ containers:
         readOnly: true
       {{- end }}
       {{- include "switchback.extra" (merge (dict "field" "extraVolumeMounts" "indent" 6) .) }}
+  {{- include "switchback.extra" (merge (dict "field" "extraContainers" "indent" 2) .) }}
 volumes:
   - name: config
     configMap:

@@ -85,6 +85,22 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* The start of a Service, up to its selector. Arguments: as of metadata. */}}
+{{- define "switchback.service" -}}
+{{- $service := .root.Values.service | default dict -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "switchback.metadata" (merge (dict "annotations" ($service.annotations | default dict)) .) | nindent 2 }}
+spec:
+  {{- with $service.ipFamilyPolicy }}
+  ipFamilyPolicy: {{ . }}
+  {{- end }}
+  {{- with $service.ipFamilies }}
+  ipFamilies: {{ toJson . }}
+  {{- end }}
+{{- end }}
+
 {{/* The image. `global.imageRegistry` replaces the repository's registry, or is added if it has none. */}}
 {{- define "switchback.image" -}}
 {{- $image := .Values.image -}}

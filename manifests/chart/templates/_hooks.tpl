@@ -19,19 +19,13 @@ serviceAccountName: {{ .name }}
 automountServiceAccountToken: true
 enableServiceLinks: false
 {{- include "switchback.pullSecrets" .root }}
-{{- range $field := list "priorityClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
+{{- range $field := list "priorityClassName" "runtimeClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
 {{- with index $pods $field }}
 {{ $field }}: {{ toJson . }}
 {{- end }}
 {{- end }}
 securityContext:
-  runAsNonRoot: true
-  {{- with $pods.runAsUser }}
-  runAsUser: {{ int . }}
-  runAsGroup: {{ int . }}
-  {{- end }}
-  seccompProfile:
-    type: RuntimeDefault
+  {{- include "switchback.securityContext" (dict "root" .root "given" $pods.securityContext) | nindent 2 }}
 containers:
   - name: {{ .component }}
     image: {{ include "switchback.image" .root | quote }}
@@ -42,10 +36,7 @@ containers:
       {{- toYaml . | nindent 6 }}
     {{- end }}
     securityContext:
-      allowPrivilegeEscalation: false
-      readOnlyRootFilesystem: true
-      capabilities:
-        drop: [ALL]
+      {{- include "switchback.securityContext" (dict "root" .root "given" $pods.containerSecurityContext "container" true) | nindent 6 }}
 {{- end }}
 
 {{/* Labels of a hook's pod, and the annotations of all pods. Arguments: root, component. */}}

@@ -5,7 +5,7 @@ the words of other charts, apply if `annotations` and `labels` do not have the k
 {{- define "switchback.podSettings" -}}
 {{- $values := index .root.Values .component -}}
 {{- $settings := dict -}}
-{{- range $field := list "priorityClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "dnsPolicy" "dnsConfig" "extraEnv" "extraArgs" "extraVolumes" "extraVolumeMounts" "probes" -}}
+{{- range $field := list "priorityClassName" "runtimeClassName" "initContainers" "extraContainers" "securityContext" "containerSecurityContext" "revisionHistoryLimit" "podDisruptionBudget" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "dnsPolicy" "dnsConfig" "extraEnv" "extraArgs" "extraVolumes" "extraVolumeMounts" "probes" -}}
 {{- $value := index $values $field -}}
 {{- $_ := set $settings $field (ternary (index $.root.Values.pods $field) $value (kindIs "invalid" $value)) -}}
 {{- end -}}
@@ -60,8 +60,10 @@ dnsPolicy: {{ . }}
 dnsConfig:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $settings.priorityClassName }}
-priorityClassName: {{ . }}
+{{- range $field := list "priorityClassName" "runtimeClassName" }}
+{{- with index $settings $field }}
+{{ $field }}: {{ . }}
+{{- end }}
 {{- end }}
 {{- range $field := list "nodeSelector" "tolerations" "affinity" }}
 {{- with index $settings $field }}
@@ -115,6 +117,37 @@ topologySpreadConstraints:
   httpGet: { path: {{ ternary "/readyz" "/healthz" (eq $probe "readiness") }}, port: health }
   {{- merge (dict) (index $given $probe | default dict) (index $timings $probe) | toYaml | nindent 2 }}
 {{- end }}
+{{- end }}
+
+{{/*
+The security context of a pod, or with `container` of one of our containers: that of the level restricted, with the keys
+that the values replace. Arguments: root, given (from the values), container, more (further keys of ours).
+*/}}
+{{- define "switchback.securityContext" -}}
+{{- $context := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- if .container -}}
+{{- $context = dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- else -}}
+{{- with .root.Values.pods.runAsUser }}{{ $context = merge (dict "runAsUser" . "runAsGroup" .) $context }}{{ end -}}
+{{- end -}}
+{{- range $keys := list .more .given -}}
+{{- range $key, $value := $keys -}}
+{{- if kindIs "invalid" $value }}{{ $_ := unset $context $key }}{{ else }}{{ $_ := set $context $key $value }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $context -}}
+{{- end }}
+
+{{/* The number of a workload's old revisions. Arguments: root, component. */}}
+{{- define "switchback.revisionHistoryLimit" -}}
+{{- $limit := (include "switchback.podSettings" . | fromJson).revisionHistoryLimit -}}
+{{- ternary 3 $limit (kindIs "invalid" $limit) | int -}}
+{{- end }}
+
+{{/* Whether a component has a PodDisruptionBudget: "true" or "". Arguments: root, component. */}}
+{{- define "switchback.hasBudget" -}}
+{{- $wanted := (include "switchback.podSettings" . | fromJson).podDisruptionBudget -}}
+{{- if and (gt (int (index .root.Values .component).replicas) 1) (ne (toString $wanted) "false") }}true{{ end -}}
 {{- end }}
 
 {{/* The command of a component. Arguments: root, component, words (of the command; default: the component). */}}
