@@ -31,7 +31,13 @@ function release(registry?: string, more: Partial<Release> = {}): Release {
   mkdirSync(out);
   writeFileSync(join(out, `switchback-image-${version}.tar`), IMAGE);
   const progress = { say: () => {}, status: () => {} };
-  const unset = { downloads: undefined, home: undefined, securityContact: undefined, maintainers: [] };
+  const unset = {
+    downloads: undefined,
+    home: undefined,
+    signKey: undefined,
+    securityContact: undefined,
+    maintainers: [],
+  };
   const settings = { registry, ...unset, debian: pins.debian, ...more };
   return { out, source: TOP, version, epochSeconds: 1_700_000_000, ...settings, progress };
 }
@@ -84,6 +90,25 @@ test("home and maintainers are in the chart where they are given, and only then"
   await chart.make(other);
   const { home, sources, maintainers } = metadata(other);
   assert.deepEqual([home, sources, maintainers], [undefined, undefined, undefined]);
+});
+
+test("with a registry the chart has Artifact Hub's annotations: images and changes, and the key if there is one", async () => {
+  const annotationsOf = async (more: Partial<Release>) => {
+    const one = release("registry.example.com/team", more);
+    await chart.make(one);
+    const { annotations, icon } = parse(inTar(one, `switchback-${version}.tgz`, "switchback/Chart.yaml"));
+    assert.match(icon, /^data:image\/svg\+xml;base64,\S+$/);
+    const entries = Object.entries(annotations as Record<string, string>);
+    return Object.fromEntries(entries.map(([key, text]) => [key.replace("artifacthub.io/", ""), parse(text)]));
+  };
+  const fingerprint = "A".repeat(40);
+  const { images, changes, signKey, license } = await annotationsOf({
+    signKey: `${fingerprint} https://example.com/key`,
+  });
+  assert.deepEqual(images, [{ name: "switchback", image: `registry.example.com/team/switchback:${version}` }]);
+  assert.deepEqual([signKey, license], [{ fingerprint, url: "https://example.com/key" }, "Apache-2.0"]);
+  assert.ok(changes.length > 10 && changes.every((one: string) => /^[A-Z\x60][^\n]*\.$/.test(one)), changes.join("\n"));
+  assert.equal("signKey" in (await annotationsOf({})), false);
 });
 
 test("without a registry install.yaml is that of the checkout", async () => {

@@ -12,6 +12,7 @@ interface ReleaseArguments {
   readonly downloads: string | undefined;
   readonly home: string | undefined;
   readonly maintainers: readonly string[];
+  readonly signKey: string | undefined;
   readonly securityContact: string | undefined;
   /** Of Debian: as tools/release/image/base.json has it, or another file of its form. */
   readonly debian: DebianPins;
@@ -21,12 +22,13 @@ interface ReleaseArguments {
 
 const USAGE = `usage: npm run release -- --out FOLDER [--only PART[,PART]] [--registry HOST/PATH] [--downloads URL]
                           [--security-contact CONTACT] [--home URL] [--maintainer "NAME <ADDRESS>"]...
-                          [--base FILE] [--dirty]
+                          [--sign-key "FINGERPRINT URL"] [--base FILE] [--dirty]
        npm run release -- --refresh-base`;
 /** As OCI references have it: a host, perhaps a port, and a path. */
 const REGISTRY = /^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*$/;
 
 const MAINTAINER = /^[^<>"\\\n]*[^<>"\\\s](?: <[^<>"\\\s]+>)?$/;
+const SIGN_KEY = /^[0-9A-F]{40} https:\/\/\S+$/;
 const ADDRESS = /^https:\/\/[^\s?#]+[^\s?#/]$/;
 
 /** Reads the command line. Throws a ReleaseError that names what is wrong and what is accepted. */
@@ -43,6 +45,7 @@ export function readArguments(args: readonly string[], known: readonly ReleasePa
     ...more
   } = parsed(args);
   const securityContact = more["security-contact"];
+  const signKey = more["sign-key"];
   if (!out) throw new ReleaseError(`--out is missing\n${USAGE}`);
   if (registry !== undefined && !REGISTRY.test(registry))
     throw new ReleaseError(
@@ -56,6 +59,10 @@ export function readArguments(args: readonly string[], known: readonly ReleasePa
     throw new ReleaseError(`--home ${JSON.stringify(home)} is not an https address without a slash at its end`);
   const odd = maintainers.find((one) => !MAINTAINER.test(one));
   if (odd !== undefined) throw new ReleaseError(`--maintainer ${JSON.stringify(odd)} is not NAME or "NAME <ADDRESS>"`);
+  if (signKey !== undefined && !SIGN_KEY.test(signKey))
+    throw new ReleaseError(
+      `--sign-key ${JSON.stringify(signKey)} is not 40 upper-case hex digits and an https address`,
+    );
   if (registry !== undefined && !securityContact?.trim())
     throw new ReleaseError(
       "--security-contact is missing or empty: what goes to a registry names a mail address or a page where people " +
@@ -69,6 +76,7 @@ export function readArguments(args: readonly string[], known: readonly ReleasePa
     downloads,
     home,
     maintainers,
+    signKey,
     securityContact,
     debian: readDebianPins(base),
     dirty,
@@ -83,6 +91,7 @@ function parsed(args: readonly string[]) {
     downloads: { type: "string" },
     home: { type: "string" },
     maintainer: { type: "string", multiple: true },
+    "sign-key": { type: "string" },
     "security-contact": { type: "string" },
     base: { type: "string" },
     dirty: { type: "boolean" },

@@ -22,6 +22,13 @@ async function makeNotes(
   return ["NOTES.md"];
 }
 
+/** The entries of the changelog for this version, each on one line. */
+export async function changesOf({ source, version }: Pick<Release, "source" | "version">): Promise<string[]> {
+  const section = sectionOf(await readFile(join(source, "CHANGELOG.md"), "utf8"), version);
+  const [, ...entries] = section.split(/^- /m);
+  return entries.map((entry) => (entry.split("\n\n", 1)[0] ?? "").replace(/\s+/g, " ").trim());
+}
+
 /** From `## 1.2.3` to the next heading of that level. */
 function sectionOf(changelog: string, version: string): string {
   const sections = changelog.split(/^(?=## )/m);

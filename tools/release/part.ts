@@ -27,6 +27,8 @@ export interface Release {
   readonly home: string | undefined;
   /** The maintainer that the chart names: `Name` or `Name <address>`. */
   readonly maintainers: readonly string[];
+  /** `FINGERPRINT ADDRESS` of the OpenPGP key that signs the chart's archive; undefined where nobody does. */
+  readonly signKey: string | undefined;
   /** Where people report vulnerabilities; undefined where nothing is published. */
   readonly securityContact: string | undefined;
   /** What the image has of Debian. */

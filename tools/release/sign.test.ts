@@ -23,6 +23,7 @@ const release: Release = {
   epochSeconds: 1,
   registry: undefined,
   home: undefined,
+  signKey: undefined,
   securityContact: undefined,
   maintainers: [],
   debian: pins.debian,

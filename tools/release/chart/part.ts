@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parse, stringify } from "yaml";
+import { parse, parseDocument, stringify } from "yaml";
 import { run } from "#test/cluster/node/run.ts";
 import { ReleaseError } from "../error.ts";
 import { chartFile, imageRepository } from "../names.ts";
+import { changesOf } from "../notes.ts";
 import { gzip, MANIFEST, OciLayout } from "../oci/layout.ts";
 import { type TarEntry, tarOf } from "../oci/tar.ts";
 import type { Release, ReleasePart } from "../part.ts";
@@ -23,10 +24,11 @@ interface ChartMetadata {
 
 async function make(release: Release): Promise<readonly string[]> {
   const { out, version, epochSeconds } = release;
-  const archive = await gzip(await tarOf(await chartFiles(release), epochSeconds));
+  const chartText = await chartYaml(release);
+  const archive = await gzip(await tarOf(await chartFiles(release, chartText), epochSeconds));
   await writeFile(join(out, chartFile(release)), archive);
 
-  const metadata = parse(chartYaml(release)) as ChartMetadata;
+  const metadata = parse(chartText) as ChartMetadata;
   if (metadata.version !== version)
     throw new ReleaseError(`manifests/chart/Chart.yaml is of version ${metadata.version}, package.json of ${version}`);
   const layout = new OciLayout();
@@ -47,25 +49,42 @@ async function make(release: Release): Promise<readonly string[]> {
 }
 
 /** What is committed of the chart, in one folder, with the LICENSE of the checkout. */
-async function chartFiles(release: Release): Promise<TarEntry[]> {
+async function chartFiles(release: Release, chartText: string): Promise<TarEntry[]> {
   const folder = join(release.source, "manifests/chart");
   const paths = (await run("git", "-C", folder, "ls-files", "-z")).split("\0").filter((path) => path !== "");
   const files = new Map<string, Buffer>(paths.map((path) => [path, readFileSync(join(folder, path))]));
-  files.set("Chart.yaml", Buffer.from(chartYaml(release)));
+  files.set("Chart.yaml", Buffer.from(chartText));
   files.set("LICENSE", readFileSync(join(release.source, "LICENSE")));
   if (release.registry !== undefined) files.set("values.yaml", withRepository(files.get("values.yaml"), release));
   return [...files].map(([path, content]) => ({ path: `switchback/${path}`, content, mode: 0o644 }));
 }
 
-/** With what is known only when the release is made. */
-function chartYaml({ source, home, maintainers }: Release): string {
+/** Chart.yaml with what is known only when the release is made. */
+async function chartYaml(release: Release): Promise<string> {
+  const { source, home, maintainers } = release;
   const people = maintainers.map((one) => {
     const [, name, email] = /^(.*?)(?: <(.*)>)?$/.exec(one) ?? [];
     return { name, ...(email !== undefined && { email }) };
   });
   const further = { ...(home && { home, sources: [home] }), ...(people.length > 0 && { maintainers: people }) };
+  const annotations = Object.entries(await annotationsOf(release));
   const text = readFileSync(join(source, "manifests/chart/Chart.yaml"), "utf8");
-  return Object.keys(further).length === 0 ? text : `${text.trimEnd()}\n${stringify(further)}`;
+  if (Object.keys(further).length + annotations.length === 0) return text;
+  const document = parseDocument(text);
+  for (const [key, value] of Object.entries(further)) document.set(key, document.createNode(value));
+  for (const [key, value] of annotations) document.setIn(["annotations", `artifacthub.io/${key}`], stringify(value));
+  return document.toString({ lineWidth: 0 });
+}
+
+/** What Artifact Hub reads (artifacthub.io/docs/topics/annotations/helm): each a YAML text. */
+async function annotationsOf(release: Release): Promise<Readonly<Record<string, unknown>>> {
+  const { registry, signKey, version } = release;
+  const [fingerprint, url] = signKey?.split(" ") ?? [];
+  const image = `${imageRepository(release)}:${version}`;
+  return {
+    ...(registry !== undefined && { images: [{ name: "switchback", image }], changes: await changesOf(release) }),
+    ...(url !== undefined && { signKey: { fingerprint, url } }),
+  };
 }
 
 /** The default values with the repository that the image will be in, so that the chart installs without a setting. */

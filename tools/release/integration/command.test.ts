@@ -37,6 +37,7 @@ const release = (name: string, more: Partial<Release> = {}): Release => {
     registry: undefined,
     downloads: undefined,
     home: undefined,
+    signKey: undefined,
     securityContact: undefined,
     maintainers: [],
     debian: pins.debian,

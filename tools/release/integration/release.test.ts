@@ -32,6 +32,7 @@ const options = (name: string): Release => ({
   registry: undefined,
   downloads: undefined,
   home: undefined,
+  signKey: undefined,
   securityContact: undefined,
   maintainers: [],
   debian: pins.debian,
@@ -66,6 +67,7 @@ for (const [what, args, text] of [
     ["--out", "x", "--maintainer", 'A "B'],
     /--maintainer "A \\"B" is not NAME or "NAME <ADDRESS>"/,
   ],
+  ["a key without an address", ["--out", "x", "--sign-key", "AB"], /--sign-key "AB" is not 40 upper-case hex digits/],
   [
     "a home that is no address",
     ["--out", "x", "--home", "example.com"],
