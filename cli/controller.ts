@@ -1,4 +1,5 @@
 import { runController } from "#controller/run.ts";
+import { clusterDomainDiffers } from "#controller/targets/cluster-domain.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
@@ -13,6 +14,8 @@ export async function startController(
   { connect, ...context }: ProcessContext,
   probes?: (own: Probes) => Probes,
 ): Promise<Running> {
+  const differs = clusterDomainDiffers(config.clusterDomain, context.resolvConf);
+  if (differs !== undefined) context.log.warn({ ...differs }, "the configured cluster domain is not that of this pod");
   const updaters = await podUpdaters(config);
   const wildcardPods = await wildcardPodsOf(config);
   return await withOwnClient(connect, (client) =>

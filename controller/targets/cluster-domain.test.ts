@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clusterDomainFrom } from "./cluster-domain.ts";
+import { clusterDomainDiffers, clusterDomainFrom } from "./cluster-domain.ts";
 
 const CASES: ReadonlyArray<readonly [what: string, text: string, domain: string | undefined]> = [
   [
@@ -25,3 +25,13 @@ const CASES: ReadonlyArray<readonly [what: string, text: string, domain: string 
 for (const [what, text, domain] of CASES) {
   test(`${what}: ${domain ?? "none"}`, () => assert.equal(clusterDomainFrom(text), domain));
 }
+
+test("a configured domain that is not the pod's is a reason, which names both", () => {
+  const resolvConf = "search ours.svc.cozy.local svc.cozy.local cozy.local\n";
+  const { code, text } = clusterDomainDiffers("cluster.local", resolvConf) ?? assert.fail();
+  assert.equal(code, "cluster-domain-differs");
+  assert.match(text, /^clusterDomain is cluster\.local, but .* has svc\.cozy\.local$/);
+  for (const same of ["cozy.local", "Cozy.Local.", undefined])
+    assert.equal(clusterDomainDiffers(same, resolvConf), undefined);
+  assert.equal(clusterDomainDiffers("cluster.local", "search corp.example\n"), undefined, "not a pod's");
+});

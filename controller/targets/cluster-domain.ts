@@ -1,3 +1,17 @@
+import type { Reason } from "#hostmap/types.ts";
+
+/**
+ * A configured domain that is not the one of this pod; undefined: they agree, or one of them is not known. Names of
+ * Services would not resolve, and the cluster's own names would not be protected.
+ */
+export function clusterDomainDiffers(configured: string | undefined, resolvConf: string): Reason | undefined {
+  const own = clusterDomainFrom(resolvConf);
+  const wanted = configured?.toLowerCase().replace(/\.$/, "");
+  if (own === undefined || wanted === undefined || own === wanted) return undefined;
+  const text = `clusterDomain is ${wanted}, but the search list of this pod's resolv.conf has svc.${own}`;
+  return { code: "cluster-domain-differs", text };
+}
+
 /**
  * The cluster's DNS domain, read from a pod's /etc/resolv.conf, whose search list has `<namespace>.svc.<domain>`
  * and `svc.<domain>` (KEP-0022, "ClusterFirst"). Undefined when the file is not a pod's. Clusters are not all

@@ -1,6 +1,7 @@
 import type { Reason } from "#hostmap/types.ts";
 import type { PublishOutcome } from "./publisher.ts";
 import type { PublisherMap } from "./publisher-map.ts";
+import { renderRootTemplates } from "./root-templates.ts";
 import { type BlocksOptions, renderServerBlocks, type ServerBlocks } from "./server-blocks.ts";
 import type { ServerZones } from "./server-zones.ts";
 
@@ -17,16 +18,17 @@ export class BlocksRenderer {
     this.#fixed = fixed;
   }
 
-  /** `others`: bytes that the ConfigMap has beside our text. */
-  render(map: PublisherMap, { listen, taken }: ServerZones, others: number): ServerBlocks | Reason {
+  /** `others`: bytes that the ConfigMap has beside our text. `isInside`: for inside of the block of the root. */
+  render(map: PublisherMap, { listen, taken }: ServerZones, others: number, isInside = false): ServerBlocks | Reason {
     if (listen === undefined) {
       return { code: "publisher-no-root", text: "no server block of the Corefile answers everything (`.`)" };
     }
     // In steps, so that a few bytes more or less of somebody else's change nothing.
     const maxBytes = Math.max(0, ROOM_BYTES - Math.ceil(others / 10_000) * 10_000);
-    const key = JSON.stringify([map.revision, listen, [...taken].sort(), maxBytes]);
+    const key = JSON.stringify([map.revision, listen, [...taken].sort(), maxBytes, isInside]);
     if (this.#blocks === undefined || key !== this.#key) {
-      this.#blocks = renderServerBlocks(map, { ...this.#fixed, listen, taken, maxBytes });
+      const options = { ...this.#fixed, listen, taken, maxBytes };
+      this.#blocks = isInside ? renderRootTemplates(map, options) : renderServerBlocks(map, options);
       this.#key = key;
     }
     return this.#blocks;
@@ -41,7 +43,7 @@ export function refused(problem: Reason): PublishOutcome {
 /** What became of a map whose blocks are written. */
 export function outcomeOf({ names, tooMany, elsewhere }: ServerBlocks): PublishOutcome {
   const taken = `${elsewhere} names are left out: another server block answers for them`;
-  const room = `${tooMany} names are left out: there is no room in a ConfigMap for more`;
+  const room = `${tooMany} names are left out: there is no room for more`;
   const leftOut = tooMany + elsewhere;
   if (leftOut === 0) return { names, leftOut };
   if (tooMany === 0) return { names, leftOut, problem: { code: "publisher-zone-taken", text: taken } };

@@ -10,8 +10,8 @@ import type { PublisherMap } from "./publisher-map.ts";
 const NAME = "coredns-import";
 
 /**
- * Publishes in a file that the cluster's Corefile imports: our server blocks, as a key of the ConfigMap with these
- * files.
+ * Publishes in a file that the cluster's Corefile imports, as a key of the ConfigMap with these files: our server
+ * blocks, or plugins where the Corefile imports it inside of a server block.
  */
 export class CorednsImportPublisher implements Publisher {
   readonly name = NAME;
@@ -67,7 +67,8 @@ export class CorednsImportPublisher implements Publisher {
       own: target.key,
     });
     if ("code" in zones) return refused(zones);
-    const blocks = this.#renderer.render(map, zones, (object?.bytes ?? 0) - Buffer.byteLength(text ?? ""));
+    const others = (object?.bytes ?? 0) - Buffer.byteLength(text ?? "");
+    const blocks = this.#renderer.render(map, zones, others, zones.isInside);
     if ("code" in blocks) return refused(blocks);
     const written = markedBlock(blocks.text, NAME, `${blocks.names} names, revision ${map.revision}. Do not edit.`);
     if (object === undefined) await target.create(written);

@@ -12,7 +12,7 @@ function parsed(text: string): Corefile {
 const keysOf = (text: string) => parsed(text).blocks.map(({ keys }) => keys);
 
 test("server blocks, snippets, imports, comments, quotes, variables", () => {
-  const { blocks, imports, innerImports } = parsed(`# a comment with { and "
+  const { blocks, imports } = parsed(`# a comment with { and "
 (snippet) {
   errors # not "quoted"
   log . "{combined} \\"{type}\\" # no comment"
@@ -38,7 +38,10 @@ a.test:53, b.test:53,
     [[], ["a.test:53", "b.test:53", "dns://c.test"], [".:53"]],
   );
   assert.deepEqual(imports, ["custom/*.server"]);
-  assert.deepEqual(innerImports, ["snippet", "extra/*.override"]);
+  assert.deepEqual(
+    blocks.map((block) => block.imports),
+    [[], ["snippet", "extra/*.override"], []],
+  );
   assert.deepEqual(blocks[1]?.directives, [
     { name: "forward", args: [".", "{$UPSTREAM}", "192.0.2.1"] },
     { name: "hosts", args: ["/etc/hosts", "a.test"] },
@@ -76,6 +79,7 @@ test("zones: port, bind and reload of the root, what others answer, and not what
     parsed(`.:5353 {
   bind 192.0.2.10 192.0.2.11
   reload
+  import custom/*.override
 }
 Stub.Test.:5353 other.test:53 tls://tls.test:5353 {
   errors
@@ -89,6 +93,7 @@ viewed.test:5353 {
   );
   assert.deepEqual(zones, {
     listen: { port: 5353, bind: ["192.0.2.10", "192.0.2.11"] },
+    imports: ["custom/*.override"],
     taken: new Set(["", "stub.test"]),
     reloads: true,
   });

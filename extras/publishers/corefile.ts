@@ -15,14 +15,14 @@ interface Directive {
 interface ServerBlock {
   readonly keys: readonly string[];
   readonly directives: readonly Directive[];
+  /** Patterns that are imported inside of it. */
+  readonly imports: readonly string[];
 }
 
 export interface Corefile {
   readonly blocks: readonly ServerBlock[];
   /** Patterns that are imported outside of server blocks: whole server blocks are in their files. */
   readonly imports: readonly string[];
-  /** Patterns that are imported inside of server blocks. */
-  readonly innerImports: readonly string[];
 }
 
 /** Why a Corefile cannot be used. */
@@ -65,7 +65,6 @@ class Parser {
   readonly #tokens: readonly Token[];
   readonly #blocks: ServerBlock[] = [];
   readonly #imports: string[] = [];
-  readonly #innerImports: string[] = [];
   #at = 0;
 
   constructor(tokens: readonly Token[]) {
@@ -74,7 +73,7 @@ class Parser {
 
   parse(): Corefile {
     while (this.#at < this.#tokens.length) this.#parseOne();
-    return { blocks: this.#blocks, imports: this.#imports, innerImports: this.#innerImports };
+    return { blocks: this.#blocks, imports: this.#imports };
   }
 
   #parseOne(): void {
@@ -86,7 +85,7 @@ class Parser {
     const [first = ""] = keys;
     const isSnippet = keys.length === 1 && first.startsWith("(") && first.endsWith(")");
     // What is in a snippet counts where it is imported: as if it was in a block, for what is asked here.
-    this.#blocks.push({ keys: isSnippet ? [] : keys, directives: this.#directives() });
+    this.#blocks.push({ keys: isSnippet ? [] : keys, ...this.#content() });
   }
 
   /** Consumes the names of a server block, and its `{`. Other names may be on further lines, behind a comma. */
@@ -111,16 +110,17 @@ class Parser {
     return text;
   }
 
-  #directives(): Directive[] {
+  #content(): Omit<ServerBlock, "keys"> {
     const directives: Directive[] = [];
+    const imports: string[] = [];
     for (;;) {
       const token = this.#tokens[this.#at];
       if (token === undefined) throw this.#error("`{` without `}`");
       if (token.text === "}") {
         this.#at += 1;
-        return directives;
+        return { directives, imports };
       }
-      if (token.text === "import") this.#innerImports.push(this.#importPattern());
+      if (token.text === "import") imports.push(this.#importPattern());
       else directives.push(this.#directive());
     }
   }

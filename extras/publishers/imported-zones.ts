@@ -14,25 +14,35 @@ interface ImportingFile {
   readonly own: string;
 }
 
+/** How a Corefile imports our file: beside its server blocks, or inside of the one that answers everything. */
+interface ImportedZones extends ServerZones {
+  readonly isInside: boolean;
+}
+
 /**
  * The server blocks of a Corefile and of the files that it imports, without ours; a Reason if it does not import
  * ours, or is unreadable.
+ *
+ * `import custom/*.server` stands beside the blocks of AKS, `import custom/*.override` inside of `.:53`
+ * (learn.microsoft.com/azure/aks/coredns-custom). Cozystack has the second alone
+ * (packages/system/coredns/tests/__snapshot__/coredns_custom_test.yaml.snap).
  */
-export function importedZones(of: ImportingFile): ServerZones | Reason {
+export function importedZones(of: ImportingFile): ImportedZones | Reason {
   const { corefilePlace, own } = of;
   if (of.corefile === undefined) return { code: "publisher-no-corefile", text: `there is no ${corefilePlace}` };
   const corefile = parseCorefile(of.corefile);
   if (typeof corefile === "string") return unreadable(corefilePlace, corefile);
-  if (!isImported(corefile, own)) return notImported(corefile, of);
   const others: Corefile[] = [];
   for (const [name, content] of Object.entries(of.files)) {
-    if (name === own || !isImported(corefile, name)) continue;
+    if (name === own || !isImported(corefile.imports, name)) continue;
     const other = parseCorefile(content);
     if (typeof other === "string") return unreadable(`key ${name} of the ${of.filesPlace}`, other);
     others.push(other);
   }
   const zones = serverZones(corefile, others);
-  return zones.reloads ? zones : noReload(corefilePlace);
+  const [isBeside, isInside] = [isImported(corefile.imports, own), isImported(zones.imports, own)];
+  if (isBeside === isInside) return notImported(corefile, of, isBeside);
+  return zones.reloads ? { ...zones, isInside } : noReload(corefilePlace);
 }
 
 export function unreadable(place: string, why: string): Reason {
@@ -44,18 +54,18 @@ export function noReload(place: string): Reason {
   return { code: "publisher-no-reload", text };
 }
 
-function notImported({ imports, innerImports }: Corefile, { corefilePlace, own }: ImportingFile): Reason {
-  const isInside = innerImports.some((pattern) => takes(pattern, own));
-  const found = imports.length === 0 ? "it imports nothing there" : `it imports ${imports.join(", ")}`;
-  return {
-    code: "publisher-not-imported",
-    text: isInside
-      ? `the ${corefilePlace} imports ${own} inside of a server block, where no other server block may be`
-      : `the ${corefilePlace} does not import ${own} outside of its server blocks: ${found}`,
-  };
+function notImported(corefile: Corefile, { corefilePlace, own }: ImportingFile, isTwice: boolean): Reason {
+  const inner = corefile.blocks.flatMap(({ imports }) => imports);
+  const all = [...corefile.imports, ...inner];
+  const found = all.length === 0 ? "it imports nothing" : `it imports ${all.join(", ")}`;
+  const ways = "beside its server blocks, or inside of the one that answers everything";
+  const why = isTwice
+    ? `imports ${own} both ${ways.replace(", or", " and")}: choose a key that only one import takes`
+    : `does not import ${own} ${ways}: ${found}`;
+  return { code: "publisher-not-imported", text: `the ${corefilePlace} ${why}` };
 }
 
-function isImported({ imports }: Corefile, file: string): boolean {
+function isImported(imports: readonly string[], file: string): boolean {
   return imports.some((pattern) => takes(pattern, file));
 }
 

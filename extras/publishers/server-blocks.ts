@@ -67,8 +67,14 @@ export function tagOf(revision: string): string {
  * compiles to another one. So a question costs the same, however many names there are.
  */
 export function renderServerBlocks(map: PublisherMap, options: BlocksOptions): ServerBlocks {
-  const { publisher, listen, ttl } = options;
-  const chosen = choose(map, options);
+  const { publisher, listen, ttl, maxBytes } = options;
+  const chosen = chooseNames(map, {
+    maxBytes,
+    maxNames: Number.POSITIVE_INFINITY,
+    isElsewhere: (name) => isServedElsewhere(name, options),
+    kindOf: (name) => (isWildcard(name) ? viewOfWildcard(name) : ""),
+    bytesOf: (name) => 2 * name.length,
+  });
   let view = 0;
   const blocks = [block([healthNameOf(publisher)], [tagOf(map.revision)], 1)];
   function block(names: readonly string[], addresses: readonly string[], recordTtl: number): string {
@@ -81,12 +87,7 @@ export function renderServerBlocks(map: PublisherMap, options: BlocksOptions): S
       `${INDENT}${INDENT}expr type() in ['A','AAAA'] && (${condition(names)})`,
       `${INDENT}}`,
       `${INDENT}errors`,
-      ...template(
-        "A",
-        addresses.filter((address) => !isIPv6(address)),
-        recordTtl,
-      ),
-      ...template("AAAA", addresses.filter(isIPv6), recordTtl),
+      ...templates(undefined, addresses, recordTtl),
       "}",
     ].join("\n");
   }
@@ -103,23 +104,34 @@ export function renderServerBlocks(map: PublisherMap, options: BlocksOptions): S
   };
 }
 
+interface Choice {
+  readonly maxBytes: number;
+  readonly maxNames: number;
+  /** Whether another server block answers for the name. */
+  readonly isElsewhere: (name: string) => boolean;
+  /** Of a wildcard: only those of one kind can be in a group. */
+  readonly kindOf: (name: string) => string;
+  /** What the name itself takes of the text. */
+  readonly bytesOf: (name: string) => number;
+}
+
 /** Names of a group together; wildcards after the names, since an exact name is preferred. */
-function choose(map: PublisherMap, options: BlocksOptions) {
+export function chooseNames(map: PublisherMap, choice: Choice) {
   let bytes = 2 * BYTES_OF_A_BLOCK;
   let [names, tooMany, elsewhere] = [0, 0, 0];
   const exact = new Map<string, Group>();
   const wild = new Map<string, Group>();
   // If there is no room for all, those that were published first are.
   for (const [name, addresses] of map.entries) {
-    if (isServedElsewhere(name, options)) {
+    if (choice.isElsewhere(name)) {
       elsewhere += 1;
       continue;
     }
     const groups = isWildcard(name) ? wild : exact;
-    const key = [addresses.join(" "), ...(isWildcard(name) ? [viewOfWildcard(name)] : [])].join(" ");
+    const key = `${addresses.join(" ")} ${choice.kindOf(name)}`;
     const isNew = !groups.has(key);
-    const cost = 2 * name.length + BYTES_OF_A_NAME + (isNew ? BYTES_OF_A_BLOCK : 0);
-    if (bytes + cost > options.maxBytes) {
+    const cost = choice.bytesOf(name) + BYTES_OF_A_NAME + (isNew ? BYTES_OF_A_BLOCK : 0);
+    if (bytes + cost > choice.maxBytes || names === choice.maxNames) {
       tooMany += 1;
       continue;
     }
@@ -134,13 +146,13 @@ function choose(map: PublisherMap, options: BlocksOptions) {
 }
 
 /** The name below which a wildcard holds; undefined: it is none. */
-function apexOf(name: string): string | undefined {
+export function apexOf(name: string): string | undefined {
   if (name.startsWith(ANY_DEPTH)) return name.slice(ANY_DEPTH.length);
   return name.startsWith("*.") ? name.slice(2) : undefined;
 }
 
 /** Nobody but publishers themselves answers what readers ask them by. */
-function isReserved(name: string): boolean {
+export function isReserved(name: string): boolean {
   return /(?:^|\.)invalid$/.test(name);
 }
 
@@ -178,14 +190,19 @@ function viewOfWildcard(name: string): string {
 
 /**
  * For any zone (`.`): by default a template has those of its block, and CoreDNS compares each question with one after
- * the other.
+ * the other. With `pattern` for the names that match alone; all others go on.
  *
- * Without an address of this family: no record, rather than the upstream's.
+ * Without an address of a family: no record, rather than the upstream's.
  */
-function template(type: "A" | "AAAA", addresses: readonly string[], ttl: number): string[] {
-  const lines =
-    addresses.length === 0
-      ? ["rcode NOERROR"]
-      : addresses.map((address) => `answer "{{ .Name }} ${ttl} IN ${type} ${address}"`);
-  return [`template IN ${type} . {`, ...lines.map((line) => INDENT + line), "}"].map((line) => INDENT + line);
+export function templates(pattern: string | undefined, addresses: readonly string[], ttl: number): string[] {
+  const template = (type: "A" | "AAAA", ofType: readonly string[]) => [
+    `template IN ${type} . {`,
+    ...(pattern === undefined ? [] : [`${INDENT}match "${pattern}"`]),
+    ...(ofType.length === 0 ? [`${INDENT}rcode NOERROR`] : []),
+    ...ofType.map((address) => `${INDENT}answer "{{ .Name }} ${ttl} IN ${type} ${address}"`),
+    ...(pattern === undefined ? [] : [`${INDENT}fallthrough`]),
+    "}",
+  ];
+  const [four, six] = [addresses.filter((address) => !isIPv6(address)), addresses.filter(isIPv6)];
+  return [...template("A", four), ...template("AAAA", six)].map((line) => INDENT + line);
 }

@@ -9,6 +9,8 @@ export interface ServerZones {
   readonly listen: { readonly port: number; readonly bind: readonly string[] } | undefined;
   /** Zones that server blocks on this port answer whatever is asked, in lower case, without the last dot. */
   readonly taken: ReadonlySet<string>;
+  /** What the server block that answers everything imports. */
+  readonly imports: readonly string[];
   /** Whether CoreDNS reads the files again when they change. */
   readonly reloads: boolean;
 }
@@ -19,7 +21,7 @@ const DNS_PORT = 53;
 /** `others`: files with server blocks that the Corefile imports. */
 export function serverZones(corefile: Corefile, others: readonly Corefile[] = []): ServerZones {
   const blocks = [corefile, ...others].flatMap((file) => file.blocks);
-  const zones = blocks.flatMap(({ keys, directives }) => keys.flatMap((key) => ({ ...zoneOf(key), directives })));
+  const zones = blocks.flatMap(({ keys, ...content }) => keys.map((key) => ({ ...zoneOf(key), ...content })));
   const root = zones.find(({ scheme, zone }) => scheme === "dns" && zone === "");
   const port = root?.port ?? DNS_PORT;
   const bind = root?.directives.find(({ name }) => name === "bind")?.args ?? [];
@@ -29,6 +31,7 @@ export function serverZones(corefile: Corefile, others: readonly Corefile[] = []
   );
   return {
     listen: root && { port, bind },
+    imports: root?.imports ?? [],
     taken: new Set(taken.map(({ zone }) => zone)),
     reloads: blocks.some(({ directives }) => directives.some(({ name }) => name === "reload")),
   };

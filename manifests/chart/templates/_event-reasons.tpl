@@ -14,6 +14,7 @@
  "BudgetSpent",
  "ClaimNotAllowed",
  "ClusterDomain",
+ "ClusterDomainDiffers",
  "Conflict",
  "Debouncing",
  "DidNotConverge",

@@ -94,6 +94,7 @@ test("the workflow pushes, signs, attests and publishes what a release has, by d
     registry: "ghcr.io/example",
     downloads: undefined,
     home: undefined,
+    signKey: undefined,
     securityContact: undefined,
     maintainers: [],
     debian: pins.debian,

@@ -1,0 +1,82 @@
+import { ANY_DEPTH, isWildcard } from "#hostmap/wildcards.ts";
+import type { PublisherMap } from "./publisher-map.ts";
+import {
+  apexOf,
+  type BlocksOptions,
+  chooseNames,
+  healthNameOf,
+  isReserved,
+  type ServerBlocks,
+  tagOf,
+  templates,
+} from "./server-blocks.ts";
+
+/**
+ * Names of one template. CoreDNS compiles them to a regular expression, and each question in flight takes memory in
+ * proportion to the longest.
+ */
+const NAMES_OF_A_TEMPLATE = 100;
+/** Each question of the block that is not in its cache runs through all templates. */
+const MAX_NAMES = 2_000;
+
+/**
+ * Plugins for the server block that answers everything, where a Corefile imports `*.override`: a `template` for A and
+ * one for AAAA of each group of names. A question that none of them matches goes on to the block's other plugins, be it
+ * another type of a mapped name (TXT of DNS-01). Only ANY is answered, too, by the addresses alone (RFC 8482).
+ *
+ * The `hosts` plugin will not do: it answers every type of its names, and a server block can have one only.
+ * Of several templates the first that matches counts: exact names, then the nearest wildcards.
+ */
+export function renderRootTemplates(map: PublisherMap, options: Omit<BlocksOptions, "listen" | "first">): ServerBlocks {
+  const { publisher, taken, ttl, maxBytes } = options;
+  const { groups, ...counts } = chooseNames(map, {
+    maxBytes,
+    maxNames: MAX_NAMES,
+    isElsewhere: (name) => isReserved(name) || isBelow(name, taken),
+    kindOf: (name) => (isWildcard(name) ? wildcardKind(name) : ""),
+    // In the template of either type.
+    bytesOf: (name) => 2 * escaped(name).length,
+  });
+  const parts = [templates(healthPattern(publisher), [tagOf(map.revision)], 1)];
+  for (const { addresses, names } of groups.sort((a, b) => depthOf(b.names) - depthOf(a.names))) {
+    for (let at = 0; at < names.length; at += NAMES_OF_A_TEMPLATE)
+      parts.push(templates(patternOf(names.slice(at, at + NAMES_OF_A_TEMPLATE)), addresses, ttl));
+  }
+  return { text: `${parts.flat().join("\n")}\n`, ...counts };
+}
+
+const healthPattern = (publisher: string) => patternOf([healthNameOf(publisher)]);
+
+/** Of one kind. The API server has checked the names: letters, digits, hyphens and dots. */
+function patternOf(names: readonly string[]): string {
+  const [first = ""] = names;
+  const labels = !isWildcard(first) ? "" : first.startsWith(ANY_DEPTH) ? "(?:[^.]+[.])+" : "[^.]+[.]";
+  return `^${labels}(?:${names.map(escaped).join("|")})[.]$`;
+}
+
+function escaped(name: string): string {
+  return (apexOf(name) ?? name).replaceAll(".", "[.]");
+}
+
+/** Wildcards of one kind have equally many labels. */
+function wildcardKind(name: string): string {
+  return `${name.startsWith(ANY_DEPTH) ? ANY_DEPTH : "*."}${apexOf(name)?.split(".").length}`;
+}
+
+/** What comes first: exact names, then wildcards by their labels, and of equally many those of one label. */
+function depthOf([first = ""]: readonly string[]): number {
+  if (!isWildcard(first)) return Number.POSITIVE_INFINITY;
+  const labels = apexOf(first)?.split(".").length ?? 0;
+  return first.startsWith(ANY_DEPTH) ? labels : labels + 0.5;
+}
+
+/** Whether another server block answers for the name: the one of the longest zone does. */
+function isBelow(name: string, zones: ReadonlySet<string>): boolean {
+  let zone = apexOf(name) ?? name;
+  for (;;) {
+    if (zone !== "" && zones.has(zone)) return true;
+    const dot = zone.indexOf(".");
+    if (dot === -1) return false;
+    zone = zone.slice(dot + 1);
+  }
+}
