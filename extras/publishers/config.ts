@@ -34,8 +34,8 @@ const corednsImportSchema = strictObject({
   key: setting(
     dataKey,
     "switchback.server",
-    "The key that is written. The Corefile imports it outside of its server blocks, as `*.server`, or inside of the one " +
-      "that answers everything, as `*.override`.",
+    "The key that is written. The Corefile imports it outside of its server blocks, as `*.server`, or inside of the " +
+      "one that answers everything, as `*.override`.",
   ),
   corefile: section(
     strictObject({

@@ -114,7 +114,7 @@ for (const name of ["AKS", "Cozystack"]) {
     const server = () => servers.get(name) ?? assert.fail();
     const addressesOf = async (host: string, type: TypeName = "A") => (await query(server(), host, type)).addresses;
 
-    it("answers A and AAAA of the names, in any case and by TCP, and no record of a family that a name lacks", async () => {
+    it("answers A and AAAA of the names, in any case and by TCP, and has no record of a missing family", async () => {
       assert.deepEqual(await addressesOf("shop.corp.test"), [RELAY]);
       assert.deepEqual(await addressesOf("SHOP.Corp.Test"), [RELAY]);
       assert.deepEqual((await query(server(), "shop.corp.test", "A", { tcp: true })).addresses, [RELAY]);
