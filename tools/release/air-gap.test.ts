@@ -92,7 +92,7 @@ test("home and maintainers are in the chart where they are given, and only then"
   assert.deepEqual([home, sources, maintainers], [undefined, undefined, undefined]);
 });
 
-test("with a registry the chart has Artifact Hub's annotations: images, changes, and a key if there is one", async () => {
+test("with a registry the chart has Artifact Hub's annotations: images, changes, and the key if known", async () => {
   const annotationsOf = async (more: Partial<Release>) => {
     const one = release("registry.example.com/team", more);
     await chart.make(one);
