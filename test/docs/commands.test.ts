@@ -62,7 +62,7 @@ async function complaint(words: string[]): Promise<string | undefined> {
   }
 }
 
-const HIDDEN = ["probe", "complete"];
+const HIDDEN = ["probe", "complete", "install-check"];
 
 test("each command has examples in its help, and the program takes them", async () => {
   const { commands } = createProgram(captured().context, () => {});
