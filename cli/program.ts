@@ -212,7 +212,7 @@ function addChanges(root: Command, context: CliContext, setExitCode: (code: numb
     .action(async (flags) => (await import("./confirm.ts")).confirm(flags, context));
   addClusterCommand(root, "uninstall", "change", ["uninstall --check", "uninstall --timeout 10m"])
     .description(
-      "remove Switchback's addresses from the cluster's pods before it is uninstalled; the chart's hooks run this",
+      "remove Switchback's addresses from the cluster's pods before you uninstall it; the chart's hooks run this",
     )
     .option("--check", "print the plan without changing anything; fails while pods hold addresses of Switchback")
     .addOption(

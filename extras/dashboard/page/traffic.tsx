@@ -18,7 +18,7 @@ export function Traffic({ view: { traffic, measured } }: { readonly view: View }
       {traffic.length === 0 ? (
         <p class="none">
           {measured === undefined
-            ? "Nothing is measured here, or not yet."
+            ? "No component measures here, or not yet."
             : "The first rates come within some seconds."}
         </p>
       ) : (
