@@ -4,10 +4,10 @@ import { binaries, Unavailable } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { withLock } from "../cluster/lock.ts";
 import { collectLogs } from "../cluster/logs.ts";
-import type { BinaryName } from "../cluster/modules.ts";
+import { type BinaryName, sourceOf } from "../cluster/modules.ts";
 import { crashDuringUp } from "../cluster/node/crash.ts";
 import { down } from "../cluster/node/down.ts";
-import { LOGS, STACK, STATE_FOLDER } from "../cluster/node/layout.ts";
+import { LOGS, STACK, STATE_FOLDER, TWO_NODES } from "../cluster/node/layout.ts";
 import { NotHere, requireRoot } from "../cluster/node/requirements.ts";
 import { enforcesNetworkPolicies, importImages, isTemporary, isUp } from "../cluster/node/up.ts";
 import { withProductImage } from "../cluster/product-image.ts";
@@ -25,12 +25,14 @@ import { examine, leave, missingFor } from "./other-cluster.ts";
 // With --keep it stays. A cluster that a killed run has left is taken down as well.
 // --dual-stack, --ipv6: on a cluster with both families, or IPv6 alone; the files that do not take IPv4 alone. Of
 // another cluster it says what that has.
+// --nodes 2: on a cluster of two nodes, the files that are about these.
 // --all: first also the files that take long; then again on a cluster that enforces NetworkPolicies, with the
 // chart's. --arm64 needs no cluster (arm64.ts).
 // E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: what can run there does (other-cluster.ts).
 
 const USAGE =
-  "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6] [--keep] [--break no-proxy|no-header] [FILTER...]";
+  "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6 | --nodes 2] [--keep] " +
+  "[--break no-proxy|no-header] [FILTER...]";
 
 /** Files that say nothing where NetworkPolicies are not enforced. */
 const ENFORCED_ONLY = /\/85-/;
@@ -43,6 +45,9 @@ const LONG = /\/(?:36|37|38|39|78|79|99)-/;
  * a release's own cluster).
  */
 const IPV4_ONLY = /\/(?:36|37|38|39|64|68|69|77|78|79|80|85|97|98|99)-/;
+
+/** Files that are about two nodes: only with --nodes 2, and no other file then. */
+const TWO_NODES_ONLY = /\/61-/;
 
 /** Programs that no other file needs: built before a test's time is counted. */
 const OWN_BINARIES: readonly (readonly [RegExp, BinaryName])[] = [
@@ -76,7 +81,7 @@ async function main(args: string[], progress: Progress): Promise<number> {
   process.env.E2E_BREAK = broken;
   const files = endToEndFiles(filters);
   const usual = files.filter((file) => !LONG.test(file) && (STACK === "ipv4" || !IPV4_ONLY.test(file)));
-  if (all && STACK !== "ipv4") throw new NotHere("--all: takes IPv4 alone");
+  if (all && (STACK !== "ipv4" || TWO_NODES)) throw new NotHere("--all: takes IPv4 alone, and one node");
   if (!all && usual.length === 0) throw new NotHere(`${files.join(" ")}: only with --all, or with IPv4 alone`);
   const { other } = clusterTarget();
   if (other !== undefined && all) throw new NotHere("--all: takes this machine's own node, without E2E_KUBECONFIG");
@@ -88,7 +93,7 @@ async function main(args: string[], progress: Progress): Promise<number> {
     async () => {
       if (!all) {
         const code = await onOwnNode(usual, { keep }, progress);
-        if (code === 0 && filters.length === 0 && broken === "") recordFamilies(usual.length);
+        if (code === 0 && filters.length === 0 && broken === "") recordLayout(usual.length);
         return code;
       }
       const code = await onOwnNode(files, { keep, networkPolicies: false }, progress);
@@ -101,7 +106,16 @@ async function main(args: string[], progress: Progress): Promise<number> {
 }
 
 /** In docs/support.yaml. */
-function recordFamilies(files: number): void {
+function recordLayout(files: number): void {
+  if (TWO_NODES) {
+    const passed = "a pod, a proxy and an agent on each; a node cut off, back and drained; leader; trafficDistribution";
+    recordRun({
+      what: "Two nodes",
+      version: `Kubernetes ${sourceOf("kube-apiserver").version}`,
+      passed,
+      command: "npm run e2e -- --nodes 2",
+    });
+  }
   if (STACK === "ipv4") return;
   const version = STACK === "ipv6" ? "IPv6 alone" : "both families";
   const passed = `${files} files of the end-to-end tests`;
@@ -118,12 +132,12 @@ interface Arguments {
 
 function readArguments(args: string[]): Arguments {
   const flag = { type: "boolean", default: false } as const;
-  // layout.ts reads the families.
-  const families = { "dual-stack": flag, ipv6: flag };
-  const options = { ...families, all: flag, arm64: flag, keep: flag, break: { type: "string", default: "" } } as const;
+  // layout.ts reads the families and the nodes.
+  const layout = { "dual-stack": flag, ipv6: flag, nodes: { type: "string", default: "1" } } as const;
+  const options = { ...layout, all: flag, arm64: flag, keep: flag, break: { type: "string", default: "" } } as const;
   try {
     const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
-    if (["", "no-proxy", "no-header"].includes(values.break)) {
+    if (["", "no-proxy", "no-header"].includes(values.break) && ["1", "2"].includes(values.nodes)) {
       return { all: values.all, arm64: values.arm64, keep: values.keep, broken: values.break, filters: positionals };
     }
   } catch {
@@ -211,8 +225,8 @@ async function prepare({ keep, networkPolicies }: Level, progress: Progress): Pr
 }
 
 function endToEndFiles(filters: string[]): string[] {
-  const files = testFiles("e2e", filters);
-  if (files.length === 0) throw new NotHere(`no end-to-end test has ${filters.join(" or ")} in its path`);
+  const files = testFiles("e2e", filters).filter((file) => TWO_NODES_ONLY.test(file) === TWO_NODES);
+  if (files.length === 0) throw new NotHere(`no end-to-end test of this run has ${filters.join(" or ")} in its path`);
   return files;
 }
 

@@ -1,4 +1,4 @@
-import { ADDRESSES, API_URL, FAMILIES, NODE_NAME, statePath } from "./layout.ts";
+import { ADDRESSES, API_URL, type ClusterNode, FAMILIES, statePath } from "./layout.ts";
 
 const ETCD = "http://127.0.0.1:2379";
 const ETCD_PEER = "http://127.0.0.1:2380";
@@ -70,22 +70,22 @@ export function schedulerArgs(): string[] {
   ];
 }
 
-export function kubeletArgs(): string[] {
+export function kubeletArgs({ name, families }: ClusterNode): string[] {
   return [
     `--config=${statePath("kubelet.yaml")}`,
     `--kubeconfig=${statePath("kubelet.kubeconfig")}`,
-    `--hostname-override=${NODE_NAME}`,
-    `--node-ip=${FAMILIES.map(({ node }) => node).join()}`,
+    `--hostname-override=${name}`,
+    `--node-ip=${families.map(({ node }) => node).join()}`,
     `--root-dir=${statePath("kubelet")}`,
     `--cert-dir=${statePath("kubelet", "pki")}`,
   ];
 }
 
-export function kubeProxyArgs(): string[] {
+export function kubeProxyArgs({ name }: ClusterNode): string[] {
   return [
     `--kubeconfig=${statePath("proxy.kubeconfig")}`,
     `--master=${API_URL}`,
-    `--hostname-override=${NODE_NAME}`,
+    `--hostname-override=${name}`,
     "--proxy-mode=nftables",
     `--cluster-cidr=${FAMILIES.map(({ podRange }) => podRange).join()}`,
     // The limits are the whole machine's.

@@ -1,23 +1,23 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, join } from "node:path";
 import { stringify } from "yaml";
 import { binary } from "../binaries.ts";
 import { kubeconfigText } from "../kubeconfig.ts";
 import type { BinaryName } from "../modules.ts";
-import { createTestCa, type KeyPair } from "../pki.ts";
+import { createTestCa, type KeyPair, type TestCa } from "../pki.ts";
 import { CALICO_KUBECONFIG, calicoPlugin, STATUS_FOLDER } from "./calico.ts";
 import {
   ADDRESSES,
   ADMIN_KUBECONFIG,
   API_URL,
   CLUSTER_DOMAIN,
+  type ClusterNode,
   CONTAINERD_SOCKET,
-  FAMILIES,
-  LOGS,
   NODE_HOSTS,
-  NODE_NAME,
+  NODES,
   POD_LOGS,
+  STATE_FOLDER,
   statePath,
 } from "./layout.ts";
 
@@ -28,32 +28,45 @@ const CNI_PLUGINS = ["bridge", "loopback", "host-local", "portmap"] as const sat
 const CONTAINERD_BINARIES = ["containerd", "ctr", "containerd-shim-runc-v2"] as const satisfies readonly BinaryName[];
 
 /**
- * Keys, kubeconfigs and configuration of all components of the node, in the state folder; `networkPolicies`: with
- * the CNI plugin that Felix takes.
+ * Keys, kubeconfigs and configuration of the control plane and of each node, in its state folder; `networkPolicies`:
+ * with the CNI plugin that Felix takes.
  */
 export async function writeConfiguration(networkPolicies: boolean): Promise<void> {
-  for (const folder of [LOGS, POD_LOGS, statePath("cni", "conf"), statePath("cni", "bin"), statePath("bin")]) {
-    await mkdir(folder, { recursive: true });
-  }
-  await mkdir(statePath("containerd"), { recursive: true });
+  await mkdir(POD_LOGS, { recursive: true });
   if (networkPolicies) await mkdir(STATUS_FOLDER, { recursive: true });
-  // One folder each, since both programs look for their helpers there.
-  const plugins: BinaryName[] = networkPolicies ? [...CNI_PLUGINS, "calico"] : [...CNI_PLUGINS];
-  for (const name of plugins) await copyFile(await binary(name), statePath("cni", "bin", name));
-  for (const name of CONTAINERD_BINARIES) await symlink(await binary(name), statePath("bin", name));
-  const texts: Record<string, string> = {
-    ...credentials(),
-    "kubelet.yaml": stringify(kubeletConfiguration()),
-    "containerd.toml": containerdConfiguration(),
-    "cni/conf/10-pods.conflist": JSON.stringify(cniConfiguration(networkPolicies), null, 2),
-    "resolv.conf": `nameserver ${ADDRESSES.publicDns}\n`,
-  };
-  for (const [name, text] of Object.entries(texts)) await writeFile(statePath(name), text, { mode: 0o600 });
-  await writeFile(NODE_HOSTS, "127.0.0.1\tlocalhost\n");
+  const ca = createTestCa("switchback-cluster-ca");
+  await writeTexts(STATE_FOLDER, credentials(ca));
+  for (const node of NODES) await writeNode(node, ca, networkPolicies);
 }
 
-function credentials(): Record<string, string> {
-  const ca = createTestCa("switchback-cluster-ca");
+async function writeTexts(folder: string, texts: Record<string, string>): Promise<void> {
+  for (const [name, text] of Object.entries(texts)) await writeFile(join(folder, name), text, { mode: 0o600 });
+}
+
+async function writeNode(node: ClusterNode, ca: TestCa, networkPolicies: boolean): Promise<void> {
+  const path = (...parts: string[]) => join(node.folder, ...parts);
+  for (const folder of ["cni/conf", "cni/bin", "bin", "containerd"]) await mkdir(path(folder), { recursive: true });
+  // One folder each, since both programs look for their helpers there.
+  const plugins: BinaryName[] = networkPolicies ? [...CNI_PLUGINS, "calico"] : [...CNI_PLUGINS];
+  for (const name of plugins) await copyFile(await binary(name), path("cni", "bin", name));
+  for (const name of CONTAINERD_BINARIES) await symlink(await binary(name), path("bin", name));
+  await writeTexts(node.folder, {
+    "ca.crt": ca.cert,
+    "kubelet.kubeconfig": kubeconfig(ca, ca.client(`system:node:${node.name}`, ["system:nodes"])),
+    "proxy.kubeconfig": kubeconfig(ca, ca.client("system:kube-proxy", [])),
+    "kubelet.yaml": stringify(kubeletConfiguration(node)),
+    "containerd.toml": containerdConfiguration(),
+    "cni/conf/10-pods.conflist": JSON.stringify(cniConfiguration(node, networkPolicies), null, 2),
+    "resolv.conf": `nameserver ${ADDRESSES.publicDns}\n`,
+  });
+  await writeFile(path(basename(NODE_HOSTS)), "127.0.0.1\tlocalhost\n");
+}
+
+function kubeconfig(ca: TestCa, clientCert: KeyPair): string {
+  return kubeconfigText(API_URL, ca.cert, { clientCert });
+}
+
+function credentials(ca: TestCa): Record<string, string> {
   const adminToken = randomBytes(16).toString("hex");
   const signing = generateKeyPairSync("ec", {
     namedCurve: "P-256",
@@ -63,9 +76,7 @@ function credentials(): Record<string, string> {
   const names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"];
   const serving = ca.serving([...names, ADDRESSES.apiService, ADDRESSES.node]);
   const toKubelet = ca.client("kube-apiserver", ["system:masters"]);
-  const kubeconfig = (clientCert: KeyPair) => kubeconfigText(API_URL, ca.cert, { clientCert });
   return {
-    "ca.crt": ca.cert,
     "ca.key": ca.key,
     "apiserver.crt": serving.cert,
     "apiserver.key": serving.key,
@@ -75,15 +86,14 @@ function credentials(): Record<string, string> {
     "service-account.pub": signing.publicKey,
     "tokens.csv": `${adminToken},admin,admin,system:masters\n`,
     [basename(ADMIN_KUBECONFIG)]: kubeconfigText(API_URL, ca.cert, { token: adminToken }),
-    "controller-manager.kubeconfig": kubeconfig(ca.client("system:kube-controller-manager", [])),
-    "scheduler.kubeconfig": kubeconfig(ca.client("system:kube-scheduler", [])),
-    [basename(CALICO_KUBECONFIG)]: kubeconfig(ca.client("calico", ["system:masters"])),
-    "proxy.kubeconfig": kubeconfig(ca.client("system:kube-proxy", [])),
-    "kubelet.kubeconfig": kubeconfig(ca.client(`system:node:${NODE_NAME}`, ["system:nodes"])),
+    "controller-manager.kubeconfig": kubeconfig(ca, ca.client("system:kube-controller-manager", [])),
+    "scheduler.kubeconfig": kubeconfig(ca, ca.client("system:kube-scheduler", [])),
+    [basename(CALICO_KUBECONFIG)]: kubeconfig(ca, ca.client("calico", ["system:masters"])),
   };
 }
 
-function kubeletConfiguration(): object {
+function kubeletConfiguration({ families: [family] }: ClusterNode): object {
+  const address = family?.node;
   return {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
     kind: "KubeletConfiguration",
@@ -99,8 +109,8 @@ function kubeletConfiguration(): object {
     resolvConf: statePath("resolv.conf"),
     podLogsDir: POD_LOGS,
     volumePluginDir: statePath("volume-plugins"),
-    address: ADDRESSES.node,
-    healthzBindAddress: ADDRESSES.node,
+    address,
+    healthzBindAddress: address,
     maxPods: 110,
     // What a machine in a container, or without systemd, can do.
     cgroupDriver: "cgroupfs",
@@ -153,8 +163,8 @@ Root = ${JSON.stringify(statePath("containerd", "runc"))}
 `;
 }
 
-function cniConfiguration(networkPolicies: boolean): object {
-  const ranges = FAMILIES.map(({ podRange }) => [{ subnet: podRange }]);
+function cniConfiguration({ families }: ClusterNode, networkPolicies: boolean): object {
+  const ranges = families.map(({ podRange }) => [{ subnet: podRange }]);
   const ipam = { type: "host-local", dataDir: statePath("cni", "data"), ranges };
   const bridge = { type: "bridge", bridge: "pods", isDefaultGateway: true, hairpinMode: true, ipam };
   return {

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { readdir, readFile, readlink, rm, rmdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { MTU_FILE, STATUS_FOLDER } from "./calico.ts";
 import { endAll } from "./cgroup.ts";
-import { DEVICE_PLUGINS, POD_LOGS, STATE_FOLDER, statePath } from "./layout.ts";
+import { DEVICE_PLUGINS, POD_LOGS, SECOND_NODE, STATE_FOLDER } from "./layout.ts";
 import { deleteNetwork } from "./network.ts";
 import { run } from "./run.ts";
 
@@ -17,9 +17,9 @@ const SHIM_SOCKETS = "/run/containerd/s";
  * files.
  */
 export async function down(): Promise<void> {
-  const bundles = statePath("containerd", "state", "io.containerd.runtime.v2.task", "k8s.io");
-  const containers = await readdir(bundles).catch(() => []);
-  const sockets = await Promise.all(containers.map((id) => shimSocket(join(bundles, id))));
+  const bundles = (await Promise.all([STATE_FOLDER, SECOND_NODE.folder].map(bundlesOf))).flat();
+  const containers = bundles.map((bundle) => basename(bundle));
+  const sockets = await Promise.all(bundles.map(shimSocket));
   await endAll(containers);
   await unmountAll();
   await deleteNetwork();
@@ -35,6 +35,12 @@ export async function down(): Promise<void> {
     await removeEmpty(folder);
   }
   await rm(STATE_FOLDER, { recursive: true, force: true });
+}
+
+/** The containers of a node, by their folders. What a second node has mounted goes with its processes. */
+async function bundlesOf(node: string): Promise<string[]> {
+  const folder = join(node, "containerd", "state", "io.containerd.runtime.v2.task", "k8s.io");
+  return (await readdir(folder).catch(() => [])).map((id) => join(folder, id));
 }
 
 /** As the shim has told containerd: `{"address":"unix:///run/containerd/s/...", ...}`. */

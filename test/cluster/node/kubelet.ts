@@ -1,8 +1,9 @@
 import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { binary } from "../binaries.ts";
-import { kubeletArgs } from "./components.ts";
+import { containerdArgs, kubeletArgs } from "./components.ts";
 import { type Daemon, startDaemon } from "./daemons.ts";
-import { NODE_HOSTS, statePath } from "./layout.ts";
+import { type ClusterNode, daemonName, LOGS, NODE_HOSTS, STATE_FOLDER, statePath } from "./layout.ts";
 import { run } from "./run.ts";
 
 /**
@@ -13,15 +14,47 @@ const WITH_NODE_HOSTS = `mount --make-private "$(findmnt --noheadings --output T
 mount --bind "$0" /etc/hosts && exec "$@"`;
 
 /**
+ * Gives a program the files of a second node: the same paths lead to other files, below the node's own folder ($0).
+ * The kubelet, containerd and the CNI plugins have fixed paths in /run and /var; the agent has one kubelet folder for
+ * all nodes. Its logs go to a folder beside those of the first node ($1). First, what the first node has mounted goes
+ * here: containerd would take one for a mount of the second node, by its path.
+ */
+const WITH_OWN_FOLDERS = `
+cut -d" " -f5 /proc/self/mountinfo | grep "^${STATE_FOLDER}/" | tac | xargs --no-run-if-empty umount --lazy &&
+mount --bind "$1" "$0/logs" && mount --rbind "$0" "$0${STATE_FOLDER}" &&
+mount --rbind "$0/run" /run && mount --rbind "$0/var" /var && shift && exec "$@"`;
+
+/** Starts a node's containerd; that of a second node in a mount namespace of its own. */
+export async function startContainerd(node: ClusterNode): Promise<Daemon> {
+  const name = daemonName("containerd", node);
+  const program = [await binary("containerd"), ...containerdArgs()];
+  const options = { namespace: node.namespace, env: { PATH: `${statePath("bin")}:${process.env.PATH}` } };
+  if (node.folder === STATE_FOLDER) return startDaemon(name, program[0] ?? "", program.slice(1), options);
+  const logs = join(LOGS, node.name);
+  for (const folder of ["logs", "run", "var/log", "var/tmp", STATE_FOLDER]) {
+    await mkdir(join(node.folder, folder), { recursive: true });
+  }
+  await mkdir(join(logs, "pods"), { recursive: true });
+  return startDaemon(
+    name,
+    "unshare",
+    ["--mount", "--", "/bin/sh", "-c", WITH_OWN_FOLDERS, node.folder, logs, ...program],
+    options,
+  );
+}
+
+/**
  * Starts the kubelet, which copies /etc/hosts for pods on the host's network wherever it runs: it finds the node's
  * there, in a mount namespace of its own. What it mounts for pods it shares with containerd.
  */
-export async function startKubelet(): Promise<Daemon> {
+export async function startKubelet(node: ClusterNode, containerd: Daemon): Promise<Daemon> {
   const root = statePath("kubelet");
-  await mkdir(root, { recursive: true });
-  await run("mount", "--bind", root, root);
-  await run("mount", "--make-shared", root);
+  const besideContainerd = [`--mount=/proc/${containerd.pid}/ns/mnt`, "--"];
+  await mkdir(join(node.folder, "kubelet"), { recursive: true });
+  await run("nsenter", ...besideContainerd, "mount", "--bind", root, root);
+  await run("nsenter", ...besideContainerd, "mount", "--make-shared", root);
   const inNamespace = ["--mount", "--propagation", "unchanged", "--", "/bin/sh", "-c", WITH_NODE_HOSTS, NODE_HOSTS];
-  const args = [...inNamespace, await binary("kubelet"), ...kubeletArgs()];
-  return startDaemon("kubelet", "unshare", args, { namespace: "node", env: { PATH: process.env.PATH ?? "" } });
+  const args = [...besideContainerd, "unshare", ...inNamespace, await binary("kubelet"), ...kubeletArgs(node)];
+  const options = { namespace: node.namespace, env: { PATH: process.env.PATH ?? "" } };
+  return startDaemon(daemonName("kubelet", node), "nsenter", args, options);
 }

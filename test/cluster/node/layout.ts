@@ -65,6 +65,46 @@ export const FAMILIES: readonly [Addresses, ...Addresses[]] =
   STACK === "ipv6" ? [IPV6] : STACK === "ipv4" ? [IPV4] : [IPV4, IPV6];
 export const [ADDRESSES] = FAMILIES;
 
+/** A node of the cluster. */
+export interface ClusterNode {
+  readonly name: string;
+  readonly namespace: NamespaceName;
+  /** Of each family: its address, and the range of its pods. */
+  readonly families: readonly Pick<Addresses, "node" | "podRange">[];
+  /** The state folder as the machine sees it. The node's own programs see it as STATE_FOLDER. */
+  readonly folder: string;
+}
+
+/** A cluster of two nodes has IPv4 alone. Each node has half of the range of pods. */
+export const SECOND_NODE: ClusterNode = {
+  name: "node-2",
+  namespace: "node2",
+  families: [{ node: "192.0.2.11", podRange: "203.0.113.128/25" }],
+  folder: join(STATE_FOLDER, "node-2"),
+};
+const FIRST_OF_TWO = [{ node: IPV4.node, podRange: "203.0.113.0/25" }];
+
+/** `--nodes 2`, and what such a run starts inherits it. */
+export const TWO_NODES = areTwoNodes(process.argv, process.env.E2E_NODES);
+process.env.E2E_NODES = TWO_NODES ? "2" : "1";
+
+export function areTwoNodes(args: readonly string[], inherited = "1"): boolean {
+  const flag = args.indexOf("--nodes");
+  return (flag < 0 ? inherited : args[flag + 1]) === "2";
+}
+
+/** The nodes of this run. The control plane is on the first one. */
+export const [FIRST_NODE, ...FURTHER_NODES]: readonly [ClusterNode, ...ClusterNode[]] = [
+  { name: NODE_NAME, namespace: "node", families: TWO_NODES ? FIRST_OF_TWO : FAMILIES, folder: STATE_FOLDER },
+  ...(TWO_NODES ? [SECOND_NODE] : []),
+];
+export const NODES: readonly ClusterNode[] = [FIRST_NODE, ...FURTHER_NODES];
+
+/** What a node's program is called among the programs of the cluster. */
+export function daemonName(program: string, { name }: ClusterNode): string {
+  return name === NODE_NAME ? program : `${program}-${name}`;
+}
+
 /** An address with a port, as in a URL. */
 export function withPort(address: string, port: number | string): string {
   return isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
@@ -74,10 +114,14 @@ export const CLUSTER_DOMAIN = "cluster.local";
 export const API_URL = `https://${withPort(ADDRESSES.node, 6443)}`;
 
 /**
- * Network namespaces: the node with its pods, and what is outside of the cluster. There is no way from either to
- * the machine's own.
+ * Network namespaces: each node with its pods, and what is outside of the cluster. There is no way from any of them
+ * to the machine's own.
  */
-export const NAMESPACES = { node: "switchback-node", internet: "switchback-internet" } as const;
+export const NAMESPACES = {
+  node: "switchback-node",
+  node2: "switchback-node-2",
+  internet: "switchback-internet",
+} as const;
 export type NamespaceName = keyof typeof NAMESPACES;
 
 /** The cgroup of everything that `cluster:up` starts, below each hierarchy's root. */

@@ -5,13 +5,13 @@ import { progressLines } from "../progress.ts";
 import { wholeCluster, withMachine } from "../whole.ts";
 import { down } from "./down.ts";
 import { toolEnv } from "./kubectl.ts";
-import { ADMIN_KUBECONFIG, LOGS } from "./layout.ts";
+import { ADMIN_KUBECONFIG, LOGS, TWO_NODES } from "./layout.ts";
 import { NotHere, requireRoot } from "./requirements.ts";
 import { inNamespace } from "./run.ts";
 
 const USAGE =
-  "usage: npm run cluster:up [-- --bare] [-- --network-policies | --dual-stack | --ipv6] | npm run cluster:down | " +
-  "npm run cluster:kubectl -- get pods -A";
+  "usage: npm run cluster:up [-- --bare] [-- --network-policies | --dual-stack | --ipv6 | --nodes 2] | " +
+  "npm run cluster:down | npm run cluster:kubectl -- get pods -A";
 
 const [command, ...args] = process.argv.slice(2);
 try {
@@ -30,6 +30,7 @@ async function main(): Promise<number> {
   const networkPolicies = flags.delete("--network-policies");
   // layout.ts reads these.
   for (const flag of ["--dual-stack", "--ipv6"]) flags.delete(flag);
+  if (TWO_NODES && flags.delete("--nodes")) flags.delete("2");
   if (command === "up" && flags.size === 0) {
     const { fresh } = await wholeCluster(progress, { bare, networkPolicies, temporary: false });
     if (!fresh) progress.say("the node was up already");

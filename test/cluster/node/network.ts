@@ -1,17 +1,28 @@
 import { access } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { GATEWAY } from "./calico.ts";
-import { FAMILIES, NAMESPACES, STACK } from "./layout.ts";
+import {
+  ADDRESSES,
+  type ClusterNode,
+  FAMILIES,
+  FURTHER_NODES,
+  NAMESPACES,
+  type NamespaceName,
+  NODES,
+  STACK,
+} from "./layout.ts";
 import { run, runIn } from "./run.ts";
 
 const { node, internet } = NAMESPACES;
 type Family = (typeof FAMILIES)[number];
+/** A further node's link, on the first node's bridge. */
+const LINK = "further";
 
 /**
- * Two namespaces joined by a veth: the node's, with a bridge that has its address, and "the internet", which holds
+ * Namespaces joined by a veth: the node's, with a bridge that has its address, and "the internet", which holds
  * the load balancers, the public DNS, the ACME server and clients from outside. They must be two: on the node
- * itself kube-proxy short-circuits load balancers' addresses for host programs too. Neither has a route to anywhere
- * else.
+ * itself kube-proxy short-circuits load balancers' addresses for host programs too. Further nodes are on the same
+ * bridge. None has a route to anywhere else.
  */
 export async function createNetwork(): Promise<void> {
   for (const name of [node, internet]) {
@@ -34,20 +45,50 @@ export async function createNetwork(): Promise<void> {
   }
   await dropFromPods();
   await run("ip", "-n", internet, "link", "set", "eth0", "up");
-  for (const { node: address, serviceRange, podRange } of FAMILIES) {
+  for (const further of FURTHER_NODES) await joinNode(further);
+  for (const { serviceRange } of FAMILIES) {
     // Programs of the node, as the API server, look a route up before kube-proxy's rules change the address.
-    await run("ip", "-n", node, "route", "add", serviceRange, "dev", "lan");
-    await run("ip", "-n", internet, "route", "add", podRange, "via", address);
+    for (const one of NODES)
+      await run("ip", "-n", NAMESPACES[one.namespace], "route", "add", serviceRange, "dev", "lan");
   }
+  for (const from of [...NODES.map(({ namespace }) => namespace), "internet"] as const) await addPodRoutes(from);
   // The node answers ARP requests of pods for it (proxy_arp) only where it has a route to it. Without Felix no pod
   // asks.
   await run("ip", "-n", node, "route", "add", GATEWAY, "dev", "lan");
   const forwarding = STACK === "ipv4" ? [] : ["net.ipv6.conf.all.forwarding=1"];
-  await runIn("node", "sysctl", "-qw", "net.ipv4.ip_forward=1", ...forwarding);
-  await bridgedPacketsPassNftables();
-  for (const name of ["node", "internet"] as const) {
+  for (const { namespace } of NODES) {
+    await runIn(namespace, "sysctl", "-qw", "net.ipv4.ip_forward=1", ...forwarding);
+    await bridgedPacketsPassNftables(namespace);
+  }
+  for (const name of [...NODES.map(({ namespace }) => namespace), "internet"] as const) {
     await runIn(name, "sysctl", "-qw", "net.ipv4.ip_unprivileged_port_start=0");
   }
+}
+
+/** The namespace of a further node. Its device has the name of the first one's bridge. */
+async function joinNode({ namespace, families }: ClusterNode): Promise<void> {
+  const name = NAMESPACES[namespace];
+  await run("ip", "netns", "add", name);
+  await run("ip", "-n", name, "link", "set", "lo", "up");
+  await run("ip", "-n", node, "link", "add", LINK, "type", "veth", "peer", "name", "lan", "netns", name);
+  await run("ip", "-n", node, "link", "set", LINK, "master", "lan", "up");
+  for (const { node: address } of families) await addAddress(name, address, ADDRESSES, "lan");
+  await run("ip", "-n", name, "link", "set", "lan", "up");
+}
+
+/** The pods of each node are behind it. */
+async function addPodRoutes(from: NamespaceName): Promise<void> {
+  for (const { namespace, families } of NODES) {
+    if (namespace === from) continue;
+    for (const { podRange, node: via } of families) {
+      await run("ip", "-n", NAMESPACES[from], "route", "add", podRange, "via", via);
+    }
+  }
+}
+
+/** Cuts the second node off from everything, or joins it again. */
+export async function setSecondNodeLink(state: "up" | "down"): Promise<void> {
+  await run("ip", "-n", node, "link", "set", LINK, state);
 }
 
 /** At once: nobody else has the address, so nothing has to find that out (`nodad`). */
@@ -68,21 +109,21 @@ async function dropFromPods(): Promise<void> {
 }
 
 /** Else the answer of a pod to a pod by way of a Service stays on the bridge, and is not translated back. */
-async function bridgedPacketsPassNftables(): Promise<void> {
+async function bridgedPacketsPassNftables(namespace: NamespaceName): Promise<void> {
   try {
     await access("/proc/sys/net/bridge/bridge-nf-call-iptables");
   } catch {
     await run("modprobe", "br_netfilter");
   }
   for (const tables of STACK === "ipv4" ? ["iptables"] : ["iptables", "ip6tables"]) {
-    await runIn("node", "sysctl", "-qw", `net.bridge.bridge-nf-call-${tables}=1`);
+    await runIn(namespace, "sysctl", "-qw", `net.bridge.bridge-nf-call-${tables}=1`);
   }
 }
 
 /** All devices in a namespace go with it. */
 export async function deleteNetwork(): Promise<void> {
   const existing = await run("ip", "netns", "list");
-  for (const name of [node, internet]) {
+  for (const name of Object.values(NAMESPACES)) {
     if (existing.split("\n").some((line) => line.split(" ")[0] === name)) await run("ip", "netns", "delete", name);
   }
 }

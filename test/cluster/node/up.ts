@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { binaries, binary } from "../binaries.ts";
 import type { ImageSpec } from "../image.ts";
 import { writeImage } from "../image.ts";
@@ -8,28 +9,26 @@ import type { BinaryName } from "../modules.ts";
 import { elapsed, type Progress } from "../progress.ts";
 import { CALICO_BINARIES, CLUSTER_INFORMATION, calicoDefinitions, felixEnv } from "./calico.ts";
 import { createDaemonGroup } from "./cgroup.ts";
-import {
-  apiServerArgs,
-  containerdArgs,
-  controllerManagerArgs,
-  etcdArgs,
-  kubeProxyArgs,
-  schedulerArgs,
-} from "./components.ts";
+import { apiServerArgs, controllerManagerArgs, etcdArgs, kubeProxyArgs, schedulerArgs } from "./components.ts";
 import { writeConfiguration } from "./configuration.ts";
 import { corednsObjects } from "./coredns.ts";
 import { type Daemon, startDaemon, until } from "./daemons.ts";
 import { down } from "./down.ts";
 import { kubectl } from "./kubectl.ts";
-import { startKubelet } from "./kubelet.ts";
+import { startContainerd, startKubelet } from "./kubelet.ts";
 import {
+  type ClusterNode,
   CONTAINERD_SOCKET,
-  NODE_NAME,
+  daemonName,
+  FIRST_NODE,
+  FURTHER_NODES,
+  NODES,
   STACK,
   STATE_FOLDER,
   type Stack,
   statePath,
   TEMPORARY_FILE,
+  TWO_NODES,
   UP_FILE,
 } from "./layout.ts";
 import { createNetwork } from "./network.ts";
@@ -55,11 +54,11 @@ export const NODE_BINARIES = [
   "coredns",
 ] as const satisfies readonly BinaryName[];
 
-/** Whether a whole cluster of an earlier `up` runs: its API server answers and its node is Ready. */
+/** Whether a whole cluster of an earlier `up` runs: its API server answers and its nodes are Ready. */
 export async function isUp(): Promise<boolean> {
   if (!existsSync(UP_FILE)) return false;
-  return await nodeReady().then(
-    (objection) => objection === undefined,
+  return await Promise.all(NODES.map(nodeReady)).then(
+    (objections) => objections.every((objection) => objection === undefined),
     () => false,
   );
 }
@@ -74,13 +73,14 @@ export async function enforcesNetworkPolicies(): Promise<boolean> {
   return (await upFile()).networkPolicies === true;
 }
 
-/** Whether the cluster of this machine has the families of this run. */
-export async function hasStack(): Promise<boolean> {
-  return (await upFile()).stack === STACK;
+/** Whether the cluster of this machine has the families and the nodes of this run. */
+export async function hasLayout(): Promise<boolean> {
+  const { stack, nodes } = await upFile();
+  return stack === STACK && nodes === NODES.length;
 }
 
-async function upFile(): Promise<{ networkPolicies?: boolean; stack?: Stack }> {
-  return JSON.parse(await readFile(UP_FILE, "utf8").catch(() => "{}")) as { networkPolicies?: boolean; stack?: Stack };
+async function upFile(): Promise<{ networkPolicies?: boolean; stack?: Stack; nodes?: number }> {
+  return JSON.parse(await readFile(UP_FILE, "utf8").catch(() => "{}"));
 }
 
 export interface UpOptions {
@@ -90,11 +90,17 @@ export interface UpOptions {
   networkPolicies?: boolean;
 }
 
-/** Brings a one-node cluster up to a Ready node with cluster DNS. Leftovers of an earlier one are removed first. */
+/**
+ * Brings a cluster up to a Ready node with cluster DNS. Leftovers of an earlier one are removed first. A second node
+ * is Ready, too, and cordoned: what nothing binds to it stays on the first one.
+ */
 export async function up(progress: Progress, options: UpOptions = {}): Promise<void> {
   const { temporary = false, networkPolicies = false } = options;
   // Felix runs without IPv6 (calico.ts), and pods would be open by it.
   if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: takes a cluster with IPv4 alone");
+  if (TWO_NODES && (networkPolicies || STACK !== "ipv4")) {
+    throw new NotHere("--nodes 2: takes a cluster with IPv4 alone, and without --network-policies");
+  }
   await requireMachine(progress, networkPolicies);
   await binaries(networkPolicies ? [...NODE_BINARIES, ...CALICO_BINARIES] : NODE_BINARIES);
   const started = performance.now();
@@ -106,15 +112,11 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   await createNetwork();
   await writeConfiguration(networkPolicies);
   progress.say("network and configuration are there; starting the control plane and containerd");
-  const daemon = async (name: BinaryName, args: string[], env?: Record<string, string>): Promise<Daemon> =>
-    startDaemon(name, await binary(name), args, { namespace: "node", ...(env && { env }) });
+  const daemon = async (name: BinaryName, args: string[]): Promise<Daemon> =>
+    startDaemon(name, await binary(name), args, { namespace: "node" });
   const etcd = await daemon("etcd", etcdArgs());
   const apiServer = await daemon("kube-apiserver", apiServerArgs());
-  const containerd = await daemon("containerd", containerdArgs(), {
-    PATH: `${statePath("bin")}:${process.env.PATH}`,
-  });
-  await until("containerd answers", 30, async () => void (await ctr("version")), containerd);
-  await importImages([await pauseImage(), await corednsImage()], progress);
+  const containerd = await containerdAnswers(FIRST_NODE, progress);
   await until(
     "the API server is ready",
     60,
@@ -126,13 +128,17 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   const felix = networkPolicies ? [await startFelix()] : [];
   await daemon("kube-controller-manager", controllerManagerArgs());
   await daemon("kube-scheduler", schedulerArgs());
-  const kubelet = await startKubelet();
-  await daemon("kube-proxy", kubeProxyArgs());
   await kubectl(["apply", "-f", "-"], corednsObjects());
-  await until("the node is Ready", 90, nodeReady, kubelet, ...felix);
+  await startNode(FIRST_NODE, containerd, ...felix);
   progress.say("the node is Ready; waiting for cluster DNS");
   await kubectl(["-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=90s"]);
-  await writeFile(UP_FILE, JSON.stringify({ since: new Date().toISOString(), networkPolicies, stack: STACK }));
+  for (const node of FURTHER_NODES) {
+    progress.say(`starting ${node.name}`);
+    await startNode(node, await containerdAnswers(node, progress));
+    await kubectl(["cordon", node.name]);
+  }
+  const since = new Date().toISOString();
+  await writeFile(UP_FILE, JSON.stringify({ since, networkPolicies, stack: STACK, nodes: NODES.length }));
   progress.say(`the cluster is up, ${elapsed(performance.now() - started)} after the programs were there`);
 }
 
@@ -150,25 +156,48 @@ async function startFelix(): Promise<Daemon> {
   return startDaemon("calico-felix", await binary("calico-felix"), [], { namespace: "node", env: felixEnv() });
 }
 
-async function nodeReady(): Promise<string | undefined> {
+async function containerdAnswers(node: ClusterNode, progress: Progress): Promise<Daemon> {
+  const containerd = await startContainerd(node);
+  await until("containerd answers", 30, async () => void (await ctrOf(node, "version")), containerd);
+  await importImages([await pauseImage(), await corednsImage()], progress, [node]);
+  return containerd;
+}
+
+async function startNode(node: ClusterNode, containerd: Daemon, ...others: Daemon[]): Promise<void> {
+  const kubelet = await startKubelet(node, containerd);
+  const { namespace } = node;
+  startDaemon(daemonName("kube-proxy", node), await binary("kube-proxy"), kubeProxyArgs(node), { namespace });
+  await until(`${node.name} is Ready`, 90, () => nodeReady(node), kubelet, ...others);
+}
+
+async function nodeReady({ name }: ClusterNode): Promise<string | undefined> {
   const ready = '.status.conditions[?(@.type=="Ready")]';
   const jsonpath = `jsonpath={${ready}.status} {${ready}.message}`;
-  const text = await kubectl(["get", "node", NODE_NAME, "-o", jsonpath]);
+  const text = await kubectl(["get", "node", name, "-o", jsonpath]);
   return text.startsWith("True ") ? undefined : text;
 }
 
-/** containerd's own client, in the namespace of the kubelet's containers. */
+/** The first node's containerd's own client, in the namespace of the kubelet's containers. */
 export async function ctr(...args: string[]): Promise<string> {
-  return await run(await binary("ctr"), "--address", CONTAINERD_SOCKET, "-n", "k8s.io", ...args);
+  return await ctrOf(FIRST_NODE, ...args);
 }
 
-/** Writes images and hands them to containerd. */
-export async function importImages(specs: readonly ImageSpec[], progress: Progress): Promise<void> {
+async function ctrOf({ folder }: ClusterNode, ...args: string[]): Promise<string> {
+  const socket = join(folder, basename(CONTAINERD_SOCKET));
+  return await run(await binary("ctr"), "--address", socket, "-n", "k8s.io", ...args);
+}
+
+/** Writes images and hands them to the nodes' containerd. */
+export async function importImages(
+  specs: readonly ImageSpec[],
+  progress: Progress,
+  nodes: readonly ClusterNode[] = NODES,
+): Promise<void> {
   for (const spec of specs) {
     progress.status(`importing ${spec.name}`);
     const path = statePath("images", `${spec.name.replaceAll(/[/:]/g, "_")}.tar`);
     await writeImage(spec, path);
-    await ctr("images", "import", path);
+    for (const node of nodes) await ctrOf(node, "images", "import", path);
     await rm(path);
   }
 }

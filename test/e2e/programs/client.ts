@@ -1,5 +1,5 @@
 import { lookup, Resolver, resolveCname, resolveTxt, resolve as resolveType } from "node:dns/promises";
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
 import { connect } from "node:net";
@@ -9,12 +9,16 @@ import { setTimeout as delay } from "node:timers/promises";
 // What the tests' pods run, on the Node of Switchback's own image, so that any cluster that can pull that can run
 // the tests; a pod has no other file of the tests, so this imports none.
 // sleep: waits for its end, so that `kubectl exec` has a pod to run in.
+// serve: answers each request at port 8080. hosts: prints the pod's hosts file.
 // get URL [FAMILY]: one GET on a connection of its own, over IPv4 or IPv6 (4, 6), certificates unchecked; the answer as
 //   JSON.
 // load SECONDS URL...: GETs until `stop`, or for this long: for each URL one after the other, each on a connection
 //   of its own, and for the first one, one after the other on connections that are kept for a while; the counts as
 //   JSON.
-// stop: ends `load` in this pod.
+// pace SECONDS MS URL...: GETs of each URL, one each MS on a connection of its own, whether earlier ones are answered
+//   or not, until `stop` or for this long; for each URL, as JSON, how many, and when those were sent (ms since 1970)
+//   that had no answer within 3 s.
+// stop: ends `load` and `pace` in this pod.
 // resolve NAME...: the first IPv4 address of each name, one line a name. resolve-all NAME...: all, IPv4 first.
 // repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed,
 // and the slowest in ms. txt NAME, cname NAME: what DNS answers. records TYPE,... NAME: what it answers for each
@@ -25,6 +29,7 @@ import { setTimeout as delay } from "node:timers/promises";
 const STOP = "/tmp/stop";
 const PAUSE_MS = 20;
 const TIMEOUT_MS = 20_000;
+const PACED_TIMEOUT_MS = 3_000;
 /** A packet that was dropped is not answered; one that was lost is sent again after a second. */
 const REACH_MS = 2_500;
 /** Less than the time that a stopping proxy gives its connections. */
@@ -33,8 +38,11 @@ const KEPT_MS = 15_000;
 const [command = "", ...args] = process.argv.slice(1);
 const commands: Record<string, () => Promise<void> | void> = {
   sleep,
+  serve: () => void http.createServer((_, response) => response.end("served")).listen(8080),
+  hosts: () => console.log(readFileSync("/etc/hosts", "latin1")),
   get: () => get(args[0] ?? "", Number(args[1] ?? 0)),
   load: () => load(Number(args[0]), args.slice(1)),
+  pace: () => pace(Number(args[0]), Number(args[1]), args.slice(2)),
   stop: () => writeFileSync(STOP, ""),
   resolve: () => resolve(args, 4),
   "resolve-all": () => resolve(args, 0),
@@ -58,10 +66,10 @@ interface Received {
 }
 
 /** A GET to the end of its body. Rejects when the connection ends before. */
-function ask(url: string, agent: http.Agent | false = false, family = 0): Promise<Received> {
+function ask(url: string, agent: http.Agent | false = false, family = 0, timeout = TIMEOUT_MS): Promise<Received> {
   return new Promise((done, failed) => {
     const client = url.startsWith("https:") ? https : http;
-    const options = { agent, family, rejectUnauthorized: false, timeout: TIMEOUT_MS };
+    const options = { agent, family, rejectUnauthorized: false, timeout };
     const request = client.get(url, options, (response) => {
       const received = (body: string) =>
         done({ status: response.statusCode ?? 0, body, isReused: request.reusedSocket });
@@ -114,6 +122,31 @@ async function load(seconds: number, urls: string[]): Promise<void> {
   await Promise.all([...urls.map(each), kept(urls[0] ?? "")]);
   result.stopped = existsSync(STOP);
   console.log(JSON.stringify(result));
+}
+
+async function pace(seconds: number, periodMs: number, urls: string[]): Promise<void> {
+  rmSync(STOP, { force: true });
+  const results = urls.map((url) => ({ url, asked: 0, failed: [] as number[], errors: {} as Record<string, number> }));
+  const asked: Promise<void>[] = [];
+  const one = async (result: (typeof results)[number]) => {
+    const sent = Date.now();
+    result.asked++;
+    try {
+      const { status } = await ask(result.url, false, 0, PACED_TIMEOUT_MS);
+      if (status !== 200) throw new Error(`status ${status}`);
+    } catch (error) {
+      const text = describe(error);
+      result.failed.push(sent);
+      result.errors[text] = (result.errors[text] ?? 0) + 1;
+    }
+  };
+  const started = performance.now();
+  while (!existsSync(STOP) && performance.now() - started < seconds * 1000) {
+    for (const result of results) asked.push(one(result));
+    await delay(periodMs);
+  }
+  await Promise.all(asked);
+  console.log(JSON.stringify(results));
 }
 
 async function resolve(names: string[], family: 0 | 4): Promise<void> {

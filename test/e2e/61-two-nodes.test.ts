@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { service } from "../cluster/addons/objects.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { setSecondNodeLink } from "../cluster/node/network.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { createPods } from "./concurrent-pods.ts";
+import { OPTED_IN } from "./opted-in.ts";
+import { programCommand, programDeployment } from "./programs/run.ts";
+import { type Answer, ingress, NAME, openShop } from "./shop.ts";
+import { installSwitchback, publishedMap, SYSTEM, withAgent } from "./switchback.ts";
+import {
+  FIRST,
+  isLeaderOn,
+  leadsOn,
+  onEachNode,
+  podOn,
+  readyEndpoints,
+  relayedBy,
+  SECOND,
+  secondsSince,
+} from "./two-nodes.ts";
+import type { Load } from "./unnoticed.ts";
+
+// A proxy, an agent and a client on each of two nodes. The second node is cut off, comes back, and is drained. The
+// ingress controller is on the first one, so that requests fail by what is lost of Switchback alone.
+
+const OURS = `http://${NAME}/`;
+/** A Service without Switchback that has as many backends as a name has proxies: one on each node. */
+const PLAIN = "plain";
+/** Far more than each load takes; `stop` ends it. */
+const LOAD_SECONDS = 300;
+const PERIOD_MS = 100;
+/** How long requests go on before a fault and after it, and through one that nothing has to notice. */
+const AROUND_MS = 5_000;
+const CUT_MS = 20_000;
+/** The lists of endpoints of two Services do not reach kube-proxy in the same moment. */
+const APART_MS = 2_000;
+const PODS = 10;
+
+interface Paced {
+  readonly asked: number;
+  readonly failed: readonly number[];
+  readonly errors: Readonly<Record<string, number>>;
+}
+
+let cluster: Cluster;
+let plain: string;
+
+before(async () => {
+  cluster = await withCluster();
+  await setSecondNodeLink("up");
+  await openShop(cluster);
+  await cluster.kubectl("uncordon", SECOND.name);
+  await installSwitchback(cluster, withAgent());
+  await cluster.until(
+    "the name is published",
+    60,
+    async () => (await publishedMap(cluster)).includes(NAME) || undefined,
+  );
+  const metadata = {
+    name: OPTED_IN,
+    labels: { "switchback.dev/inject": "enabled" },
+    annotations: { "switchback.dev/on-change": "live" },
+  };
+  await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata });
+  const listening = { ports: { http: 8080 }, readinessProbe: { tcpSocket: { port: "http" } } };
+  await cluster.apply(
+    onEachNode(programDeployment(OPTED_IN, "client", programCommand("client", "sleep"))),
+    onEachNode(programDeployment(OPTED_IN, PLAIN, programCommand("client", "serve"), listening)),
+    service(OPTED_IN, PLAIN, { app: PLAIN, ports: [{ name: "http", port: 80, targetPort: "http" }] }),
+  );
+  await cluster.rolledOut(OPTED_IN, "daemonset/client", `daemonset/${PLAIN}`);
+  const { spec } = await cluster.get<{ spec: { clusterIP: string } }>("-n", OPTED_IN, "service", PLAIN);
+  plain = `http://${spec.clusterIP}/`;
+});
+
+after(async () => {
+  await setSecondNodeLink("up");
+  await cluster.kubectl("uncordon", SECOND.name);
+});
+
+async function client(node: typeof FIRST, ...args: string[]): Promise<string> {
+  const pod = await podOn(cluster, node, OPTED_IN, "client");
+  return (await cluster.exec(`${OPTED_IN}/${pod}`, ...programCommand("client", ...args))).stdout.trim();
+}
+
+/** The client on the first node sends requests to the name and to the plain Service, side by side. */
+async function paced(fault: () => Promise<void>): Promise<{ ours: Paced; other: Paced }> {
+  const load = client(FIRST, "pace", `${LOAD_SECONDS}`, `${PERIOD_MS}`, OURS, plain);
+  try {
+    await delay(AROUND_MS);
+    await fault();
+    await delay(AROUND_MS);
+  } finally {
+    await client(FIRST, "stop");
+  }
+  const [ours, other] = JSON.parse(await load) as [Paced, Paced];
+  return { ours, other };
+}
+
+async function answers(node: typeof FIRST): Promise<void> {
+  await cluster.until(`the client on ${node.name} is answered`, 60, async () => {
+    const { status, body } = JSON.parse(await client(node, "get", OURS)) as Answer;
+    return (status === 200 && body?.startsWith("the shop ")) || undefined;
+  });
+}
+
+async function followsTo(node: typeof FIRST, name: string): Promise<void> {
+  await cluster.until(`${name} in a running pod on ${node.name}`, 60, async () => {
+    return (await client(node, "hosts")).includes(name) || undefined;
+  });
+}
+
+const bothServe = () =>
+  cluster.until("a proxy on each node serves", 90, async () => {
+    return (await readyEndpoints(cluster, SYSTEM, "switchback-ingress-nginx")).length === 2 || undefined;
+  });
+
+test("a pod on each node reaches the name; each node has a proxy", async () => {
+  for (const node of [FIRST, SECOND]) {
+    await podOn(cluster, node, SYSTEM, "proxy");
+    await answers(node);
+  }
+});
+
+test("the agent of each node keeps its running pods current", async (t) => {
+  const created = performance.now();
+  await cluster.apply(ingress("both", "both.example.com", "nginx"));
+  await Promise.all([FIRST, SECOND].map((node) => followsTo(node, "both.example.com")));
+  t.diagnostic(`Ingress created to the name in the pods of both nodes: ${secondsSince(created)} s`);
+});
+
+test("the node of the leader is cut off: the others fail no more than a plain Service, and another leads", async (t) => {
+  await bothServe();
+  await leadsOn(cluster, SECOND);
+  let unnamed = 0;
+  let noticed = "";
+  const { ours, other } = await paced(async () => {
+    const cut = performance.now();
+    await setSecondNodeLink("down");
+    const led = cluster.until("another leads", 60, async () => (await isLeaderOn(cluster, FIRST)) || undefined);
+    const leading = led.then(() => t.diagnostic(`another controller leads after ${secondsSince(cut)} s`));
+    const mapped = (async () => {
+      await cluster.apply(ingress("meanwhile", "meanwhile.example.com", "nginx"));
+      await followsTo(FIRST, "meanwhile.example.com");
+      t.diagnostic(`a new Ingress is in the running pod after ${secondsSince(cut)} s`);
+    })();
+    const pods = createPods(cluster, { count: PODS });
+    await Promise.all([leading, mapped, pods]);
+    unnamed = (await pods).filter((revision) => revision === "").length;
+    await cluster.until("Kubernetes notices", 120, async () => {
+      const left = [
+        await readyEndpoints(cluster, SYSTEM, "switchback-ingress-nginx"),
+        await readyEndpoints(cluster, OPTED_IN, PLAIN),
+      ];
+      return left.every(({ length }) => length === 1) || undefined;
+    });
+    noticed = secondsSince(cut);
+  });
+  t.diagnostic(`Kubernetes noticed after ${noticed} s`);
+  t.diagnostic(`${PODS} pods were made meanwhile, ${unnamed} without names`);
+  const last = Math.max(...other.failed);
+  const beyond = ours.failed.filter((sent) => sent > last + APART_MS);
+  for (const [what, { asked, failed, errors }] of Object.entries({ name: ours, "plain Service": other })) {
+    t.diagnostic(`${what}: ${failed.length} of ${asked} requests failed: ${JSON.stringify(errors)}`);
+  }
+  t.diagnostic(`requests to the name that failed after the plain Service was well: ${beyond.length}`);
+  assert.ok(other.failed.length > 20, "the plain Service lost requests");
+  assert.deepEqual(beyond, []);
+  // Each request of either goes to one of two by chance: four standard deviations of the difference.
+  const during = (last - Math.min(...other.failed)) / PERIOD_MS;
+  assert.ok(ours.failed.length <= other.failed.length + 4 * Math.sqrt(during / 2));
+});
+
+test("the node comes back: its pods are answered, have what they missed, and the leader stays", async (t) => {
+  const joined = performance.now();
+  await setSecondNodeLink("up");
+  await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=120s", `node/${SECOND.name}`);
+  t.diagnostic(`the node is Ready after ${secondsSince(joined)} s`);
+  await answers(SECOND);
+  await followsTo(SECOND, "meanwhile.example.com");
+  t.diagnostic(`its pods are answered and have the new name after ${secondsSince(joined)} s`);
+  await bothServe();
+  assert.ok(await isLeaderOn(cluster, FIRST));
+});
+
+test("the node is drained: no request fails", async (t) => {
+  const urls = [OURS, `${OURS}slow`, `${OURS}stream`, `${OURS}stream`];
+  const load = client(FIRST, "load", `${LOAD_SECONDS}`, ...urls);
+  try {
+    await delay(AROUND_MS);
+    const started = performance.now();
+    await cluster.kubectl("drain", SECOND.name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=180s");
+    t.diagnostic(`drained in ${secondsSince(started)} s`);
+    await delay(AROUND_MS);
+  } finally {
+    await client(FIRST, "stop");
+    await cluster.kubectl("uncordon", SECOND.name);
+  }
+  const { answered, reused, errors } = JSON.parse(await load) as Load;
+  t.diagnostic(`${answered} requests were answered, ${reused} on kept connections, ${errors.length} failed`);
+  assert.deepEqual(errors, []);
+  assert.ok(answered > 50 && reused > 20);
+  await answers(SECOND);
+});
+
+for (const distribution of ["PreferClose", "PreferSameNode"]) {
+  test(`trafficDistribution ${distribution}: the proxy of the client's own zone or node serves`, async (t) => {
+    for (const { name } of [FIRST, SECOND]) {
+      await cluster.kubectl("label", "node", name, `topology.kubernetes.io/zone=zone-of-${name}`, "--overwrite");
+    }
+    await installSwitchback(cluster, withAgent({ proxy: { trafficDistribution: distribution } }));
+    await bothServe();
+    for (const [own, elsewhere] of [
+      [FIRST, SECOND],
+      [SECOND, FIRST],
+    ] as const) {
+      const relayed = async () => [await relayedBy(cluster, own), await relayedBy(cluster, elsewhere)] as const;
+      await cluster.until(`only the proxy on ${own.name} serves`, 60, async () => {
+        const before = await relayed();
+        const [{ asked, failed }] = JSON.parse(await client(own, "pace", "3", "100", OURS)) as [Paced];
+        const after = await relayed();
+        const [here, there] = [after[0] - before[0], after[1] - before[1]];
+        if (failed.length > 0 || here !== asked || there !== 0)
+          throw new Error(`${asked}: ${here} here, ${there} there`);
+        t.diagnostic(`client on ${own.name}: ${here} of ${asked} connections by its own proxy`);
+        return true;
+      });
+    }
+  });
+}
+
+test("with PreferSameNode a cut node costs the other one no request at all", async (t) => {
+  const { ours } = await paced(async () => {
+    await setSecondNodeLink("down");
+    await delay(CUT_MS);
+    await setSecondNodeLink("up");
+  });
+  t.diagnostic(`${ours.failed.length} of ${ours.asked} requests failed`);
+  assert.deepEqual(ours.failed, []);
+  await answers(SECOND);
+});
