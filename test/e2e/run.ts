@@ -226,7 +226,8 @@ async function prepare({ keep, networkPolicies }: Level, progress: Progress): Pr
 
 function endToEndFiles(filters: string[]): string[] {
   const files = testFiles("e2e", filters).filter((file) => TWO_NODES_ONLY.test(file) === TWO_NODES);
-  if (files.length === 0) throw new NotHere(`no end-to-end test of this run has ${filters.join(" or ")} in its path`);
+  const nodes = TWO_NODES ? "two nodes" : "one node";
+  if (files.length === 0) throw new NotHere(`no end-to-end test has ${filters.join(" or ")} in its path, for ${nodes}`);
   return files;
 }
 
