@@ -13,6 +13,8 @@ export interface HostLine {
 const WILDCARD_PREFIX = "#wildcard ";
 /** A line may end with the order of its name: ` #12`. For other readers of hosts files it is a comment. */
 const ORDER = / #([1-9][0-9]{0,14})\s*$/;
+/** Characters of the shortest line with a name, such as `:: a`. */
+const SHORTEST_LINE = 4;
 
 /**
  * Renders names as hosts(5) text: one line per address and name, so people can grep it and DNS servers can load it.
@@ -33,12 +35,14 @@ export function renderHosts(lines: Iterable<HostLine>): string {
 /**
  * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one
  * name are collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's
- * hosts file. `orders` receives the order of each name that has one.
+ * hosts file. `orders` receives the order of each name that has one: then the text is a shard of the map, in which a
+ * line has one name, and what follows it is skipped.
  */
 export function parseHosts(text: string, orders?: Map<string, number>): Map<string, readonly string[]> {
   const found = new Map<string, string[]>();
   for (const raw of text.split("\n")) {
-    const { wildcard, address, names } = readHostsLine(raw);
+    if (raw.length < SHORTEST_LINE) continue;
+    const { wildcard, address, names } = readHostsLine(raw, orders === undefined ? undefined : 1);
     if (!isAddress(address)) continue;
     const order = orders === undefined ? undefined : ORDER.exec(raw)?.[1];
     for (const name of names) {
@@ -49,11 +53,14 @@ export function parseHosts(text: string, orders?: Map<string, number>): Map<stri
   return withSharedAddresses(found);
 }
 
-/** The fields of one line, as they were written; an empty line or a comment has the address "" and no names. */
-export function readHostsLine(raw: string): { wildcard: boolean; address: string; names: string[] } {
+/**
+ * The fields of one line, as they were written, with at most `maxNames` names; an empty line or a comment has the
+ * address "" and no names.
+ */
+export function readHostsLine(raw: string, maxNames?: number): { wildcard: boolean; address: string; names: string[] } {
   const wildcard = raw.startsWith(WILDCARD_PREFIX);
   const line = wildcard ? raw.slice(WILDCARD_PREFIX.length) : (raw.split("#", 1)[0] ?? "");
-  const [address = "", ...names] = line.trim().split(/\s+/);
+  const [address = "", ...names] = line.trim().split(/\s+/, maxNames && maxNames + 1);
   return { wildcard, address, names };
 }
 
@@ -89,6 +96,11 @@ function addEntry(
   written: string,
   { address, wildcard }: { readonly address: string; readonly wildcard: boolean },
 ): string | undefined {
+  const known = found.get(written);
+  if (known !== undefined && isWildcard(written) === wildcard) {
+    if (!known.includes(address)) known.push(address);
+    return written;
+  }
   const anyDepth = written.startsWith(ANY_DEPTH);
   const parsed = parseHostname(anyDepth ? written.slice(1) : written);
   if (parsed.kind !== (wildcard ? "wildcard" : "name") || (anyDepth && !wildcard)) return undefined;
