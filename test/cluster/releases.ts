@@ -26,7 +26,7 @@ export const KUBERNETES: Readonly<Record<string, Release>> = {
   "1.33": kubernetes("v1.33.13"),
   "1.34": kubernetes("v1.34.4"),
   "1.35": kubernetes("v1.35.4"),
-  "1.37": kubernetes("v1.37.2"),
+  "1.36": kubernetes("v1.36.3"),
 };
 
 /** The newest Helm 3. */

@@ -90,7 +90,7 @@ describe("flow control", () => {
       return Number(line.exec(body as string)?.[1]);
     };
     const total = 600;
-    // The shares of the API server's own levels, as of Kubernetes 1.36, and ours.
+    // The shares of the API server's own levels, as of Kubernetes 1.37, and ours.
     const shares = 245 + 10 + 5;
     const components = Math.ceil((total * 10) / shares);
     const agents = Math.ceil((total * 5) / shares);
