@@ -135,10 +135,10 @@ describe("a binary", () => {
 describe("a source", () => {
   it("has the version of its go.mod, for the linker too", () => {
     const { version, ldflags, package: goPackage } = sourceOf("kube-apiserver");
-    assert.match(version, /^v1\.36\.\d+$/);
+    assert.match(version, /^v1\.37\.\d+$/);
     assert.equal(goPackage, "k8s.io/kubernetes/cmd/kube-apiserver");
     assert.ok(ldflags.includes(`-X k8s.io/component-base/version.gitVersion=${version}`), ldflags);
-    assert.match(ldflags, /version\.gitMajor=1 .*version\.gitMinor=36$/);
+    assert.match(ldflags, /version\.gitMajor=1 .*version\.gitMinor=37$/);
   });
 
   it("of Helm is that of Helm 3 where TEST_HELM says so", () => {
