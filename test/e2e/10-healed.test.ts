@@ -50,7 +50,8 @@ test("with no further command the Certificate is issued, and cert-manager's pod 
   await certificateIsReady(cluster);
   t.diagnostic(`install to Certificate Ready: ${((performance.now() - installed) / 1000).toFixed(1)} s`);
   await certManagerInStep(cluster);
-  const controller = ["-l", "app.kubernetes.io/component=controller", "--field-selector=status.phase=Running"];
+  await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
+  const controller = ["-l", "app.kubernetes.io/component=controller"];
   const described = await cluster.kubectl("-n", CERT_MANAGER, "describe", "pod", ...controller);
   assert.equal(
     /switchback\.dev\/injected: (.*)/.exec(described)?.[1],
