@@ -132,8 +132,6 @@ test("the agent of each node keeps its running pods current", async (t) => {
   t.diagnostic(`Ingress created to the name in the pods of both nodes: ${secondsSince(created)} s`);
 });
 
-// Before the cut: for two minutes the kernel remembers connections that the lost node never answered (conntrack's
-// SYN_SENT), and a new one from the same port of the client goes to the same backend, whatever kube-proxy's rules say.
 test("the node is drained: no request fails", async (t) => {
   const urls = [OURS, `${OURS}slow`, `${OURS}stream`, `${OURS}stream`];
   const load = client(FIRST, "load", `${LOAD_SECONDS}`, ...urls);
@@ -154,10 +152,51 @@ test("the node is drained: no request fails", async (t) => {
   await answers(SECOND);
 });
 
+for (const distribution of ["PreferClose", "PreferSameNode"]) {
+  test(`trafficDistribution ${distribution}: the proxy of the client's own zone or node serves`, async (t) => {
+    for (const { name } of [FIRST, SECOND]) {
+      await cluster.kubectl("label", "node", name, `topology.kubernetes.io/zone=zone-of-${name}`, "--overwrite");
+    }
+    await installSwitchback(cluster, withAgent({ proxy: { trafficDistribution: distribution } }));
+    await bothServe();
+    for (const [own, elsewhere] of [
+      [FIRST, SECOND],
+      [SECOND, FIRST],
+    ] as const) {
+      const relayed = async () => [await relayedBy(cluster, own), await relayedBy(cluster, elsewhere)] as const;
+      await cluster.until(`only the proxy on ${own.name} serves`, 60, async () => {
+        const before = await relayed();
+        const [{ asked, failed }] = JSON.parse(await client(own, "pace", "3", "100", OURS)) as [Paced];
+        const after = await relayed();
+        const [here, there] = [after[0] - before[0], after[1] - before[1]];
+        if (failed.length > 0 || here !== asked || there !== 0)
+          throw new Error(`${asked}: ${here} here, ${there} there`);
+        t.diagnostic(`client on ${own.name}: ${here} of ${asked} connections by its own proxy`);
+        return true;
+      });
+    }
+  });
+}
+
+test("with PreferSameNode a cut node costs the other one no request at all", async (t) => {
+  const { ours } = await paced(async () => {
+    await setSecondNodeLink("down");
+    await delay(CUT_MS);
+    await setSecondNodeLink("up");
+  });
+  t.diagnostic(`${ours.failed.length} of ${ours.asked} requests failed`);
+  assert.deepEqual(ours.failed, []);
+  await answers(SECOND);
+});
+
+// Last but one: for two minutes the kernel remembers connections that the lost node never answered (conntrack's
+// SYN_SENT), and a new one from the same port of the client goes to the same backend, whatever kube-proxy's rules say.
 test("the leader's node is cut off: the others fail no more than a plain Service, and another leads", async (t) => {
-  // The drain has left all of them on the first node.
-  await cluster.kubectl("-n", SYSTEM, "rollout", "restart", "deployment");
-  await cluster.releaseRuns("switchback", SYSTEM);
+  await installSwitchback(cluster, withAgent());
+  await cluster.until("any proxy serves", 60, async () => {
+    const { spec } = await cluster.get<{ spec: object }>("-n", SYSTEM, "service", "switchback-ingress-nginx");
+    return !("trafficDistribution" in spec) || undefined;
+  });
   await bothServe();
   await leadsOn(cluster, SECOND);
   let unnamed = 0;
@@ -209,41 +248,4 @@ test("the node comes back: its pods are answered, have what they missed, and the
   t.diagnostic(`its pods are answered and have the new name after ${secondsSince(joined)} s`);
   await bothServe();
   assert.ok(await isLeaderOn(cluster, FIRST));
-});
-
-for (const distribution of ["PreferClose", "PreferSameNode"]) {
-  test(`trafficDistribution ${distribution}: the proxy of the client's own zone or node serves`, async (t) => {
-    for (const { name } of [FIRST, SECOND]) {
-      await cluster.kubectl("label", "node", name, `topology.kubernetes.io/zone=zone-of-${name}`, "--overwrite");
-    }
-    await installSwitchback(cluster, withAgent({ proxy: { trafficDistribution: distribution } }));
-    await bothServe();
-    for (const [own, elsewhere] of [
-      [FIRST, SECOND],
-      [SECOND, FIRST],
-    ] as const) {
-      const relayed = async () => [await relayedBy(cluster, own), await relayedBy(cluster, elsewhere)] as const;
-      await cluster.until(`only the proxy on ${own.name} serves`, 60, async () => {
-        const before = await relayed();
-        const [{ asked, failed }] = JSON.parse(await client(own, "pace", "3", "100", OURS)) as [Paced];
-        const after = await relayed();
-        const [here, there] = [after[0] - before[0], after[1] - before[1]];
-        if (failed.length > 0 || here !== asked || there !== 0)
-          throw new Error(`${asked}: ${here} here, ${there} there`);
-        t.diagnostic(`client on ${own.name}: ${here} of ${asked} connections by its own proxy`);
-        return true;
-      });
-    }
-  });
-}
-
-test("with PreferSameNode a cut node costs the other one no request at all", async (t) => {
-  const { ours } = await paced(async () => {
-    await setSecondNodeLink("down");
-    await delay(CUT_MS);
-    await setSecondNodeLink("up");
-  });
-  t.diagnostic(`${ours.failed.length} of ${ours.asked} requests failed`);
-  assert.deepEqual(ours.failed, []);
-  await answers(SECOND);
 });
