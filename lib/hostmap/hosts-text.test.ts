@@ -111,11 +111,11 @@ for (const [what, text, expected] of FILES) {
 }
 
 test("a line of a shard has one name; what follows it is skipped, however much it is", () => {
-  const text = `192.0.2.1 a.example.com b.example.com\n\n192.0.2.2 a.example.com ${"1 ".repeat(9)}#7\n:: b\n`;
+  const text = `192.0.2.1 a.example.com b.example.com\n\n192.0.2.2 a.example.com ${"1 ".repeat(9)}#7\n:: a.b\n`;
   const orders = new Map<string, number>();
   assert.deepEqual(Object.fromEntries(parseHosts(text, orders)), {
     "a.example.com": ["192.0.2.1", "192.0.2.2"],
-    b: ["::"],
+    "a.b": ["::"],
   });
   assert.deepEqual([...orders], [["a.example.com", 7]]);
 });

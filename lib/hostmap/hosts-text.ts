@@ -13,8 +13,8 @@ export interface HostLine {
 const WILDCARD_PREFIX = "#wildcard ";
 /** A line may end with the order of its name: ` #12`. For other readers of hosts files it is a comment. */
 const ORDER = / #([1-9][0-9]{0,14})\s*$/;
-/** Characters of the shortest line with a name, such as `:: a`. */
-const SHORTEST_LINE = 4;
+/** Characters of the shortest line with a name, such as `:: a.b`. */
+const SHORTEST_LINE = 6;
 
 /**
  * Renders names as hosts(5) text: one line per address and name, so people can grep it and DNS servers can load it.
