@@ -215,19 +215,12 @@ describe("rights", () => {
   }
 
   it("of the proxy are one object beyond what every account has", async () => {
-    const review = {
-      apiVersion: "authorization.k8s.io/v1",
-      kind: "SelfSubjectRulesReview",
-      spec: { namespace: NAMESPACE },
-    };
-    const { body } = await cluster.call({
-      method: "POST",
-      path: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
-      body: review,
-      token: await tokenOf("proxy"),
-    });
-    const rules: Rendered[] = (body as Rendered).status.resourceRules;
-    const own = rules.filter(({ resources }) => !resources[0].startsWith("selfsubject"));
+    const account = { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "nobody" } };
+    await cluster.call({ method: "POST", path: `${IN_NAMESPACE}/serviceaccounts`, body: account });
+    const everybodys = (await rulesOf(await cluster.tokenFor(`${NAMESPACE}/nobody`))).map((rule) =>
+      JSON.stringify(rule),
+    );
+    const own = (await rulesOf(await tokenOf("proxy"))).filter((rule) => !everybodys.includes(JSON.stringify(rule)));
     assert.deepEqual(own, [
       { verbs: ["list", "watch"], apiGroups: [""], resources: ["configmaps"], resourceNames: ["switchback-targets"] },
     ]);
@@ -327,3 +320,14 @@ describe("rights", () => {
     assert.match((await status("switchback-webhook:metrics")).stderr, /forbidden/i);
   });
 });
+
+async function rulesOf(token: string): Promise<Rendered[]> {
+  const review = {
+    apiVersion: "authorization.k8s.io/v1",
+    kind: "SelfSubjectRulesReview",
+    spec: { namespace: NAMESPACE },
+  };
+  const path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+  const { body } = await cluster.call({ method: "POST", path, body: review, token });
+  return (body as Rendered).status.resourceRules;
+}
