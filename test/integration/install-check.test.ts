@@ -67,7 +67,9 @@ it("Helm waits until a pod would get the names; the account can do no more, and 
   assert.doesNotMatch(await system.kubectl("get", kinds, "-A", "-o", "name"), /install-check/);
 });
 
-const podOf = (spec: object) => JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata: { name: "a" }, spec });
+/** Each has another name: one that came before the policy must not be in the way of the next. */
+const podOf = (spec: object) =>
+  JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata: { generateName: "a-" }, spec });
 
 it("Helm fails where no webhook answers, and keeps the Job for its log", async () => {
   for (const webhook of [...system.webhooks]) await system.end(webhook);
