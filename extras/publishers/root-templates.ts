@@ -1,3 +1,4 @@
+import { parentsOf } from "#hostmap/hostnames.ts";
 import { ANY_DEPTH, isWildcard } from "#hostmap/wildcards.ts";
 import type { PublisherMap } from "./publisher-map.ts";
 import {
@@ -72,11 +73,6 @@ function depthOf([first = ""]: readonly string[]): number {
 
 /** Whether another server block answers for the name: the one of the longest zone does. */
 function isBelow(name: string, zones: ReadonlySet<string>): boolean {
-  let zone = apexOf(name) ?? name;
-  for (;;) {
-    if (zone !== "" && zones.has(zone)) return true;
-    const dot = zone.indexOf(".");
-    if (dot === -1) return false;
-    zone = zone.slice(dot + 1);
-  }
+  const apex = apexOf(name) ?? name;
+  return [apex, ...parentsOf(apex)].some((zone) => zones.has(zone));
 }

@@ -66,6 +66,13 @@ function invalid(code: string, text: string): ParsedName {
   return { kind: "invalid", reason: { code, text } };
 }
 
+/** The names above a name, nearest first: `c.b.a` -> `b.a`, `a`. */
+export function parentsOf(name: string): string[] {
+  const parents: string[] = [];
+  for (let dot = name.indexOf("."); dot !== -1; dot = name.indexOf(".", dot + 1)) parents.push(name.slice(dot + 1));
+  return parents;
+}
+
 /** Escapes untrusted text for a log, an Event or a terminal: a JSON string of at most 80 characters before escaping. */
 export function show(text: string): string {
   const escaped = JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text);

@@ -1,4 +1,4 @@
-import { show } from "./hostnames.ts";
+import { parentsOf, show } from "./hostnames.ts";
 import type { Reason } from "./types.ts";
 import { ANY_DEPTH, anyDepthOf, isWildcard, plannedNameOf } from "./wildcards.ts";
 
@@ -199,13 +199,6 @@ function firstBelow<T extends { readonly suffix: string }>(
     for (const name of names) if (!found.has(name)) found.set(name, each);
   }
   return found;
-}
-
-/** `c.b.a` -> `b.a`, `a`. */
-function parentsOf(name: string): string[] {
-  const parents: string[] = [];
-  for (let dot = name.indexOf("."); dot !== -1; dot = name.indexOf(".", dot + 1)) parents.push(name.slice(dot + 1));
-  return parents;
 }
 
 function withoutDot(domain: string): string {

@@ -1,5 +1,5 @@
 import { shortHash } from "./hash.ts";
-import { compareNames, isGlob, parseGlob, show } from "./hostnames.ts";
+import { compareNames, isGlob, parentsOf, parseGlob, show } from "./hostnames.ts";
 import { HOSTS_KEY } from "./metadata-keys.ts";
 import { createSuffixIndex, type SuffixIndex } from "./suffix-index.ts";
 import type { PublishedMap, Reason } from "./types.ts";
@@ -160,13 +160,6 @@ function isPattern(item: string): boolean {
 /** `*.example.com` -> `example.com`. */
 function suffixOf(pattern: string): string {
   return pattern.slice(2);
-}
-
-/** `b.example.com` -> `example.com`, `com`. */
-function parentsOf(name: string): string[] {
-  const parents: string[] = [];
-  for (let dot = name.indexOf("."); dot !== -1; dot = name.indexOf(".", dot + 1)) parents.push(name.slice(dot + 1));
-  return parents;
 }
 
 /**
