@@ -1,4 +1,5 @@
 import type { Reason } from "#hostmap/types.ts";
+import { isStuck } from "#lib/workloads/workload-words.ts";
 import type { StatusFacts, WorkloadInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 
@@ -85,7 +86,7 @@ function countByCode(reasons: readonly Reason[]): string {
 
 /** Workloads that stay stale until a person acts, from the leader's status. */
 function checkWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
-  const stuck = workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0);
+  const stuck = workloads.filter(isStuck);
   const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/codes.md has each reason";
   return stuck.map(({ namespace, kind, name, stale, code, text }) => {
     const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;

@@ -6,7 +6,7 @@ interface Standing {
   readonly stale: number;
 }
 
-/** `stale` alone may mean that a restart is due: a workload that cannot be restarted has a state of its own. */
+/** `stale` alone may mean that a restart is due, so a workload that cannot be restarted has another state. */
 const STATES: Readonly<Record<Standing["standing"], string>> = {
   "in-step": "up to date",
   waiting: "stale",
@@ -20,6 +20,6 @@ export function stateText({ standing, stale }: Standing): string {
 }
 
 /** Some of its pods lack current names, and nothing changes that until somebody acts. */
-export function isStuck({ standing, stale }: Standing): boolean {
+export function isStuck({ standing, stale }: { readonly standing: string; readonly stale: number }): boolean {
   return standing === "stuck" && stale > 0;
 }
