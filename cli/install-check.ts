@@ -2,17 +2,15 @@ import type { DryRun } from "#doctor/facts.ts";
 import { dryRunPod } from "#doctor/gather-admission.ts";
 import type { Fact } from "#doctor/known.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";
 import type { CliContext } from "#lib/process/context.ts";
 
-interface InstallCheckFlags {
+interface InstallCheckFlags extends ConnectFlags {
   readonly namespace: string;
   readonly probeNamespace: string;
   /** Seconds. */
   readonly timeout: number;
-  readonly kubeconfig?: string;
-  readonly context?: string;
 }
 
 const POLL_MS = 2_000;

@@ -25,6 +25,9 @@ export function namespaceName(value: string): string {
   );
 }
 
+/** The namespace that Switchback is installed in, unless a command line names another. */
+export const DEFAULT_NAMESPACE = "switchback-system";
+
 /** A value that a script left empty, as with `--kubeconfig "$UNSET"`, must not stand for the default. */
 export function notEmpty(value: string): string {
   if (value.trim() !== "") return value;

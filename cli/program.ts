@@ -6,6 +6,7 @@ import { EXTRAS } from "./extras.ts";
 import { cureOfRefusal } from "./missing-rights.ts";
 import {
   collect,
+  DEFAULT_NAMESPACE,
   durationSeconds,
   FORMATS,
   imageReference,
@@ -125,14 +126,12 @@ function addConfigured(root: Command, name: string, examples: readonly string[])
 
 /** Adds a command that talks to an API server, with the flags for credentials and namespace. */
 function addClusterCommand(root: Command, name: string, group: Group, examples: readonly string[]): Command {
-  const command = addCommand(root, name, group, examples);
-  command.option(
-    "-n, --namespace <name>",
-    "namespace that Switchback is installed in",
-    namespaceName,
-    "switchback-system",
-  );
-  return addConnection(command);
+  return addConnection(addNamespace(addCommand(root, name, group, examples)));
+}
+
+function addNamespace(command: Command): Command {
+  const description = "namespace that Switchback is installed in";
+  return command.option("-n, --namespace <name>", description, namespaceName, DEFAULT_NAMESPACE);
 }
 
 /** Adds the flags that say how to reach an API server: those of `ConnectFlags`. */
@@ -286,9 +285,8 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
     .action(async (flags) => {
       setExitCode(await (await import("./doctor.ts")).doctor(flags, context));
     });
-  addConnection(root.command("install-check", { hidden: true }))
+  addConnection(addNamespace(root.command("install-check", { hidden: true })))
     .description("wait until the API server calls the webhook; the chart's hook after an install runs this")
-    .option("-n, --namespace <name>", "namespace that Switchback is installed in", namespaceName, "switchback-system")
     .option("--probe-namespace <name>", "namespace for the dry-run pod", namespaceName, "default")
     .option("--timeout <time>", "how long to wait: seconds, or 90s, 5m, 1h", durationSeconds, 240)
     .action(async (flags) => (await import("./install-check.ts")).installCheck(flags, context));

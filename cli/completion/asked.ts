@@ -4,6 +4,7 @@ import { contextNames } from "#lib/kube/kubeconfig.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { CliContext } from "#lib/process/context.ts";
+import { DEFAULT_NAMESPACE } from "../options.ts";
 import type { Asked } from "./command-line.ts";
 
 /** Somebody waits with a finger on the key. */
@@ -59,7 +60,7 @@ function flagsOf(line: readonly string[]): Flags {
   };
   const [kubeconfig, context, as] = [flagOf("--kubeconfig"), flagOf("--context"), flagOf("--as")];
   return {
-    namespace: flagOf("-n", "--namespace") ?? "switchback-system",
+    namespace: flagOf("-n", "--namespace") ?? DEFAULT_NAMESPACE,
     requestTimeout: TIMEOUT_SECONDS,
     ...(kubeconfig !== undefined && { kubeconfig }),
     ...(context !== undefined && { context }),
