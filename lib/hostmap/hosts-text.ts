@@ -96,11 +96,6 @@ function addEntry(
   written: string,
   { address, wildcard }: { readonly address: string; readonly wildcard: boolean },
 ): string | undefined {
-  const known = found.get(written);
-  if (known !== undefined && isWildcard(written) === wildcard) {
-    if (!known.includes(address)) known.push(address);
-    return written;
-  }
   const anyDepth = written.startsWith(ANY_DEPTH);
   const parsed = parseHostname(anyDepth ? written.slice(1) : written);
   if (parsed.kind !== (wildcard ? "wildcard" : "name") || (anyDepth && !wildcard)) return undefined;
