@@ -14,7 +14,7 @@ interface LivingPods {
 const EVERY_MS = 1_000;
 
 /**
- * Creates each opted-in pod anew every second, and calls each of its names through the relay. So the page has names
+ * Creates each opted-in pod again every second, and calls each of its names through the relay. So the page has names
  * that change, pods that follow and connections. Resolves after the first round.
  */
 export async function startLivingPods(

@@ -7,8 +7,8 @@ const NEAREST = 3;
 const MAX_WORD = 64;
 
 /**
- * The words that `word` may stand for, for an error: all of a few, else the nearest three, the number of the others,
- * and where they are: `a, b, c and 9 more (docs/configuration.md)`.
+ * The known words, for an error about an unknown one: all if they are few, else the nearest three, the number of the
+ * others, and where they are: `a, b, c and 9 more (docs/configuration.md)`.
  */
 export function nearest(word: string, known: readonly string[], where: string): string {
   if (known.length <= SHORT_LIST) return known.join(", ") || "none";

@@ -16,7 +16,7 @@ import {
   SYSTEM,
 } from "./switchback.ts";
 
-// The cure, as the README tells it: one command.
+// The cure from the README: one command.
 
 const LATER = "later.example.com";
 

@@ -66,7 +66,7 @@ const stub = (port: number) => `stub.test:${port} {
     }
 }
 `;
-/** learn.microsoft.com/azure/aks/coredns-custom: templates of its own stand behind the import. */
+/** learn.microsoft.com/azure/aks/coredns-custom: AKS has its own templates after the import. */
 const ofAks = (folder: string, port: number, start: string) => `${start}
     loadbalance
     import ${folder}/*.override

@@ -24,7 +24,7 @@ cut -d" " -f5 /proc/self/mountinfo | grep "^${STATE_FOLDER}/" | tac | xargs --no
 mount --bind "$1" "$0/logs" && mount --rbind "$0" "$0${STATE_FOLDER}" &&
 mount --rbind "$0/run" /run && mount --rbind "$0/var" /var && shift && exec "$@"`;
 
-/** Starts a node's containerd; that of a second node in a mount namespace of its own. */
+/** Starts a node's containerd. A second node's runs in another mount namespace. */
 export async function startContainerd(node: ClusterNode): Promise<Daemon> {
   const name = daemonName("containerd", node);
   const program = [await binary("containerd"), ...containerdArgs()];
