@@ -12,24 +12,34 @@ const CLIENT_HELLO = 1;
 /** The most bytes in one record. */
 const MAX_RECORD = 16 * 1024;
 
+interface HandshakeEvents {
+  /** The ClientHello is complete. */
+  readonly onHello: (socket: Socket) => void;
+  /** TLS starts. */
+  readonly onStart: (socket: Socket) => void;
+}
+
 /**
  * Starts one TLS handshake per turn of the event loop, so that requests on established connections wait for one of
  * them at most. Answering a ClientHello takes the thread a millisecond (an RSA signature): a thousand clients that
- * connect at once would stop it for a second. A connection is handed to TLS once its ClientHello is complete; until
- * then it costs next to nothing, and it is closed after `timeoutMs`. The next handshake is that of the source with
- * the fewest waiting, and of these the newest connection: a client that opens many delays itself first, and what
- * has waited long may have been given up. `onHello` is called when a ClientHello is complete.
+ * connect at once would stop it for a second. A connection waits until its ClientHello is complete and its turn comes.
+ * That costs next to nothing, and it is closed after `timeoutMs`. The next handshake is that of the source with the
+ * fewest waiting: a client that opens many delays itself first. Of these, the oldest and the newest take turns, so
+ * neither those before a crowd nor those after it wait for all of it.
  */
-export function queueHandshakes(server: Server, timeoutMs: number, onHello: (socket: Socket) => void): void {
+export function queueHandshakes(server: Server, timeoutMs: number, { onHello, onStart }: HandshakeEvents): void {
   // node:https adds its listener first, when the server is created. Others stay.
   const [startTls] = server.listeners("connection") as ((socket: Socket) => void)[];
   if (startTls !== undefined) server.removeListener("connection", startTls);
   const waiting = new WaitingSockets();
+  const deadlines = new WeakMap<Socket, NodeJS.Timeout>();
   let scheduled = false;
   const startNext = (): void => {
     scheduled = false;
     const socket = waiting.takeNext();
     if (socket === undefined) return;
+    clearTimeout(deadlines.get(socket));
+    onStart(socket);
     startTls?.call(server, socket);
     schedule();
   };
@@ -40,13 +50,13 @@ export function queueHandshakes(server: Server, timeoutMs: number, onHello: (soc
   };
   server.on("connection", (socket: Socket) => {
     const deadline = setTimeout(() => socket.destroy(), timeoutMs);
+    deadlines.set(socket, deadline);
     let received: Buffer = Buffer.alloc(0);
     const append = (chunk: Buffer): void => {
       received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
       const wanted = helloBytes(received);
       if (wanted === undefined) socket.destroy();
       else if (received.length >= wanted) {
-        clearTimeout(deadline);
         socket.off("data", append).pause().unshift(received);
         onHello(socket);
         waiting.add(socket);
@@ -78,6 +88,7 @@ function helloBytes(received: Buffer): number | undefined {
 /** Connections whose ClientHello has arrived, by source. */
 class WaitingSockets {
   readonly #sources = new Map<string, Socket[]>();
+  #takesNewest = false;
 
   add(socket: Socket): void {
     const source = socket.remoteAddress ?? "";
@@ -99,7 +110,8 @@ class WaitingSockets {
     let fewest: Socket[] | undefined;
     for (const sockets of this.#sources.values())
       if (fewest === undefined || sockets.length <= fewest.length) fewest = sockets;
-    const next = fewest?.at(-1);
+    this.#takesNewest = !this.#takesNewest;
+    const next = fewest?.at(this.#takesNewest ? -1 : 0);
     if (next !== undefined) this.remove(next);
     return next;
   }

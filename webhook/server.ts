@@ -46,7 +46,7 @@ export function createWebhookServer(
   const server = createServer({ ...limits, ...options }, answer);
   const closeSilent = keepIdleConnections(server, "secureConnection", { headersMs: HEADERS_MS, requestMs: REQUEST_MS });
   const connections = reclaimConnections(server, maxConnections);
-  queueHandshakes(server, HANDSHAKE_MS, connections.greeted);
+  queueHandshakes(server, HANDSHAKE_MS, { onHello: connections.waiting, onStart: connections.begun });
   return {
     async listen(address, port) {
       await listen(server, port, address);

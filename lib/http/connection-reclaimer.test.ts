@@ -8,6 +8,8 @@ import { reclaimConnections, withoutPipelining } from "./connection-reclaimer.ts
 const MAX = 9;
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
+type Reclaimed = ReturnType<typeof reclaimConnections>;
+
 interface Client {
   readonly socket: Socket;
   readonly closed: Promise<unknown>;
@@ -18,21 +20,21 @@ interface Client {
 /** Connects clients one after the other, each once the server has accepted the one before. */
 async function start(t: TestContext, listener: RequestListener = (_req, res) => res.end("ok")) {
   const server = createServer(listener);
-  reclaimConnections(server, MAX);
+  const reclaimed = reclaimConnections(server, MAX);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   t.after(() => {
     server.closeAllConnections();
     server.close();
   });
-  return async (from = "127.0.0.1"): Promise<Client> => {
-    const accepted = once(server, "connection");
+  return async (from = "127.0.0.1", report: (reclaimed: Reclaimed, accepted: Socket) => void = () => {}) => {
+    const accepted = once(server, "connection") as Promise<[Socket]>;
     const socket = connect({ port, host: "127.0.0.1", localAddress: from });
     t.after(() => socket.destroy());
     socket.on("error", () => {});
     const closed = once(socket, "close");
-    await accepted;
-    return {
+    report(reclaimed, ...(await accepted));
+    const client: Client = {
       socket,
       closed,
       async ask() {
@@ -41,6 +43,7 @@ async function start(t: TestContext, listener: RequestListener = (_req, res) => 
         return String(chunk).split("\r\n", 1)[0] ?? "";
       },
     };
+    return client;
   };
 }
 
@@ -79,6 +82,21 @@ test("of many connections that were answered, the one that asked the longest ago
   await answered[1]?.closed;
   assert.equal(await fresh.ask(), "HTTP/1.1 200 OK");
   assert.equal(await answered[0]?.ask(), "HTTP/1.1 200 OK");
+});
+
+test("connections that wait for the server do not give way, until TLS begins", async (t) => {
+  const open = await start(t);
+  const begins: Array<() => void> = [];
+  const wait = (reclaimed: Reclaimed, accepted: Socket): void => {
+    reclaimed.waiting(accepted);
+    begins.push(() => reclaimed.begun(accepted));
+  };
+  const waiting = await several(4 * MAX, () => open("127.0.0.1", wait));
+  const [silent] = await several(MAX, open);
+  for (const client of waiting) assert.equal(await client.ask(), "HTTP/1.1 200 OK");
+  assert.equal(await silent?.ask(), "HTTP/1.1 200 OK");
+  for (const begin of begins) begin();
+  await Promise.all(waiting.slice(0, 3 * MAX).map(({ closed }) => closed));
 });
 
 test("a refused request does not count as progress", async (t) => {

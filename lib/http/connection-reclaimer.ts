@@ -1,13 +1,20 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** How far a connection has come: accepted, ClientHello received, TLS established, a request answered with 200. */
-const STAGES = ["accepted", "greeted", "secured", "answered"] as const;
-type Stage = (typeof STAGES)[number];
+/** How far a connection has come: accepted, TLS begun, TLS established, a request answered with 200. */
+const STAGES = ["accepted", "begun", "secured", "answered"] as const;
+/** Its ClientHello has arrived and the server has not begun TLS: the server is late, not the client. */
+type Stage = (typeof STAGES)[number] | "waiting";
 
+/** A waiting connection takes a socket and its ClientHello (1 to 2 KB, 16 KB at most), one in TLS 53 KB. */
+const MAX_WAITING = 1_024;
+
+/** What the server's events do not say. */
 interface ReclaimedConnections {
-  /** Reports that the ClientHello of an accepted connection has arrived, which the server's events do not say. */
-  greeted(socket: Socket): void;
+  /** The ClientHello of an accepted connection has arrived. */
+  waiting(socket: Socket): void;
+  /** TLS begins on a waiting connection. */
+  begun(socket: Socket): void;
   /** Closes all connections, those in their handshake included (`closeAllConnections` leaves them). */
   closeAll(): void;
 }
@@ -27,22 +34,34 @@ interface Connection {
  * with the most of them, and of that source the one that has gone the longest without progress. So silent
  * connections replace each other and leave those in use alone, a source replaces its own connections before those
  * of others, and a new connection always has time to finish its handshake and first request.
+ *
+ * Connections that wait for the server count apart, up to `MAX_WAITING`: otherwise 700 clients of one address that
+ * connect at once would close those of an API server that connected just before them.
  */
 export function reclaimConnections(server: Server, max: number): ReclaimedConnections {
   const stages: Readonly<Record<Stage, Group>> = {
     accepted: new Group(),
-    greeted: new Group(),
+    waiting: new Group(),
+    begun: new Group(),
     secured: new Group(),
     answered: new Group(),
   };
   const connections = new WeakMap<Socket, Connection>();
   /** Those in their handshake, by address: node:https does not say which accepted socket a TLS socket belongs to. */
   const accepted = new Map<string, Connection>();
-  let count = 0;
   const move = (connection: Connection, stage: Stage): void => {
     stages[connection.stage].delete(connection);
     connection.stage = stage;
     stages[stage].add(connection);
+  };
+  const close = (victim: Connection | undefined): void => {
+    if (victim === undefined) return;
+    stages[victim.stage].delete(victim);
+    victim.socket.destroy();
+  };
+  const reclaim = (): void => {
+    const counted = STAGES.map((stage) => stages[stage]);
+    if (counted.reduce((sum, { size }) => sum + size, 0) > max) close(largest(counted)?.oldestOfLargestSource());
   };
   server.on("connection", (socket: Socket) => {
     const connection: Connection = { socket, source: socket.remoteAddress ?? "", stage: "accepted" };
@@ -50,16 +69,11 @@ export function reclaimConnections(server: Server, max: number): ReclaimedConnec
     connections.set(socket, connection);
     accepted.set(address, connection);
     stages.accepted.add(connection);
-    count += 1;
     socket.once("close", () => {
-      count -= stages[connection.stage].delete(connection) ? 1 : 0;
+      stages[connection.stage].delete(connection);
       if (accepted.get(address) === connection) accepted.delete(address);
     });
-    if (count <= max) return;
-    const victim = largest(STAGES.map((stage) => stages[stage]))?.oldestOfLargestSource();
-    if (victim === undefined) return;
-    count -= stages[victim.stage].delete(victim) ? 1 : 0;
-    victim.socket.destroy();
+    reclaim();
   });
   server.on("secureConnection", (socket: Socket) => {
     const connection = accepted.get(addressOf(socket));
@@ -77,12 +91,20 @@ export function reclaimConnections(server: Server, max: number): ReclaimedConnec
     });
   });
   return {
-    greeted(socket) {
+    waiting(socket) {
       const connection = connections.get(socket);
-      if (connection !== undefined && stages.accepted.has(connection)) move(connection, "greeted");
+      if (connection === undefined || !stages.accepted.has(connection)) return;
+      move(connection, "waiting");
+      if (stages.waiting.size > MAX_WAITING) close(stages.waiting.middleOfLargestSource());
+    },
+    begun(socket) {
+      const connection = connections.get(socket);
+      if (connection === undefined || !stages.waiting.has(connection)) return;
+      move(connection, "begun");
+      reclaim();
     },
     closeAll() {
-      for (const stage of STAGES) for (const { socket } of stages[stage].all()) socket.destroy();
+      for (const group of Object.values(stages)) for (const { socket } of group.all()) socket.destroy();
     },
   };
 }
@@ -142,5 +164,11 @@ class Group {
   oldestOfLargestSource(): Connection | undefined {
     const [oldest] = largest(this.#sources.values()) ?? [];
     return oldest;
+  }
+
+  /** The one that is served last, if the oldest and the newest take turns. */
+  middleOfLargestSource(): Connection | undefined {
+    const connections = [...(largest(this.#sources.values()) ?? [])];
+    return connections[connections.length >> 1];
   }
 }

@@ -125,14 +125,17 @@ test("a port in use is `listen-failed`, with the port and the cause", async (t) 
   });
 });
 
+type ListenOptions = [port: number, host: string, backlog: number, listening: () => void];
+
 /** A server that fails to bind one address, as on a host without it. */
 function lacking(address: string, code: string): { server: Server; tried: string[] } {
   const server = createServer();
   const tried: string[] = [];
-  const real = server.listen.bind(server) as (port: number, host: string, listening: () => void) => Server;
-  const fake = (port: number, host: string, listening: () => void) => {
+  const real = server.listen.bind(server) as (...options: ListenOptions) => Server;
+  const fake = (...options: ListenOptions) => {
+    const [, host] = options;
     tried.push(host);
-    if (host !== address) return real(port, host, listening);
+    if (host !== address) return real(...options);
     process.nextTick(() => server.emit("error", Object.assign(new Error(`listen ${code}`), { code })));
     return server;
   };

@@ -197,10 +197,16 @@ export async function listen(server: NetServer, port: number, address: string): 
   }
 }
 
+/**
+ * Connections that the kernel keeps until the process accepts them: Linux' own limit (`somaxconn`). With Node's 511, a
+ * crowd that connects at once makes the kernel drop others, which try again a second later.
+ */
+const BACKLOG = 4_096;
+
 function bind(server: NetServer, port: number, address: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen(port, address, () => {
+    server.listen(port, address, BACKLOG, () => {
       server.off("error", reject);
       resolve();
     });
