@@ -214,6 +214,10 @@ describe("what the doctor found", () => {
       /^Nothing can be read from the cluster\. What is shown was read at .* Pods keep their names/,
     );
     assert.deepEqual(more, []);
+    // What was read last still counts.
+    const { deployments } = runs(0, 2);
+    const lost = { ...view, ...(deployments.known && { lastDeployments: deployments.value }) };
+    assert.deepEqual(texts(lost), [PROXY_DOWN, notice]);
     // The controller alone is away.
     assert.deepEqual(texts({ ...healthy, trouble: "503" }), ["Not known: status (503)."]);
   });

@@ -33,7 +33,7 @@ const SHOWN_OTHERWISE: readonly string[] = ["source-problems", "workload-stuck"]
 export function noticesOf(view: View, now: number): Notice[] {
   const { summary, components, measured } = view;
   const notices = [
-    ...(components === undefined ? [] : ofComponents(components, view)),
+    ...ofComponents(view),
     ...(summary === undefined ? [] : ofStatus(view, summary)),
     ...(measured?.known ? ofMeasured(measured.value, now) : []),
     ...ofDoctor(view),
@@ -86,14 +86,17 @@ function ofStatus({ names, workloads }: View, summary: Summary): Notice[] {
   ];
 }
 
-/** As the doctor finds them: one that is missing or scaled to 0 is as bad as one that fails. */
-function ofComponents(components: Components, { examined }: View): Notice[] {
-  const { deployments } = components;
-  if (!deployments.known) return [];
+/**
+ * As the doctor finds them: one that is missing or scaled to 0 is as bad as one that fails. If they cannot be read now,
+ * what was read last counts.
+ */
+function ofComponents({ components, lastDeployments, examined }: View): Notice[] {
+  const deployments = components?.deployments.known ? components.deployments.value : lastDeployments;
+  if (deployments === undefined) return [];
   // Without any, the doctor knows whether that is an install that lost them, or no install.
-  if (!isInstalled(components) && examined?.report.known) return [];
-  const needed = checkComponents(deployments.value, (name) => name);
-  const others = deployments.value.filter(({ name, desired }) => !isComponent(name) && desired > 0);
+  if (!deployments.some(({ name }) => isComponent(name)) && examined?.report.known) return [];
+  const needed = checkComponents(deployments, (name) => name);
+  const others = deployments.filter(({ name, desired }) => !isComponent(name) && desired > 0);
   const findings = [...needed, ...others.map((one) => checkDeployment(one.name, one, "what it does stands still"))];
   return findings.filter(isBad).map(noticeOf);
 }
@@ -141,7 +144,7 @@ function ofUnknown({ components, measured, examined, trouble, at }: View): Notic
   if (trouble !== undefined && isAway) {
     // The head of the page has the reason.
     const since = at === undefined ? "" : ` What is shown was read at ${new Date(at).toLocaleTimeString()}.`;
-    return [later(`Nothing can be read from the cluster.${since} Pods keep their names, and proxies relay.`)];
+    return [later(`Nothing can be read from the cluster.${since} Pods keep their names, and running proxies relay.`)];
   }
   const facts = { ...components, metrics: measured, doctor: examined?.report };
   const unknown = Object.entries(facts).flatMap(([name, fact]) =>

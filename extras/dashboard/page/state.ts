@@ -16,6 +16,8 @@ export interface WorkloadRow extends WorkloadStatus {
   readonly searched: string;
 }
 
+type ReadDeployments = Extract<Components["deployments"], { readonly known: true }>["value"];
+
 /** What the page shows. A view is never changed: what is new is another one. */
 export interface View {
   readonly place: string;
@@ -32,6 +34,8 @@ export interface View {
   readonly workloads: readonly WorkloadRow[];
   /** Undefined: not read yet, or there is no cluster. */
   readonly components: Components | undefined;
+  /** The last Deployments that could be read. */
+  readonly lastDeployments: ReadDeployments | undefined;
   readonly measured: Fact<MeasuredState> | undefined;
   /** What the doctor found, and when; undefined before the first time. */
   readonly examined: { readonly at: number; readonly report: Fact<ReportDocument> } | undefined;
@@ -54,6 +58,7 @@ const NOTHING: View = {
   names: [],
   workloads: [],
   components: undefined,
+  lastDeployments: undefined,
   measured: undefined,
   examined: undefined,
   traffic: [],
@@ -117,7 +122,7 @@ export class PageState {
         this.#workloadsChanged = false;
         break;
       case "components":
-        this.update({ components: message.components });
+        this.update({ components: message.components, ...lastDeploymentsOf(message.components) });
         break;
       case "traffic":
         this.update({
@@ -132,6 +137,10 @@ export class PageState {
         this.update({ trouble: message.text });
     }
   }
+}
+
+function lastDeploymentsOf({ deployments }: Components): Partial<View> {
+  return deployments.known ? { lastDeployments: deployments.value } : {};
 }
 
 function apply<T, Row>(rows: Map<number, Row>, changes: Changes<T>, rowOf: (id: number, entry: T) => Row): void {

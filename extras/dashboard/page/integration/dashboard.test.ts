@@ -67,7 +67,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
         assert.ok(beyond <= 0, `${state}: ${beyond} px too wide`);
       };
 
-      test(`${size}, ${theme}: without proxies, and then without an API server: one notice for each`, async () => {
+      test(`${size}, ${theme}: without proxies, and then without an API server: a notice for each cause`, async () => {
         shown.status = async () => HEALTHY;
         shown.components = WITHOUT_PROXY;
         await open(viewport, theme === "dark");
@@ -83,7 +83,8 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
         };
         await page.getByText(/^status unknown: https/).waitFor();
         await notices.getByText(/^Nothing can be read from the cluster\. What is shown was read at/).waitFor();
-        assert.equal(await notices.count(), 1);
+        await notices.getByText("switchback-proxy: it does not exist").waitFor();
+        assert.equal(await notices.count(), 2);
         await keep("without-api-server");
         await page.goto(`${dashboard.address}#/components`);
         await page.getByRole("heading", { name: "Components" }).waitFor();
