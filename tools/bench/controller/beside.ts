@@ -13,6 +13,8 @@ import { serve } from "./process.ts";
 
 /** CPU as a ratio to the other checkout's. */
 const MOST_OF_BEFORE = 1.05;
+/** A change that costs less than this on both sides, milliseconds, is noise, and so is its ratio. */
+const NOTHING_MS = 1;
 const SETTLE_MS = 8_000;
 const IDLE_MS = 4_000;
 /** DNS is asked for 10,000 names for minutes after a start: more CPU than the changes that are measured. */
@@ -117,8 +119,10 @@ function reportSize(
     const name = { startCpu: "start-cpu", changeCpu: "change-cpu", serviceCpu: "service-cpu" }[key];
     const [mine, theirs] = [ours, before].map((samples) => samples.map((sample) => sample[key]));
     const ratios = (mine ?? []).map((value, round) => value / (theirs?.[round] ?? Number.NaN));
-    report.figure({ name, value: percentile(mine ?? [], 0.5), unit: "ms" });
-    report.figure({ name: `${name}-before`, value: percentile(theirs ?? [], 0.5), unit: "ms" });
+    const [cost, costBefore] = [percentile(mine ?? [], 0.5), percentile(theirs ?? [], 0.5)];
+    report.figure({ name, value: cost, unit: "ms" });
+    report.figure({ name: `${name}-before`, value: costBefore, unit: "ms" });
+    if (Math.max(cost, costBefore) < NOTHING_MS) continue;
     report.figure({ name: `${name}-ratio`, value: percentile(ratios, 0.5), unit: "x", goal: MOST_OF_BEFORE });
     report.figure({ name: `${name}-ratio-p25`, value: percentile(ratios, 0.25), unit: "x" });
     report.figure({ name: `${name}-ratio-p75`, value: percentile(ratios, 0.75), unit: "x" });
