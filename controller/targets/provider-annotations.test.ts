@@ -81,6 +81,7 @@ const PROVIDERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   [`${BETA}oci-load-balancer-connection-proxy-protocol-version`]: { "1": "v1", "2": "v2", "3": FALLBACK },
   "oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled": { true: "v2", false: "none", "": FALLBACK },
+  [`${BETA}azure-pls-proxy-protocol`]: { true: "v2", false: FALLBACK },
   // https://github.com/linode/linode-cloud-controller-manager/blob/main/docs/configuration/annotations.md
   [`${BETA}linode-loadbalancer-port-443`]: {
     '{"protocol": "https", "tls-secret-name": "my-tls-secret", "proxy-protocol": "v2", "algorithm": "leastconn"}': "v2",

@@ -151,6 +151,8 @@ const PROVIDERS: readonly ProviderAnnotations[] = [
   [[`${BETA}cloudstack-load-balancer-proxy-protocol`, cloudstack]],
   // outscale/cloud-provider-osc, docs/annotations.md: a list has node ports, which are not known here.
   [[`${BETA}osc-load-balancer-proxy-protocol`, words({ "*": "v1" })]],
+  // cloud-provider-azure, Azure Private Link Service Integration: the Private Link service sends it, version 2.
+  [[`${BETA}azure-pls-proxy-protocol`, words({ true: "v2" })]],
   // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
   [[STACKIT, stackit]],
   // guide.ncloud-docs.com/docs/en/nks-nks-1-8, which does not say the version.
