@@ -97,8 +97,10 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   const shutDown = async (): Promise<void> => {
     updater.stop();
     asker.stop();
-    await subscription?.stop();
+    // The API server may be slow: draining does not wait for it.
+    const stopped = subscription?.stop();
     log.info(await engine.drain(config.proxy.drainSeconds * 1000), "drained");
+    await stopped;
     stopLookups();
     await health.close();
   };
