@@ -65,7 +65,7 @@ test("names beyond the limit are counted, and the first of them reported", () =>
 });
 
 test("all names are refused with one reason", () => {
-  const refused = new ClaimList(OBJECT).refuseAll(["a.com", "b.com"], REFUSED);
+  const refused = new ClaimList(OBJECT).refuseAll(["a.com", "b.com"], REFUSED).all;
   assert.deepEqual(
     refused.map(({ hostname, hints: of }) => [hostname, of]),
     [

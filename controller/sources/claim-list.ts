@@ -51,11 +51,12 @@ export class ClaimList {
   }
 
   /** Adds all names with the same reason. */
-  refuseAll(names: readonly string[], reason: Reason): UnresolvedClaim[] {
+  refuseAll(names: readonly string[], reason: Reason): this {
     for (const name of names) this.add(name, reason);
-    return this.all;
+    return this;
   }
 
+  /** Makes the list anew: call it once for an object. */
   get all(): UnresolvedClaim[] {
     const claims = [...this.#byName.values()].flatMap((claims) => [...claims.values()]);
     if (this.#leftOut === 0) return claims;

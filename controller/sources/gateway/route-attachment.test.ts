@@ -9,6 +9,7 @@ import {
   type ListenerParts,
   routeObject,
 } from "#test/fakes/gateway-objects.ts";
+import { ClaimList } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
 import { type AttachmentContext, claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
 import { viewGateway, viewRoute } from "./view.ts";
@@ -41,6 +42,13 @@ function reasonOf(route: Raw, surroundings: AttachmentContext): string {
 }
 
 describe("a route's claims", () => {
+  it("are listed once, however many names have no Gateway", (t) => {
+    const listed = t.mock.getter(ClaimList.prototype, "all");
+    const names = Array.from({ length: 3 }, (_, index) => `${index}.com`);
+    outcome(routeObject("web", ["gone"], names), one({}));
+    assert.equal(listed.mock.callCount(), 1);
+  });
+
   it("include the route, its creation time, and the routing hints of the Gateway", () => {
     assert.deepEqual(claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["a.com"])), one({})), [
       {

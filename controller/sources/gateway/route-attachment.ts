@@ -44,7 +44,7 @@ const STAGES = { parent: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } 
  */
 export function claimsOfRoute(route: RouteView, around: AttachmentContext): UnresolvedClaim[] | undefined {
   const claims = new ClaimList(route, { anyDepth: true });
-  if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref));
+  if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref)).all;
   const attachments = route.parents.map((parent) => attach(route, parent, around));
   if (attachments.includes("unknown")) return undefined;
   const known = withChoices(

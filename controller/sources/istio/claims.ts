@@ -41,7 +41,7 @@ export function claimsOfVirtualService(
   const claims = new ClaimList(view, WILDCARDS);
   if (view.gateways.length === 0 && view.unrouted === undefined) return [];
   const refusal = refusalOf(view);
-  if (refusal !== undefined) return claims.refuseAll(view.hosts.filter(isName), refusal);
+  if (refusal !== undefined) return claims.refuseAll(view.hosts.filter(isName), refusal).all;
   const gateways = view.gateways.flatMap((key) => gateway(key) ?? []);
   const hosts = virtualHosts(view.hosts);
   const matched = new Set<string>();
