@@ -20,6 +20,10 @@ const IDLE_MS = 4_000;
 /** DNS is asked for 10,000 names for minutes after a start: more CPU than the changes that are measured. */
 const NO_LOOK_UPS = "policy.verifyDns=off";
 const CHANGE_EVERY_MS = 1_000;
+/** Changes before those that are measured: a term's first write of a shard costs three more requests (lib/kube/fence.ts). */
+const FIRST_CHANGES = 200;
+/** Until they are published: `map.bytesPerSecond` limits that. */
+const PUBLISHED_MS = 15_000;
 const ROUNDS = 5;
 
 /** Milliseconds of CPU in one round: from the start until it is at rest, of a change, and of a new Service. */
@@ -31,7 +35,7 @@ interface Sample {
 
 /**
  * The controllers of two checkouts by turns, each as its image has it and on a control plane of its own, at each
- * number of names: `changes` single changes, and as many new Services, in each round. Ratios are medians of paired
+ * number of names: in each round `changes` single changes and as many new Services, in the middle of a term. Ratios are medians of paired
  * rounds.
  */
 export async function measureBeside(
@@ -86,6 +90,8 @@ async function measureRound(bed: Bed, changes: number): Promise<Sample> {
     await controller.ready();
     await Promise.race([delay(SETTLE_MS), controller.ended]);
     const startCpu = cpuOf(controller.pid);
+    await Promise.all(Array.from({ length: FIRST_CHANGES }, () => bed.nextChange().write()));
+    await Promise.race([delay(PUBLISHED_MS), controller.ended]);
     const idle = await idleCpu(controller.pid, IDLE_MS);
     const cpuOfEach = async (write: () => Promise<void>): Promise<number> => {
       const [cpu, at] = [cpuOf(controller.pid), performance.now()];
