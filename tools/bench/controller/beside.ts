@@ -20,7 +20,10 @@ const IDLE_MS = 4_000;
 /** DNS is asked for 10,000 names for minutes after a start: more CPU than the changes that are measured. */
 const NO_LOOK_UPS = "policy.verifyDns=off";
 const CHANGE_EVERY_MS = 1_000;
-/** Changes before those that are measured: a term's first write of a shard costs three more requests (lib/kube/fence.ts). */
+/**
+ * Changes before those that are measured: a term's first write of a shard costs three more requests
+ * (lib/kube/fence.ts).
+ */
 const FIRST_CHANGES = 200;
 /** Until they are published: `map.bytesPerSecond` limits that. */
 const PUBLISHED_MS = 15_000;
@@ -35,8 +38,8 @@ interface Sample {
 
 /**
  * The controllers of two checkouts by turns, each as its image has it and on a control plane of its own, at each
- * number of names: in each round `changes` single changes and as many new Services, in the middle of a term. Ratios are medians of paired
- * rounds.
+ * number of names: in each round `changes` single changes and as many new Services, in the middle of a term. Ratios
+ * are medians of paired rounds.
  */
 export async function measureBeside(
   tree: string,
