@@ -220,21 +220,3 @@ test("a dial's report reaches the upstream's state, and draining the metrics", a
   void proxy.stop();
   assert.match(await text("/metrics"), /^switchback_proxy_draining 1$/m);
 });
-
-test("draining does not wait for an API server that does not let go", async (t) => {
-  const letGo = Promise.withResolvers<void>();
-  const targetsReader: ProxyDeps["targetsReader"] = {
-    start(onTargets) {
-      onTargets(undefined);
-      return { stop: () => letGo.promise };
-    },
-  };
-  const { engine, running } = start(t, {}, { targetsReader });
-  const proxy = await running;
-  const stopped = proxy.stop();
-  await settled();
-  assert.equal(engine.drains.length, 1);
-  engine.drained.resolve({ finished: 0, reset: 0 });
-  letGo.resolve();
-  await stopped;
-});
