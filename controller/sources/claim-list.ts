@@ -56,7 +56,7 @@ export class ClaimList {
     return this;
   }
 
-  /** Makes the list anew: call it once for an object. */
+  /** Makes a new list at each call: call it once for an object. */
   get all(): UnresolvedClaim[] {
     const claims = [...this.#byName.values()].flatMap((claims) => [...claims.values()]);
     if (this.#leftOut === 0) return claims;

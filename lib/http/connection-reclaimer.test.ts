@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
+import { EventEmitter, once } from "node:events";
+import { createServer, type RequestListener, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { PassThrough } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { reclaimConnections, withoutPipelining } from "./connection-reclaimer.ts";
 
 const MAX = 9;
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-
-type Reclaimed = ReturnType<typeof reclaimConnections>;
 
 interface Client {
   readonly socket: Socket;
@@ -20,21 +19,21 @@ interface Client {
 /** Connects clients one after the other, each once the server has accepted the one before. */
 async function start(t: TestContext, listener: RequestListener = (_req, res) => res.end("ok")) {
   const server = createServer(listener);
-  const reclaimed = reclaimConnections(server, MAX);
+  reclaimConnections(server, MAX);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   t.after(() => {
     server.closeAllConnections();
     server.close();
   });
-  return async (from = "127.0.0.1", report: (reclaimed: Reclaimed, accepted: Socket) => void = () => {}) => {
-    const accepted = once(server, "connection") as Promise<[Socket]>;
+  return async (from = "127.0.0.1"): Promise<Client> => {
+    const accepted = once(server, "connection");
     const socket = connect({ port, host: "127.0.0.1", localAddress: from });
     t.after(() => socket.destroy());
     socket.on("error", () => {});
     const closed = once(socket, "close");
-    report(reclaimed, ...(await accepted));
-    const client: Client = {
+    await accepted;
+    return {
       socket,
       closed,
       async ask() {
@@ -43,7 +42,6 @@ async function start(t: TestContext, listener: RequestListener = (_req, res) => 
         return String(chunk).split("\r\n", 1)[0] ?? "";
       },
     };
-    return client;
   };
 }
 
@@ -84,19 +82,45 @@ test("of many connections that were answered, the one that asked the longest ago
   assert.equal(await answered[0]?.ask(), "HTTP/1.1 200 OK");
 });
 
-test("connections that wait for the server do not give way, until TLS begins", async (t) => {
-  const open = await start(t);
-  const begins: Array<() => void> = [];
-  const wait = (reclaimed: Reclaimed, accepted: Socket): void => {
-    reclaimed.waiting(accepted);
-    begins.push(() => reclaimed.begun(accepted));
+/** As the queue of handshakes reports them: connections of one address on a server that only accepts. */
+function queued() {
+  const server = new EventEmitter();
+  const reclaimed = reclaimConnections(server as Server, MAX);
+  const accept = (): Socket => {
+    const socket = Object.assign(new PassThrough(), { remoteAddress: "127.0.0.1" }) as unknown as Socket;
+    server.emit("connection", socket);
+    return socket;
   };
-  const waiting = await several(4 * MAX, () => open("127.0.0.1", wait));
-  const [silent] = await several(MAX, open);
-  for (const client of waiting) assert.equal(await client.ask(), "HTTP/1.1 200 OK");
-  assert.equal(await silent?.ask(), "HTTP/1.1 200 OK");
-  for (const begin of begins) begin();
-  await Promise.all(waiting.slice(0, 3 * MAX).map(({ closed }) => closed));
+  const wait = (count: number) =>
+    Array.from({ length: count }, () => {
+      const socket = accept();
+      reclaimed.waiting(socket);
+      return socket;
+    });
+  return { reclaimed, accept, wait };
+}
+
+test("connections that wait for the server do not give way, until TLS begins", () => {
+  const { reclaimed, accept, wait } = queued();
+  const waiting = wait(4 * MAX);
+  const silent = Array.from({ length: MAX }, accept);
+  const all = [...waiting, ...silent];
+  assert.deepEqual(
+    all.filter(({ destroyed }) => destroyed),
+    [],
+  );
+  for (const socket of waiting) reclaimed.begun(socket);
+  assert.equal(all.filter(({ destroyed }) => !destroyed).length, MAX);
+  assert.equal(waiting.at(-1)?.destroyed, false, "the newest stays");
+});
+
+test("of more than 1,024 that wait, the one in the middle is closed, which would be served last", () => {
+  const { wait } = queued();
+  const waiting = wait(1_025);
+  assert.deepEqual(
+    waiting.flatMap(({ destroyed }, index) => (destroyed ? [index] : [])),
+    [512],
+  );
 });
 
 test("a refused request does not count as progress", async (t) => {

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 
 /** How far a connection has come: accepted, TLS begun, TLS established, a request answered with 200. */
 const STAGES = ["accepted", "begun", "secured", "answered"] as const;
-/** Its ClientHello has arrived and the server has not begun TLS: the server is late, not the client. */
+/** `waiting`: its ClientHello has arrived, and the server has not begun TLS. The server is late, not the client. */
 type Stage = (typeof STAGES)[number] | "waiting";
 
 /** A waiting connection takes a socket and its ClientHello (1 to 2 KB, 16 KB at most), one in TLS 53 KB. */

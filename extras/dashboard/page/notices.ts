@@ -94,7 +94,7 @@ function ofComponents({ components, lastDeployments, examined }: View): Notice[]
   const deployments = components?.deployments.known ? components.deployments.value : lastDeployments;
   if (deployments === undefined) return [];
   // Without any, the doctor knows whether that is an install that lost them, or no install.
-  if (!deployments.some(({ name }) => isComponent(name)) && examined?.report.known) return [];
+  if (!haveComponent(deployments) && examined?.report.known) return [];
   const needed = checkComponents(deployments, (name) => name);
   const others = deployments.filter(({ name, desired }) => !isComponent(name) && desired > 0);
   const findings = [...needed, ...others.map((one) => checkDeployment(one.name, one, "what it does stands still"))];
@@ -102,7 +102,11 @@ function ofComponents({ components, lastDeployments, examined }: View): Notice[]
 }
 
 function isInstalled({ deployments }: Components): boolean {
-  return deployments.known && deployments.value.some(({ name }) => isComponent(name));
+  return deployments.known && haveComponent(deployments.value);
+}
+
+function haveComponent(deployments: ReadonlyArray<{ readonly name: string }>): boolean {
+  return deployments.some(({ name }) => isComponent(name));
 }
 
 /** What the doctor found, without what the page reads more often. */
