@@ -44,17 +44,46 @@ function rig() {
 }
 
 describe("the writes of a term", () => {
-  it("begin with a confirmed Lease and a new version of the object, and go on from their own answers", async () => {
+  it("begin with a confirmed Lease, and go on from their own answers", async () => {
     const { kube, state, term, seen, write, text } = rig();
     kube.put(OBJECT.path, { data: { text: "before" } });
     const fence = term();
     const first = seen();
     await write(fence, "a");
-    assert.deepEqual([kube.touched, state.confirmed, text()], [[OBJECT.path], 1, "a"]);
-    // The watch lags: it shows what was there before the touch.
+    assert.deepEqual([kube.touched, state.confirmed, text()], [[], 1, "a"]);
+    // The watch lags: it shows what was there before the write.
     await write(fence, "b", { as: first });
     await write(fence, "c");
-    assert.deepEqual([kube.touched.length, state.confirmed, text()], [1, 1, "c"]);
+    await fence.take(OBJECT, seen());
+    assert.deepEqual([kube.touched, state.confirmed, text()], [[], 1, "c"]);
+  });
+
+  it("give the object a new version, if the first one changed nothing", async () => {
+    const { kube, term, seen, write, text } = rig();
+    kube.put(OBJECT.path, { data: { text: "before" } });
+    const fence = term();
+    const before = seen() ?? {};
+    // The answer to an apply of equal fields.
+    const changeNothing = () => fence.write(OBJECT, seen(), async () => ({ metadata: seen() ?? {} }));
+    await changeNothing();
+    assert.deepEqual(kube.touched, [OBJECT.path]);
+    assert.notEqual(seen()?.resourceVersion, before.resourceVersion);
+    // The watch lags: it shows what was there before the touch.
+    await write(fence, "a", { as: before });
+    await changeNothing();
+    assert.deepEqual([kube.touched.length, text()], [1, "a"]);
+  });
+
+  it("leave the object to be touched before the term relies on it, if the first one failed", async () => {
+    const { kube, term, seen, write } = rig();
+    kube.put(OBJECT.path, { data: { text: "before" } });
+    const fence = term();
+    kube.onWrite = ({ path }) => {
+      throw refusal(path, 500);
+    };
+    await assert.rejects(write(fence, "a"), { status: 500 });
+    await fence.take(OBJECT, seen());
+    assert.deepEqual(kube.touched, [OBJECT.path]);
   });
 
   it("create an object only if there is none", async () => {
@@ -134,19 +163,29 @@ describe("the writes of a term", () => {
 });
 
 describe("a term that was suspended", () => {
-  it("has no write taken once the next term has touched the object, also one that was about to be sent", async () => {
-    const { kube, state, term, seen, write, text } = rig();
-    kube.put(OBJECT.path, { data: { text: "before" } });
-    const [old, next] = [term(), term()];
-    await write(old, "a");
-    const gate = Promise.withResolvers<void>();
-    kube.onWrite = () => gate.promise;
-    const suspended = write(old, "stale");
-    await new Promise(setImmediate);
-    await next.take(OBJECT, seen());
-    state.over = true;
-    gate.resolve();
-    await assert.rejects(suspended, { code: "term-over" });
-    assert.deepEqual([text(), state.refused], ["a", 1]);
-  });
+  type Suspended = ReturnType<typeof rig>;
+  const deeds: Readonly<Record<string, (next: Fence, rig: Suspended) => Promise<unknown>>> = {
+    "has touched the object": (next, { seen }) => next.take(OBJECT, seen()),
+    "has written the object": (next, { write }) => write(next, "a"),
+    "has applied what was there": (next, { seen }) =>
+      next.write(OBJECT, seen(), async () => ({ metadata: seen() ?? {} })),
+  };
+  for (const [deed, act] of Object.entries(deeds)) {
+    it(`has no write taken once the next term ${deed}, also one that was about to be sent`, async () => {
+      const one = rig();
+      const { kube, state, term, write, text } = one;
+      kube.put(OBJECT.path, { data: { text: "before" } });
+      const [old, next] = [term(), term()];
+      await write(old, "a");
+      const gate = Promise.withResolvers<void>();
+      kube.onWrite = ({ body }) => (JSON.stringify(body).includes("stale") ? gate.promise : undefined);
+      const suspended = write(old, "stale");
+      await new Promise(setImmediate);
+      await act(next, one);
+      state.over = true;
+      gate.resolve();
+      await assert.rejects(suspended, { code: "term-over" });
+      assert.deepEqual([text(), state.refused], ["a", 1]);
+    });
+  }
 });

@@ -39,6 +39,9 @@ interface FenceDeps {
   readonly onRefused?: () => void;
 }
 
+/** Versions of an object that follow one another. */
+type Versions = readonly [Precondition, ...Precondition[]];
+
 /** What a term knows of an object. */
 interface Held {
   /** Undefined: the outcome of the last write is unknown. */
@@ -62,8 +65,8 @@ export const TOUCH_MANAGER = "switchback-term";
  *
  * 1. A write names the version that it replaces. This is a version that was seen before the Lease was confirmed to
  *    be this term's, or that this term has written.
- * 2. Before its first write, and before it relies on an object, a term touches the object: the versions that
- *    earlier terms know are outdated from then on.
+ * 2. Before it relies on an object that it has not written, a term touches the object. A touch and a write give the
+ *    object a new version: the versions that earlier terms know are outdated from then on.
  *
  * Each instance is for one term.
  */
@@ -116,24 +119,27 @@ export class Fence {
     seen: Identity | undefined,
     send: (precondition: Precondition) => Promise<T>,
   ): Promise<T> {
-    let creates = false;
-    const written = await this.#send(object, seen, (precondition) => {
-      creates = precondition.resourceVersion === NO_VERSION;
-      return send(precondition);
+    const isFirst = !this.#held.has(object.path);
+    const { answer, versions } = await this.#send(object, seen, async (precondition) => {
+      const answer = await send(precondition);
+      const written = preconditionOf(answer.metadata);
+      // An apply of equal fields is not stored: the versions that earlier terms know are still valid.
+      const touches = isFirst && written.resourceVersion === precondition.resourceVersion;
+      const touched = touches ? await touch(this.#deps.client, object, written) : [];
+      const versions: Versions = [precondition, written, ...touched];
+      return { answer, versions };
     });
-    this.#hold(object, preconditionOf(written.metadata));
+    this.#hold(object, ...versions);
     // A term that began before the creation has seen no object to touch: the Lease is confirmed again before this
     // one relies on it.
-    if (creates) this.#forget(object);
-    return written;
+    if (versions[0].resourceVersion === NO_VERSION) this.#forget(object);
+    return answer;
   }
 
   /** Deletes an object that was last seen with this identity. One that is gone is no error. Throws as `take` does. */
   async remove(object: FencedObject, seen: Identity): Promise<void> {
     try {
-      const send = (preconditions: Precondition) => this.#deps.client.delete(object.path, { preconditions });
-      // A deletion outdates what earlier terms know, as a touch does.
-      await this.#send(object, seen, send, () => this.#confirmed(seen));
+      await this.#send(object, seen, (preconditions) => this.#deps.client.delete(object.path, { preconditions }));
     } catch (error) {
       if (statusOf(error) !== 404) throw error;
     }
@@ -144,16 +150,15 @@ export class Fence {
     object: FencedObject,
     seen: Identity | undefined,
     send: (precondition: Precondition) => Promise<T>,
-    take = () => this.#take(object, seen),
   ): Promise<T> {
     const known = this.#known(object, seen);
     return await this.#reporting(object, async () => {
       try {
-        return await send(known ?? (await take()));
+        return await send(known ?? (await this.#confirmed(seen)));
       } catch (error) {
         if (known === undefined || statusOf(error) !== 409) throw error;
         // What was seen was newer than what this term wrote, not older.
-        return await send(await take());
+        return await send(await this.#confirmed(seen));
       }
     });
   }
@@ -184,8 +189,8 @@ export class Fence {
     return preconditionOf(seen);
   }
 
-  /** Holds the last of these versions, which follow one another. */
-  #hold({ path }: FencedObject, ...versions: readonly [Precondition, ...Precondition[]]): Precondition {
+  /** Holds the last of these versions. */
+  #hold({ path }: FencedObject, ...versions: Versions): Precondition {
     const own = this.#held.get(path)?.own ?? new Set();
     for (const { resourceVersion } of versions) own.add(resourceVersion);
     const precondition = versions.at(-1) ?? versions[0];

@@ -196,7 +196,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       const labels = { "app.kubernetes.io/component": "front" };
       await admin("POST", SERVICES, front("bent", { selector: { app: "theirs" } }, labels));
       assertPasses(await write("bent"));
-      // A new leader touches it first (lib/kube/fence.ts), whatever else it has.
+      // A new leader may touch it (lib/kube/fence.ts), whatever else it has.
       const metadata = { name: "switchback-bent", namespace: NAMESPACE, annotations: {} };
       const touch = { apiVersion: "v1", kind: "Service", metadata };
       assertPasses(await apply("controller", `${SERVICES}/switchback-bent`, touch));
