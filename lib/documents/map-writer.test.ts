@@ -101,6 +101,23 @@ test("shards that no index names any more stay as spares, eight at most", async 
   assert.deepEqual(published(store), mapped(names(10)));
 });
 
+test("single changes after one of all shards write to spares: nothing is created or removed", async () => {
+  const store = new TestStore();
+  const writer = new MapWriter(store);
+  const shards = shardsOf(names(4_000));
+  await writer.publish(snapshotOf(shards), TERM);
+  for (const name of names(4_000)) shards.set(name, ["203.0.113.9"]);
+  await writer.publish(snapshotOf(shards), TERM);
+  const there = store.shardNames().toSorted();
+  store.writes.length = 0;
+  for (const name of names(20)) {
+    shards.set(name, [IP]);
+    await writer.publish(snapshotOf(shards), TERM);
+  }
+  assert.equal(store.writes.length, 40);
+  assert.deepEqual(store.shardNames().toSorted(), there);
+});
+
 test("while it publishes, the map in the store is always the one before or the new one", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);

@@ -200,10 +200,10 @@ export class MapWriter {
     return [this.#store.index(), JSON.stringify([targets, hold])];
   }
 
-  /** The name of each shard: the one under which the index has its text already, otherwise the lowest free one. */
+  /** The name of each shard: the one under which the index has its text already, otherwise a free one. */
   #assign(shards: readonly RenderedShard[]): Pick<Layout, "names" | "missing"> {
     const named = this.#named();
-    const free = SHARD_NAMES.values().filter((name) => !named.has(name));
+    const free = this.#freeNames(named);
     const nameOf = new Map<string, string>();
     for (const { name } of this.loadIndex()?.shards ?? []) nameOf.set(this.#hashOf(name), name);
     const missing = new Map<string, RenderedShard>();
@@ -220,6 +220,18 @@ export class MapWriter {
       nameOf.set(shard.shardHash, name);
     }
     return { names, missing };
+  }
+
+  /** Spares first: a new shard beside them would have one of them removed. */
+  *#freeNames(named: ReadonlySet<string>): Generator<string, undefined> {
+    const spares = new Set(this.#spares.values().filter((name) => !named.has(name) && this.#isSpare(name)));
+    yield* spares;
+    yield* SHARD_NAMES.values().filter((name) => !named.has(name) && !spares.has(name));
+  }
+
+  /** Whether we wrote what the store has under a name that the index does not name. */
+  #isSpare(name: string): boolean {
+    return this.#spares.has(name) && this.#verified.get(name)?.text === this.#store.shard(name);
   }
 
   /** Whether the store has the shard's text under this name. */
@@ -252,8 +264,7 @@ export class MapWriter {
     let spares = 0;
     return this.#store.shardNames().filter((name) => {
       if (named.has(name)) return false;
-      // One that somebody edited is no spare.
-      const isSpare = this.#spares.has(name) && this.#verified.get(name)?.text === this.#store.shard(name);
+      const isSpare = this.#isSpare(name);
       if (isSpare) spares += 1;
       return !isSpare || spares > MAX_SPARES;
     });

@@ -19,7 +19,8 @@ const SETTLE_MS = 8_000;
 const IDLE_MS = 4_000;
 /** DNS is asked for 10,000 names for minutes after a start: more CPU than the changes that are measured. */
 const NO_LOOK_UPS = "policy.verifyDns=off";
-const CHANGE_EVERY_MS = 1_000;
+/** Below 2 a second (`map.publicationsPerSecond`), so that each change is a publication. */
+const CHANGE_EVERY_MS = 600;
 /**
  * Changes before those that are measured: a term's first write of a shard costs three more requests
  * (lib/kube/fence.ts).
@@ -38,16 +39,17 @@ interface Sample {
 
 /**
  * The controllers of two checkouts by turns, each as its image has it and on a control plane of its own, at each
- * number of names: in each round `changes` single changes and as many new Services, in the middle of a term. Ratios
- * are medians of paired rounds.
+ * number of names: in each round `seconds` of single changes and as many of new Services, in the middle of a term.
+ * Ratios are medians of paired rounds.
  */
 export async function measureBeside(
   tree: string,
-  { names, changes }: { readonly names: readonly number[]; readonly changes: number },
+  { names, seconds }: { readonly names: readonly number[]; readonly seconds: number },
   report: Reporter,
 ): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-controller-"));
   const beds: Bed[] = [];
+  const changes = Math.ceil((seconds * 1_000) / CHANGE_EVERY_MS);
   try {
     for (const each of [tree, ROOT]) {
       progress(`compiling ${each}`);

@@ -36,7 +36,7 @@ interface Options {
  * one a second, at each size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of the names and
  * of the changes are HTTPRoutes', and a fiftieth as many Gateways (200 at most) have a load balancer each, which
  * the controller finds. `--cpu-prof` keeps a profile of each controller. With `--beside TREE` only single changes
- * and as many new Services are measured, `--seconds` in each round, by turns with another checkout's controller.
+ * and new Services are measured, `--seconds` of each in each round, by turns with another checkout's controller.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -64,7 +64,7 @@ export async function run(argv: string[]): Promise<void> {
     nodeFlags: profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`],
   };
   if (values.beside !== undefined) {
-    const of = { names: options.names, changes: options.seconds };
+    const of = { names: options.names, seconds: options.seconds };
     return await measureBeside(resolve(values.beside), of, createReporter("controller", values.json));
   }
   progress("starting etcd and kube-apiserver");
