@@ -95,8 +95,6 @@ async function measureRound(bed: Bed, changes: number): Promise<Sample> {
     await controller.ready();
     await Promise.race([delay(SETTLE_MS), controller.ended]);
     const startCpu = cpuOf(controller.pid);
-    await Promise.all(Array.from({ length: FIRST_CHANGES }, () => bed.nextChange().write()));
-    await Promise.race([delay(PUBLISHED_MS), controller.ended]);
     const idle = await idleCpu(controller.pid, IDLE_MS);
     const cpuOfEach = async (write: () => Promise<void>): Promise<number> => {
       const [cpu, at] = [cpuOf(controller.pid), performance.now()];
@@ -106,8 +104,11 @@ async function measureRound(bed: Bed, changes: number): Promise<Sample> {
       }
       return (cpuOf(controller.pid) - cpu - idle * (performance.now() - at)) / changes;
     };
-    const changeCpu = await cpuOfEach(() => bed.nextChange().write());
-    return { startCpu, changeCpu, serviceCpu: await cpuOfEach(() => bed.ingresses.createService()) };
+    // Before the changes: a minute after them their former names vanish.
+    const serviceCpu = await cpuOfEach(() => bed.ingresses.createService());
+    await Promise.all(Array.from({ length: FIRST_CHANGES }, () => bed.nextChange().write()));
+    await Promise.race([delay(PUBLISHED_MS), controller.ended]);
+    return { startCpu, serviceCpu, changeCpu: await cpuOfEach(() => bed.nextChange().write()) };
   } finally {
     await controller.stop();
   }
