@@ -52,7 +52,7 @@ it("doctor loads them where there is a configuration to check", async () => {
   assert.ok(has(loaded, "/config/schema.ts"));
 });
 
-it("a running component whose configuration is JSON holds no YAML parser", async () => {
+it("a running component whose configuration is JSON has no YAML parser, and without custom kinds no JSONPath", async () => {
   const own = ["controller", "webhook", "proxy"].map((part) => import.meta.resolve(`./${part}.ts`));
   const ofExtras = globSync("extras/*/start.ts", { cwd: TOP }).map((path) => pathToFileURL(join(TOP, path)).href);
   const parts = [...own, ...ofExtras];
@@ -66,5 +66,5 @@ it("a running component whose configuration is JSON holds no YAML parser", async
   const loaded: string[] = JSON.parse(stderr.split("loaded:")[1] ?? "[]");
   for (const part of parts) assert.ok(loaded.includes(part), part);
   assert.ok(has(loaded, "/config/schema.ts"));
-  assert.ok(!has(loaded, "/node_modules/yaml/"));
+  for (const part of ["/node_modules/yaml/", "/node_modules/json-p3/"]) assert.ok(!has(loaded, part), part);
 });

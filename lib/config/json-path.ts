@@ -23,10 +23,14 @@ export function jsonPathError(text: string): string | undefined {
   }
 }
 
-/** Compiles a valid JSONPath. The query may throw if an object is nested too deeply for a `..` segment. */
+/**
+ * A valid JSONPath, compiled on first use: the presets have paths too. The query may throw if an object is nested too
+ * deeply for a `..` segment.
+ */
 export function jsonPath(text: string): JsonPath {
-  const query = compile(text);
+  let query: JSONPathQuery | undefined;
   return (value, max) => {
+    query ??= compile(text);
     const found: unknown[] = [];
     if (max <= 0) return found;
     for (const node of query.lazyQuery(value as Parameters<JSONPathQuery["lazyQuery"]>[0])) {
