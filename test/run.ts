@@ -36,6 +36,9 @@ const USAGE = "usage: node test/run.ts unit|integration|all [--kubernetes MINOR]
 
 const BUILD_AHEAD = join(import.meta.dirname, "cluster", "build-ahead.ts");
 
+/** One more than the cores: tests of sockets and processes wait a third of their time. */
+const UNIT_CONCURRENCY = availableParallelism() + 1;
+
 /** Most integration files start their own control plane: about one core while it starts, and 0.5 GB. */
 const INTEGRATION_CONCURRENCY = Math.max(1, Math.min(4, availableParallelism()));
 
@@ -103,7 +106,7 @@ async function runKinds(kinds: readonly TestKind[], filters: readonly string[]):
     heading(`unit tests (${unit.length} files)`);
     const { entries, remove } = groupFiles(unit);
     try {
-      outcomes.push(await runFiles(entries, { concurrency: availableParallelism() }));
+      outcomes.push(await runFiles(entries, { concurrency: UNIT_CONCURRENCY }));
     } finally {
       remove();
     }
