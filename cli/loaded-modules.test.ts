@@ -52,7 +52,7 @@ it("doctor loads them where there is a configuration to check", async () => {
   assert.ok(has(loaded, "/config/schema.ts"));
 });
 
-it("a running component whose configuration is JSON has no YAML parser, and without custom kinds no JSONPath", async () => {
+it("a component with a configuration of JSON needs no YAML parser, nor JSONPath without custom kinds", async () => {
   const own = ["controller", "webhook", "proxy"].map((part) => import.meta.resolve(`./${part}.ts`));
   const ofExtras = globSync("extras/*/start.ts", { cwd: TOP }).map((path) => pathToFileURL(join(TOP, path)).href);
   const parts = [...own, ...ofExtras];
