@@ -7,18 +7,13 @@ import { runTool } from "#test/cluster/tools.ts";
 import { filesFolder } from "#test/fakes/cli.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
+import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded-modules.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 // What a command loads is most of its CPU time. A new import at the top of a file brings it back unnoticed.
 
 const TOP = fileURLToPath(new URL("..", import.meta.url));
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
-const HOOK = `data:text/javascript,${encodeURIComponent(`
-  import { registerHooks } from "node:module";
-  const loaded = [];
-  registerHooks({ load: (url, context, next) => (loaded.push(url), next(url, context)) });
-  process.on("exit", () => console.error("loaded:" + JSON.stringify(loaded)));
-`)}`;
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
 let api: FakeApi | undefined;
@@ -31,10 +26,10 @@ afterEach(() => api?.close());
 /** Paths of the modules that the doctor loads, in the tree. */
 async function loadedBy(server: MemoryServer): Promise<string[]> {
   api = await fakeApi(server.respond);
-  const args = ["--import", HOOK, MAIN, "doctor", "-n", "ours", "--kubeconfig", await files.kubeconfig(api.url)];
+  const args = ["--import", LOADED_HOOK, MAIN, "doctor", "-n", "ours", "--kubeconfig", await files.kubeconfig(api.url)];
   const { stderr, stdout } = await runTool(process.execPath, args, {});
   assert.match(stdout, /\d+ broken, /, stderr);
-  return JSON.parse(stderr.split("loaded:")[1] ?? "[]");
+  return loadedIn(stderr);
 }
 
 const has = (loaded: readonly string[], part: string) => loaded.some((url) => url.includes(part));
@@ -62,8 +57,12 @@ it("a component with a configuration of JSON needs no YAML parser, nor JSONPath 
     for (const part of ${JSON.stringify(parts)}) await import(part);
     const { loadConfig } = await import(${JSON.stringify(load)});
     await loadConfig({ file: ${JSON.stringify(file)}, set: ["controller.port=0", "restart.dryRun=true"] });`;
-  const { stderr } = await runTool(process.execPath, ["--import", HOOK, "--input-type=module", "-e", script], {});
-  const loaded: string[] = JSON.parse(stderr.split("loaded:")[1] ?? "[]");
+  const { stderr } = await runTool(
+    process.execPath,
+    ["--import", LOADED_HOOK, "--input-type=module", "-e", script],
+    {},
+  );
+  const loaded = loadedIn(stderr);
   for (const part of parts) assert.ok(loaded.includes(part), part);
   assert.ok(has(loaded, "/config/schema.ts"));
   for (const part of ["/node_modules/yaml/", "/node_modules/json-p3/"]) assert.ok(!has(loaded, part), part);

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
+import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded-modules.ts";
 import { bundleProduct } from "./bundle.ts";
 
 // What the image has, in a folder from which no package of this checkout can be found.
@@ -83,14 +84,12 @@ test("a kubeconfig is refused with what to do instead: what reads it stays out o
 });
 
 test("a component starts from few files: each costs it a millisecond", async () => {
-  const hook = `data:text/javascript,${encodeURIComponent(`
-    import { registerHooks } from "node:module";
-    registerHooks({ load: (url, context, next) => (console.error("loads", url), next(url, context)) });
-  `)}`;
   for (const name of ["controller", "webhook", "proxy", "all"]) {
     // No address of this machine (RFC 5737).
-    const { stderr } = await runNode("--import", hook, program, name, "--set", "proxy.address=192.0.2.1");
-    const loaded = [...stderr.matchAll(/^loads file:.*\/(.*)$/gm)].map(([, file]) => file);
+    const { stderr } = await runNode("--import", LOADED_HOOK, program, name, "--set", "proxy.address=192.0.2.1");
+    const loaded = loadedIn(stderr)
+      .filter((url) => url.startsWith("file:"))
+      .map((url) => url.slice(url.lastIndexOf("/") + 1));
     assert.ok(loaded.includes(`${name}.js`) && loaded.length < 50, `${name}: ${loaded.join(" ")}`);
   }
 });

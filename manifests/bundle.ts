@@ -15,7 +15,7 @@ interface ImageFiles {
   readonly files: readonly string[];
   /** The program, then scripts of its threads. */
   readonly entryPoints: readonly [string, ...string[]];
-  /** Commands that have a bundle of their own. */
+  /** Commands with their own bundles. */
   readonly components: readonly string[];
   readonly packages: Readonly<Record<string, readonly string[]>>;
   readonly leftOut: readonly string[];
@@ -45,8 +45,10 @@ export async function bundleProduct(
   const list = JSON.parse(readFileSync(join(TOP, "manifests", "image-files.json"), "utf8")) as ImageFiles;
   const packages = Object.entries(list.packages).map(([name, files]) => [name.replace("ARCH", arch), files] as const);
   const external = [...packages.map(([name]) => name), ...list.leftOut];
-  const metafile = await bundle(folder, COMMANDS, list, external, []);
-  for (const component of list.components) await bundle(folder, component, list, external, [onlyFor(component)]);
+  const [program, ...scripts] = list.entryPoints;
+  const named = scripts.map((path) => ({ in: path, out: basename(path, ".ts") }));
+  const metafile = await bundle(folder, external, [{ in: program, out: COMMANDS }, ...named]);
+  for (const name of list.components) await bundle(folder, external, [{ in: program, out: name }], onlyFor(name));
   writeFileSync(join(folder, "cli", "main.js"), launcherOf(list.components));
   const installed = (name: string) => {
     const place = further !== undefined && existsSync(join(further, name)) ? further : join(TOP, "node_modules");
@@ -65,17 +67,16 @@ export async function bundleProduct(
 /** The bundle that has every command. */
 const COMMANDS = "commands";
 
-/** Writes the program as `cli/NAME.js`, with chunks that bundles share where they are equal. */
+/** Writes each entry as `cli/OUT.js`. Bundles share the chunks that are equal. */
 async function bundle(
   folder: string,
-  name: string,
-  { entryPoints: [program, ...scripts] }: ImageFiles,
   external: string[],
-  plugins: readonly Plugin[],
+  entryPoints: { in: string; out: string }[],
+  ...plugins: readonly Plugin[]
 ): Promise<Metafile> {
   const { metafile } = await build({
     absWorkingDir: TOP,
-    entryPoints: [{ in: program, out: name }, ...scripts.map((path) => ({ in: path, out: basename(path, ".ts") }))],
+    entryPoints,
     // In one folder: the relay expects its worker beside the chunk that starts it.
     outdir: join(folder, "cli"),
     chunkNames: "[name]-[hash]",
@@ -99,17 +100,16 @@ async function bundle(
 }
 
 /**
- * Leaves out what a component's process never imports: other commands, and what the extras add to them. esbuild puts
- * code that two imports share into a chunk of its own, so a component would load 70 to 100 small files with the
- * bundle of all commands, in place of 20 to 30. That costs a start a quarter more time.
+ * Leaves out what a component's process never imports: other commands, and what the extras add to them. esbuild makes
+ * a chunk of the code that two imports share. So a component would load 70 to 100 small files from the bundle of all
+ * commands, not 20 to 40. That makes a start a quarter longer.
  */
 function onlyFor(component: string): Plugin {
   const imports = (path: string, importer: string): boolean => {
     const from = relative(TOP, importer);
     if (from === join("cli", "program.ts")) return path === "./serve.ts";
     if (from === join("cli", "serve.ts")) return path === `./${component}.ts`;
-    const isOfCommand = matchesGlob(from, "extras/*/extra.ts") && /^\.\/(check|leave|start|status)\.ts$/.test(path);
-    return !isOfCommand;
+    return !(matchesGlob(from, "extras/*/extra.ts") && /^\.\/(check|leave|start|status)\.ts$/.test(path));
   };
   return {
     name: `only-for-${component}`,
