@@ -36,7 +36,7 @@ const USAGE = "usage: node test/run.ts unit|integration|all [--kubernetes MINOR]
 
 const BUILD_AHEAD = join(import.meta.dirname, "cluster", "build-ahead.ts");
 
-/** One more than the cores: tests of sockets and processes wait a third of their time. */
+/** One more than the cores: tests of sockets and processes wait. On two cores, 275 s had 306 s of CPU in all. */
 const UNIT_CONCURRENCY = availableParallelism() + 1;
 
 /** Most integration files start their own control plane: about one core while it starts, and 0.5 GB. */

@@ -21,10 +21,7 @@ const IDLE_MS = 4_000;
 const NO_LOOK_UPS = "policy.verifyDns=off";
 /** Below 2 a second (`map.publicationsPerSecond`), so that each change is a publication. */
 const CHANGE_EVERY_MS = 600;
-/**
- * Changes before those that are measured: a term's first write of a shard costs three more requests
- * (lib/kube/fence.ts).
- */
+/** Changes before those that are measured: a term's first write of a shard costs a request more (lib/kube/fence.ts). */
 const FIRST_CHANGES = 200;
 /** Until they are published: `map.bytesPerSecond` limits that. */
 const PUBLISHED_MS = 15_000;
