@@ -2,6 +2,12 @@ import type { OptInRules } from "#hostmap/opt-in.ts";
 import type { ClusterFacts } from "./facts.ts";
 
 /**
+ * The one entry that is not about pods: through it the controller asks whether the API server can call the webhook.
+ * It matches nothing else, and fails closed.
+ */
+export const REACHABLE_ENTRY = "reachable.switchback.dev";
+
+/**
  * The namespaces that opt in by name, and those that never do: as the webhook configuration selects them, or else as
  * Switchback's configuration says.
  */
@@ -10,7 +16,8 @@ export function optInRulesOf({
   install,
   namespace,
 }: Pick<ClusterFacts, "admission" | "install" | "namespace">): OptInRules {
-  const live = admission.configuration.known ? admission.configuration.value : undefined;
+  const entries = admission.configuration.known ? admission.configuration.value : undefined;
+  const live = entries?.filter(({ name }) => name !== REACHABLE_ENTRY);
   const config = install.config.known ? install.config.value : undefined;
   return {
     excluded: new Set([

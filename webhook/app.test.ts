@@ -314,6 +314,14 @@ test("the path carries by what the pods of a namespace get their names", async (
   }
 });
 
+test("the entry that asks whether the webhook is reached is allowed, and counts as no pod", async () => {
+  const { app, metrics } = start();
+  const { body } = await request(app).post("/reachable").send(review()).expect(200);
+  assert.deepEqual(body.response, { uid: "uid-1", allowed: true });
+  assert.doesNotMatch(await metrics.registry.metrics(), /switchback_webhook_admissions_total\{/);
+  await request(app).post("/reachable").send({}).expect(400);
+});
+
 test("the path of a delivery that there is none of is not found", async () => {
   await request(start().app).post("/mutate/namespace/dns").send(review()).expect(404);
 });

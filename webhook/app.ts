@@ -5,7 +5,7 @@ import { type ByteBudget, chargeAnswer, createByteBudget } from "#lib/http/byte-
 import { steadyNow } from "#lib/kube/time.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
-import { type AdmissionRequest, decodeReview } from "./admission-review.ts";
+import { type AdmissionRequest, decodeReview, encodeAnswer } from "./admission-review.ts";
 import type { Delivery } from "./delivery.ts";
 import { type BodyReader, createBodyReader, type Refusal } from "./request-body.ts";
 
@@ -44,7 +44,8 @@ function pathsOf(deliveries: readonly Delivery[]): readonly (readonly [path: str
 
 /**
  * Serves POST /mutate/namespace, /mutate/pod and those below them, transport only. A request that is not a review
- * gets 4xx and a sentence. A review always gets `allowed: true`, even after an internal error.
+ * gets 4xx and a sentence. A review always gets `allowed: true`, even after an internal error. POST /reachable takes
+ * the same, decides nothing, and counts nothing: the controller finds out whether the API server gets this far.
  */
 export function createApp(appOptions: AppOptions): Express {
   const options = { ...appOptions, throttle: new LogThrottle(LOG_PERIOD_MS, steadyNow) };
@@ -53,14 +54,25 @@ export function createApp(appOptions: AppOptions): Express {
   app.disable("etag");
   const buffers = { read: createBodyReader(options.maxBodyBytes), unread: createByteBudget(UNREAD_BUDGET_BYTES) };
   for (const [path, about] of pathsOf(options.delivery?.deliveries ?? [])) {
-    app.post(path, mutate(about, buffers, options));
+    app.post(
+      path,
+      answerWith((request) => answerReview(request, about, options), buffers, options),
+    );
   }
+  app.post(
+    "/reachable",
+    answerWith(({ uid }) => encodeAnswer(uid, { warnings: [] }), buffers, options),
+  );
   app.use(notFound);
   app.use(onError(options));
   return app;
 }
 
-function mutate(path: Path, { read, unread }: Buffers, options: AnswerOptions): RequestHandler {
+function answerWith(
+  answerTo: (request: AdmissionRequest) => string,
+  { read, unread }: Buffers,
+  options: AnswerOptions,
+): RequestHandler {
   return async (req, res) => {
     const body = await read(req);
     const request = Buffer.isBuffer(body) ? decode(body) : body;
@@ -68,7 +80,7 @@ function mutate(path: Path, { read, unread }: Buffers, options: AnswerOptions): 
       refuse(request, res, options);
       return;
     }
-    const answer = answerReview(request, path, options);
+    const answer = answerTo(request);
     if (answer.length > SMALL_ANSWER_BYTES) chargeAnswer(unread, res, answer.length);
     res.writeHead(200, { "content-type": "application/json", "content-length": answer.length });
     // The answer is ASCII. Writing it as UTF-8 would scan every byte of the patch once more.

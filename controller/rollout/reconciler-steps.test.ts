@@ -267,7 +267,7 @@ test("the debounce begins at each change of names; its upper bound when they wer
 
 test("of two stale workloads the one that became stale first is restarted first", async () => {
   const { client, run } = rig();
-  client.webhooks = { ok: false, text: "" };
+  client.webhooks = { ok: false, code: "webhook-behind", text: "" };
   const [a, b] = ["a", "b"].map((name) => observed({ key: `shop/Deployment/${name}` }));
   assert.ok(a && b);
   const first = async (ms: number, ...workloads: ObservedWorkload[]) => {

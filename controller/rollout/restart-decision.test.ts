@@ -85,12 +85,17 @@ test("then the webhooks are asked, and only if a workload is due", () => {
   assert.deepEqual(decide([web("a", { stale: [] })]), { ...NOTHING, decisions: ["a: in-step"] });
 });
 
-test("webhooks that are behind are asked again half a second later", () => {
-  const behind = { ok: false, text: "no webhook replica is ready" };
-  const decision = { standing: "waiting", code: "webhook-behind", text: behind.text, until: NOW + 500 };
-  assert.deepEqual(decisionsOf([web("a"), web("b")], behind), { a: decision, b: decision });
-  const decisions = ["a: webhook-behind", "b: webhook-behind"];
-  assert.deepEqual(decide([web("a"), web("b")], behind), { ...NOTHING, decisions, wakeAt: NOW + 500 });
+test("webhooks that are behind are asked again half a second later, those that cannot be called after two", () => {
+  for (const [code, wait] of [
+    ["webhook-behind", 500],
+    ["webhook-unreachable", 2_000],
+  ] as const) {
+    const facts = { ok: false, code, text: "no webhook replica is ready" } as const;
+    const decision = { standing: "waiting", code, text: facts.text, until: NOW + wait };
+    assert.deepEqual(decisionsOf([web("a"), web("b")], facts), { a: decision, b: decision });
+    const decisions = [`a: ${code}`, `b: ${code}`];
+    assert.deepEqual(decide([web("a"), web("b")], facts), { ...NOTHING, decisions, wakeAt: NOW + wait });
+  }
 });
 
 test("the first in the queue is restarted; the others say how many are before them", () => {

@@ -5,16 +5,16 @@ import { hasFailed, outcomeOf, type RestartOutcome } from "./restart-outcome.ts"
 import { checkWorkload, isHistory, waiting } from "./restart-preconditions.ts";
 import type { RolloutDecision, WorkloadFacts } from "./workload-facts.ts";
 
-/** Whether every ready webhook replica uses the current map. Undefined: not asked. */
-export interface WebhookFacts {
-  readonly ok: boolean;
-  readonly text: string;
-}
+/** Whether every ready webhook replica uses the current map, and the API server can call them. */
+export type WebhookFacts =
+  | { readonly ok: true; readonly text: string }
+  | { readonly ok: false; readonly code: "webhook-behind" | "webhook-unreachable"; readonly text: string };
 
 interface RolloutInput {
   readonly now: number;
   readonly rules: RestartRules;
   readonly workloads: readonly WorkloadFacts[];
+  /** Undefined: not asked. */
   readonly webhooks: WebhookFacts | undefined;
 }
 
@@ -95,14 +95,15 @@ function schedule(input: RolloutInput, queue: readonly WorkloadFacts[], held: nu
   if (first === undefined) return { ...NOT_NOW, decisionOf: place };
   if (webhooks === undefined) return { ...NOT_NOW, askWebhooks: true, decisionOf: place };
   if (!webhooks.ok) {
-    return { ...NOT_NOW, decisionOf: () => waiting("webhook-behind", webhooks.text, now + ASK_AGAIN_MS) };
+    const { code, text } = webhooks;
+    return { ...NOT_NOW, decisionOf: () => waiting(code, text, now + ASK_AGAIN_MS[code]) };
   }
   const restarting = waiting("restarting", "being restarted");
   return { ...NOT_NOW, restart: first.key, decisionOf: (index) => (index === 0 ? restarting : place(index)) };
 }
 
-/** Between two requests to webhook replicas that were not ready. */
-const ASK_AGAIN_MS = 500;
+/** Between two questions. The API server logs each call that fails. */
+const ASK_AGAIN_MS = { "webhook-behind": 500, "webhook-unreachable": 2_000 } as const;
 
 /** Workloads that lack names before those with extra ones only; then those that have waited longest. */
 function byPriority(one: WorkloadFacts, other: WorkloadFacts): number {

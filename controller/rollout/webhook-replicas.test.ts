@@ -41,11 +41,16 @@ async function replica(t: TestContext, address: string, answer: () => Answer, re
   };
 }
 
-/** Replicas as an API server lists them. `configured`: there is a webhook configuration. */
+const ours = { configured: true, dryRun: json({ metadata: { name: "switchback-hosts-index" } }) };
+
+/**
+ * Replicas as an API server lists them. `configured`: there is a webhook configuration. `dryRun`: the answer to the
+ * change of the index that asks whether the API server can call the webhook.
+ */
 async function replicas(
   t: TestContext,
   slices: readonly RawEndpointSlice[],
-  configured = true,
+  { configured = true, dryRun = ours.dryRun }: Partial<typeof ours> = {},
 ): Promise<WebhookReplicas> {
   const items = slices.map((slice, index) => ({
     metadata: { namespace: "ours", name: `slice-${index}`, uid: `uid-${index}`, resourceVersion: "1" },
@@ -54,6 +59,13 @@ async function replicas(
   const respond = (call: FakeCall) => {
     if (call.path.includes("mutatingwebhookconfigurations")) {
       return configured ? json({ metadata: { name: "switchback-webhook" } })(call) : refuse(404, "NotFound")(call);
+    }
+    if (call.method === "PATCH") {
+      assert.deepEqual(
+        [call.path, call.query.get("dryRun"), call.body],
+        ["/api/v1/namespaces/ours/configmaps/switchback-hosts-index", "All", "{}"],
+      );
+      return dryRun(call);
     }
     return call.query.get("watch") === "true" ? watch()(call) : page(items, "2")(call);
   };
@@ -69,6 +81,7 @@ async function replicas(
 }
 
 const current = () => LOADED;
+const NONE_READY = { ok: false, code: "webhook-behind", text: "no webhook replica is ready" };
 
 test("the map is used only when every ready replica reports it", async (t) => {
   let second: Answer = { ...LOADED, revision: "old" };
@@ -76,6 +89,7 @@ test("the map is used only when every ready replica reports it", async (t) => {
   const found = await replicas(t, slices);
   const behind = (problem: string) => ({
     ok: false,
+    code: "webhook-behind",
     text: `1 of 2 webhook replicas do not use this map yet: 127.0.0.2${problem}`,
   });
   assert.deepEqual(await found.ask(WANTED), behind(" has old"));
@@ -89,6 +103,17 @@ test("the map is used only when every ready replica reports it", async (t) => {
   assert.equal((await found.ask(WANTED)).ok, false);
   second = LOADED;
   assert.deepEqual(await found.ask(WANTED), { ok: true, text: "2 webhook replicas use the map" });
+});
+
+test("replicas that the API server cannot call do not count, and its error is the text", async (t) => {
+  const calling =
+    'failed calling webhook "reachable.switchback.dev": failed to call webhook: Post "https://w": refused';
+  const dryRun = json({ kind: "Status", code: 500, reason: "InternalError", message: calling }, 500);
+  const found = await replicas(t, [await replica(t, "127.0.0.1", current)], { dryRun });
+  const answer = await found.ask(WANTED);
+  assert.ok(!answer.ok);
+  assert.equal(answer.code, "webhook-unreachable");
+  assert.match(answer.text, /^the API server cannot call the webhook: .*failed calling webhook "reachable\./);
 });
 
 test("a replica that is not ready is not asked", async (t) => {
@@ -115,12 +140,9 @@ test("a replica that does not answer does not use the map", async (t) => {
 
 test("without a ready replica, or without the webhook's configuration, the map is not used", async (t) => {
   const unready = await replica(t, "127.0.0.1", current, false);
-  assert.deepEqual(await (await replicas(t, [unready])).ask(WANTED), {
-    ok: false,
-    text: "no webhook replica is ready",
-  });
+  assert.deepEqual(await (await replicas(t, [unready])).ask(WANTED), NONE_READY);
   const slice = await replica(t, "127.0.0.1", current);
-  const { ok, text } = await (await replicas(t, [slice], false)).ask(WANTED);
+  const { ok, text } = await (await replicas(t, [slice], { configured: false })).ask(WANTED);
   assert.equal(ok, false);
   assert.match(text, /^pods would not be injected: /);
 });
@@ -133,10 +155,14 @@ test("before the first list the replicas are unknown, not absent; after stop not
   const found = new WebhookReplicas({ client: kube.client, log: silentLogger, namespace: "ours" });
   t.after(() => found.stop());
   await settled();
-  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "the webhook's replicas are not known yet" });
+  assert.deepEqual(await found.ask(WANTED), {
+    ok: false,
+    code: "webhook-behind",
+    text: "the webhook's replicas are not known yet",
+  });
   kube.speak(slices);
   await settled();
-  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "no webhook replica is ready" });
+  assert.deepEqual(await found.ask(WANTED), NONE_READY);
   assert.deepEqual(kube.watched, [slices]);
   const { now } = performance;
   const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
@@ -153,14 +179,18 @@ test("a slice without the health server's port, or without endpoints, has no rep
     { endpoints: null, ports: slice.ports ?? [] },
     { ports: null },
   ]);
-  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "no webhook replica is ready" });
+  assert.deepEqual(await found.ask(WANTED), NONE_READY);
 });
 
 test("an answer that does not parse has no revision, and a long revision is cut", async (t) => {
   let answer: unknown = null;
   const found = await replicas(t, [await replica(t, "127.0.0.1", () => answer as object)]);
   const behind = "1 of 1 webhook replicas do not use this map yet: 127.0.0.1 has";
-  assert.deepEqual(await found.ask(WANTED), { ok: false, text: `${behind} none` });
+  assert.deepEqual(await found.ask(WANTED), { ok: false, code: "webhook-behind", text: `${behind} none` });
   answer = { ...LOADED, revision: "x".repeat(21) };
-  assert.deepEqual(await found.ask(WANTED), { ok: false, text: `${behind} ${"x".repeat(20)}` });
+  assert.deepEqual(await found.ask(WANTED), {
+    ok: false,
+    code: "webhook-behind",
+    text: `${behind} ${"x".repeat(20)}`,
+  });
 });

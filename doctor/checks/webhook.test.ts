@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createTestCa } from "#test/cluster/pki.ts";
 import { admission, entries, install, rowsOf } from "#test/fakes/doctor-changes.ts";
-import { CONFIG, entry, FORBIDDEN, HEALTHY, NOT_INSTALLED, OTHER_CA } from "#test/fakes/doctor-facts.ts";
+import { CONFIG, entry, FORBIDDEN, HEALTHY, NOT_INSTALLED, OTHER_CA, reachable } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 
@@ -10,7 +10,7 @@ const authority = createTestCa("own");
 const leaf = authority.serving(["w.test"]).cert;
 const certified = (caBundle: string, servingCertificate: string | undefined) =>
   admission({
-    configuration: known([entry("namespace", { caBundle }), entry("pod", { caBundle })]),
+    configuration: known([entry("namespace", { caBundle }), entry("pod", { caBundle }), reachable({ caBundle })]),
     servingCertificate: known(servingCertificate),
   });
 
@@ -20,7 +20,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "it does not",
     {},
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry fails open, " +
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open, " +
         "and its caBundle matches the serving certificate",
     ],
   ],
@@ -77,7 +77,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "its timeout is just short enough",
     entries(["namespace", { timeoutSeconds: 5 }], ["pod"]),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry fails open, " +
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open, " +
         "and its caBundle matches the serving certificate",
     ],
   ],
@@ -126,13 +126,25 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "pod.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
         "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
         "else reapply the chart",
+      "broken ca-bundle-mismatch | MutatingWebhookConfiguration switchback-webhook | the caBundle of " +
+        "reachable.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
+        "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
+        "else reapply the chart",
+    ],
+  ],
+  [
+    "the controller's own entry is missing",
+    admission({ configuration: known([entry("namespace"), entry("pod")]) }),
+    [
+      "broken webhook-entry-missing | MutatingWebhookConfiguration switchback-webhook | it has no entry " +
+        "reachable.switchback.dev | reapply the chart",
     ],
   ],
   [
     "the certificate is of one CA of two",
     certified(OTHER_CA + authority.cert, leaf),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry fails open, " +
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open, " +
         "and its caBundle matches the serving certificate",
     ],
   ],
@@ -140,7 +152,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "the caBundle is the certificate itself",
     certified(leaf, leaf),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry fails open, " +
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open, " +
         "and its caBundle matches the serving certificate",
     ],
   ],
@@ -156,12 +168,27 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "pod.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
         "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
         "else reapply the chart",
+      "broken ca-bundle-mismatch | MutatingWebhookConfiguration switchback-webhook | the caBundle of " +
+        "reachable.switchback.dev has no CA of the certificate in Secret switchback-webhook-tls | check that a " +
+        "controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
+        "else reapply the chart",
+    ],
+  ],
+  [
+    "the controller's own entry is missing",
+    admission({ configuration: known([entry("namespace"), entry("pod")]) }),
+    [
+      "broken webhook-entry-missing | MutatingWebhookConfiguration switchback-webhook | it has no entry " +
+        "reachable.switchback.dev | reapply the chart",
     ],
   ],
   [
     "the certificate is broken",
     admission({ servingCertificate: known("nonsense") }),
     [
+      "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
+        "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
+        "the controller issues a new certificate",
       "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
         "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
         "the controller issues a new certificate",
@@ -180,13 +207,16 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
         "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
         "the controller issues a new certificate",
+      "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
+        "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
+        "the controller issues a new certificate",
     ],
   ],
   [
     "there is no certificate",
     certified(authority.cert, undefined),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry fails open and has a " +
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has a " +
         "CA; the dry run shows whether it matches the serving certificate",
     ],
   ],
@@ -194,18 +224,18 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "the certificate cannot be read",
     admission({ servingCertificate: FORBIDDEN }),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry fails open and has a " +
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has a " +
         "CA; the dry run shows whether it matches the serving certificate",
     ],
   ],
   [
     "the certificate cannot be read, and the caBundle is no CA",
     admission({
-      configuration: known([entry("namespace", { caBundle: leaf }), entry("pod", { caBundle: leaf })]),
+      configuration: known([entry("namespace"), entry("pod"), reachable()].map((one) => ({ ...one, caBundle: leaf }))),
       servingCertificate: FORBIDDEN,
     }),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry fails open and has a " +
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has a " +
         "CA; the dry run shows whether it matches the serving certificate",
     ],
   ],

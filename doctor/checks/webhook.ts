@@ -5,13 +5,14 @@ import { TLS_SECRET } from "#certs/secret-store.ts";
 import type { ClusterFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import type { Fact } from "../known.ts";
+import { REACHABLE_ENTRY } from "../opt-in-rules.ts";
 import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("webhook");
 
 const SUBJECT = `MutatingWebhookConfiguration ${WEBHOOK_CONFIGURATION}`;
-/** The chart's entries: pods opted in by their namespace's label, and by their own. */
-const ENTRIES: readonly string[] = ["namespace.switchback.dev", "pod.switchback.dev"];
+/** The chart's entries: pods opted in by their namespace's label, and by their own; and the controller's. */
+const ENTRIES: readonly string[] = ["namespace.switchback.dev", "pod.switchback.dev", REACHABLE_ENTRY];
 /** The entry of the namespaces that opt in by name. The chart makes it if there are some. */
 const LISTED_ENTRY = "listed.switchback.dev";
 /** An unresponsive webhook delays each pod's creation by the timeout. The chart sets 2 s. */
@@ -40,7 +41,7 @@ export function checkWebhook(facts: ClusterFacts): Finding[] {
 }
 
 function okText(certificate: Fact<string | undefined>): string {
-  const open = "every entry fails open";
+  const open = "every entry for pods fails open";
   return certificate.known && certificate.value !== undefined
     ? `${open}, and its caBundle matches the serving certificate`
     : `${open} and has a CA; the dry run shows whether it matches the serving certificate`;
@@ -48,7 +49,7 @@ function okText(certificate: Fact<string | undefined>): string {
 
 function checkEntry(entry: WebhookEntry): Finding[] {
   const findings: Finding[] = [];
-  if (entry.failurePolicy !== "Ignore") {
+  if (entry.failurePolicy !== "Ignore" && entry.name !== REACHABLE_ENTRY) {
     const evidence =
       `failurePolicy of ${entry.name} is ${entry.failurePolicy}: without the webhook, ` +
       "opted-in pods cannot be created";

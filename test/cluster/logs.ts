@@ -47,6 +47,35 @@ export async function collectLogs(cluster: Cluster, components?: string): Promis
   return folder;
 }
 
+const SUMMARY: readonly string[][] = [
+  ["get", "pods", "-A", "-o", "wide"],
+  [
+    ...["get", "certificates,certificaterequests,orders,challenges", "-A", "-o"],
+    "custom-columns=KIND:.kind,NAME:.metadata.name,STATE:.status.state,CONDITIONS:.status.conditions[*].message," +
+      "REASON:.status.reason,FAILED:.status.lastFailureTime",
+  ],
+  [
+    "get",
+    "events",
+    "-A",
+    "--field-selector=type!=Normal",
+    "-o",
+    "custom-columns=OF:.involvedObject.name,SAYS:.message",
+  ],
+  ["-n", "cert-manager", "logs", "deployment/cert-manager", "--tail=25"],
+];
+
+/** What most often says why a test failed, for a run whose machine nobody can look at afterwards. */
+export async function summaryOf(cluster: Cluster): Promise<string> {
+  const parts: string[] = [];
+  for (const args of SUMMARY) {
+    const { stdout, stderr } = await cluster.tool("kubectl", args);
+    parts.push(`--- kubectl ${args.join(" ")}\n${stdout}${stderr}`);
+  }
+  const { stdout, stderr } = await cluster.switchback("status", "--namespace", "switchback-system");
+  return `${parts.join("")}--- switchback status\n${stdout}${stderr}`;
+}
+
 interface ContainerStatus {
   readonly name: string;
   readonly restartCount: number;

@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import { binaries, Unavailable } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { withLock } from "../cluster/lock.ts";
-import { collectLogs } from "../cluster/logs.ts";
+import { collectLogs, summaryOf } from "../cluster/logs.ts";
 import { type BinaryName, sourceOf } from "../cluster/modules.ts";
 import { crashDuringUp } from "../cluster/node/crash.ts";
 import { down } from "../cluster/node/down.ts";
@@ -186,6 +186,7 @@ async function onOwnNode(files: string[], level: Level, progress: Progress): Pro
 async function keepLogs(cluster: Cluster, components?: string): Promise<void> {
   const what = components === undefined ? "every pod" : "every component and pod";
   process.stderr.write(`logs of ${what}: ${await collectLogs(cluster, components)}\n`);
+  if (process.env.CI === "true") process.stderr.write(await summaryOf(cluster));
 }
 
 /**

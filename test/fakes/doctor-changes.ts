@@ -3,7 +3,7 @@ import { examine } from "#doctor/checks.ts";
 import type { ClusterFacts, ServiceFacts } from "#doctor/facts.ts";
 import { known } from "#doctor/known.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
-import { CONFIG, entry, FRONT, HEALTHY, NGINX, probed, RELAYED, type Ways } from "./doctor-facts.ts";
+import { CONFIG, entry, FRONT, HEALTHY, NGINX, probed, RELAYED, reachable, type Ways } from "./doctor-facts.ts";
 
 // Changes of the facts of a healthy installation, for `{ ...HEALTHY, ...change }`.
 
@@ -20,8 +20,9 @@ export const install = (change: Partial<ClusterFacts["install"]>): Partial<Clust
 export const admission = (change: Partial<ClusterFacts["admission"]>): Partial<ClusterFacts> => {
   return { admission: { ...HEALTHY.admission, ...change } };
 };
+/** The entries for pods; the third one is as it should be. */
 export const entries = (...all: Parameters<typeof entry>[]): Partial<ClusterFacts> => {
-  return admission({ configuration: known(all.map((args) => entry(...args))) });
+  return admission({ configuration: known([...all.map((args) => entry(...args)), reachable()]) });
 };
 export const relayed = (change: Partial<PublishedTarget>): Partial<ClusterFacts> => {
   return install({ targets: known([{ ...RELAYED, ...change }]) });

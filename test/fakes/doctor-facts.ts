@@ -80,6 +80,16 @@ export function entry(name: string, change: Partial<WebhookEntry> = {}): Webhook
   return { name: `${name}.switchback.dev`, ...base, ...change };
 }
 
+/** The entry that is not about pods. */
+export function reachable(change: Partial<WebhookEntry> = {}): WebhookEntry {
+  return entry("reachable", {
+    failurePolicy: "Fail",
+    excludedNamespaces: [],
+    listedNamespaces: [NAMESPACE],
+    ...change,
+  });
+}
+
 const deployment = (name: string) => ({ name, desired: 2, ready: 2, image: "example.com/s:1", pullPolicy: "Always" });
 
 export const HEALTHY: ClusterFacts = {
@@ -130,7 +140,7 @@ export const HEALTHY: ClusterFacts = {
   updaters: undefined,
   endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 1 }]),
   admission: {
-    configuration: known([entry("namespace"), entry("pod")]),
+    configuration: known([entry("namespace"), entry("pod"), reachable()]),
     servingCertificate: known(serving.cert),
     dryRun: known({ outcome: "injected" }),
   },

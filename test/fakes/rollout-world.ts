@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ObservedWorkload, RestartEvent, RolloutClient } from "#controller/rollout/reconciler.ts";
 import { RolloutReconciler } from "#controller/rollout/reconciler.ts";
+import type { WebhookFacts } from "#controller/rollout/restart-decision.ts";
 import type { History } from "#controller/rollout/restart-history.ts";
 import type { RestartRules } from "#controller/rollout/restart-limits.ts";
 import type { HostsDiff, StalePod } from "#controller/rollout/workload-facts.ts";
@@ -242,8 +243,8 @@ export class RunningWorld implements RolloutClient {
     return this.#diffOf(this.#workload(key));
   }
 
-  async askWebhooks() {
-    return { ok: this.webhook === this.names, text: "" };
+  async askWebhooks(): Promise<WebhookFacts> {
+    return this.webhook === this.names ? { ok: true, text: "" } : { ok: false, code: "webhook-behind", text: "" };
   }
 
   report(event: RestartEvent): void {

@@ -141,10 +141,10 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
 
     for (const [what, patch] of [
       [
-        "a third entry",
+        "one more entry",
         [
           { op: "copy", from: "/webhooks/0", path: "/webhooks/-" },
-          { op: "replace", path: "/webhooks/2/name", value: "third.switchback.dev" },
+          { op: "replace", path: "/webhooks/3/name", value: "fourth.switchback.dev" },
         ],
       ],
       ["the loss of an entry", [{ op: "remove", path: "/webhooks/0" }]],

@@ -43,7 +43,7 @@ describe("a first start", () => {
     assert.equal(manager.status().lastError, undefined);
     assert.ok(replica.calls() > 0);
     assert.ok(bundle.startsWith("-----BEGIN CERTIFICATE-----"));
-    assert.equal((await cluster.bundles()).length, 2);
+    assert.equal((await cluster.bundles()).length, 3);
     assert.ok(await same(bundle));
     const types = await cluster.kubectl(["get", "secrets", "-n", NAMESPACE, "-o", "jsonpath={.items[*].type}"]);
     assert.equal(types, "Opaque kubernetes.io/tls");
@@ -53,7 +53,7 @@ describe("a first start", () => {
     const { managedFields = [] } = (await cluster.configuration())?.metadata ?? {};
     const ours = managedFields.filter(({ manager }) => manager === "switchback-cabundle");
     const field = { "f:clientConfig": { "f:caBundle": {} } };
-    const entries = ["namespace", "pod"].map((name) => [`k:{"name":"${name}.switchback.dev"}`, field]);
+    const entries = ["namespace", "pod", "reachable"].map((name) => [`k:{"name":"${name}.switchback.dev"}`, field]);
     assert.deepEqual(
       ours.map(({ fieldsV1 }) => fieldsV1),
       [{ "f:webhooks": Object.fromEntries(entries) }],
@@ -171,10 +171,16 @@ describe("a configuration that goes", () => {
     assert.deepEqual(await names(), ["namespace.switchback.dev"]);
     await cluster.install((entries) => entries.map((entry) => ({ ...entry, name: `new-${entry.name}` })));
     await until(() => same(bundle), "the bundles");
-    assert.deepEqual(await names(), ["new-namespace.switchback.dev", "new-pod.switchback.dev"]);
+    assert.deepEqual(
+      await names(),
+      ["namespace", "pod", "reachable"].map((name) => `new-${name}.switchback.dev`),
+    );
     await cluster.install();
     await until(() => same(bundle), "the bundles");
-    assert.deepEqual(await names(), ["namespace.switchback.dev", "pod.switchback.dev"]);
+    assert.deepEqual(
+      await names(),
+      ["namespace", "pod", "reachable"].map((name) => `${name}.switchback.dev`),
+    );
   });
 });
 

@@ -67,7 +67,7 @@ describe("settings of objects", () => {
     );
     assert.deepEqual(
       webhooks.map(({ timeoutSeconds }: Rendered) => timeoutSeconds),
-      [5, 5],
+      [5, 5, 5],
     );
   });
 });

@@ -52,7 +52,34 @@ describe("the MutatingWebhookConfiguration", () => {
     admissionReviewVersions: ["v1"],
   });
 
-  it("has two entries that exclude each other, and no caBundle", () => {
+  /** What the controller asks through, whether the API server can call the webhook. */
+  const REACHABLE = {
+    name: "reachable.switchback.dev",
+    clientConfig: { service: { namespace: NAMESPACE, name: "switchback-webhook", path: "/reachable", port: 443 } },
+    rules: [
+      { operations: ["UPDATE"], apiGroups: [""], apiVersions: ["v1"], resources: ["configmaps"], scope: "Namespaced" },
+    ],
+    namespaceSelector: { matchExpressions: [{ key: NAME_LABEL, operator: "In", values: [NAMESPACE] }] },
+    matchConditions: [
+      {
+        name: "dry-run-of-the-index",
+        expression: `request.name == '${INDEX_NAME}' && has(request.dryRun) && request.dryRun`,
+      },
+    ],
+    matchPolicy: "Equivalent",
+    timeoutSeconds: 2,
+    reinvocationPolicy: "Never",
+    sideEffects: "None",
+    failurePolicy: "Fail",
+    admissionReviewVersions: ["v1"],
+  };
+  /** The entries for pods. */
+  const entriesOf = (objects: Rendered[]): Rendered[] =>
+    named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION).webhooks.filter(
+      ({ name }: Rendered) => name !== REACHABLE.name,
+    );
+
+  it("has two entries for pods that exclude each other, one for the controller, and no caBundle", () => {
     const configuration = named(render(), "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
     assert.deepEqual(configuration.webhooks, [
       entry("namespace", [{ key: INJECT_KEY, operator: "In", values: ["enabled"] }], {
@@ -60,18 +87,17 @@ describe("the MutatingWebhookConfiguration", () => {
         values: ["enabled", "disabled"],
       }),
       entry("pod", [], { operator: "In", values: ["enabled"] }),
+      REACHABLE,
     ]);
     assert.equal(configuration.metadata.annotations, undefined);
   });
 
   it("with pod DNS has two more, for namespaces whose label asks for another way than the default", () => {
     const rows = (values: object) =>
-      named(render(values), "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION).webhooks.map(
-        ({ name, clientConfig, namespaceSelector }: Rendered) => {
-          const via = namespaceSelector.matchExpressions.find(({ key }: Rendered) => key === "switchback.dev/via");
-          return `${name} ${clientConfig.service.path} ${via.operator} ${via.values}`;
-        },
-      );
+      entriesOf(render(values)).map(({ name, clientConfig, namespaceSelector }: Rendered) => {
+        const via = namespaceSelector.matchExpressions.find(({ key }: Rendered) => key === "switchback.dev/via");
+        return `${name} ${clientConfig.service.path} ${via.operator} ${via.values}`;
+      });
     assert.deepEqual(rows(DNS), [
       "namespace.switchback.dev /mutate/namespace NotIn dns",
       "namespace-dns.switchback.dev /mutate/namespace/dns In dns",
@@ -112,7 +138,7 @@ describe("the MutatingWebhookConfiguration", () => {
   ] as const) {
     it(`${what} has entries of which exactly one selects a pod that opted in, and none any other`, () => {
       const objects = render(options);
-      const { webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
+      const webhooks = entriesOf(objects);
       const rules = optInRules(configOf(objects));
       for (const { name, ofNamespace, ofPod } of CASES) {
         const calls = webhooks.filter(
@@ -153,8 +179,7 @@ describe("the MutatingWebhookConfiguration", () => {
   it("excludes our own namespace whatever the list says, and names it once", () => {
     for (const excludedNamespaces of [[], [NAMESPACE]]) {
       const objects = render({ admission: { excludedNamespaces } });
-      const { webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
-      for (const { namespaceSelector } of webhooks) {
+      for (const { namespaceSelector } of entriesOf(objects)) {
         assert.deepEqual(namespaceSelector.matchExpressions[0].values, [NAMESPACE]);
       }
     }

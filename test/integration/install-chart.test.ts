@@ -60,16 +60,16 @@ describe("the chart", () => {
   it("installs into a new namespace and has nothing but defaults to ask for", async () => {
     const notes = await helm("install", ...release, "--create-namespace");
     assert.match(notes, /switchback\.dev\/inject=enabled/);
-    assert.deepEqual(await bundles(), [undefined, undefined]);
+    assert.deepEqual(await bundles(), [undefined, undefined, undefined]);
   });
 
   it("upgrades with changed values and leaves the caBundle in place", async () => {
     tokens.clear();
     const caBundle = await writeBundle();
     await helm("upgrade", ...release, "--set", "proxy.replicas=3", "--set", "config.log.level=debug");
-    assert.deepEqual(await bundles(), [caBundle, caBundle]);
+    assert.deepEqual(await bundles(), [caBundle, caBundle, caBundle]);
     await helm("rollback", "switchback", "1", "--namespace", NAMESPACE);
-    assert.deepEqual(await bundles(), [caBundle, caBundle]);
+    assert.deepEqual(await bundles(), [caBundle, caBundle, caBundle]);
   });
 
   it("takes everything optional that needs no further kinds", async () => {

@@ -80,10 +80,11 @@ export async function bundles(): Promise<(string | undefined)[]> {
   return (body as Rendered).webhooks.map(({ clientConfig }: Rendered) => clientConfig.caBundle);
 }
 
-/** As the controller does it: `caBundle` of both entries, nothing else of them. */
+/** As the controller does it: `caBundle` of every entry, nothing else of them. */
 export async function writeBundle(): Promise<string> {
   const caBundle = Buffer.from(cluster.ca.cert).toString("base64");
-  const webhooks = ["namespace", "pod"].map((name) => ({ name: `${name}.switchback.dev`, clientConfig: { caBundle } }));
+  const names = ["namespace", "pod", "reachable"];
+  const webhooks = names.map((name) => ({ name: `${name}.switchback.dev`, clientConfig: { caBundle } }));
   const metadata = { name: "switchback-webhook" };
   const object = {
     apiVersion: "admissionregistration.k8s.io/v1",

@@ -5,7 +5,7 @@ import { startCompetingWriter } from "./competing-writer.ts";
 import { Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
-import { type System, sumOf, until } from "./system.ts";
+import { NAMESPACE, type System, sumOf, until } from "./system.ts";
 
 // What goes wrong around restarts, on a real API server: each at most one restart a workload, and what can be
 // healed is.
@@ -64,6 +64,31 @@ describe("running pods", () => {
       assert.equal(await follow.changes(name), 1);
       await gone(name);
     }
+  });
+
+  it("are not restarted while the API server cannot call a webhook that is ready, and once when it can", async () => {
+    await made("unreached");
+    const [webhook] = system.webhooks;
+    assert.ok(webhook);
+    await system.end(webhook); // The API server keeps its connections to a webhook.
+    await system.start("webhook");
+    await system.ready();
+    // As before kube-proxy has the route.
+    system.cluster.routeService(`${NAMESPACE}/switchback-webhook`, 443, []);
+    await system.showWebhooks();
+    await system.apply(ingress("while-unreached", ["while-unreached.example.com"]));
+    await follow.codeIs("unreached", "webhook-unreachable");
+    const text = (await follow.statusOf("unreached"))?.text ?? "";
+    assert.match(
+      text,
+      /^the API server cannot call the webhook: .*"reachable\.switchback\.dev": failed to call webhook/,
+    );
+    assert.equal(await follow.changes("unreached"), 0);
+    system.routeWebhooks();
+    await until("the names", () => follow.haveName("unreached", "while-unreached.example.com"));
+    await follow.codeIs("unreached", "in-step");
+    assert.equal(await follow.changes("unreached"), 1);
+    await gone("unreached");
   });
 
   it("whose annotations were forged or taken away are looked at, and not restarted for lines they have", async () => {

@@ -139,7 +139,7 @@ class MadeUpCluster {
         writeHistory: async () => {},
         patch: async () => "conflict",
         diffHosts: async () => undefined,
-        askWebhooks: async () => ({ ok: false, text: "" }),
+        askWebhooks: async () => ({ ok: false, code: "webhook-behind", text: "" }),
         report: () => {},
         wallClock: () => this.#now,
         now: () => this.#now,

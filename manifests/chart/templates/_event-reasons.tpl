@@ -153,6 +153,7 @@
  "UnknownOwner",
  "VanishedWaiting",
  "WebhookBehind",
+ "WebhookUnreachable",
  "Wildcard",
  "WildcardCovers",
  "WorkloadUnknown"
