@@ -21,7 +21,12 @@ const kubernetes = (version: string, instead?: Release["instead"]): Release => (
 /** The newest patch of each minor that the chart supports, beside the one in `modules/`. */
 export const KUBERNETES: Readonly<Record<string, Release>> = {
   "1.30": kubernetes("v1.30.14"),
-  "1.31": kubernetes("v1.31.14", { endpointslice: "v0.31.13" }),
+  "1.31": kubernetes("v1.31.14", {
+    endpointslice: "v0.31.13",
+    "kube-controller-manager": "v0.31.13",
+    "kube-proxy": "v0.31.11",
+    "kube-scheduler": "v0.31.13",
+  }),
   "1.32": kubernetes("v1.32.13", { endpointslice: "v0.32.12" }),
   "1.33": kubernetes("v1.33.13"),
   "1.34": kubernetes("v1.34.4"),

@@ -16,6 +16,7 @@ import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { testFiles } from "../files.ts";
 import { runFiles } from "../run-files.ts";
 import { recordRun } from "../support.ts";
+import { chooseVersions, VERSION_OPTIONS } from "../versions.ts";
 import { onArm64 } from "./arm64.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { examine, leave, missingFor } from "./other-cluster.ts";
@@ -26,12 +27,13 @@ import { examine, leave, missingFor } from "./other-cluster.ts";
 // --dual-stack, --ipv6: on a cluster with both families, or IPv6 alone; the files that do not take IPv4 alone. Of
 // another cluster it says what that has.
 // --nodes 2: on a cluster of two nodes, the files that are about these.
+// --kubernetes 1.34: on that version of Kubernetes.
 // --all: first also the files that take long; then again on a cluster that enforces NetworkPolicies, with the
 // chart's. --arm64 needs no cluster (arm64.ts).
 // E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: what can run there does (other-cluster.ts).
 
 const USAGE =
-  "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6 | --nodes 2] [--keep] " +
+  "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6 | --nodes 2] [--kubernetes MINOR] [--keep] " +
   "[--break no-proxy|no-header] [FILTER...]";
 
 /** Files that say nothing where NetworkPolicies are not enforced. */
@@ -76,7 +78,9 @@ function isExpected(error: unknown): error is Error {
 }
 
 async function main(args: string[], progress: Progress): Promise<number> {
-  const { all, arm64, keep, broken, filters } = readArguments(args);
+  const { all, arm64, keep, broken, kubernetes, filters } = readArguments(args);
+  const objection = chooseVersions({ kubernetes });
+  if (objection !== undefined) throw new NotHere(objection);
   if (arm64) return await onArm64(progress);
   process.env.E2E_BREAK = broken;
   const files = endToEndFiles(filters);
@@ -84,7 +88,10 @@ async function main(args: string[], progress: Progress): Promise<number> {
   if (all && (STACK !== "ipv4" || TWO_NODES)) throw new NotHere("--all: takes IPv4 alone, and one node");
   if (!all && usual.length === 0) throw new NotHere(`${files.join(" ")}: only with --all, or with IPv4 alone`);
   const { other } = clusterTarget();
-  if (other !== undefined && all) throw new NotHere("--all: takes this machine's own node, without E2E_KUBECONFIG");
+  const ownOnly = all ? "--all" : kubernetes === undefined ? undefined : "--kubernetes";
+  if (other !== undefined && ownOnly !== undefined) {
+    throw new NotHere(`${ownOnly}: takes this machine's own node, without E2E_KUBECONFIG`);
+  }
   if (other !== undefined) return await onOther(other, usual, progress);
   requireRoot();
   const waiting = () => progress.status("waiting for another run of the end-to-end tests on this machine");
@@ -93,7 +100,10 @@ async function main(args: string[], progress: Progress): Promise<number> {
     async () => {
       if (!all) {
         const code = await onOwnNode(usual, { keep }, progress);
-        if (code === 0 && filters.length === 0 && broken === "") recordLayout(usual.length);
+        if (code === 0 && filters.length === 0 && broken === "") {
+          if (kubernetes !== undefined) recordVersion(kubernetes, usual.length);
+          recordLayout(usual.length);
+        }
         return code;
       }
       const code = await onOwnNode(files, { keep, networkPolicies: false }, progress);
@@ -103,6 +113,16 @@ async function main(args: string[], progress: Progress): Promise<number> {
     },
     waiting,
   );
+}
+
+/** In docs/support.yaml. */
+function recordVersion(kubernetes: string, files: number): void {
+  recordRun({
+    what: "Kubernetes, a whole node",
+    version: `${sourceOf("kube-apiserver").version}, kubelet and kube-proxy too`,
+    passed: `${files} files of the end-to-end tests`,
+    command: `npm run e2e -- --kubernetes ${kubernetes}`,
+  });
 }
 
 /** In docs/support.yaml. */
@@ -127,6 +147,7 @@ interface Arguments {
   arm64: boolean;
   keep: boolean;
   broken: string;
+  kubernetes: string | undefined;
   filters: string[];
 }
 
@@ -134,11 +155,20 @@ function readArguments(args: string[]): Arguments {
   const flag = { type: "boolean", default: false } as const;
   // layout.ts reads the families and the nodes.
   const layout = { "dual-stack": flag, ipv6: flag, nodes: { type: "string", default: "1" } } as const;
-  const options = { ...layout, all: flag, arm64: flag, keep: flag, break: { type: "string", default: "" } } as const;
+  const { kubernetes: minor } = VERSION_OPTIONS;
+  const own = {
+    all: flag,
+    arm64: flag,
+    keep: flag,
+    break: { type: "string", default: "" },
+    kubernetes: minor,
+  } as const;
+  const options = { ...layout, ...own };
   try {
     const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
     if (["", "no-proxy", "no-header"].includes(values.break) && ["1", "2"].includes(values.nodes)) {
-      return { all: values.all, arm64: values.arm64, keep: values.keep, broken: values.break, filters: positionals };
+      const { all, arm64, keep, break: broken, kubernetes } = values;
+      return { all, arm64, keep, broken, kubernetes, filters: positionals };
     }
   } catch {
     // An option that there is not.
