@@ -232,9 +232,11 @@ describe("without the controllers, who would mend it,", () => {
     const ports = [{ port: 80, listenPort: 24_990, upstreamPort: 80, protocol: "v1" }];
     await tell([...bare, { name: "plain", upstream, ports, clusterIPs: [] }]);
     await publishAddress(cluster, { ...NGINX, ...addressesOf(({ freshLoadBalancer }) => freshLoadBalancer) });
-    const examination = await cluster.until("the proxies follow", 30, async () => {
+    // Until kube-proxy leaves the former address alone, nothing answers there.
+    const examination = await cluster.until("the proxies and kube-proxy follow", 60, async () => {
       const seen = await examine("--probe");
-      return seen.findings.some(({ code }) => code === "relay-refused") ? seen : undefined;
+      const codes = new Set(seen.findings.map(({ code }) => code));
+      return codes.has("relay-refused") && codes.has("name-elsewhere") ? seen : undefined;
     });
     assertFound(examination, "broken", "header-demanded", `${NGINX.service} port 80`);
     assertFound(examination, "broken", "header-demanded", `${NGINX.service} port 443`);

@@ -41,6 +41,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "38": "Contour, which the test installs",
   "39": "images of nginx, HAProxy and Caddy, and load balancers' Services whose status a test may change",
   "40": "a load balancer's Service whose status a test may change",
+  "41": "a node with both families, one of which a test may drop",
   "61": "two nodes, one of which a test may cut off",
   "64": OUTSIDE,
   "67": "an image of CoreDNS that the nodes can pull",

@@ -51,6 +51,9 @@ const IPV4_ONLY = /\/(?:36|37|38|39|64|68|69|77|78|79|80|85|97|98|99)-/;
 /** Files that are about two nodes: only with --nodes 2, and no other file then. */
 const TWO_NODES_ONLY = /\/61-/;
 
+/** Files that are about both families. */
+const DUAL_STACK_ONLY = /\/41-/;
+
 /** Programs that no other file needs: built before a test's time is counted. */
 const OWN_BINARIES: readonly (readonly [RegExp, BinaryName])[] = [
   [/\/37-/, "envoy-gateway"],
@@ -256,7 +259,9 @@ async function prepare({ keep, networkPolicies }: Level, progress: Progress): Pr
 }
 
 function endToEndFiles(filters: string[]): string[] {
-  const files = testFiles("e2e", filters).filter((file) => TWO_NODES_ONLY.test(file) === TWO_NODES);
+  const files = testFiles("e2e", filters)
+    .filter((file) => TWO_NODES_ONLY.test(file) === TWO_NODES)
+    .filter((file) => STACK === "dual-stack" || !DUAL_STACK_ONLY.test(file));
   const nodes = TWO_NODES ? "two nodes" : "one node";
   if (files.length === 0) throw new NotHere(`no end-to-end test has ${filters.join(" or ")} in its path, for ${nodes}`);
   return files;

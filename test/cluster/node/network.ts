@@ -91,6 +91,20 @@ export async function setSecondNodeLink(state: "up" | "down"): Promise<void> {
   await run("ip", "-n", node, "link", "set", LINK, state);
 }
 
+/** Every packet of IPv6 that the node or one of its pods sends or gets vanishes, or no more. */
+export async function setIpv6(state: "up" | "down"): Promise<void> {
+  const table = ["ip6", "lost"];
+  if (state === "up") return void (await runIn("node", "nft", "delete", "table", ...table));
+  await runIn("node", "nft", "add", "table", ...table);
+  for (const [hook, device] of [
+    ["prerouting", "iif"],
+    ["output", "oif"],
+  ] as const) {
+    await runIn("node", "nft", "add", "chain", ...table, hook, `{ type filter hook ${hook} priority -400; }`);
+    await runIn("node", "nft", "add", "rule", ...table, hook, device, "!=", "lo", "drop");
+  }
+}
+
 /** At once: nobody else has the address, so nothing has to find that out (`nodad`). */
 async function addAddress(name: string, address: string, { nodeRange }: Family, device: string): Promise<void> {
   const nodad = isIPv6(address) ? ["nodad"] : [];
