@@ -151,5 +151,10 @@ export type MakeEngine = (options: EngineOptions) => RelayEngine;
 
 /** Maximum number of upstream addresses tried per connection. A client must not wait for a long list of dead ones. */
 export const MAX_DIALS = 3;
+/**
+ * How long an address may take to answer a connect while another one is left to try, in milliseconds; longer than the
+ * 1 s after which a lost SYN is sent again (RFC 6298). A node that loses IPv6 alone drops packets in silence.
+ */
+export const NEXT_ADDRESS_MS = 1_500;
 /** Backlog of a listening socket. The kernel limits it to net.core.somaxconn (4096 by default). */
 export const LISTEN_BACKLOG = 4096;

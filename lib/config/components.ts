@@ -58,7 +58,11 @@ export const proxySchema = strictObject({
   healthPort: setting(bindPort, 8082, "Health and metrics."),
   maxConnections: setting(integer(1), 10_000, "Maximum number of concurrent connections; more are refused."),
   maxConnectionsPerSource: setting(integer(1), 1_000, "Maximum number of concurrent connections per source address."),
-  connectTimeoutSeconds: setting(seconds, 5, "Timeout for connecting to the upstream."),
+  connectTimeoutSeconds: setting(
+    seconds,
+    5,
+    "Timeout for connecting to the upstream; 1.5 s at most while it has another address.",
+  ),
   idleTimeoutSeconds: setting(seconds, 3600, "A connection is closed after this long without traffic."),
   halfClosedTimeoutSeconds: setting(
     seconds,

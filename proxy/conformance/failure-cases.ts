@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { DialCause } from "../close-causes.ts";
+import { NEXT_ADDRESS_MS } from "../engine.ts";
 import { Blackhole } from "./blackhole.ts";
 import { type Case, LISTENER, Rig, type RigOptions, Upstream, until } from "./rig.ts";
 import { endOf } from "./streams.ts";
@@ -158,6 +159,23 @@ export const failureCases: readonly Case[] = [
       await refused(rig, "timeout", "GET / HTTP/1.1\r\n");
       const took = performance.now() - begun;
       assert.ok(took > 140 && took < 4000, `took ${took} ms`);
+    },
+  ],
+
+  [
+    "does not wait for the connect timeout at an address without an answer when there is another one",
+    async (make) => {
+      await using hole = await Blackhole.open();
+      await using other = await Upstream.listen("127.0.0.2", hole.port);
+      const upstream = { addresses: ["127.0.0.1", "127.0.0.2"], port: hole.port };
+      await using rig = await Rig.start(make, { upstream, limits: { connectTimeoutMs: 60_000 } });
+      // Twice: either address may be the first.
+      await Promise.all([rig.connect(), rig.connect()]);
+      await Promise.all([other.next(), other.next()]);
+      await until(() => rig.reports.some(({ failures }) => failures.length > 0), "the report");
+      const [failure] = rig.reports.flatMap(({ failures }) => failures);
+      assert.deepEqual([failure?.address, failure?.cause], ["127.0.0.1", "timeout"]);
+      assert.match(failure?.detail ?? "", new RegExp(` in ${NEXT_ADDRESS_MS} ms$`));
     },
   ],
 

@@ -1,5 +1,5 @@
 import { addressText } from "../address.ts";
-import { type EngineLimits, LINGER_MS } from "../engine.ts";
+import { type EngineLimits, LINGER_MS, NEXT_ADDRESS_MS } from "../engine.ts";
 import { EPOLLIN } from "./abi.ts";
 import { Acceptor, Acceptors } from "./acceptors.ts";
 import { LinuxConnection } from "./connection.ts";
@@ -47,6 +47,7 @@ export class EventLoop implements RelayContext {
   readonly pump: Pump;
   readonly limits: EngineLimits;
   readonly connectTimeouts: TimeoutQueue;
+  readonly nextAddressTimeouts: TimeoutQueue;
   readonly firstBytesTimeouts: TimeoutQueue;
   readonly lingerTimeouts: TimeoutQueue;
   now = 0;
@@ -79,7 +80,9 @@ export class EventLoop implements RelayContext {
     this.pipes = new PipePool(libc, this.isOutOfFds);
     this.pump = new Pump(this);
     this.#limiter = new ConnectionLimiter(options.connectionLimits, limits);
-    this.connectTimeouts = new TimeoutQueue(limits.connectTimeoutMs, (entry) => connectionOf(entry).connectTimedOut());
+    const connectTimedOut = (entry: TimeoutEntry) => connectionOf(entry).connectTimedOut();
+    this.connectTimeouts = new TimeoutQueue(limits.connectTimeoutMs, connectTimedOut);
+    this.nextAddressTimeouts = new TimeoutQueue(Math.min(limits.connectTimeoutMs, NEXT_ADDRESS_MS), connectTimedOut);
     this.firstBytesTimeouts = new TimeoutQueue(limits.firstBytesMs, (entry) =>
       connectionOf(entry).firstBytesTimedOut(),
     );
@@ -205,6 +208,7 @@ export class EventLoop implements RelayContext {
     const now = this.#clock();
     const due = Math.min(
       this.connectTimeouts.nextDeadline(),
+      this.nextAddressTimeouts.nextDeadline(),
       this.firstBytesTimeouts.nextDeadline(),
       this.lingerTimeouts.nextDeadline(),
       this.#sweepAt,
@@ -218,6 +222,7 @@ export class EventLoop implements RelayContext {
   #expire(): void {
     const { now } = this;
     this.connectTimeouts.expire(now);
+    this.nextAddressTimeouts.expire(now);
     this.firstBytesTimeouts.expire(now);
     this.lingerTimeouts.expire(now);
     if (now >= this.#sweepAt) this.#sweep();

@@ -181,8 +181,9 @@ export class Opening {
 
   /** Waits until connect() completes. */
   #awaitConnect(upstream: SocketState): void {
-    const { limits, connectTimeouts, now } = this.#context;
-    if (limits.connectTimeoutMs > 0) connectTimeouts.add(this.#connection, now);
+    const { limits, connectTimeouts, nextAddressTimeouts, now } = this.#context;
+    const timeouts = this.#dial.hasNext ? nextAddressTimeouts : connectTimeouts;
+    if (limits.connectTimeoutMs > 0) timeouts.add(this.#connection, now);
     this.#register(upstream, ARMED_EVENTS);
   }
 

@@ -9,9 +9,11 @@ export interface RelayContext extends PumpContext {
   readonly pump: Pump;
   readonly limits: EngineLimits;
   /**
-   * Timeouts of connect(), of the client's first bytes, and of a client that still sends after the upstream is gone.
+   * Timeouts of connect() to the last address, and to one before it; of the client's first bytes; and of a client that
+   * still sends after the upstream is gone.
    */
   readonly connectTimeouts: TimeoutQueue;
+  readonly nextAddressTimeouts: TimeoutQueue;
   readonly firstBytesTimeouts: TimeoutQueue;
   readonly lingerTimeouts: TimeoutQueue;
   /** The loop's clock in milliseconds, read once per round. */

@@ -101,12 +101,14 @@ test("an address that fails or does not answer later is recorded, and the next o
   assert.equal(dial.connectNext(), 100);
   dial.connectFailed(113);
   assert.equal(dial.connectNext(), 101);
+  assert.equal(dial.hasNext, true);
   dial.connectTimedOut(5_000);
   assert.equal(dial.connectNext(), 102);
+  assert.equal(dial.hasNext, false);
   dial.connected();
   assert.deepEqual(dial.failures, [
     { address: "10.0.0.1", cause: "unreachable", detail: "connect EHOSTUNREACH 10.0.0.1:8443" },
-    { address: "10.0.0.2", cause: "timeout", detail: "no answer from 10.0.0.2:8443 in 5000 ms" },
+    { address: "10.0.0.2", cause: "timeout", detail: "no answer from 10.0.0.2:8443 in 1500 ms" },
   ]);
   assert.deepEqual(errors(), { unreachable: 1, timeout: 1 });
 });

@@ -1,6 +1,6 @@
 import { endpointText } from "../address.ts";
 import { connectCause, type DialCause } from "../close-causes.ts";
-import { type DialFailure, MAX_DIALS } from "../engine.ts";
+import { type DialFailure, MAX_DIALS, NEXT_ADDRESS_MS } from "../engine.ts";
 import { ERRNO } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import type { ListenerState } from "./listener-state.ts";
@@ -70,9 +70,15 @@ export class UpstreamDial {
     if (address !== undefined) this.#callFailed(address, "connect", errno);
   }
 
-  connectTimedOut(timeoutMs: number): void {
+  /** Whether another address is left to try. */
+  get hasNext(): boolean {
+    return this.#next < Math.min(this.#candidates.length, MAX_DIALS);
+  }
+
+  connectTimedOut(connectTimeoutMs: number): void {
     const address = this.#candidates[this.#next - 1]?.text ?? "";
-    const detail = `no answer from ${endpointText(address, this.#listener.spec.port)} in ${timeoutMs} ms`;
+    const waited = this.hasNext ? Math.min(connectTimeoutMs, NEXT_ADDRESS_MS) : connectTimeoutMs;
+    const detail = `no answer from ${endpointText(address, this.#listener.spec.port)} in ${waited} ms`;
     this.#recordFailure(address, "timeout", detail);
   }
 

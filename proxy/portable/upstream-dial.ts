@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { type DialFailure, MAX_DIALS, type UpstreamSpec } from "../engine.ts";
+import { type DialFailure, MAX_DIALS, NEXT_ADDRESS_MS, type UpstreamSpec } from "../engine.ts";
 import { observeConnect, type TargetStats } from "../target-stats.ts";
 import type { CandidateOrder } from "../upstream-candidates.ts";
 import { connectSocket } from "./connect-socket.ts";
@@ -47,21 +47,21 @@ export function dialUpstream(options: UpstreamDialOptions, done: (result: Upstre
       tryNext(index + 1);
       return;
     }
-    cancel = connectSocket(
-      { address, port, timeoutMs: options.connectTimeoutMs, keepaliveMs: options.keepaliveMs },
-      (result) => {
-        if (result.connected) {
-          order.connected(address);
-          observeConnect(stats, result.seconds);
-          done({ socket: result.socket, failures });
-        } else if (result.cause === "local-limit") {
-          done({ failures, localLimit: result.detail });
-        } else {
-          failed({ address, cause: result.cause, detail: result.detail });
-          tryNext(index + 1);
-        }
-      },
-    );
+    const { connectTimeoutMs, keepaliveMs } = options;
+    const hasNext = index + 1 < candidates.length;
+    const timeoutMs = hasNext ? Math.min(connectTimeoutMs, NEXT_ADDRESS_MS) : connectTimeoutMs;
+    cancel = connectSocket({ address, port, timeoutMs, keepaliveMs }, (result) => {
+      if (result.connected) {
+        order.connected(address);
+        observeConnect(stats, result.seconds);
+        done({ socket: result.socket, failures });
+      } else if (result.cause === "local-limit") {
+        done({ failures, localLimit: result.detail });
+      } else {
+        failed({ address, cause: result.cause, detail: result.detail });
+        tryNext(index + 1);
+      }
+    });
   };
   if (candidates.length === 0) {
     const cause = upstream.unresolved ?? "dns-timeout";

@@ -1,4 +1,5 @@
 import { addressBytes } from "#proxy/address.ts";
+import { NEXT_ADDRESS_MS } from "#proxy/engine.ts";
 import { ERRNO, encodeSockaddr } from "#proxy/linux/abi.ts";
 import { LinuxConnection } from "#proxy/linux/connection.ts";
 import { newCounters, readCounters } from "#proxy/linux/counters.ts";
@@ -94,6 +95,7 @@ export function connectionRig({
       dropGraceMs: 0,
     },
     connectTimeouts: queue(connectTimeoutMs, (connection) => connection.connectTimedOut()),
+    nextAddressTimeouts: queue(NEXT_ADDRESS_MS, (connection) => connection.connectTimedOut()),
     firstBytesTimeouts: queue(50, (connection) => connection.firstBytesTimedOut()),
     lingerTimeouts: queue(30_000, (connection) => connection.lingerTimedOut()),
     register: ({ fd }, flags) => {
@@ -131,7 +133,12 @@ export function connectionRig({
     dialFailures: newDialFailures(),
   });
   const connection = new LinuxConnection(context, listener, CLIENT, 3);
-  const queues = [context.connectTimeouts, context.firstBytesTimeouts, context.lingerTimeouts];
+  const queues = [
+    context.connectTimeouts,
+    context.nextAddressTimeouts,
+    context.firstBytesTimeouts,
+    context.lingerTimeouts,
+  ];
   return {
     rig,
     memory,
