@@ -257,11 +257,14 @@ export class ControlPlane {
   }
 
   async #serviceByIp(ip: string): Promise<string | undefined> {
-    const { body } = await this.call({
-      path: `/api/v1/services?fieldSelector=spec.clusterIP%3D${encodeURIComponent(ip)}`,
-    });
-    const { items } = body as { items?: { metadata: { namespace: string; name: string } }[] };
-    const metadata = items?.[0]?.metadata;
+    const selected = `/api/v1/services?fieldSelector=spec.clusterIP%3D${encodeURIComponent(ip)}`;
+    const answer = await this.call({ path: selected });
+    // Kubernetes 1.30 cannot select by that field.
+    const { body } = answer.status === 400 ? await this.call({ path: "/api/v1/services" }) : answer;
+    const { items } = body as {
+      items?: { metadata: { namespace: string; name: string }; spec: { clusterIP?: string } }[];
+    };
+    const metadata = items?.find(({ spec }) => spec.clusterIP === ip)?.metadata;
     return metadata === undefined ? undefined : `${metadata.namespace}/${metadata.name}`;
   }
 }
