@@ -216,16 +216,16 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "there is no certificate",
     certified(authority.cert, undefined),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has a " +
-        "CA; the dry run shows whether it matches the serving certificate",
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has " +
+        "a CA; the dry run shows whether it matches the serving certificate",
     ],
   ],
   [
     "the certificate cannot be read",
     admission({ servingCertificate: FORBIDDEN }),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has a " +
-        "CA; the dry run shows whether it matches the serving certificate",
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has " +
+        "a CA; the dry run shows whether it matches the serving certificate",
     ],
   ],
   [
@@ -235,8 +235,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       servingCertificate: FORBIDDEN,
     }),
     [
-      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has a " +
-        "CA; the dry run shows whether it matches the serving certificate",
+      "ok webhook-whole | MutatingWebhookConfiguration switchback-webhook | every entry for pods fails open and has " +
+        "a CA; the dry run shows whether it matches the serving certificate",
     ],
   ],
 ];
