@@ -175,23 +175,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ],
   ],
   [
-    "the controller's own entry is missing",
-    admission({ configuration: known([entry("namespace"), entry("pod")]) }),
-    [
-      "broken webhook-entry-missing | MutatingWebhookConfiguration switchback-webhook | it has no entry " +
-        "reachable.switchback.dev | reapply the chart",
-    ],
-  ],
-  [
     "the certificate is broken",
     admission({ servingCertificate: known("nonsense") }),
     [
-      "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
-        "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
-        "the controller issues a new certificate",
-      "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
-        "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
-        "the controller issues a new certificate",
       "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
         "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
         "the controller issues a new certificate",
@@ -201,12 +187,6 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "the certificate is empty",
     admission({ servingCertificate: known("") }),
     [
-      "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
-        "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
-        "the controller issues a new certificate",
-      "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
-        "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
-        "the controller issues a new certificate",
       "broken serving-certificate-broken | MutatingWebhookConfiguration switchback-webhook | tls.crt in " +
         "Secret switchback-webhook-tls is not a valid certificate | delete Secret switchback-webhook-tls: " +
         "the controller issues a new certificate",

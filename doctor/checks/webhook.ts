@@ -37,7 +37,9 @@ export function checkWebhook(facts: ClusterFacts): Finding[] {
     ...missing.map((name) => broken(SUBJECT, "webhook-entry-missing", `it has no entry ${name}`, APPLY_CHART)),
     ...entries.flatMap((entry) => [...checkEntry(entry), ...checkCaBundle(entry, servingCertificate)]),
   ];
-  return found.length > 0 ? found : [ok(SUBJECT, "webhook-whole", okText(servingCertificate))];
+  // What is wrong with the serving certificate is the same for each entry.
+  const once = [...new Map(found.map((finding) => [finding.evidence, finding])).values()];
+  return once.length > 0 ? once : [ok(SUBJECT, "webhook-whole", okText(servingCertificate))];
 }
 
 function okText(certificate: Fact<string | undefined>): string {
