@@ -156,5 +156,11 @@ export const MAX_DIALS = 3;
  * 1 s after which a lost SYN is sent again (RFC 6298). A node that loses IPv6 alone drops packets in silence.
  */
 export const NEXT_ADDRESS_MS = 1_500;
+
+/** How long a connect to an address may take, in milliseconds. `hasNext`: another address is left to try. */
+export function dialTimeoutMs(connectTimeoutMs: number, hasNext: boolean): number {
+  return hasNext ? Math.min(connectTimeoutMs, NEXT_ADDRESS_MS) : connectTimeoutMs;
+}
+
 /** Backlog of a listening socket. The kernel limits it to net.core.somaxconn (4096 by default). */
 export const LISTEN_BACKLOG = 4096;

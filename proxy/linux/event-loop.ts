@@ -1,5 +1,5 @@
 import { addressText } from "../address.ts";
-import { type EngineLimits, LINGER_MS, NEXT_ADDRESS_MS } from "../engine.ts";
+import { dialTimeoutMs, type EngineLimits, LINGER_MS } from "../engine.ts";
 import { EPOLLIN } from "./abi.ts";
 import { Acceptor, Acceptors } from "./acceptors.ts";
 import { LinuxConnection } from "./connection.ts";
@@ -82,7 +82,7 @@ export class EventLoop implements RelayContext {
     this.#limiter = new ConnectionLimiter(options.connectionLimits, limits);
     const connectTimedOut = (entry: TimeoutEntry) => connectionOf(entry).connectTimedOut();
     this.connectTimeouts = new TimeoutQueue(limits.connectTimeoutMs, connectTimedOut);
-    this.nextAddressTimeouts = new TimeoutQueue(Math.min(limits.connectTimeoutMs, NEXT_ADDRESS_MS), connectTimedOut);
+    this.nextAddressTimeouts = new TimeoutQueue(dialTimeoutMs(limits.connectTimeoutMs, true), connectTimedOut);
     this.firstBytesTimeouts = new TimeoutQueue(limits.firstBytesMs, (entry) =>
       connectionOf(entry).firstBytesTimedOut(),
     );

@@ -1,6 +1,6 @@
 import { endpointText } from "../address.ts";
 import { connectCause, type DialCause } from "../close-causes.ts";
-import { type DialFailure, MAX_DIALS, NEXT_ADDRESS_MS } from "../engine.ts";
+import { type DialFailure, dialTimeoutMs, MAX_DIALS } from "../engine.ts";
 import { ERRNO } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import type { ListenerState } from "./listener-state.ts";
@@ -77,7 +77,7 @@ export class UpstreamDial {
 
   connectTimedOut(connectTimeoutMs: number): void {
     const address = this.#candidates[this.#next - 1]?.text ?? "";
-    const waited = this.hasNext ? Math.min(connectTimeoutMs, NEXT_ADDRESS_MS) : connectTimeoutMs;
+    const waited = dialTimeoutMs(connectTimeoutMs, this.hasNext);
     const detail = `no answer from ${endpointText(address, this.#listener.spec.port)} in ${waited} ms`;
     this.#recordFailure(address, "timeout", detail);
   }

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { type DialFailure, MAX_DIALS, NEXT_ADDRESS_MS, type UpstreamSpec } from "../engine.ts";
+import { type DialFailure, dialTimeoutMs, MAX_DIALS, type UpstreamSpec } from "../engine.ts";
 import { observeConnect, type TargetStats } from "../target-stats.ts";
 import type { CandidateOrder } from "../upstream-candidates.ts";
 import { connectSocket } from "./connect-socket.ts";
@@ -48,8 +48,7 @@ export function dialUpstream(options: UpstreamDialOptions, done: (result: Upstre
       return;
     }
     const { connectTimeoutMs, keepaliveMs } = options;
-    const hasNext = index + 1 < candidates.length;
-    const timeoutMs = hasNext ? Math.min(connectTimeoutMs, NEXT_ADDRESS_MS) : connectTimeoutMs;
+    const timeoutMs = dialTimeoutMs(connectTimeoutMs, index + 1 < candidates.length);
     cancel = connectSocket({ address, port, timeoutMs, keepaliveMs }, (result) => {
       if (result.connected) {
         order.connected(address);

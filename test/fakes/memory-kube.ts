@@ -42,8 +42,6 @@ export class MemoryKube {
   readonly writes: Write[] = [];
   /** Paths of objects to which a leader's term gave a new version and nothing else; these are no `writes`. */
   readonly touched: string[] = [];
-  /** Paths of dry runs, which change nothing and are no `writes`. */
-  readonly dryRuns: string[] = [];
   /** Called before each write; what it throws is the answer, and what it returns is waited for. */
   onWrite: (write: Write) => void | Promise<void> = () => {};
   /** Paths of objects and collections that were read, in order. */
@@ -87,10 +85,8 @@ export class MemoryKube {
       return this.put(path, object) as T;
     },
     mergePatch: async <T>(path: string, body: object, options?: WriteOptions) => {
-      if (options?.dryRun) {
-        this.dryRuns.push(path);
-        return this.#read(path) as T;
-      }
+      // A dry run changes nothing, and is no entry of `writes`.
+      if (options?.dryRun) return this.#read(path) as T;
       await this.#begin("PATCH", path, body, options);
       return this.put(path, patched(path, this.#read(path), body)) as T;
     },
