@@ -40,21 +40,25 @@ export function createBodyReader(
     return new Promise((resolve) => {
       const chunks: Buffer[] = [];
       let size = 0;
-      const holder = { evict: () => finish(BUSY) };
-      const finish = (result: Buffer | Refusal): void => {
+      const holder = { evict: () => refuse(BUSY) };
+      const refuse = (reason: Refusal): void => {
         budget.release(holder);
         request.off("data", append).off("end", end).off("close", abort);
         request.resume();
-        resolve(result);
+        resolve(reason);
       };
       const append = (chunk: Buffer): void => {
         chunks.push(chunk);
         size += chunk.length;
-        if (size > maxBytes) finish(tooLarge);
+        if (size > maxBytes) refuse(tooLarge);
         else budget.charge(holder, chunk.length + CHUNK_BYTES);
       };
-      const end = (): void => finish(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
-      const abort = (): void => finish(ABORTED);
+      const end = (): void => {
+        budget.release(holder);
+        request.off("close", abort);
+        resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
+      };
+      const abort = (): void => refuse(ABORTED);
       // A disconnect is reported by `close`; the error adds nothing.
       request.on("data", append).on("end", end).on("close", abort).on("error", abort);
     });

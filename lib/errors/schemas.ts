@@ -95,16 +95,30 @@ function isMap(value: unknown): value is Map {
 function runMap<S extends AnyObject>(schema: S, entries: v.ObjectEntries, dataset: Dataset, config: Config) {
   const input = dataset.value;
   if (!isMap(input)) return refused(schema, dataset, config) as ReturnType<S["~run"]>;
-  const own: Record<string, unknown> = {};
-  for (const key in entries) {
-    if (Object.hasOwn(input, key)) own[key] = input[key];
-    else if (!OPTIONAL.has(entries[key]?.type ?? "")) own[key] = undefined;
+  if (!hasOwnFields(input, entries)) {
+    const own: Record<string, unknown> = {};
+    for (const key in entries) {
+      if (Object.hasOwn(input, key)) own[key] = input[key];
+      else if (!isOptional(entries[key])) own[key] = undefined;
+    }
+    dataset.value = own;
   }
-  dataset.value = own;
   return schema["~run"](dataset, config) as ReturnType<S["~run"]>;
 }
 
-/** Kinds of fields that may be missing. */
+/** Whether valibot can read the map itself: no field is inherited, and no required one is missing. */
+function hasOwnFields(input: Map, entries: v.ObjectEntries): boolean {
+  for (const key in entries) {
+    if (key in input ? !Object.hasOwn(input, key) : !isOptional(entries[key])) return false;
+  }
+  return true;
+}
+
+/** Whether the field may be missing. */
+function isOptional(schema: v.ObjectEntries[string] | undefined): boolean {
+  return schema !== undefined && OPTIONAL.has(schema.type);
+}
+
 const OPTIONAL: ReadonlySet<string> = new Set(["optional", "nullish", "exact_optional"]);
 
 function refused<S extends Schema>(schema: S, dataset: Dataset, config: Config): ReturnType<S["~run"]> {

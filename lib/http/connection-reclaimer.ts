@@ -23,6 +23,8 @@ interface Connection {
   readonly socket: Socket;
   readonly source: string;
   stage: Stage;
+  /** Number of its last step forward, among those of all connections. */
+  progress: number;
 }
 
 /**
@@ -49,9 +51,11 @@ export function reclaimConnections(server: Server, max: number): ReclaimedConnec
   const connections = new WeakMap<Socket, Connection>();
   /** Those in their handshake, by address: node:https does not say which accepted socket a TLS socket belongs to. */
   const accepted = new Map<string, Connection>();
+  let steps = 0;
   const move = (connection: Connection, stage: Stage): void => {
     stages[connection.stage].delete(connection);
     connection.stage = stage;
+    connection.progress = ++steps;
     stages[stage].add(connection);
   };
   const close = (victim: Connection | undefined): void => {
@@ -64,7 +68,8 @@ export function reclaimConnections(server: Server, max: number): ReclaimedConnec
     if (counted.reduce((sum, { size }) => sum + size, 0) > max) close(largest(counted)?.oldestOfLargestSource());
   };
   server.on("connection", (socket: Socket) => {
-    const connection: Connection = { socket, source: socket.remoteAddress ?? "", stage: "accepted" };
+    const source = socket.remoteAddress ?? "";
+    const connection: Connection = { socket, source, stage: "accepted", progress: ++steps };
     const address = addressOf(socket);
     connections.set(socket, connection);
     accepted.set(address, connection);
@@ -83,8 +88,8 @@ export function reclaimConnections(server: Server, max: number): ReclaimedConnec
   });
   server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
     const connection = connections.get(socket);
-    if (connection === undefined || !stages[connection.stage].has(connection)) return;
-    move(connection, connection.stage);
+    if (connection === undefined) return;
+    connection.progress = ++steps;
     if (connection.stage === "answered") return;
     response.once("finish", () => {
       if (response.statusCode === 200 && stages[connection.stage].has(connection)) move(connection, "answered");
@@ -132,7 +137,7 @@ function largest<T extends { readonly size: number }>(groups: Iterable<T>): T | 
   return found;
 }
 
-/** Connections by source, each source's in the order of their last progress. */
+/** Connections by source, each source's in the order in which they reached the stage. */
 class Group {
   readonly #sources = new Map<string, Set<Connection>>();
   size = 0;
@@ -162,7 +167,9 @@ class Group {
   }
 
   oldestOfLargestSource(): Connection | undefined {
-    const [oldest] = largest(this.#sources.values()) ?? [];
+    let oldest: Connection | undefined;
+    for (const connection of largest(this.#sources.values()) ?? [])
+      if (oldest === undefined || connection.progress < oldest.progress) oldest = connection;
     return oldest;
   }
 

@@ -172,5 +172,6 @@ function labelText(labels: Labels): string {
 }
 
 function escaped(value: string): string {
+  if (!/[\\"\n]/.test(value)) return value;
   return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
