@@ -1,9 +1,8 @@
-import fs from "node:fs";
-import { syncBuiltinESMExports } from "node:module";
-
 // For `node --import`: plays the kubelet's mount of a service account, so that a component connects as it does in a
 // pod. With a kubeconfig it would load a library of 88 MB that no pod loads, and its memory would not be the one
-// that a pod has.
+// that a pod has. An `import` of node:fs would cost each start what no pod's start costs (manifests/bundle.ts).
+
+const fs = process.getBuiltinModule("node:fs");
 
 const MOUNTED = "/var/run/secrets/kubernetes.io/serviceaccount/";
 const from = process.env.BENCH_SERVICE_ACCOUNT ?? "";
@@ -17,4 +16,4 @@ const { readFile } = fs.promises;
 fs.existsSync = (path) => existsSync(mounted(path));
 fs.promises.readFile = ((...[path, options]: Parameters<typeof readFile>) =>
   readFile(mounted(path), options)) as typeof readFile;
-syncBuiltinESMExports();
+process.getBuiltinModule("node:module").syncBuiltinESMExports();
