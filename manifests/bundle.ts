@@ -48,7 +48,8 @@ export async function bundleProduct(
   const external = [...packages.map(([name]) => name), ...list.leftOut];
   const [program, ...scripts] = list.entryPoints;
   const named = scripts.map((path) => ({ in: path, out: basename(path, ".ts") }));
-  const metafile = await bundle(folder, external, [{ in: program, out: COMMANDS }, ...named]);
+  const metafile = await bundle(folder, external, [{ in: program, out: COMMANDS }]);
+  for (const script of named) await bundle(folder, external, [script]);
   for (const name of list.components) await bundle(folder, external, [{ in: program, out: name }], onlyFor(name));
   writeFileSync(join(folder, "cli", "main.js"), launcherOf(list.components));
   const installed = (name: string) => {
