@@ -46,13 +46,16 @@ export function hashOfOthers(tree: ReadonlyMap<string, Kept>): string {
   return hash.digest("hex");
 }
 
-const AROUND = /^(test|tools\/bench|examples|manifests)\/|\/(?:conformance|integration|e2e)\//;
+const AROUND = /^(test|tools\/bench|tools\/release|examples|manifests)\/|\/(?:conformance|integration|e2e)\//;
 
 export function isProduction(file: string): boolean {
   return file.endsWith(".ts") && !file.endsWith(".test.ts") && !AROUND.test(file);
 }
 
-/** Those of `test/` are about the folder itself, or need a cluster. */
+/**
+ * Those of `test/` are about the folder itself, or need a cluster. Those of a release need a git repository with its
+ * own packages, which a copy is not.
+ */
 export function isUnitTest(file: string): boolean {
-  return file.endsWith(".test.ts") && !file.startsWith("test/") && kindOf(file) === "unit";
+  return file.endsWith(".test.ts") && !/^(test|tools\/release)\//.test(file) && kindOf(file) === "unit";
 }
