@@ -53,8 +53,8 @@ export function isProduction(file: string): boolean {
 }
 
 /**
- * Those of `test/` are about the folder itself, or need a cluster. Those of a release need a git repository with its
- * own packages, which a copy is not.
+ * Those of `test/` are about the folder itself, or need a cluster. Those of a release need packages in the tree itself,
+ * not behind a link.
  */
 export function isUnitTest(file: string): boolean {
   return file.endsWith(".test.ts") && !/^(test|tools\/release)\//.test(file) && kindOf(file) === "unit";

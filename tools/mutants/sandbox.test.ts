@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -22,7 +23,8 @@ test("a copy has the files and the installed packages; no copy outlives its owne
       assert.equal(statSync(join(tree, "b/c.ts")).mode & 0o777, 0o755);
       assert.equal(readFileSync(join(tree, "b/c.ts"), "utf8"), "as it was");
       assert.equal(realpathSync(join(tree, "node_modules")), realpathSync(join(ROOT, "node_modules")));
-      assert.deepEqual(readdirSync(tree).sort(), ["a.json", "b", "node_modules"]);
+      assert.deepEqual(readdirSync(tree).sort(), [".git", "a.json", "b", "node_modules"]);
+      assert.equal(execFileSync("git", ["ls-files"], { cwd: tree, encoding: "utf8" }), "a.json\nb/c.ts\n");
     }
     assert.notEqual(one.temp, other.temp);
     assert.ok(existsSync(one.temp) && existsSync(other.temp));

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -26,6 +27,8 @@ export class Sandboxes implements Disposable {
       mkdirSync(dirname(join(tree, file)), { recursive: true });
       writeFileSync(join(tree, file), content, { mode });
     }
+    // Some tests ask git which files there are.
+    for (const args of [["init", "--quiet"], ["add", "--all"]]) execFileSync("git", args, { cwd: tree, stdio: "pipe" });
     symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
     return { tree, temp, signal: this.#signal };
   }
