@@ -28,7 +28,9 @@ export class Sandboxes implements Disposable {
       writeFileSync(join(tree, file), content, { mode });
     }
     // Some tests ask git which files there are.
-    for (const args of [["init", "--quiet"], ["add", "--all"]]) execFileSync("git", args, { cwd: tree, stdio: "pipe" });
+    const git = (...args: string[]) => execFileSync("git", args, { cwd: tree, stdio: "pipe" });
+    git("init", "--quiet");
+    git("add", "--all");
     symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
     return { tree, temp, signal: this.#signal };
   }
