@@ -1,6 +1,6 @@
 import { loadConfig } from "#lib/config/load.ts";
 import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
-import { configSections } from "./extra-parts.ts";
+import { configSections } from "./added-by-extras.ts";
 
 interface PrintConfigFlags extends ConfigFlags {
   /** Settings of the file that this release does not know are ignored, as the components do, instead of refused. */

@@ -1,11 +1,11 @@
 import { createReadStream } from "node:fs";
 import { examine } from "#doctor/checks.ts";
+import { type Fact, notKnown } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import type { Finding } from "#doctor/findings.ts";
 import { gather } from "#doctor/gather.ts";
 import { gatherCallers } from "#doctor/gather-callers.ts";
 import { readLog } from "#doctor/ingress-log.ts";
-import { type Fact, notKnown } from "#doctor/known.ts";
 import { planProbe } from "#doctor/probe/plan.ts";
 import type { ProbeImage } from "#doctor/probe/pod.ts";
 import type { ProbeResult } from "#doctor/probe/result.ts";
@@ -15,8 +15,8 @@ import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext, Output } from "#lib/process/context.ts";
+import { addedChecks } from "./added-by-extras.ts";
 import { doctorText } from "./doctor-text.ts";
-import { addedChecks } from "./extra-parts.ts";
 import { type Format, type Report, render } from "./formats.ts";
 
 interface DoctorFlags extends ConnectFlags {

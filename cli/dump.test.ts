@@ -221,7 +221,10 @@ describe("status --from", () => {
   });
 
   test("says that the addresses of a status are those of nodes", async () => {
-    const cluster = readFileSync(new URL("../test/clusters/ingress-nginx-node-port.yaml", import.meta.url), "utf8");
+    const cluster = readFileSync(
+      new URL("../test/sample-clusters/ingress-nginx-node-port.yaml", import.meta.url),
+      "utf8",
+    );
     const codeOf = async (objects: string) => {
       const { names } = await statusOf(HEAD + objects);
       return names.map(({ reason }: FullStatus["names"][number]) => reason?.code);

@@ -1,4 +1,4 @@
-import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
+import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { ConnectFlags } from "#lib/kube/connect.ts";

@@ -1,6 +1,6 @@
+import type { Fact } from "#doctor/fact.ts";
 import type { DryRun } from "#doctor/facts.ts";
 import { dryRunPod } from "#doctor/gather-admission.ts";
-import type { Fact } from "#doctor/known.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause, steadyNow } from "#lib/kube/time.ts";

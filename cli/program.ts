@@ -1,7 +1,7 @@
 import { Argument, Command, Option } from "commander";
 import type { CommandLine, Extra } from "#extras/extra.ts";
 import type { CliContext } from "#lib/process/context.ts";
-import { addedChecks } from "./extra-parts.ts";
+import { addedChecks } from "./added-by-extras.ts";
 import { EXTRAS } from "./extras.ts";
 import { cureOfRefusal } from "./missing-rights.ts";
 import {

@@ -8,7 +8,7 @@ import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { workloadPath } from "#lib/workloads/workload-kinds.ts";
-import { workloadsElsewhere } from "./extra-parts.ts";
+import { workloadsElsewhere } from "./added-by-extras.ts";
 import { type Format, type Report, render } from "./formats.ts";
 import { tableWithNotes } from "./table.ts";
 

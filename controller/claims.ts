@@ -13,7 +13,7 @@ import { DnsVerifier, type NameDecisions } from "./dnscheck/verifier.ts";
 import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
 import { InClusterNames } from "./sources/in-cluster-names.ts";
-import { ingressSource } from "./sources/ingress.ts";
+import { ingressSource } from "./sources/ingress-hosts.ts";
 import { istioSource } from "./sources/istio.ts";
 import { namespaceDomains } from "./sources/namespace-domains.ts";
 import type { Source, SourceState, UnresolvedSource } from "./sources/types.ts";

@@ -9,7 +9,7 @@ import { runElection } from "#lib/kube/lease.ts";
 import { createCompactor } from "#lib/process/heap-compactor.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import { askAnswersByHttp } from "./headers/answer-poll.ts";
+import { askAnswersByHttp } from "./expected-headers/answer-poll.ts";
 import { serveHealth } from "./health.ts";
 import { LeaderTasks } from "./leader-tasks.ts";
 import type { MapReconciler } from "./map-reconciler.ts";

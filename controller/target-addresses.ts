@@ -1,5 +1,5 @@
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
-import type { ExampleOf } from "./headers/questions.ts";
+import type { ExampleOf } from "./expected-headers/questions.ts";
 
 /** The addresses of targets. Implemented by `FrontReconciler` in a cluster, and by fixed addresses. */
 export interface TargetAddresses {

@@ -1,8 +1,8 @@
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
+import { type Fact, known } from "./fact.ts";
 import type { Check, NodeUpdaters } from "./facts.ts";
-import { type Fact, known } from "./known.ts";
 
 /** What extras add to the diagnosis. */
 export interface AddedChecks {

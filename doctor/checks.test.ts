@@ -22,9 +22,9 @@ import {
 } from "#test/fakes/doctor-changes.ts";
 import * as fakes from "#test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";
+import { known } from "./fact.ts";
 import type { ClusterFacts } from "./facts.ts";
 import type { FindingStatus } from "./findings.ts";
-import { known } from "./known.ts";
 
 const { HEALTHY, NGINX, FRONT, FORBIDDEN, CLOSED, NAMESPACE, NOT_INSTALLED } = fakes;
 function codes(facts: ClusterFacts, status?: FindingStatus): string[] {

@@ -1,7 +1,7 @@
 import { checkAdmission } from "./checks/admission.ts";
 import { checkController } from "./checks/controller.ts";
-import { leftoverFindings } from "./checks/dns-leftovers.ts";
-import { checkHeaders } from "./checks/headers.ts";
+import { leftoverFindings } from "./checks/dns-of-other-tools.ts";
+import { checkHeaders } from "./checks/expected-headers.ts";
 import { checkInstall } from "./checks/install.ts";
 import { checkNames } from "./checks/names.ts";
 import { checkNeed } from "./checks/need-for-mapping.ts";

@@ -3,8 +3,8 @@ import type { PublishedMap, Reason, TargetAddress } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
+import type { Fact } from "./fact.ts";
 import type { Finding } from "./findings.ts";
-import type { Fact } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
 // The input of the checks. A fact that could not be read carries the reason. No fact is assumed.

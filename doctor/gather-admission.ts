@@ -5,8 +5,8 @@ import { describeError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
+import { type Fact, known, mapFact, permissionMissing, readFact } from "./fact.ts";
 import type { AdmissionFacts, DryRun, WebhookEntry } from "./facts.ts";
-import { type Fact, known, mapFact, permissionMissing, readFact } from "./known.ts";
 import { containerSecurity, podSecurity } from "./probe/security.ts";
 
 // Facts about admission: the webhook configuration, the serving certificate, and the dry run of a pod's creation.

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { known, notKnown } from "./fact.ts";
 import { gatherCallers } from "./gather-callers.ts";
-import { known, notKnown } from "./known.ts";
 
 function cluster(): MemoryServer {
   const server = new MemoryServer();

@@ -3,9 +3,9 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
 import { NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
+import { type Fact, readFact } from "./fact.ts";
 import type { CallerFacts } from "./facts.ts";
 import { callsIn } from "./ingress-log.ts";
-import { type Fact, readFact } from "./known.ts";
 
 interface AddressedPod extends RawPod {
   readonly spec?: NonNullable<RawPod["spec"]> & { readonly hostNetwork?: boolean };

@@ -1,7 +1,7 @@
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
+import { type Fact, readFact } from "./fact.ts";
 import type { DnsFileFacts } from "./facts.ts";
-import { type Fact, readFact } from "./known.ts";
 
 interface RawConfigMap {
   readonly data?: Readonly<Record<string, string>>;

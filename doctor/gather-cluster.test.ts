@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import type { Fact } from "./fact.ts";
 import {
   gatherGateways,
   gatherIngresses,
@@ -8,7 +9,6 @@ import {
   gatherProviderIds,
   gatherServices,
 } from "./gather-cluster.ts";
-import type { Fact } from "./known.ts";
 
 const SERVICES = "/api/v1/namespaces/edge/services";
 const INGRESSES = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses";

@@ -6,8 +6,8 @@ import { listProjected } from "#lib/kube/list.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
+import { type Fact, readFact } from "./fact.ts";
 import type { LoadBalancerIngress, RouteFacts, ServiceFacts } from "./facts.ts";
-import { type Fact, readFact } from "./known.ts";
 
 // Facts about the cluster: Services, Ingresses, Gateways, namespaces, nodes. Keeps only the fields that are checked.
 

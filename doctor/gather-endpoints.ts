@@ -1,7 +1,7 @@
 import type { KubeClient } from "#lib/kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/kube/endpoints.ts";
+import { type Fact, known, mapFact, readFact } from "./fact.ts";
 import type { EndpointFacts, ObjectName } from "./facts.ts";
-import { type Fact, known, mapFact, readFact } from "./known.ts";
 
 /** Counts the ready endpoints of each Service. A dual-stack Service lists each pod in two slices; both count. */
 export async function gatherEndpoints(

@@ -10,8 +10,8 @@ import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath, serviceProxyPath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
+import { type Fact, known, notKnown, readFact } from "./fact.ts";
 import type { DeploymentFacts, InstallFacts, MapFacts, StatusFacts } from "./facts.ts";
-import { type Fact, known, notKnown, readFact } from "./known.ts";
 
 // Facts about the Switchback installation, from its own namespace.
 

@@ -1,8 +1,8 @@
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
+import { type Fact, known, readFact } from "./fact.ts";
 import type { HttpSolverFacts } from "./facts.ts";
-import { type Fact, known, readFact } from "./known.ts";
 
 interface RawIssuer {
   readonly metadata: ObjectMeta;

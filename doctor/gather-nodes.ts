@@ -2,7 +2,7 @@ import { canonicalIp, literalsOf } from "#controller/targets/service-view.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { listProjected } from "#lib/kube/list.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { type Fact, mapFact, readFact } from "./known.ts";
+import { type Fact, mapFact, readFact } from "./fact.ts";
 
 interface RawNode {
   readonly status?: { readonly addresses?: readonly { readonly address?: string }[] | null };

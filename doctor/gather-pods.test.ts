@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { known, notKnown } from "./fact.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherPods } from "./gather-pods.ts";
-import { known, notKnown } from "./known.ts";
 
 const SHOP = "/api/v1/namespaces/shop/pods";
 const OTHER = "/api/v1/namespaces/other/pods";

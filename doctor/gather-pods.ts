@@ -6,8 +6,8 @@ import { corePath } from "#lib/kube/paths.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
 import { hostAliasesOf, NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
+import { type Fact, readFact } from "./fact.ts";
 import { objectKey, type PodInfo } from "./facts.ts";
-import { type Fact, readFact } from "./known.ts";
 
 /** Lists the pods of opted-in namespaces and the pods that opted in themselves. The cluster may have many others. */
 export async function gatherPods(

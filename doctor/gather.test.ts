@@ -5,8 +5,8 @@ import { renderTargets } from "#lib/documents/targets-format.ts";
 import { RELAYED } from "#test/fakes/doctor-facts.ts";
 import { addConfig } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { known, notKnown } from "./fact.ts";
 import { gather } from "./gather.ts";
-import { known, notKnown } from "./known.ts";
 
 const CONFIGMAPS = "/api/v1/namespaces/ours/configmaps";
 const PODS = "/api/v1/namespaces/shop/pods";

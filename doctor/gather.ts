@@ -1,5 +1,6 @@
 import type { KubeClient } from "#lib/kube/client.ts";
 import { type AddedChecks, NOTHING_ADDED, readUpdaters } from "./added-checks.ts";
+import { known } from "./fact.ts";
 import type { ClusterFacts, InstallFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 import {
@@ -15,7 +16,6 @@ import { gatherInstall } from "./gather-install.ts";
 import { gatherHttpSolvers } from "./gather-issuers.ts";
 import { gatherNodeAddresses } from "./gather-nodes.ts";
 import { gatherPods } from "./gather-pods.ts";
-import { known } from "./known.ts";
 import { isLive } from "./live.ts";
 import { routesWithoutService } from "./load-balancers.ts";
 import { optInRulesOf } from "./opt-in-rules.ts";

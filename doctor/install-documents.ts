@@ -6,7 +6,7 @@ import type { Section } from "#lib/config/sections.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { finite, number, object } from "#lib/errors/schemas.ts";
 import { renderFlaw } from "#lib/errors/validation.ts";
-import { type Fact, known, notKnown } from "./known.ts";
+import { type Fact, known, notKnown } from "./fact.ts";
 
 // Validates the documents of an installation. Loaded only if there is one.
 

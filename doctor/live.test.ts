@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 import { pod, status, workload } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";
+import { type Fact, known } from "./fact.ts";
 import type { ClusterFacts, NodeUpdaters, PodInfo } from "./facts.ts";
-import { type Fact, known } from "./known.ts";
 import { isLive, isUpdated } from "./live.ts";
 
 /** What updates the pods of one node: it works, and has brought them to `r1`. */

@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { install, services } from "#test/fakes/doctor-changes.ts";
 import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import { known } from "./fact.ts";
 import type { ClusterFacts, RouteFacts, ServiceFacts } from "./facts.ts";
-import { known } from "./known.ts";
 import { findLoadBalancers } from "./load-balancers.ts";
 
 const route: RouteFacts = {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { FORBIDDEN, HEALTHY, NGINX } from "#test/fakes/doctor-facts.ts";
+import { type Fact, known } from "./fact.ts";
 import type { ClusterFacts } from "./facts.ts";
-import { type Fact, known } from "./known.ts";
 import { providerCures } from "./providers.ts";
 
 const GENERAL = /^have the provider's controller set `ipMode: Proxy` in the Service's status \(Kubernetes 1\.30/;

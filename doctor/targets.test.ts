@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { install, services, status } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, FORBIDDEN, HEALTHY, NGINX, RELAYED } from "#test/fakes/doctor-facts.ts";
+import { known } from "./fact.ts";
 import type { ClusterFacts } from "./facts.ts";
-import { known } from "./known.ts";
 import { entryFor, type Target, targetBehind, targetsOf } from "./targets.ts";
 
 const [BY_DEFAULT] = CONFIG.targets;

@@ -1,8 +1,8 @@
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { ClusterFacts, ServiceFacts } from "./facts.ts";
+import { optionalCures } from "./header-cures.ts";
 import { type LoadBalancer, shortCircuited } from "./load-balancers.ts";
 import { ownCures, providerCures } from "./providers.ts";
-import { optionalCures } from "./software.ts";
 
 /**
  * The cures for pods that do not get through a load balancer. Ways without Switchback come first:

@@ -1,4 +1,4 @@
-import { MAX_WARNING } from "#hostmap/select-hosts.ts";
+import { MAX_WARNING } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildManagedAliases } from "#hostmap/inject.ts";
-import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 

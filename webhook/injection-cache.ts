@@ -1,6 +1,6 @@
 import { buildManagedAliases, type ManagedAliases, type ManagedAliasesBuilder } from "#hostmap/inject.ts";
 import { packWindowsLines } from "#hostmap/pack.ts";
-import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { createLru } from "./lru.ts";
 

@@ -2,7 +2,7 @@ import { BY_HOSTS, effectiveDelivery } from "#hostmap/delivery.ts";
 import { type Injection, planInjection } from "#hostmap/inject.ts";
 import { HOSTS_KEY, INJECT_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "#hostmap/opt-in.ts";
-import { MAX_WARNING } from "#hostmap/select-hosts.ts";
+import { MAX_WARNING } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
 import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";

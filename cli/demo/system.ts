@@ -19,7 +19,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { runProxy } from "#proxy/run.ts";
 import type { InjectionCache } from "#webhook/injection-cache.ts";
 import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
-import { startDeliveries } from "../extra-parts.ts";
+import { startDeliveries } from "../added-by-extras.ts";
 
 /**
  * The components of Switchback on one machine, the same as in a cluster, connected in memory instead of by an API

@@ -12,7 +12,7 @@ import type { Dump } from "./read-dump.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
 
 // The doctor's findings on clusters of every provider and implementation that it knows, healthy and broken: the
-// objects of test/clusters as a dump, and what a probe pod would see there.
+// objects of test/sample-clusters as a dump, and what a probe pod would see there.
 
 const PROVIDERS_FILE = join(import.meta.dirname, "..", "..", "doctor", "providers.ts");
 /** What a table is about; the others depend on what is installed. */

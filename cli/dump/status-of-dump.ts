@@ -11,7 +11,7 @@ import { QUESTIONS_KEY, TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import { corePath } from "#lib/kube/paths.ts";
-import { configSections, wildcardPodsOf } from "../extra-parts.ts";
+import { configSections, wildcardPodsOf } from "../added-by-extras.ts";
 import { statusFrom } from "../status-shape.ts";
 import type { Dump } from "./read-dump.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import { parse, parseAllDocuments, stringify } from "yaml";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { fc } from "#test/property.ts";
 import { injectManifest } from "./manifest.ts";

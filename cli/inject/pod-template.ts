@@ -3,7 +3,7 @@ import { type Injection, planBakedInjection } from "#hostmap/inject.ts";
 import { HOSTS_KEY, RESOLVERS_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { isWindows, longLineReason } from "#hostmap/pack.ts";
 import { holdsResolvers } from "#hostmap/pod-dns-marks.ts";
-import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, Reason } from "#hostmap/types.ts";
 import type { Path, YamlEditor } from "./yaml-editor.ts";
 

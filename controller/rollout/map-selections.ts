@@ -1,5 +1,5 @@
 import { planInjection } from "#hostmap/inject.ts";
-import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, PublishedMap } from "#hostmap/types.ts";
 import { hostAliasesOf, type PodFacts, type RawPod } from "#lib/workloads/pods.ts";
 import type { HostsChoice } from "./observe-workloads.ts";

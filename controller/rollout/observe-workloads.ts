@@ -1,7 +1,7 @@
 import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "#hostmap/on-change.ts";
 import type { OptInRules } from "#hostmap/opt-in.ts";
 import { isByDns } from "#hostmap/pod-dns-marks.ts";
-import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import { type Owner, type OwnerOfReplicaSet, ownerOf } from "#lib/workloads/owners.ts";

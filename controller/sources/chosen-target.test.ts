@@ -5,7 +5,7 @@ import { customReader } from "./custom/claims.ts";
 import { serviceClaims } from "./custom/service-claims.ts";
 import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
-import { claimsOfIngress, viewIngress } from "./ingress.ts";
+import { claimsOfIngress, viewIngress } from "./ingress-hosts.ts";
 import { IstioRegistry } from "./istio/istio-registry.ts";
 import * as istio from "./istio/view.ts";
 import type { UnresolvedClaim } from "./types.ts";

@@ -8,7 +8,7 @@ import { watchGroup } from "./api-discovery.ts";
 import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import type { Labels } from "./gateway/selector.ts";
 import { GATEWAY_GROUP, type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
-import { informerState } from "./ingress.ts";
+import { informerState } from "./ingress-hosts.ts";
 import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf, textOf } from "./raw-object.ts";
 import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";

@@ -7,7 +7,7 @@ import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { informerState } from "./ingress.ts";
+import { informerState } from "./ingress-hosts.ts";
 import type { SourceState } from "./types.ts";
 
 interface InClusterNamesDeps {

@@ -3,7 +3,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { informerState } from "./ingress.ts";
+import { informerState } from "./ingress-hosts.ts";
 import type { SourceState } from "./types.ts";
 
 interface RawNamespace {

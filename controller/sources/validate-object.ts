@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { parseHostname, show } from "#hostmap/hostnames.ts";
 import { HOSTS_KEY, PREFIX, USER_KEYS, WRITTEN_KEYS } from "#hostmap/metadata-keys.ts";
-import { parseHostsAnnotation } from "#hostmap/select-hosts.ts";
+import { parseHostsAnnotation } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { finite, object, record } from "#lib/errors/schemas.ts";
 import { parse, type Schema, validate } from "#lib/errors/validation.ts";

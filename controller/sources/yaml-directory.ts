@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describeError } from "#lib/errors/errors.ts";
 import { groupOf } from "#lib/kube/paths.ts";
 import { GatewayFiles } from "./gateway/files.ts";
-import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress.ts";
+import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-hosts.ts";
 import { mapOf, textOf } from "./raw-object.ts";
 import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 import { validateObject } from "./validate-object.ts";

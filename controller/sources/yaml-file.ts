@@ -1,7 +1,7 @@
 import { type Document, isNode, LineCounter, parseAllDocuments } from "yaml";
 import { show } from "#hostmap/hostnames.ts";
 import { groupOf } from "#lib/kube/paths.ts";
-import { INGRESS_GROUP } from "./ingress.ts";
+import { INGRESS_GROUP } from "./ingress-hosts.ts";
 import type { SourceProblem } from "./types.ts";
 
 /** One Kubernetes object of a YAML file. */

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { deployments, entries, install, rowsOf, services } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, entry, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
 
 const OTHER = { namespace: "other", name: "w", port: 443 };
 const ABSENT = NOT_INSTALLED.install;

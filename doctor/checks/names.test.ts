@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { install, nginx, rowsOf } from "#test/fakes/doctor-changes.ts";
 import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
 import type { ProbeLookup } from "../probe/result.ts";
 
 const found = (...lookups: ProbeLookup[]) => ({ probe: known({ dials: [], lookups }) });

@@ -11,8 +11,8 @@ import {
   services,
 } from "#test/fakes/doctor-changes.ts";
 import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { CallerFacts, ClusterFacts, ServiceFacts } from "../facts.ts";
-import { known } from "../known.ts";
 import { checkNeed } from "./need-for-mapping.ts";
 
 const HTTP: ServiceFacts = { ...NGINX, ports: NGINX.ports.slice(0, 1) };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
-import { known } from "../known.ts";
+import { known } from "../fact.ts";
 import { checkNodeAddresses } from "./node-address.ts";
 
 const NODES = known(new Set(["192.0.2.2", "192.0.2.3"]));

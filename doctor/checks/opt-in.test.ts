@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { admission, entries, install, namespaces, pod, rowsOf } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, FORBIDDEN, HEALTHY, NAMESPACE, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
 
 const listing = (name: string) => install({ config: known({ ...CONFIG, optIn: { namespaces: [name] } }) });
 

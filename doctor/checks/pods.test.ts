@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { install, namespaces, pod, relayed, rowsOf } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, FORBIDDEN, FRONT_IP, HEALTHY, NAME, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
 
 const OWNED = "switchback.dev/owned";
 const LOST = { annotations: { [OWNED]: "198.51.100.77 x1, 2001:db8::9 x2 (0123456789ab)" } };

@@ -1,6 +1,6 @@
 import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 import { isByDns } from "#hostmap/pod-dns-marks.ts";
-import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
+import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/pod-selection.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import { listSome } from "#lib/errors/printable.ts";
 import { WORKLOAD_NAME } from "#lib/workloads/owners.ts";

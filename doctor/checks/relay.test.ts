@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 import { install, nginx, probe, REFUSED, relayed, rowsOf, TIMEOUT } from "#test/fakes/doctor-changes.ts";
 import type { Ways } from "#test/fakes/doctor-facts.ts";
 import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED, RELAYED } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
 
 const SILENT = { kind: "silent", detail: "no answer within 10 s" } as const;
 const UNREACHABLE = { kind: "unreachable", detail: "EHOSTUNREACH" } as const;

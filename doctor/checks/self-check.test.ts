@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pod, rowsOf } from "#test/fakes/doctor-changes.ts";
 import { FORBIDDEN, HEALTHY, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts, HttpSolverFacts } from "../facts.ts";
-import { known } from "../known.ts";
 
 const solvers = (...all: HttpSolverFacts[]): Partial<ClusterFacts> => ({ httpSolvers: known(all) });
 const CHECKING = { issuer: "ClusterIssuer letsencrypt", waits: false };

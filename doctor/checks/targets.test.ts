@@ -13,8 +13,8 @@ import {
   NOT_INSTALLED,
   RELAYED,
 } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
 
 const KEPT = { unusedSince: "2026-01-01T00:00:00Z" };
 const mapped = (...clusterIPs: string[]) =>

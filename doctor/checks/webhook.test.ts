@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 import { createTestCa } from "#test/cluster/pki.ts";
 import { admission, entries, install, rowsOf } from "#test/fakes/doctor-changes.ts";
 import { CONFIG, entry, FORBIDDEN, HEALTHY, NOT_INSTALLED, OTHER_CA, reachable } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
 
 const authority = createTestCa("own");
 const leaf = authority.serving(["w.test"]).cert;

@@ -2,9 +2,9 @@ import { X509Certificate } from "node:crypto";
 import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
 import { isSignedBy, parseCertificates, readableAuthorities } from "#certs/pem.ts";
 import { TLS_SECRET } from "#certs/secret-store.ts";
+import type { Fact } from "../fact.ts";
 import type { ClusterFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import type { Fact } from "../known.ts";
 import { REACHABLE_ENTRY } from "../opt-in-rules.ts";
 import { isInstalled } from "./install.ts";
 

@@ -13,8 +13,8 @@ import {
   NOT_INSTALLED,
   UPSTREAM_IP,
 } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts, ServicePort } from "../facts.ts";
-import { known } from "../known.ts";
 import { planProbe } from "./plan.ts";
 
 const SERVICE = "ingress-nginx/ingress-nginx-controller";

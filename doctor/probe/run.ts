@@ -4,7 +4,7 @@ import { parse } from "#lib/errors/validation.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import { pause } from "#lib/kube/time.ts";
-import { type Fact, known, notKnown, permissionMissing } from "../known.ts";
+import { type Fact, known, notKnown, permissionMissing } from "../fact.ts";
 import { PROBE_SECONDS, type ProbeImage, probePod } from "./pod.ts";
 import { type ProbePlan, type ProbeResult, resultSchema } from "./result.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Fact, known } from "#doctor/known.ts";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { type Fact, known } from "#doctor/fact.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { FORBIDDEN, HEALTHY, MAP } from "#test/fakes/doctor-facts.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";

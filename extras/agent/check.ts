@@ -1,8 +1,8 @@
 import type { AddedCheck } from "#doctor/added-checks.ts";
+import type { Fact } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { type Finding, findingsOf } from "#doctor/findings.ts";
-import type { Fact } from "#doctor/known.ts";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { nodeHostsSettings } from "./config.ts";
 import { type AgentInfo, readAgents, readUpdaters } from "./read-agents.ts";

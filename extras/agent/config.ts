@@ -3,7 +3,7 @@ import { type Section, settingsOf } from "#lib/config/sections.ts";
 import { bindPort, glob, label, optionalSetting, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { strictObject, text } from "#lib/errors/schemas.ts";
 
-/** With this many names of 253 characters the whole text is still read (lib/hostmap/select-hosts.ts). */
+/** With this many names of 253 characters the whole text is still read (lib/hostmap/pod-selection.ts). */
 const MAX_NODE_HOSTS_ITEMS = 64;
 
 const absolutePath = v.pipe(

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describeManaged } from "#hostmap/managed-aliases.ts";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";

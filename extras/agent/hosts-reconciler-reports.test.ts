@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { mapOf, podOf, refused, reconcilerRig as start } from "./fakes/reconciler-rig.ts";
 import type { HostsReconcilerState } from "./hosts-reconciler.ts";
 

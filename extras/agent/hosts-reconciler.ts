@@ -1,4 +1,4 @@
-import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias, PublishedMap, Reason } from "#hostmap/types.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";

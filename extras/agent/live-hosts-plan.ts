@@ -1,5 +1,5 @@
 import { MAX_LINE_BYTES, splitLine } from "#hostmap/pack.ts";
-import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 
 // Plans the change of a running pod's hosts file for the selected names. The agent does this for each pod of its

@@ -1,5 +1,5 @@
 import { compareNames } from "#hostmap/hostnames.ts";
-import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import { BEGIN, BEGIN_JOINED, END, indexAfterForeign, isManaged, type Line, readLines } from "./live-hosts-lines.ts";
 import { aliasLineOf, commentedOut, type LiveAliases, type LivePlanner, planLive, TAG } from "./live-hosts-plan.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { aliasesText, kubeletText } from "#test/fakes/kubelet-files.ts";

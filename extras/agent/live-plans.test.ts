@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { packLines } from "#hostmap/pack.ts";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { goodNames } from "#test/arbitraries.ts";
 import { aliasesText, kubeletText } from "#test/fakes/kubelet-files.ts";

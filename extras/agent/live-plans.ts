@@ -1,4 +1,4 @@
-import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { concatenated, createScratchBuffer, onText } from "./file-bytes.ts";
 import { checkLines, hostsFileLimits } from "./hosts-file-limits.ts";

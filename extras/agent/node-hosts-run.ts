@@ -1,5 +1,5 @@
+import type { SelectedHosts } from "#hostmap/pod-selection.ts";
 import { protectNames } from "#hostmap/protected-names.ts";
-import type { SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { PublishedMap } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Health } from "#lib/http/listen.ts";

@@ -19,8 +19,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { protectNames } from "#hostmap/protected-names.ts";
-import { createSelector } from "#hostmap/select-hosts.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { LineLog } from "#test/fakes/clock.ts";
 import { hasName, OWNER } from "#test/fakes/kubelet-files.ts";

@@ -1,5 +1,5 @@
+import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import { LeftOut, type NameProtection } from "#hostmap/protected-names.ts";
-import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { nodeHostsSettings } from "./config.ts";

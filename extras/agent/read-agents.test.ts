@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
+import { known, notKnown } from "#doctor/fact.ts";
 import { gather } from "#doctor/gather.ts";
-import { known, notKnown } from "#doctor/known.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { addConfig } from "#test/fakes/installed.ts";
 import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";

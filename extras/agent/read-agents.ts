@@ -1,6 +1,6 @@
 import type { FactSource } from "#doctor/added-checks.ts";
+import { type Fact, known, readFact } from "#doctor/fact.ts";
 import type { NodeUpdaters, UpdaterInfo } from "#doctor/facts.ts";
-import { type Fact, known, readFact } from "#doctor/known.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS } from "#lib/config/defaults.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { type AgentLease, agentLeaseName, listAgentLeases } from "./agent-lease-format.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { packLines } from "#hostmap/pack.ts";
-import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/pod-selection.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { goodNames } from "#test/arbitraries.ts";

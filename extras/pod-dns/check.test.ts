@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { examine } from "#doctor/checks.ts";
+import { known } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
-import { known } from "#doctor/known.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { install, pod, services } from "#test/fakes/doctor-changes.ts";
 import { FRONT, HEALTHY, NGINX } from "#test/fakes/doctor-facts.ts";

@@ -1,6 +1,6 @@
 import type { AddedCheck } from "#doctor/added-checks.ts";
+import { type Fact, readFact } from "#doctor/fact.ts";
 import { type Finding, findingsOf } from "#doctor/findings.ts";
-import { type Fact, readFact } from "#doctor/known.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { settingsOf } from "#lib/config/sections.ts";
 import type { PublisherState } from "#lib/documents/publisher-state.ts";

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
+import { DEFAULT_MAX_NAMES } from "#hostmap/pod-selection.ts";
 import { integer, strictObject } from "#lib/errors/schemas.ts";
 import { certsSchema, controllerSchema, proxySchema, webhookSchema } from "./components.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_DELIVERY, DEFAULT_ON_CHANGE } from "./defaults.ts";

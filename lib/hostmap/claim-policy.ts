@@ -28,8 +28,8 @@ export type ClaimPolicy = (claim: Claim) => EvaluatedClaim;
 
 /**
  * Creates the policy of an install. `clusterDomain` is the detected DNS domain of the cluster (`cozy.local`). No
- * rule overrides the built-in refusals. `lib/config/schema.ts` validates globsOf; one that does not parse matches
- * nothing, so a list of only such globsOf allows nothing. `domainsOf` returns the domains in a namespace's
+ * rule overrides the built-in refusals. `lib/config/schema.ts` validates the patterns. A pattern that does not parse
+ * matches nothing, so a list that has no other allows nothing. `domainsOf` returns the domains in a namespace's
  * annotation, where `policy.claims` enables it.
  */
 export function createClaimPolicy(

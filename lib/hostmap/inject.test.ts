@@ -5,7 +5,7 @@ import { anyText, fc } from "#test/property.ts";
 import { type Injection, type PodHosts, planBakedInjection, planInjection } from "./inject.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
 import { packOnePerAddress } from "./pack.ts";
-import { createSelector } from "./select-hosts.ts";
+import { createSelector } from "./pod-selection.ts";
 import type { HostAlias } from "./types.ts";
 
 const V4 = "198.51.100.9";

@@ -2,7 +2,7 @@ import { compareNames } from "./hostnames.ts";
 import { describeManaged, withoutManaged } from "./managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
 import { longLineReason, type Packing, packLines, packOnePerAddress, packWindowsLines } from "./pack.ts";
-import type { SelectedHosts } from "./select-hosts.ts";
+import type { SelectedHosts } from "./pod-selection.ts";
 import type { HostAlias, Reason } from "./types.ts";
 
 /** The fields of a pod (or of a workload's pod template) that injection reads. */

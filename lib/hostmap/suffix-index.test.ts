@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { fc } from "#test/property.ts";
-import { createSelector } from "./select-hosts.ts";
+import { createSelector } from "./pod-selection.ts";
 import { createSuffixIndex } from "./suffix-index.ts";
 
 const label = fc.constantFrom("a", "b", "aa", "com");

@@ -4,17 +4,17 @@ import { join } from "node:path";
 import { parseAllDocuments, stringify } from "yaml";
 import { DUMP_VERSION } from "#cli/dump/format.ts";
 import { type Dump, readDump } from "#cli/dump/read-dump.ts";
+import { known } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { gather } from "#doctor/gather.ts";
-import { known } from "#doctor/known.ts";
 import { planProbe } from "#doctor/probe/plan.ts";
 import type { ProbeOutcome } from "#doctor/probe/result.ts";
 import type { filesFolder } from "./cli.ts";
 
 // Clusters of every provider and implementation that the doctor knows, healthy and broken: the objects of
-// test/clusters as a dump, and what a probe pod would see there.
+// test/sample-clusters as a dump, and what a probe pod would see there.
 
-const FOLDER = join(import.meta.dirname, "..", "clusters");
+const FOLDER = join(import.meta.dirname, "..", "sample-clusters");
 /** Each detail as the probe words it. */
 const OUTCOMES: Readonly<Record<string, ProbeOutcome>> = {
   answered: { kind: "answered", detail: "HTTP 404" },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { examine } from "#doctor/checks.ts";
+import { known } from "#doctor/fact.ts";
 import type { ClusterFacts, ServiceFacts } from "#doctor/facts.ts";
-import { known } from "#doctor/known.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { CONFIG, entry, FRONT, HEALTHY, NGINX, probed, RELAYED, reachable, type Ways } from "./doctor-facts.ts";
 

@@ -1,7 +1,7 @@
+import { type Fact, known, notKnown } from "#doctor/fact.ts";
 import type { ClusterFacts, ServiceFacts, WebhookEntry } from "#doctor/facts.ts";
-import { type Fact, known, notKnown } from "#doctor/known.ts";
 import type { DialResult, ProbeOutcome, ProbeResult } from "#doctor/probe/result.ts";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { listenersOf } from "#lib/documents/listeners.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";

@@ -2,7 +2,7 @@ import { decodeRecord, encodeRecord } from "#controller/rollout/restart-history.
 import { PRESETS } from "#controller/sources/custom/presets.ts";
 import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "#controller/sources/gateway/route-attachment.ts";
 import { viewGateway, viewListenerSet, viewRoute } from "#controller/sources/gateway/view.ts";
-import { claimsOfIngress, viewIngress } from "#controller/sources/ingress.ts";
+import { claimsOfIngress, viewIngress } from "#controller/sources/ingress-hosts.ts";
 import {
   claimsOfGateway as claimsOfIstioGateway,
   claimsOfVirtualService,

@@ -3,8 +3,8 @@ import { cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlink
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { leftoverFindings } from "#doctor/checks/dns-leftovers.ts";
-import { known } from "#doctor/known.ts";
+import { leftoverFindings } from "#doctor/checks/dns-of-other-tools.ts";
+import { known } from "#doctor/fact.ts";
 import { binary } from "../cluster/binaries.ts";
 import { runTool, SWITCHBACK, type ToolResult } from "../cluster/tools.ts";
 import { HEALTHY } from "../fakes/doctor-facts.ts";

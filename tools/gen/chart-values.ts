@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { chartValues, configSections } from "#cli/extra-parts.ts";
+import { chartValues, configSections } from "#cli/added-by-extras.ts";
 import { EXTRAS } from "#cli/extras.ts";
 import type { Section } from "#lib/config/sections.ts";
 import type { Generator } from "./generator.ts";

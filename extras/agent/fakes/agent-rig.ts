@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { TestContext } from "node:test";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";

@@ -1,4 +1,4 @@
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { aliasesText, kubeletText } from "#test/fakes/kubelet-files.ts";
 import { MAX_BYTES, type Surface, tolerant } from "#test/fuzz/fuzz.ts";

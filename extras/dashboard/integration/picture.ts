@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import * as ownFiles from "#cli/own-files.ts";
-import { known } from "#doctor/known.ts";
+import { known } from "#doctor/fact.ts";
 import { fullStatus, NAME } from "#test/fakes/full-status.ts";
 import { startChromium } from "#test/integration/browser/chromium.ts";
 import { HEALTHY_COMPONENTS, HEALTHY_REPORT, measuredAfter } from "../page/integration/states.ts";

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { Fact } from "#doctor/known.ts";
+import type { Fact } from "#doctor/fact.ts";
 import type { MeasuredState } from "../server/messages.ts";
 import type { PublisherReport } from "../server/publishers.ts";
 import type { View } from "./state.ts";

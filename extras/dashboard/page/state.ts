@@ -1,6 +1,6 @@
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { NameStatus } from "#controller/status.ts";
-import type { Fact } from "#doctor/known.ts";
+import type { Fact } from "#doctor/fact.ts";
 import type { ReportDocument } from "#doctor/report.ts";
 import type { CodeAdvice } from "../server/codes.ts";
 import type { Changes, Components, FeedMessage, MeasuredState, Summary, TrafficPoint } from "../server/messages.ts";

@@ -1,6 +1,6 @@
 import type { NameStatus } from "#controller/status.ts";
 import { checkDeployment } from "#doctor/checks/deployments.ts";
-import type { Fact } from "#doctor/known.ts";
+import type { Fact } from "#doctor/fact.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Components, MeasuredState, Summary } from "../server/messages.ts";
 

@@ -1,4 +1,4 @@
-import { known, notKnown } from "#doctor/known.ts";
+import { known, notKnown } from "#doctor/fact.ts";
 import { describeError } from "#lib/errors/errors.ts";
 import { StatusChanges } from "./changes.ts";
 import type { FeedMessage, TrafficPoint } from "./messages.ts";

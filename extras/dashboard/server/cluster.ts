@@ -1,9 +1,9 @@
 import type { FullStatus } from "#controller/status.ts";
 import { type AddedChecks, readUpdaters } from "#doctor/added-checks.ts";
+import { type Fact, known, readFact } from "#doctor/fact.ts";
 import type { ObjectName } from "#doctor/facts.ts";
 import { gatherEndpoints } from "#doctor/gather-endpoints.ts";
 import { gatherConfig, gatherDeployments } from "#doctor/gather-install.ts";
-import { type Fact, known, readFact } from "#doctor/known.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import { endpointSlicesOf, podsBehind, type RawEndpointSlice } from "#lib/kube/endpoints.ts";
 import { resourcePath } from "#lib/kube/paths.ts";

@@ -1,4 +1,4 @@
-import { known } from "#doctor/known.ts";
+import { known } from "#doctor/fact.ts";
 import type { DemoPage } from "../../extra.ts";
 import { dashboardFiles } from "./dashboard-files.ts";
 import type { Components } from "./messages.ts";

@@ -1,7 +1,7 @@
 import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
+import type { Fact } from "#doctor/fact.ts";
 import type { DeploymentFacts, EndpointFacts, UpdaterInfo } from "#doctor/facts.ts";
-import type { Fact } from "#doctor/known.ts";
 import type { ReportDocument } from "#doctor/report.ts";
 import type { PublisherReport } from "./publishers.ts";
 

@@ -1,4 +1,4 @@
-import { type Fact, readFact } from "#doctor/known.ts";
+import { type Fact, readFact } from "#doctor/fact.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { PUBLISHER_LABEL, parsePublisherState, STATE_KEY } from "#lib/documents/publisher-state.ts";
 import type { KubeClient } from "#lib/kube/client.ts";

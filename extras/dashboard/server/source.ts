@@ -1,5 +1,5 @@
 import type { FullStatus } from "#controller/status.ts";
-import type { Fact } from "#doctor/known.ts";
+import type { Fact } from "#doctor/fact.ts";
 import type { ReportDocument } from "#doctor/report.ts";
 import type { Components } from "./messages.ts";
 import type { PodMetrics } from "./traffic.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { planInjection } from "#hostmap/inject.ts";
 import { DNS_REVISION, holdsResolvers, isByDns } from "#hostmap/pod-dns-marks.ts";
-import { createSelector, MAX_WARNING } from "#hostmap/select-hosts.ts";
+import { createSelector, MAX_WARNING } from "#hostmap/pod-selection.ts";
 import type { HostAlias } from "#hostmap/types.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { fc } from "#test/property.ts";

@@ -2,7 +2,7 @@ import type { Injection, PodHosts } from "#hostmap/inject.ts";
 import { withoutManaged } from "#hostmap/managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, RESOLVERS_KEY, REVISION_KEY, VIA_KEY } from "#hostmap/metadata-keys.ts";
 import { DNS_REVISION, holdsResolvers } from "#hostmap/pod-dns-marks.ts";
-import { MAX_WARNING } from "#hostmap/select-hosts.ts";
+import { MAX_WARNING } from "#hostmap/pod-selection.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { buildDnsConfig, type DnsChange, type PodDnsConfig, type PodDnsSetup } from "./dns-config.ts";
 

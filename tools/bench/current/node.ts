@@ -9,7 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parse } from "yaml";
 import { buildManagedAliases } from "#hostmap/inject.ts";
 import { MAP_KEY } from "#hostmap/metadata-keys.ts";
-import { createSelector } from "#hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/pod-selection.ts";
 import { INDEX_KEY, INDEX_NAME, renderIndex, SHARD_KEY, SHARD_NAMES } from "#lib/documents/map-format.ts";
 import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { mapRevisionOf, Shards } from "#lib/documents/shards.ts";

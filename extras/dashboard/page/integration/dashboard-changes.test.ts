@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import type { FullStatus } from "#controller/status.ts";
-import { known, notKnown } from "#doctor/known.ts";
+import { known, notKnown } from "#doctor/fact.ts";
 import { whyNoDebian } from "#test/cluster/debian.ts";
 import { NAME, REFUSED } from "#test/fakes/full-status.ts";
 import { axe, dashboard, go, page, SCREENSHOTS, shown, useDashboard } from "./dashboard-page.ts";

@@ -5,7 +5,7 @@ import { after, afterEach, before, beforeEach } from "node:test";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import * as ownFiles from "#cli/own-files.ts";
 import type { FullStatus } from "#controller/status.ts";
-import { type Fact, known } from "#doctor/known.ts";
+import { type Fact, known } from "#doctor/fact.ts";
 import { dashboardFiles } from "#extras/dashboard/server/dashboard-files.ts";
 import type { Components } from "#extras/dashboard/server/messages.ts";
 import { type RunningDashboard, startDashboard } from "#extras/dashboard/server/server.ts";

@@ -1,4 +1,4 @@
-import { known, notKnown } from "#doctor/known.ts";
+import { known, notKnown } from "#doctor/fact.ts";
 import type { ReportDocument } from "#doctor/report.ts";
 import type { Components } from "#extras/dashboard/server/messages.ts";
 import { seriesIn } from "#extras/dashboard/server/metrics-text.ts";

@@ -1,6 +1,7 @@
 import { MAP_KEY, PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { acceptCure, trustCure } from "../header-cures.ts";
 import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
 import {
   answered,
@@ -10,7 +11,6 @@ import {
   type ServicePortRef,
 } from "../probe/proxy-protocol-support.ts";
 import type { ProbeResult } from "../probe/result.ts";
-import { acceptCure, trustCure } from "../software.ts";
 import { entryFor } from "../targets.ts";
 import { waysOut } from "../ways-out.ts";
 

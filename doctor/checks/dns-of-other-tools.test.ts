@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DNS_TOOLS } from "#test/fakes/dns-tools.ts";
 import { FORBIDDEN, HEALTHY, NAME } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { DnsFileFacts } from "../facts.ts";
-import { known } from "../known.ts";
-import { leftoverFindings } from "./dns-leftovers.ts";
+import { leftoverFindings } from "./dns-of-other-tools.ts";
 
 // That each command removes its lines and nothing else is in extras/publishers/integration/migrating.test.ts.
 

@@ -13,8 +13,8 @@ import {
 } from "#test/fakes/doctor-changes.ts";
 import type { Ways } from "#test/fakes/doctor-facts.ts";
 import { CLOSED, FORBIDDEN, FRONT, HEALTHY, NGINX, NOT_INSTALLED, probed } from "#test/fakes/doctor-facts.ts";
+import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
-import { known } from "../known.ts";
 
 const SILENT = { kind: "silent", detail: "no answer within 10 s" } as const;
 const absent = (ways: Ways) => ({ ...NOT_INSTALLED, ...probe({ service: HTTP, ...ways }) });

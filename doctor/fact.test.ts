@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { KubeStatusError } from "#lib/kube/status.ts";
-import { describePermission, known, mapFact, notKnown, readFact } from "./known.ts";
+import { describePermission, known, mapFact, notKnown, readFact } from "./fact.ts";
 
 test("a permission is described in RBAC's terms", () => {
   assert.equal(describePermission({ verb: "list", resource: "pods" }), "list pods in all namespaces");

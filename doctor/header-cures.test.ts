@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type IngressSoftware, KNOWN_SOFTWARE, softwareOf } from "#controller/targets/known-software.ts";
 import { NGINX } from "#test/fakes/doctor-facts.ts";
-import { acceptCure, optionalCures, trustCure } from "./software.ts";
+import { acceptCure, optionalCures, trustCure } from "./header-cures.ts";
 
 const UNKNOWN = { ...NGINX, name: "edge" };
 const labelled = (label: string, value: string) => softwareOf({ ...UNKNOWN, labels: { [label]: value } });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { assembleMap, isMap, mapOfParts, parseShard, publishedMapOf } from "#lib/documents/published-map.ts";
 import { anyText, fc } from "#test/property.ts";
 import { isGlob, parseGlob } from "./hostnames.ts";
-import { createSelector, parseHostsAnnotation } from "./select-hosts.ts";
+import { createSelector, parseHostsAnnotation } from "./pod-selection.ts";
 
 const IP = "198.51.100.9";
 

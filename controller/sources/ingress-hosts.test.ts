@@ -4,7 +4,7 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import { fc } from "#test/property.ts";
-import { claimsOfIngress, informerState, ingressSource, type RawIngress, viewIngress } from "./ingress.ts";
+import { claimsOfIngress, informerState, ingressSource, type RawIngress, viewIngress } from "./ingress-hosts.ts";
 
 const NO_CLASSES = { defaultClass: undefined };
 
