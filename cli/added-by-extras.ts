@@ -1,6 +1,6 @@
 import type { PodUpdater } from "#controller/rollout/pod-updater.ts";
 import type { AddedChecks } from "#doctor/added-checks.ts";
-import type { Extra, UninstallPart } from "#extras/extra.ts";
+import type { Extra, UninstallPart } from "#extras/extension-points.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Section } from "#lib/config/sections.ts";
 import type { Logger } from "#lib/telemetry/log.ts";

@@ -1,4 +1,4 @@
-import type { DemoPage } from "#extras/extra.ts";
+import type { DemoPage } from "#extras/extension-points.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { runDemo } from "./demo/run.ts";
 import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, withOwnFolder } from "./own-files.ts";

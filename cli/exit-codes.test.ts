@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import type { Extra } from "#extras/extra.ts";
+import type { Extra } from "#extras/extension-points.ts";
 import { captured, runHere } from "#test/fakes/cli.ts";
 import { EXTRAS } from "./extras.ts";
 import { createProgram } from "./program.ts";

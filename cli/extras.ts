@@ -1,6 +1,6 @@
 import { agent } from "#extras/agent/extra.ts";
 import { dashboard } from "#extras/dashboard/extra.ts";
-import type { Extra } from "#extras/extra.ts";
+import type { Extra } from "#extras/extension-points.ts";
 import { podDns } from "#extras/pod-dns/extra.ts";
 import { publishers } from "#extras/publishers/extra.ts";
 

@@ -48,7 +48,7 @@ it("doctor loads them where there is a configuration to check", async () => {
 });
 
 it("a component with a configuration of JSON needs no YAML parser, nor JSONPath without custom kinds", async () => {
-  const own = ["controller", "webhook", "proxy"].map((part) => import.meta.resolve(`./${part}.ts`));
+  const own = ["controller", "webhook", "proxy"].map((part) => import.meta.resolve(`./components/${part}.ts`));
   const ofExtras = globSync("extras/*/start.ts", { cwd: TOP }).map((path) => pathToFileURL(join(TOP, path)).href);
   const parts = [...own, ...ofExtras];
   const file = await files.file("config.json", JSON.stringify({ log: { level: "warn" }, targets: [] }, undefined, 2));

@@ -1,5 +1,5 @@
 import { Argument, Command, Option } from "commander";
-import type { CommandLine, Extra } from "#extras/extra.ts";
+import type { CommandLine, Extra } from "#extras/extension-points.ts";
 import type { CliContext } from "#lib/process/context.ts";
 import { addedChecks } from "./added-by-extras.ts";
 import { EXTRAS } from "./extras.ts";

@@ -60,10 +60,10 @@ export async function readConfig({ config: file, set }: ConfigFlags, env: CliCon
 
 /** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
 const LOADERS: Readonly<Record<Component, () => Promise<Starter>>> = {
-  all: async () => (await import("./all.ts")).startAll,
-  controller: async () => (await import("./controller.ts")).startController,
-  webhook: async () => (await import("./webhook.ts")).startWebhook,
-  proxy: async () => (await import("./proxy.ts")).startProxy,
+  all: async () => (await import("./components/all.ts")).startAll,
+  controller: async () => (await import("./components/controller.ts")).startController,
+  webhook: async () => (await import("./components/webhook.ts")).startWebhook,
+  proxy: async () => (await import("./components/proxy.ts")).startProxy,
 };
 
 /** This process's own command, with Node's flags. */

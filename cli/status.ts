@@ -1,5 +1,5 @@
 import type { FullStatus } from "#controller/status.ts";
-import type { Extra, StatusPart } from "#extras/extra.ts";
+import type { Extra, StatusPart } from "#extras/extension-points.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { pause } from "#lib/kube/time.ts";

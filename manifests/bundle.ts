@@ -135,10 +135,10 @@ function onlyFor(component: string): Plugin {
   const imports = (path: string, importer: string): boolean => {
     const from = relative(TOP, importer);
     if (from === join("cli", "program.ts")) return path === "./serve.ts";
-    if (from === join("cli", "serve.ts")) return path === `./${component}.ts`;
+    if (from === join("cli", "serve.ts")) return path === `./components/${component}.ts`;
     return !(matchesGlob(from, "extras/*/extra.ts") && /^\.\/(check|leave|start|status)\.ts$/.test(path));
   };
-  const always = ["./serve.ts", "./config.ts", `./${component}.ts`];
+  const always = ["./serve.ts", "./config.ts", `./components/${component}.ts`];
   return {
     name: `only-for-${component}`,
     setup({ onLoad, onResolve }) {

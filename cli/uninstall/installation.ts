@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
-import type { LastStep, UninstallPart } from "#extras/extra.ts";
+import type { LastStep, UninstallPart } from "#extras/extension-points.ts";
 import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { restartNamespaces } from "#lib/config/opt-in.ts";
 import { parseText } from "#lib/config/parse-text.ts";

@@ -1,6 +1,6 @@
 import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
 import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
-import type { UninstallPart } from "#extras/extra.ts";
+import type { UninstallPart } from "#extras/extension-points.ts";
 import { MAP_KEY, TARGET_KEY } from "#hostmap/metadata-keys.ts";
 import { STATUS_SECRET } from "#lib/documents/status-page.ts";
 import { TARGETS_NAME } from "#lib/documents/targets-name.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { UninstallPart } from "#extras/extra.ts";
+import type { UninstallPart } from "#extras/extension-points.ts";
 import {
   addDeployment,
   addHolder,

@@ -1,5 +1,5 @@
 import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
-import type { TakeOutOptions, UninstallPart } from "#extras/extra.ts";
+import type { TakeOutOptions, UninstallPart } from "#extras/extension-points.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
 import type { KubeClient } from "#lib/kube/client.ts";

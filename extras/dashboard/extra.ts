@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "commander";
-import type { Extra } from "../extra.ts";
+import type { Extra } from "../extension-points.ts";
 
 /** The page: in a checkout its sources, else the built files. */
 const PAGE = "extras/dashboard/page";

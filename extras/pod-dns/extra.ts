@@ -1,4 +1,4 @@
-import type { Extra } from "../extra.ts";
+import type { Extra } from "../extension-points.ts";
 
 export const podDns: Extra = {
   name: "pod-dns",

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { literalIPs } from "#controller/targets/service-view.ts";
-import type { UninstallPart } from "#extras/extra.ts";
+import type { UninstallPart } from "#extras/extension-points.ts";
 import { leniently, section } from "#lib/config/values.ts";
 import { object } from "#lib/errors/schemas.ts";
 import { parse } from "#lib/errors/validation.ts";

@@ -1,6 +1,6 @@
 import { Argument } from "commander";
 import { SwitchbackError } from "#lib/errors/errors.ts";
-import type { Extra } from "../extra.ts";
+import type { Extra } from "../extension-points.ts";
 import { PUBLISHERS } from "./names.ts";
 
 /** `requestTimeout` -> `--request-timeout` */

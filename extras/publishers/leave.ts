@@ -1,4 +1,4 @@
-import type { TakeOutOptions, UninstallPart } from "#extras/extra.ts";
+import type { TakeOutOptions, UninstallPart } from "#extras/extension-points.ts";
 import { publisherStateName } from "#lib/documents/publisher-state.ts";
 import { PublisherStateStore, readPublisherStates } from "#lib/documents/publisher-state-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";

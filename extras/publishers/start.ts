@@ -1,4 +1,4 @@
-import type { CommandLine } from "#extras/extra.ts";
+import type { CommandLine } from "#extras/extension-points.ts";
 import { asDnsWildcard, protectNames } from "#hostmap/protected-names.ts";
 import type { Config } from "#lib/config/schema.ts";
 import { settingsOf } from "#lib/config/sections.ts";

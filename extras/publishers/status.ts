@@ -4,7 +4,7 @@ import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
 import { hasCode, statusOf } from "#lib/errors/errors.ts";
 import { printable } from "#lib/errors/printable.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
-import type { StatusPart, StatusPartOptions } from "../extra.ts";
+import type { StatusPart, StatusPartOptions } from "../extension-points.ts";
 import { PUBLISHERS } from "./names.ts";
 
 /** What publishers report of themselves, by name: those that do. */

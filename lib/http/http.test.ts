@@ -4,8 +4,8 @@ import { assertLight } from "#test/fakes/loaded-builtins.ts";
 /** The entry points of each component of the core that runs in a pod. */
 const COMPONENTS = {
   controller: "controller/run.ts",
-  webhook: "cli/webhook.ts",
-  proxy: "cli/proxy.ts",
+  webhook: "cli/components/webhook.ts",
+  proxy: "cli/components/proxy.ts",
 } as const;
 
 for (const [component, file] of Object.entries(COMPONENTS)) {

@@ -8,8 +8,8 @@ import { code, type JsonSchema, table, typeOf } from "./tables.ts";
 
 const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
 
-const HEAD = `Generated from manifests/values.ts, manifests/values.yaml, lib/config/schema.ts and what the extras
-add, by \`npm run gen\`: change those, not this page.
+const HEAD = `Generated from manifests/values.ts, manifests/core-values.yaml, lib/config/schema.ts and what the
+extras add, by \`npm run gen\`: change those, not this page.
 
     helm install switchback CHART --namespace switchback-system --create-namespace \\
       --set image.repository=registry.example.com/switchback

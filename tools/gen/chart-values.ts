@@ -8,7 +8,7 @@ import type { Generator } from "./generator.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 const CONFIG = "config";
 const IN_CONFIG = "  ";
-const HEAD = "# Made by `npm run gen` of manifests/values.yaml and extras/*/chart/values.yaml: change those.\n";
+const HEAD = "# Made by `npm run gen` of manifests/core-values.yaml and extras/*/chart/values.yaml: change those.\n";
 
 /** A key of a YAML text, with the comments above it and the lines below it. */
 interface Block {
@@ -25,7 +25,7 @@ export const chartValuesFile: Generator = {
     for (const { name } of EXTRAS) added.push(...blocksOf(await textOf(`extras/${name}/chart/values.yaml`)));
     const [sections, values] = await Promise.all([configSections(), chartValues()]);
     const settings = added.filter(({ key }) => key === CONFIG).flatMap(innerBlocks);
-    const core = blocksOf((await textOf("manifests/values.yaml")) ?? "").map((block) =>
+    const core = blocksOf((await textOf("manifests/core-values.yaml")) ?? "").map((block) =>
       block.key === CONFIG ? withInner(block, inPlaces(innerBlocks(block), settings, sections)) : block,
     );
     const others = added.filter(({ key }) => key !== CONFIG);

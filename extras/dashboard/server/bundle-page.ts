@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import type { BuiltFiles } from "../../extra.ts";
+import type { BuiltFiles } from "../../extension-points.ts";
 import { PAGE } from "./page-files.ts";
 
 /** Bundles the page's script and style. Takes a second, once per start in development, and once per release. */

@@ -1,5 +1,5 @@
 import type { Page } from "#lib/http/listen.ts";
-import type { OwnFiles } from "../../extra.ts";
+import type { OwnFiles } from "../../extension-points.ts";
 import { PAGE, pageFiles } from "./page-files.ts";
 
 /** The page's files: as they were bundled with this program or, in a checkout, bundled now. */

@@ -4,7 +4,7 @@ import { gather } from "#doctor/gather.ts";
 import { reportDocument } from "#doctor/report.ts";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connect.ts";
-import type { CommandLine } from "../../extra.ts";
+import type { CommandLine } from "../../extension-points.ts";
 import { readComponents, readMetrics } from "./cluster.ts";
 import { dashboardFiles } from "./dashboard-files.ts";
 import { openInBrowser } from "./open-browser.ts";

@@ -1,5 +1,5 @@
 import { known } from "#doctor/fact.ts";
-import type { DemoPage } from "../../extra.ts";
+import type { DemoPage } from "../../extension-points.ts";
 import { dashboardFiles } from "./dashboard-files.ts";
 import type { Components } from "./messages.ts";
 import { seriesIn } from "./metrics-text.ts";

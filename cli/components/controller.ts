@@ -3,7 +3,7 @@ import { clusterDomainDiffers } from "#controller/targets/cluster-domain.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { Probes } from "#lib/http/listen.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
-import { podUpdaters, wildcardPodsOf } from "./added-by-extras.ts";
+import { podUpdaters, wildcardPodsOf } from "../added-by-extras.ts";
 
 /**
  * `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a

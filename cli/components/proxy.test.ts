@@ -12,8 +12,8 @@ import { freePort, pause, Upstream } from "#proxy/conformance/rig.ts";
 import { digest, endOf, randomBytes, send, take, takeHeader } from "#proxy/conformance/streams.ts";
 import { killChild } from "#test/fakes/kill-child.ts";
 
-const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
-const LOSE_WORKER = new URL("../test/fakes/lose-worker.ts", import.meta.url).href;
+const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
+const LOSE_WORKER = new URL("../../test/fakes/lose-worker.ts", import.meta.url).href;
 const MIB = 1024 * 1024;
 /** Nothing lasts longer, drains included. */
 const LONGEST_MS = 120_000;

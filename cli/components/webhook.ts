@@ -7,7 +7,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { runWebhook } from "#webhook/run.ts";
-import { startDeliveries } from "./added-by-extras.ts";
+import { startDeliveries } from "../added-by-extras.ts";
 
 /**
  * `switchback webhook`: reads the map from its own namespace, and the certificate from a Secret there or from files.
