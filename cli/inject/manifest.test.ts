@@ -272,6 +272,7 @@ describe("a refusal", () => {
       [pod(`${SPEC}  hostAliases: &a []\nother: *a\n`), "spec.hostAliases is shared"],
       ["&o { kind: Pod, spec: {}, metadata: { name: p } }", "the object is shared"],
       [deployment("&t { spec: {} }"), "spec.template is shared"],
+      [deployment("{ metadata: &m {}, spec: {} }"), "spec.template.metadata is shared"],
       [list(deployment("&t { spec: {} }")), "spec.template is shared"],
       [deployment("{ metadata: { annotations: x }, spec: {} }"), "spec.template.metadata.annotations is not a map"],
       [deployment("{}"), "spec.template.spec is missing"],

@@ -86,8 +86,10 @@ test("of many connections that were answered, the one that asked the longest ago
 function queued() {
   const server = new EventEmitter();
   const reclaimed = reclaimConnections(server as Server, MAX);
+  let remotePort = 0;
   const accept = (): Socket => {
-    const socket = Object.assign(new PassThrough(), { remoteAddress: "127.0.0.1" }) as unknown as Socket;
+    remotePort += 1;
+    const socket = Object.assign(new PassThrough(), { remoteAddress: "127.0.0.1", remotePort }) as unknown as Socket;
     server.emit("connection", socket);
     return socket;
   };
@@ -97,7 +99,10 @@ function queued() {
       reclaimed.waiting(socket);
       return socket;
     });
-  return { reclaimed, accept, wait };
+  const secure = ({ remoteAddress, remotePort }: Socket): void => {
+    server.emit("secureConnection", Object.assign(new PassThrough(), { remoteAddress, remotePort }));
+  };
+  return { reclaimed, accept, wait, secure };
 }
 
 test("connections that wait for the server do not give way, until TLS begins", () => {
@@ -112,6 +117,19 @@ test("connections that wait for the server do not give way, until TLS begins", (
   for (const socket of waiting) reclaimed.begun(socket);
   assert.equal(all.filter(({ destroyed }) => !destroyed).length, MAX);
   assert.equal(waiting.at(-1)?.destroyed, false, "the newest stays");
+});
+
+test("a connection whose handshake is not complete gives way before those with TLS", () => {
+  const { reclaimed, accept, wait, secure } = queued();
+  const secured = wait(4);
+  const begun = wait(MAX - 4);
+  for (const socket of [...secured, ...begun]) reclaimed.begun(socket);
+  for (const socket of secured) secure(socket);
+  accept();
+  assert.deepEqual(
+    [...secured, ...begun].map(({ destroyed }) => destroyed),
+    [false, false, false, false, true, false, false, false, false],
+  );
 });
 
 test("of more than 1,024 that wait, the one in the middle is closed, which would be served last", () => {

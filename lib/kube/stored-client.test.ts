@@ -18,6 +18,7 @@ function stored(answers: Record<string, StoredAnswer> = {}): KubeClient {
     objects.put("/api/v1", "pods", { apiVersion: "v1", kind: "Pod", metadata, status: { phase } } as ApiObject);
   }
   objects.put("/apis/example.com/v1", "oxen", { apiVersion: "example.com/v1", kind: "Ox", metadata: { name: "a" } });
+  objects.put("/apis/example.com/v1", "carts", { apiVersion: "example.com/v1", kind: "Cart", metadata: { name: "a" } });
   return storedClient({ objects, answers: new Map(Object.entries(answers)) });
 }
 
@@ -58,7 +59,11 @@ test("discovery has the kinds of the objects", async () => {
   const client = stored();
   assert.deepEqual(await client.get("/apis/example.com"), { versions: [{ version: "v1" }] });
   const verbs = ["list", "watch", "create"];
-  assert.deepEqual(await client.get("/apis/example.com/v1"), { resources: [{ name: "oxen", kind: "Ox", verbs }] });
+  const [oxen, carts] = [
+    { name: "oxen", kind: "Ox", verbs },
+    { name: "carts", kind: "Cart", verbs },
+  ];
+  assert.deepEqual(await client.get("/apis/example.com/v1"), { resources: [oxen, carts] });
   await assert.rejects(client.get("/apis/other.example.com"), { status: 404 });
 });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { ANSWERED, MISREAD, nginx, probe, rowsOf } from "#test/fakes/doctor-changes.ts";
-import { HEALTHY, NGINX, NOT_INSTALLED, type Ways } from "#test/fakes/doctor-facts.ts";
+import { ANSWERED, MISREAD, nginx, probe, rowsOf, services, TIMEOUT } from "#test/fakes/doctor-changes.ts";
+import { CLOSED, HEALTHY, NGINX, NOT_INSTALLED, type Ways } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 
 // HAProxy Technologies' ingress controller, with the nodes in its list. It closes a connection without a header from a
@@ -35,4 +35,17 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, finding: str
 describe("a port that demands a header from some addresses, and refuses one from others", () => {
   for (const [what, change, finding] of CASES)
     test(what, () => assert.deepEqual(rowsOf("headers", { ...HEALTHY, ...change }), [finding]));
+});
+
+test("of an ingress controller that can take both, the first cure is its own setting", () => {
+  const service = {
+    ...SERVICE,
+    labels: { "app.kubernetes.io/managed-by": "envoy-gateway" },
+    entries: [{ hostname: "lb.elb.example.com" }],
+  };
+  const facts = { ...HEALTHY, ...NOT_INSTALLED, ...probe({ service, none: CLOSED, balancer: TIMEOUT }) };
+  const [finding = ""] = rowsOf("headers", { ...facts, ...services(service) });
+  const [kind, , , cure] = finding.split(" | ");
+  assert.equal(kind, "broken pods-cut-off");
+  assert.match(cure ?? "", /^Envoy Gateway: set `proxyProtocol: \{ optional: true \}`/);
 });
