@@ -77,6 +77,17 @@ test("a directory that is not there yet is watched when it is added later, witho
   assert.deepEqual(log.lines, []);
 });
 
+test("directories that cannot be watched have one line in the log, until one can", (t) => {
+  const { pods, watches, log } = start(t);
+  writeFileSync(join(pods, "file"), "");
+  mkdirSync(join(pods, "u1"));
+  for (const uid of ["file/u2", "file/u3", "u1", "file/u4"]) watches.add(uid);
+  assert.deepEqual(
+    log.lines.map(({ fields }) => (fields as { path: string }).path),
+    [join(pods, "file/u2"), join(pods, "file/u4")],
+  );
+});
+
 test("closed, nothing is reported any more", async (t) => {
   const { pods, watches, touched, write, delivered } = start(t);
   mkdirSync(join(pods, "u1"));

@@ -71,7 +71,8 @@ test("questions are told when they change; what makes no sense leaves the last o
         { type: "MODIFIED", object: configMap("3", { ...data, "questions.json": questions("a", "b") }) },
         { type: "MODIFIED", object: configMap("4", { ...data, "questions.json": "{" }) },
         { type: "MODIFIED", object: configMap("5", { ...data, "questions.json": questions("b") }) },
-        { type: "MODIFIED", object: configMap("6", { "targets.json": text("b"), "questions.json": questions("b") }) },
+        { type: "MODIFIED", object: configMap("6", data) },
+        { type: "MODIFIED", object: configMap("7", { "targets.json": text("b"), "questions.json": questions("b") }) },
       ]),
     ),
   );
@@ -90,7 +91,7 @@ test("questions are told when they change; what makes no sense leaves the last o
     [found, asked],
     [
       ["a", "b"],
-      ["a,b", "b"],
+      ["a,b", "b", "", "b"],
     ],
   );
 });
