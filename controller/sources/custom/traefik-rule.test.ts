@@ -22,7 +22,7 @@ const RULES: ReadonlyArray<readonly [rule: string, hosts: readonly string[] | un
   ["!Host(`a.com`) && Host(`b.com`)", ["b.com"]],
   ["!(Host(`a.com`) || Host(`b.com`)) || Host(`c.com`)", ["c.com"]],
   ["!(!Host(`a.com`))", ["a.com"]],
-  ["!((Host(`a.com`)))", []],
+  ["(!(Host(`a.com`) || (Host(`b.com`))))", []],
   ["!!Host(`a.com`)", ["a.com"]],
   ["  Host(`a.com`)\n  || Host(`b.com`)  ", ["a.com", "b.com"]],
   ["", []],
