@@ -63,6 +63,8 @@ test("hints that cannot be resolved cost their own objects: the others have thei
 /** A source and a resolver that the test controls, and the resulting claims. */
 function rig() {
   const answers = new Map<string, string>();
+  /** Targets that names may keep without evidence. */
+  const keepable = new Set<string>();
   const asked: RoutingHints[] = [];
   let sourceSink: UnresolvedClaimSink = () => {};
   let sourceSynced = () => {};
@@ -86,6 +88,7 @@ function rig() {
       asked.push(of);
       return answers.get(of.className ?? "") ?? NONE;
     },
+    mayKeep: (target) => keepable.has(target),
     named: () => undefined,
     state: () => [{ name: "services", synced: true, problems: [] }],
     stop: async () => void stopped.push("resolver"),
@@ -106,6 +109,7 @@ function rig() {
   return {
     resolved,
     answers,
+    keepable,
     asked,
     reported,
     claims,
@@ -159,6 +163,24 @@ test("after a change each routing hints are resolved once, and only objects with
   reported.length = 0;
   changed();
   assert.deepEqual(reported, []);
+});
+
+test("a name keeps its target without evidence while it may, and is reported when it may not any more", () => {
+  const { object, reported, resolverSynced, answers, keepable, targets, changed } = rig();
+  resolverSynced();
+  answers.set("nginx", "edge");
+  keepable.add("edge");
+  object("a", [open("a.example.com", hints("nginx"))]);
+  answers.delete("nginx");
+  changed();
+  assert.deepEqual(targets("a"), ["edge"]);
+  reported.length = 0;
+  changed();
+  assert.deepEqual(reported, []);
+  keepable.delete("edge");
+  changed();
+  assert.deepEqual(reported, ["a"]);
+  assert.deepEqual(targets("a"), ["no-target"]);
 });
 
 test("an object with two hints is reported when either changes; a reason needs no answer", () => {
