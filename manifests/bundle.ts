@@ -128,8 +128,8 @@ function withoutNamespaces(code: string): string {
 /**
  * Leaves out what a component's process never imports: other commands, and what the extras add to them. What it always
  * imports becomes part of the file that imports it. esbuild makes a chunk of the code that two imports share. So a
- * component would load 70 to 100 small files from the bundle of all commands, not 12 to 20. Each costs a start 1 to 2
- * ms of CPU.
+ * component would load 70 to 100 small files from the bundle of all commands, not 16 to 20. Each costs a start a
+ * millisecond of CPU or more.
  */
 function onlyFor(component: string): Plugin {
   const imports = (path: string, importer: string): boolean => {

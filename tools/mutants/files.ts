@@ -46,7 +46,7 @@ export function hashOfOthers(tree: ReadonlyMap<string, Kept>): string {
   return hash.digest("hex");
 }
 
-const AROUND = /^(test|tools\/bench|tools\/release|examples|manifests)\/|\/(?:bench|conformance|integration|e2e)\//;
+const AROUND = /^(test|tools\/release|examples|manifests)\/|\/(?:bench|conformance|integration|e2e)\//;
 
 export function isProduction(file: string): boolean {
   return file.endsWith(".ts") && !file.endsWith(".test.ts") && !AROUND.test(file);
