@@ -48,6 +48,14 @@ test("each asked port is a question, with a name for the ClientHello", () => {
   ]);
 });
 
+test("the questions have the same order, whatever the order of the targets", () => {
+  const targets = ["b", "c", "a"].map((namespace) => found(namespace));
+  assert.deepEqual(
+    questionsOf(input({ targets })).map(({ target, port }) => `${target} ${port}`),
+    ["a-edge 80", "a-edge 443", "b-edge 80", "b-edge 443", "c-edge 80", "c-edge 443"],
+  );
+});
+
 test("a question keeps its name while the target has it, and takes another one after that", () => {
   const names = new Set(["a.example.com", "b.example.com"]);
   const exampleOf = (_: string, last?: string) => (last !== undefined && names.has(last) ? last : [...names][0]);

@@ -242,6 +242,18 @@ test("two publications are the least interval apart", async (t) => {
   assert.deepEqual(done, ["publish r1", "publish r2"]);
 });
 
+test("a check that has nothing new to write does not delay the next map", async (t) => {
+  const { startLoop, step, there, done } = rig(t);
+  there.answers = ["tag-r1"];
+  const loop = startLoop();
+  loop.offer(mapOf("r1"));
+  await step();
+  assert.ok((await step()) >= 15_000);
+  loop.offer(mapOf("r2"));
+  await step();
+  assert.deepEqual(done, ["publish r1", "publish r1", "publish r2"]);
+});
+
 test("marked as leaving, or without its document, nothing is written; an old mark counts no more", async (t) => {
   const { startLoop, step, there, done, state, advance, now } = rig(t);
   there.answers = ["tag-r1"];

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FullStatus } from "#controller/status.ts";
+import { known } from "#doctor/fact.ts";
+import type { ReportDocument } from "#doctor/report.ts";
 import { fullStatus } from "#test/fakes/full-status.ts";
 import { Feed } from "./feed.ts";
 import type { FeedMessage } from "./messages.ts";
@@ -90,4 +92,18 @@ test("a read that fails is reported, to later clients too, and leaves what is kn
   assert.equal(page.types(), "begin names summary unknown summary");
   stop();
   stopLate();
+});
+
+test("what the doctor found is sent to later clients, too", async (t) => {
+  const report = { findings: [] } as unknown as ReportDocument;
+  const cluster = { ...source(), doctor: async () => report };
+  const feed = new Feed({ source: cluster, now: () => 7 });
+  const [page, late] = [listener(), listener()];
+  t.after(feed.subscribe(page.take));
+  await page.until("examined");
+  t.after(feed.subscribe(late.take));
+  assert.deepEqual(late.got, [
+    { type: "begin", place: "here", canExamine: true },
+    { type: "examined", at: 7, report: known(report) },
+  ]);
 });
