@@ -57,13 +57,16 @@ async function get(proxy: RunningProxy, path: string): Promise<{ status: number;
 
 test("relays with the front Service's port in the header, and reports it", async () => {
   await using upstream = await Upstream.listen();
-  const proxy = await start([listener(upstream.port)]);
+  const { makeEngine, nextReport } = await observedEngine();
+  const proxy = await start([listener(upstream.port)], { makeEngine });
+  const reported = nextReport();
   const client = dial(proxy);
   client.write("hello");
   const arrived = await upstream.next();
   assert.equal((await takeHeader(arrived)).endpoints?.destination.port, 443);
   assert.equal((await take(arrived, 5)).toString(), "hello");
   assert.deepEqual(await get(proxy, "/healthz"), { status: 200, text: "ok\n" });
+  await soon(reported, "the report of the dial");
   const ready = await get(proxy, "/readyz");
   assert.equal(ready.status, 200);
   assert.match(ready.text, /^\[i\] upstream web:443: ok since/m);
@@ -136,9 +139,14 @@ async function dialUntil(arrived: Promise<Socket>, proxy: RunningProxy): Promise
 test("an upstream's outage leaves the proxy ready and other targets served, and is logged once", async () => {
   await using upstream = await Upstream.listen();
   const log = new LineLog();
-  const proxy = await start([listener(upstream.port), listener(1, { target: "broken" })], { log });
+  const { makeEngine, nextReport } = await observedEngine();
+  const proxy = await start([listener(upstream.port), listener(1, { target: "broken" })], { log, makeEngine });
   const before = log.lines.length;
-  for (let times = 0; times < 5; times += 1) assert.equal((await endOf(dial(proxy, 1))).how, "ECONNRESET");
+  for (let times = 0; times < 5; times += 1) {
+    const reported = nextReport();
+    assert.equal((await endOf(dial(proxy, 1))).how, "ECONNRESET");
+    await soon(reported, "the report of the dial");
+  }
   assert.deepEqual(log.messages.slice(before), ["upstream cannot be reached: its clients are reset"]);
   const ready = await get(proxy, "/readyz");
   assert.equal(ready.status, 200);
@@ -160,8 +168,11 @@ test("does not relay to its own front Service, resolved by name or configured", 
   ]);
   for (const config of [byName, given]) {
     const lookup = async () => ["127.0.0.1"];
-    const proxy = await start([listener(upstream.port)], { lookup }, config);
+    const { makeEngine, nextReport } = await observedEngine();
+    const proxy = await start([listener(upstream.port)], { lookup, makeEngine }, config);
+    const reported = nextReport();
     assert.equal((await endOf(dial(proxy))).how, "ECONNRESET");
+    await soon(reported, "the report of the dial");
     assert.match((await get(proxy, "/readyz")).text, /failing \(self: /);
     await proxy.stop();
   }
@@ -239,27 +250,31 @@ function published(name: string, upstreamPort: number, listenPort: number, proto
   return { name, upstream: "127.0.0.1", ports, clusterIPs: [] };
 }
 
-/** The engine of this machine, and how to wait for what its updates bring about. */
+/** The engine of this machine, and how to wait for what its updates bring about, and for its reports of dials. */
 async function observedEngine() {
   const make = await chooseEngine(configOf().proxy, silentLogger);
-  const updates = new EventEmitter();
+  const events = new EventEmitter();
   const makeEngine: MakeEngine = (deps) => {
-    const engine = make(deps);
+    const onDial: typeof deps.onDial = (report) => {
+      deps.onDial(report);
+      events.emit("reported");
+    };
+    const engine = make({ ...deps, onDial });
     const update = engine.update.bind(engine);
     engine.update = async (spec) => {
       await update(spec);
-      updates.emit("applied");
+      events.emit("applied");
     };
     return engine;
   };
   const afterUpdates = async (condition: () => Promise<boolean>, what: string) => {
     for (;;) {
-      const applied = once(updates, "applied");
+      const applied = once(events, "applied");
       if (await condition()) return;
       await soon(applied, what);
     }
   };
-  return { makeEngine, afterUpdates };
+  return { makeEngine, afterUpdates, nextReport: () => once(events, "reported") };
 }
 
 async function listening(proxy: RunningProxy): Promise<string> {
