@@ -42,6 +42,14 @@ test("the pods of the default install request what docs/sizing.md says: 320 Mi a
   assert.equal(sumOf("cpu", /m$/), 120);
 });
 
+test("docs/sizing.md repeats the controller's flags, with a larger heap", () => {
+  const [, flags = ""] = /controller\.nodeFlags=\{(.*)\}/.exec(read("../docs/sizing.md")) ?? [];
+  const isHeap = (flag: string) => flag.startsWith("--max-old-space-size=");
+  const others = (list: string[]) => list.filter((flag) => !isHeap(flag));
+  assert.deepEqual(others(flags.split(",")), others(values.controller.nodeFlags));
+  assert.equal(flags.split(",").filter(isHeap).length, 1);
+});
+
 test("a key that the schema does not know is refused, with its path", () => {
   const { flaws } = validate(valuesSchema, { proxy: { replica: 3 } });
   assert.deepEqual(
