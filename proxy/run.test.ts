@@ -191,11 +191,17 @@ test("throws listen-failed and leaves nothing running if a port is in use", asyn
   await assert.rejects(fetch(`http://127.0.0.1:${healthPort}/healthz`));
 });
 
-/** How new connections end. Those that the kernel had taken before the listener was closed are reset. */
-async function refusal(proxy: Parameters<typeof dial>[0]): Promise<string> {
-  for (let tries = 1; ; tries += 1) {
-    const { how } = await endOf(dial(proxy));
-    if (how !== "ECONNRESET" || tries === 100) return how;
+/** The engine's threads stop accepting some time after the call. What they accepted until then has to end here. */
+async function refusal(proxy: RunningProxy): Promise<string | undefined> {
+  for (;;) {
+    const client = dial(proxy);
+    const connected = once(client, "connect").then(
+      () => undefined,
+      (error: NodeJS.ErrnoException) => error,
+    );
+    const error = await soon(connected, "an answer to a dial");
+    client.resetAndDestroy();
+    if (error !== undefined && error.code !== "ECONNRESET") return error.code;
   }
 }
 
