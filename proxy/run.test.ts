@@ -11,7 +11,7 @@ import { hasCode } from "#lib/errors/errors.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { chooseEngine } from "./choose-engine.ts";
-import { freePort, soon, Upstream } from "./conformance/rig.ts";
+import { freePort, soon, Upstream, until } from "./conformance/rig.ts";
 import { endOf, take, takeHeader } from "./conformance/streams.ts";
 import type { EngineLimits, MakeEngine } from "./engine.ts";
 import { type ProxyDeps, type RunningProxy, runProxy } from "./run.ts";
@@ -191,20 +191,21 @@ test("throws listen-failed and leaves nothing running if a port is in use", asyn
   await assert.rejects(fetch(`http://127.0.0.1:${healthPort}/healthz`));
 });
 
-/**
- * The engine's threads stop accepting some time after they are told to. What they accepted until then has to end here.
- */
+/** Waits until a port takes no connection: the engine's threads close it some time after a stop or a removal. */
 async function refusal(port: number): Promise<string | undefined> {
-  for (;;) {
+  let code: string | undefined;
+  await until(async () => {
     const client = connect({ port, host: "127.0.0.1" }).on("error", () => {});
     const connected = once(client, "connect").then(
       () => undefined,
-      (error: NodeJS.ErrnoException) => error,
+      (error: NodeJS.ErrnoException) => error.code,
     );
-    const error = await soon(connected, "an answer to a dial");
+    code = await soon(connected, "an answer to a dial");
+    // A connection that was taken before ends here.
     client.resetAndDestroy();
-    if (error !== undefined && error.code !== "ECONNRESET") return error.code;
-  }
+    return code !== undefined && code !== "ECONNRESET";
+  }, "a refused connection");
+  return code;
 }
 
 test("stop fails readiness at once, lets a connection finish and closes everything", async () => {

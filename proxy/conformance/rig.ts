@@ -181,9 +181,9 @@ export function soon<Value>(promise: Promise<Value>, what: string): Promise<Valu
 }
 
 /** Polls every 2 ms. */
-export async function until(condition: () => boolean, what: string): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const deadline = Date.now() + PATIENCE_MS;
-  while (!condition()) {
+  while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(`waited ${PATIENCE_MS} ms for ${what}`);
     await pause(2);
   }

@@ -27,9 +27,12 @@ export async function outOfFiles(name: EngineName): Promise<void> {
       const served = clients.filter((client) => client !== undefined);
       assert.ok(served.length >= 5, `${served.length} served with ${files} files`);
       assert.ok(served.length <= files / 2, `${served.length} served with ${files} files`);
-      let now = await ask(child);
+      let now = state;
       // An engine's threads count at once; their log lines come later.
-      while (now.refused > 0 && now.lines.length === 0) now = await ask(child);
+      await until(async () => {
+        now = await ask(child);
+        return now.refused === 0 || now.lines.length > 0;
+      }, "the log line of a refusal");
       refused += now.refused;
       lines.push(...now.lines);
       for (const client of served) client.resetAndDestroy();
