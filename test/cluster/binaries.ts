@@ -108,10 +108,10 @@ export function userCache(name: string, env = process.env): string {
 }
 
 /**
- * Changes with anything that changes the binary: a version, a replaced dependency, a linker flag, the machine's kind.
+ * Changes with anything that changes the binary: a version, a replaced dependency, a flag, the machine's kind.
  */
 function cacheKey(source: BinarySource): string {
-  const hash = createHash("sha256").update(source.pins).update(source.ldflags).digest("hex").slice(0, 8);
+  const hash = createHash("sha256").update(source.pins).update(source.flags.join(" ")).digest("hex").slice(0, 8);
   return `${source.module}-${source.version}-${process.platform}-${process.arch}-${hash}`;
 }
 

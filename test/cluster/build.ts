@@ -31,17 +31,12 @@ export async function goBuild(source: BinarySource, output: string, options: Bui
   progress.say(`${title}: building with Go, once; later runs find it in the cache`);
   const toolchain = source.fetchesGo ? { GOTOOLCHAIN: "auto" } : {};
   const { cwd, flags } = await moduleOf(source, output, env);
-  const child = spawn(
-    "go",
-    ["build", "-v", ...flags, "-trimpath", "-ldflags", source.ldflags, "-o", output, source.package],
-    {
-      cwd,
-      // The compiler collects garbage less often: 13% less CPU time (measured with Pebble and the standard
-      // library), more memory.
-      env: { GOGC: "400", ...env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "", ...toolchain },
-      stdio: ["ignore", "ignore", "pipe"],
-    },
-  );
+  const child = spawn("go", ["build", "-v", ...flags, ...source.flags, "-o", output, source.package], {
+    cwd,
+    // The compiler collects garbage less often: 20% less CPU time, more memory (measured with Helm).
+    env: { GOGC: "1000", ...env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "", ...toolchain },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   const log = new BuildLog();
   child.stderr.setEncoding("utf8").on("data", (text: string) => log.add(text));
   const ticker = setInterval(() => progress.status(`${title}: ${log.summary()}`), TICK_MS);

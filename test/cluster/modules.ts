@@ -25,6 +25,12 @@ interface ModuleSpec {
 
 const KUBERNETES_VERSION_PACKAGE = "k8s.io/component-base/version";
 
+/**
+ * No inlining and no debug information: 28% less CPU time to build Helm. These programs are tested with; how fast they
+ * are does not matter.
+ */
+const COMPILER_FLAGS = "all=-l -dwarf=false";
+
 const MODULES = {
   actionlint: {
     source: "github.com/rhysd/actionlint",
@@ -160,7 +166,8 @@ export interface BinarySource {
   version: string;
   /** What the binary is made of: the text of go.mod and go.sum, and of a main.go of ours; or the release. */
   pins: string;
-  ldflags: string;
+  /** For `go build`. */
+  flags: string[];
   fetchesGo: boolean;
   /** Built from this, not from `folder`. */
   release?: Release;
@@ -183,12 +190,16 @@ export function sourceOf(wanted: BinaryName, env: NodeJS.ProcessEnv = process.en
       package: goPackage,
       version,
       pins,
-      ldflags: ["-s", "-w", ...symbols.map(([symbol, value]) => `-X ${symbol}=${value}`)].join(" "),
+      flags: ["-trimpath", `-gcflags=${COMPILER_FLAGS}`, `-ldflags=${linkerFlags(symbols)}`],
       fetchesGo: spec.fetchesGo ?? false,
       ...(release && { release }),
     };
   }
   throw new Error(`no module builds ${name}`);
+}
+
+function linkerFlags(symbols: [string, string][]): string {
+  return ["-s", "-w", ...symbols.map(([symbol, value]) => `-X ${symbol}=${value}`)].join(" ");
 }
 
 interface Pins {
