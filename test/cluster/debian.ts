@@ -1,11 +1,13 @@
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { apt } from "./apt.ts";
 import { userCache } from "./binaries.ts";
 import { withLock } from "./lock.ts";
 import { run } from "./node/run.ts";
 
-const APT = ["apt-get", "-q", "-o", "APT::Sandbox::User=root"];
+/** Where root alone can write, apt's own user cannot. */
+const DOWNLOAD = ["-o", "APT::Sandbox::User=root", "download"];
 
 /** Why nothing can be had from Debian's servers here; undefined: it can. */
 export function whyNoDebian(): string | undefined {
@@ -34,10 +36,10 @@ export async function unpackedDebian(name: string, packagesOf: () => Promise<rea
 async function unpackInto(target: string, packagesOf: () => Promise<readonly string[]>): Promise<void> {
   const folder = await mkdtemp(`${target}-`);
   try {
-    const download = async () => await run("env", "-C", folder, ...APT, "download", ...(await packagesOf()));
+    const download = async () => await apt([...DOWNLOAD, ...(await packagesOf())], folder);
     await download().catch(async () => {
       // The machine's lists are older than Debian's servers.
-      await run("apt-get", "update", "-q");
+      await apt(["update"]);
       await download();
     });
     const packages = (await readdir(folder)).filter((file) => file.endsWith(".deb"));
@@ -50,6 +52,6 @@ async function unpackInto(target: string, packagesOf: () => Promise<readonly str
 
 /** Those that an installation of a package would add to this machine, and the package itself. */
 export async function withMissing(name: string): Promise<string[]> {
-  const simulated = await run("apt-get", "-s", "install", "--no-install-recommends", name);
+  const simulated = await apt(["-s", "install", "--no-install-recommends", name]);
   return [...new Set([...Array.from(simulated.matchAll(/^Inst (\S+)/gm), ([, missing = ""]) => missing), name])];
 }

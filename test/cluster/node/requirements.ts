@@ -1,5 +1,6 @@
 import { access, constants, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { apt } from "../apt.ts";
 import type { Progress } from "../progress.ts";
 import { DEVICE_PLUGINS, STATE_FOLDER } from "./layout.ts";
 import { run } from "./run.ts";
@@ -91,10 +92,10 @@ async function aptInstall(packages: string[]): Promise<void> {
   const ours = !(await exists(POLICY, constants.F_OK));
   if (ours) await writeFile(POLICY, "#!/bin/sh\nexit 101\n", { mode: 0o755 });
   try {
-    const install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", ...packages];
-    await run("env", "DEBIAN_FRONTEND=noninteractive", ...install).catch(async () => {
-      await run("apt-get", "update", "-q");
-      await run("env", "DEBIAN_FRONTEND=noninteractive", ...install);
+    const install = ["install", "-y", "--no-install-recommends", ...packages];
+    await apt(install).catch(async () => {
+      await apt(["update"]);
+      await apt(install);
     });
   } finally {
     if (ours) await rm(POLICY, { force: true });
