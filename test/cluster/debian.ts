@@ -1,13 +1,25 @@
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { apt } from "./apt.ts";
 import { userCache } from "./binaries.ts";
 import { withLock } from "./lock.ts";
 import { run } from "./node/run.ts";
 
 /** Where root alone can write, apt's own user cannot. */
 const DOWNLOAD = ["-o", "APT::Sandbox::User=root", "download"];
+
+/**
+ * Runs `apt-get` in `folder`, and asks nobody. One at a time on this machine: a second one fails at apt's own locks.
+ * @returns its standard output.
+ */
+export async function apt(args: readonly string[], folder = "/"): Promise<string> {
+  const command = ["-C", folder, "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", ...args];
+  return await withLock(
+    userCache("apt.lock"),
+    async () => await run("env", ...command),
+    () => {},
+  );
+}
 
 /** Why nothing can be had from Debian's servers here; undefined: it can. */
 export function whyNoDebian(): string | undefined {

@@ -1,6 +1,6 @@
 import { access, constants, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { apt } from "../apt.ts";
+import { apt } from "../debian.ts";
 import type { Progress } from "../progress.ts";
 import { DEVICE_PLUGINS, STATE_FOLDER } from "./layout.ts";
 import { run } from "./run.ts";
