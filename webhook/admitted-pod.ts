@@ -57,7 +57,8 @@ function isPresent(value: unknown): boolean {
 
 function isStrings(value: unknown): boolean {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  return Object.values(value).every((each) => typeof each === "string");
+  for (const key in value) if (typeof (value as Record<string, unknown>)[key] !== "string") return false;
+  return true;
 }
 
 /** Whether `readPod` returned a pod. */

@@ -73,18 +73,27 @@ function answerWith(
   { read, unread }: Buffers,
   options: AnswerOptions,
 ): RequestHandler {
-  return async (req, res) => {
-    const body = await read(req);
+  const answer = (body: Buffer | Refusal, res: Response): void => {
     const request = Buffer.isBuffer(body) ? decode(body) : body;
     if ("status" in request) {
       refuse(request, res, options);
       return;
     }
-    const answer = answerTo(request);
-    if (answer.length > SMALL_ANSWER_BYTES) chargeAnswer(unread, res, answer.length);
-    res.writeHead(200, { "content-type": "application/json", "content-length": answer.length });
+    const text = answerTo(request);
+    if (text.length > SMALL_ANSWER_BYTES) chargeAnswer(unread, res, text.length);
+    res.writeHead(200, { "content-type": "application/json", "content-length": text.length });
     // The answer is ASCII. Writing it as UTF-8 would scan every byte of the patch once more.
-    res.end(answer, "latin1");
+    res.end(text, "latin1");
+  };
+  return (req, res, next) => {
+    read(req, (body) => {
+      try {
+        answer(body, res);
+      } catch (error) {
+        // Express catches what a handler throws, but not what is thrown later.
+        next(error);
+      }
+    });
   };
 }
 

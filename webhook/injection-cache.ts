@@ -33,6 +33,12 @@ export function createInjectionCache(map: PublishedMap, maxNames: number): Injec
   const everything = selectHosts(undefined);
   const selections = createLru<SelectedHosts>(SELECTIONS_BUDGET);
   const managedAliases = createLru<ManagedAliases>(ALIASES_BUDGET);
+  /** What most pods get; without a look-up by a text that is built for each pod. */
+  let all: ManagedAliases | undefined;
+  const allNames = (): ManagedAliases => {
+    all ??= buildManagedAliases(everything, []);
+    return all;
+  };
   return {
     revision: map.revision,
     names: map.size,
@@ -49,6 +55,7 @@ export function createInjectionCache(map: PublishedMap, maxNames: number): Injec
       return selected;
     },
     build(selected, userNames, pack) {
+      if (selected === everything && userNames.length === 0 && pack !== packWindowsLines) return allNames();
       // The revision is a hash of the selection, so within one map it identifies the selected names.
       const lines = pack === packWindowsLines ? "windows" : "linux";
       const key = `${lines} ${selected.revision} ${userNames.join(" ")}`;

@@ -50,13 +50,10 @@ export function encodePatch(
   const change = changeOf(pod, injection);
   if (change === "rewrite" || more.length > 0) return encode(patchOperations(pod, injection, more));
   if (change === "keep" && hasManagedMetadata(pod, injection.managed)) return undefined;
-  const shape = `${change} ${pod.hasAnnotations} ${pod.hasLabels}`;
+  const shape = SHAPES[change] + (pod.hasAnnotations ? 2 : 0) + (pod.hasLabels ? 1 : 0);
   const patches = patchesOf(injection.managed);
-  let patch = patches.get(shape);
-  if (patch === undefined) {
-    patch = encode(patchOperations(pod, injection));
-    patches.set(shape, patch);
-  }
+  const patch = patches[shape] ?? encode(patchOperations(pod, injection));
+  patches[shape] = patch;
   return patch;
 }
 
@@ -66,12 +63,18 @@ export function pointer(...segments: readonly string[]): string {
 }
 
 /** Encoded patches by managed aliases and shape of pod. */
-const encodedPatches = new WeakMap<ManagedAliases, Map<string, string>>();
+const encodedPatches = new WeakMap<ManagedAliases, (string | undefined)[]>();
 
-function patchesOf(managed: ManagedAliases): Map<string, string> {
+/**
+ * The number of a pod's shape: this, plus 2 if it has annotations, plus 1 if it has labels. A text would be built and
+ * hashed for each pod.
+ */
+const SHAPES = { keep: 0, create: 4, append: 8 } as const;
+
+function patchesOf(managed: ManagedAliases): (string | undefined)[] {
   let patches = encodedPatches.get(managed);
   if (patches === undefined) {
-    patches = new Map();
+    patches = [];
     encodedPatches.set(managed, patches);
   }
   return patches;

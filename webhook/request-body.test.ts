@@ -12,7 +12,7 @@ function incoming(headers: Record<string, string> = {}) {
 }
 
 function start(read: ReturnType<typeof createBodyReader>, stream: PassThrough): Promise<Buffer | Refusal> {
-  return read(stream as unknown as IncomingMessage);
+  return new Promise((resolve) => read(stream as unknown as IncomingMessage, resolve));
 }
 
 function statusOf(result: Buffer | Refusal): number {
@@ -102,6 +102,19 @@ test("small bodies count as well, and in crumbs as what they take", async () => 
   for (const stream of small) stream.end();
   const statuses = (await Promise.all(bodies)).map(statusOf);
   assert.deepEqual(statuses, [503, 503, 200, 200, 200, 200, 200, 200, 200, 200]);
+});
+
+test("a body that is complete takes no share: its end follows at once", async () => {
+  const read = createBodyReader(LIMIT, BUDGET);
+  const slow = incoming();
+  const first = start(read, slow);
+  slow.write(Buffer.alloc(SIZE));
+  const whole = Array.from({ length: 3 }, () => incoming({ "content-length": `${SIZE}` }));
+  const bodies = whole.map((stream) => start(read, stream));
+  for (const stream of whole) stream.write(Buffer.alloc(SIZE));
+  await settle();
+  for (const stream of [slow, ...whole]) stream.end();
+  assert.deepEqual((await Promise.all([first, ...bodies])).map(statusOf), [200, 200, 200, 200]);
 });
 
 test("finished, refused and aborted bodies release their share", async () => {

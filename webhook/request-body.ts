@@ -7,8 +7,8 @@ export interface Refusal {
   readonly text: string;
 }
 
-/** Reads one body; never rejects. A refused body is not kept: node:http discards the rest of it. */
-export type BodyReader = (request: IncomingMessage) => Promise<Buffer | Refusal>;
+/** Reads one body and calls `done` once. A refused body is not kept, and the rest of it is discarded. */
+export type BodyReader = (request: IncomingMessage, done: (body: Buffer | Refusal) => void) => void;
 
 /**
  * All bodies in flight together take at most this much, or twice the limit of one if that is more. The bodies of
@@ -34,40 +34,46 @@ export function createBodyReader(
 ): BodyReader {
   const tooLarge: Refusal = { status: 413, text: `the body is larger than ${maxBytes} bytes (webhook.maxBodyBytes)` };
   const budget = createByteBudget(budgetBytes);
-  return (request) => {
-    const refusal = refusalOf(request, maxBytes, tooLarge);
-    if (refusal !== undefined) return Promise.resolve(refusal);
-    return new Promise((resolve) => {
-      const chunks: Buffer[] = [];
-      let size = 0;
-      const holder = { evict: () => refuse(BUSY) };
-      const refuse = (reason: Refusal): void => {
-        budget.release(holder);
-        request.off("data", append).off("end", end).off("close", abort);
-        request.resume();
-        resolve(reason);
-      };
-      const append = (chunk: Buffer): void => {
-        chunks.push(chunk);
-        size += chunk.length;
-        if (size > maxBytes) refuse(tooLarge);
-        else budget.charge(holder, chunk.length + CHUNK_BYTES);
-      };
-      const end = (): void => {
-        budget.release(holder);
-        request.off("close", abort);
-        resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
-      };
-      const abort = (): void => refuse(ABORTED);
+  return (request, done) => {
+    const announced = Number(request.headers["content-length"] ?? Number.NaN);
+    const refusal = refusalOf(request, announced > maxBytes ? tooLarge : undefined);
+    if (refusal !== undefined) {
+      done(refusal);
+      return;
+    }
+    let chunks: Buffer[] = [];
+    let size = 0;
+    let isDone = false;
+    const finish = (body: Buffer | Refusal): void => {
+      if (isDone) return;
+      isDone = true;
+      chunks = [];
+      budget.release(holder);
+      done(body);
+    };
+    const holder = { evict: () => finish(BUSY) };
+    const append = (chunk: Buffer): void => {
+      if (isDone) return;
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > maxBytes) finish(tooLarge);
+      // Not charged if it is complete: its end follows at once.
+      else if (size !== announced) budget.charge(holder, chunk.length + CHUNK_BYTES);
+    };
+    const abort = (): void => finish(ABORTED);
+    request
+      .on("data", append)
+      .on("end", () => finish(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)))
       // A disconnect is reported by `close`; the error adds nothing.
-      request.on("data", append).on("end", end).on("close", abort).on("error", abort);
-    });
+      .on("close", abort)
+      .on("error", abort);
   };
 }
 
 /** Refuses a request by its headers alone. */
-function refusalOf({ headers }: IncomingMessage, maxBytes: number, tooLarge: Refusal): Refusal | undefined {
-  if (!/^application\/json *(;|$)/i.test(headers["content-type"] ?? "")) return MEDIA_TYPE;
+function refusalOf({ headers }: IncomingMessage, tooLarge: Refusal | undefined): Refusal | undefined {
+  const type = headers["content-type"] ?? "";
+  if (type !== "application/json" && !/^application\/json *(;|$)/i.test(type)) return MEDIA_TYPE;
   if ((headers["content-encoding"] ?? "identity") !== "identity") return ENCODED;
-  return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge : undefined;
+  return tooLarge;
 }

@@ -4,7 +4,8 @@ import type { Schema } from "./validation.ts";
 // valibot's schemas, with two rules of our own: a map is not a list, and only own keys of a map count.
 
 type Dataset = v.UnknownDataset;
-type Config = v.Config<v.BaseIssue<unknown>>;
+type Issue = v.BaseIssue<unknown>;
+type Config = v.Config<Issue>;
 
 /** An integer from `min` to `max`. */
 export function integer(min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER) {
@@ -30,16 +31,16 @@ export const text = v.pipe(v.string(), v.minLength(1));
 /** A map with these fields. Other keys are left out. */
 export function object<const E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, undefined> {
   const schema = v.object(entries);
-  return { ...schema, "~run": (dataset, config) => runMap(schema, entries, dataset, config) };
+  return { ...schema, "~run": mapReader(schema) as (typeof schema)["~run"] };
 }
 
 /** A map with these fields and no other. */
 export function strictObject<const E extends v.ObjectEntries>(entries: E): v.StrictObjectSchema<E, undefined> {
   const schema = v.strictObject(entries);
-  const known = v.object(entries);
+  const readKnown = mapReader(v.object(entries));
   const run = (dataset: Dataset, config: Config) => {
     const input = dataset.value;
-    const read = runMap(known, entries, dataset, config);
+    const read = readKnown(dataset, config);
     if (!isMap(input)) return read;
     for (const key of Object.keys(input)) {
       if (Object.hasOwn(entries, key)) continue;
@@ -88,35 +89,62 @@ function isMap(value: unknown): value is Map {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** A field of a map, and whether it may be missing. It is then left out. */
+interface Field {
+  readonly key: string;
+  readonly schema: v.ObjectEntries[string];
+  readonly mayMiss: boolean;
+}
+
+/** What was read of a map, and what is wrong with it. */
+interface Read {
+  typed: boolean;
+  value: unknown;
+  issues?: [Issue, ...Issue[]];
+}
+
 /**
- * Reads the fields of a map from own keys. A required field that is missing is read as undefined, so that its
- * schema says what it expects.
+ * Returns what reads the fields of a map from its own keys. A required field that is missing is read as undefined, so
+ * that its schema says what it expects. valibot's own loop would look up each field once more, and the webhook reads
+ * several maps for each pod.
  */
-function runMap<S extends AnyObject>(schema: S, entries: v.ObjectEntries, dataset: Dataset, config: Config) {
-  const input = dataset.value;
-  if (!isMap(input)) return refused(schema, dataset, config) as ReturnType<S["~run"]>;
-  if (!hasOwnFields(input, entries)) {
-    const own: Record<string, unknown> = {};
-    for (const key in entries) {
-      if (Object.hasOwn(input, key)) own[key] = input[key];
-      else if (!isOptional(entries[key])) own[key] = undefined;
-    }
-    dataset.value = own;
-  }
-  return schema["~run"](dataset, config) as ReturnType<S["~run"]>;
+function mapReader(schema: AnyObject): (dataset: Dataset, config: Config) => Read {
+  const fields = Object.entries(schema.entries).map(([key, of]) => ({ key, schema: of, mayMiss: mayMiss(of) }));
+  return (dataset, config) =>
+    isMap(dataset.value)
+      ? readFields(fields, dataset.value, config)
+      : (refused(schema, dataset, config) as unknown as Read);
 }
 
-/** Whether valibot can read the map itself: no field is inherited, and no required one is missing. */
-function hasOwnFields(input: Map, entries: v.ObjectEntries): boolean {
-  for (const key in entries) {
-    if (key in input ? !Object.hasOwn(input, key) : !isOptional(entries[key])) return false;
+function readFields(fields: readonly Field[], input: Map, config: Config): Read {
+  const output: Record<string, unknown> = {};
+  const read: Read = { typed: true, value: output };
+  for (const { key, schema, mayMiss } of fields) {
+    const isOwn = Object.hasOwn(input, key);
+    if (!isOwn && mayMiss) continue;
+    const value = isOwn ? input[key] : undefined;
+    const { typed, value: known, issues } = schema["~run"]({ value }, config);
+    output[key] = known;
+    if (!typed) read.typed = false;
+    if (issues === undefined) continue;
+    addIssues(read, issues, { type: "object", origin: "value", input, key, value });
+    if (config.abortEarly) return { ...read, typed: false };
   }
-  return true;
+  return read;
 }
 
-/** Whether the field may be missing. */
-function isOptional(schema: v.ObjectEntries[string] | undefined): boolean {
-  return schema !== undefined && OPTIONAL.has(schema.type);
+/** Adds the issues of a field; `step` leads to it. */
+function addIssues(read: Read, issues: [Issue, ...Issue[]], step: v.IssuePathItem): void {
+  for (const issue of issues) {
+    if (issue.path === undefined) Object.assign(issue, { path: [step] });
+    else issue.path.unshift(step);
+    read.issues?.push(issue);
+  }
+  read.issues ??= issues;
+}
+
+function mayMiss(schema: v.ObjectEntries[string]): boolean {
+  return OPTIONAL.has(schema.type) && !("default" in schema && schema.default !== undefined);
 }
 
 const OPTIONAL: ReadonlySet<string> = new Set(["optional", "nullish", "exact_optional"]);

@@ -86,8 +86,14 @@ export function buildManagedAliases(
 /** The selected names that the user's aliases already map, in name order. Resolvers ignore case (RFC 4343). */
 function takenNames(userAliases: readonly HostAlias[], selected: SelectedHosts): readonly string[] {
   if (userAliases.length === 0) return [];
-  const mapped = userAliases.flatMap(({ hostnames }) => hostnames.map((name) => name.toLowerCase()));
-  return [...new Set(mapped.filter(selected.has))].sort(compareNames);
+  const taken = new Set<string>();
+  for (const { hostnames } of userAliases) {
+    for (const hostname of hostnames) {
+      const name = hostname.toLowerCase();
+      if (selected.has(name)) taken.add(name);
+    }
+  }
+  return [...taken].sort(compareNames);
 }
 
 function sharedAddressReason({ userAliases, managed }: Injection): Reason | undefined {

@@ -29,9 +29,10 @@ export function createLogger(
 ): Logger {
   const threshold = LEVELS.indexOf(options.level);
   const lineOf = options.format === "text" ? textLine : jsonLine;
-  const logAt = (level: "debug" | "info" | "warn" | "error") => (fields: object, msg: string) => {
-    if (LEVELS.indexOf(level) < threshold) return;
-    write(`${lineOf({ level, time: new Date().toISOString(), component }, fields, msg)}\n`);
+  const logAt = (level: "debug" | "info" | "warn" | "error") => {
+    if (LEVELS.indexOf(level) < threshold) return () => {};
+    return (fields: object, msg: string) =>
+      write(`${lineOf({ level, time: new Date().toISOString(), component }, fields, msg)}\n`);
   };
   return { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
 }

@@ -50,6 +50,11 @@ test("a counter without labels is there from the start, one with labels from the
   assert.deepEqual(samples(registry), ["ours_plain_total 0"]);
   for (const code of ["a", "b", "a"]) labelled.inc({ code });
   assert.deepEqual(samples(registry).slice(1), ['ours_labelled_total{code="a"} 2', 'ours_labelled_total{code="b"} 1']);
+  const one = labelled.with({ code: "b" });
+  labelled.with({ code: "c" });
+  one.inc();
+  labelled.inc({ code: "b" });
+  assert.deepEqual(samples(registry).slice(2), ['ours_labelled_total{code="b"} 3', 'ours_labelled_total{code="c"} 0']);
 });
 
 test("what is kept elsewhere is read at each scrape", () => {

@@ -27,7 +27,7 @@ interface MetricFamily {
 type Collect = () => number | Iterable<Sample>;
 
 /** A counter of events. */
-interface Counter {
+export interface Counter {
   /** `by` is not negative. */
   inc(by?: number): void;
 }
@@ -35,6 +35,8 @@ interface Counter {
 /** A counter with a series for each set of labels, from its first event. */
 interface LabelledCounter {
   inc(labels: Labels): void;
+  /** The counter of one series, which is there from then on. For a series that counts often: no look-up by labels. */
+  with(labels: Labels): Counter;
 }
 
 /** Counts observations by size. */
@@ -85,14 +87,17 @@ export class MetricsRegistry implements MetricsText {
   labelledCounter(name: string, help: string): LabelledCounter {
     const series = new Map<string, [Labels, number]>();
     this.counterOf(name, help, () => series.values());
-    return {
-      inc(labels) {
-        const key = labelText(labels);
-        const known = series.get(key);
-        if (known === undefined) series.set(key, [labels, 1]);
-        else known[1] += 1;
-      },
+    const counterWith = (labels: Labels): Counter => {
+      const key = labelText(labels);
+      const one = series.get(key) ?? [labels, 0];
+      series.set(key, one);
+      return {
+        inc(by = 1) {
+          one[1] += by;
+        },
+      };
     };
+    return { with: counterWith, inc: (labels) => counterWith(labels).inc() };
   }
 
   /** Adds a histogram without labels. `bounds`: the upper bounds of its buckets, ascending and inclusive. */
