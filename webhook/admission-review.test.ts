@@ -78,6 +78,8 @@ test("the answer is valid JSON for any uid and warnings", () => {
     kind: "AdmissionReview",
     response: { uid, allowed: true, patchType: "JSONPatch", patch: "W10=", warnings },
   });
+  for (const other of ['"-a', 'a-"', "a\n", "\u00e9", "0b6e3a55-6e34-4a53-a9c3-f3a0d4f3c0a1"])
+    assert.equal(JSON.parse(encodeAnswer(other, { warnings: [] })).response.uid, other);
 });
 
 test("without a patch there is no patchType: the API server rejects one without the other", () => {

@@ -81,6 +81,18 @@ test("a document is read up to its first flaw, a configuration to its last", () 
   const numbers = Array.from({ length: 1_000 }, (_, index) => index);
   assert.deepEqual(attempt(list, numbers).flaw?.path, [0]);
   assert.equal(flaws(numbers, list).length, 1_000);
+  let reads = 0;
+  const counted = v.custom<string>(() => {
+    reads += 1;
+    return false;
+  });
+  const map = object({ a: counted, b: counted, c: counted });
+  assert.deepEqual(attempt(map, {}).flaw?.path, ["a"]);
+  assert.equal(reads, 1);
+  assert.deepEqual(
+    validate(map, {}).flaws.map(({ path }) => path),
+    [["a"], ["b"], ["c"]],
+  );
 });
 
 test("an error of another kind is not taken for a flaw", () => {
