@@ -47,6 +47,7 @@ export function createBodyReader(
     const finish = (body: Buffer | Refusal): void => {
       if (isDone) return;
       isDone = true;
+      // The listeners stay for as long as the client does, and would keep them.
       chunks = [];
       budget.release(holder);
       done(body);
