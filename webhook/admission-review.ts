@@ -69,7 +69,7 @@ interface AdmissionAnswer {
 export function encodeAnswer(uid: string, { patch, warnings }: AdmissionAnswer): string {
   const patched = patch === undefined ? "" : `,"patchType":"JSONPatch","patch":"${patch}"`;
   const warned = warnings.length === 0 ? "" : `,"warnings":${ascii(warnings)}`;
-  const response = `{"uid":${PLAIN.test(uid) ? `"${uid}"` : ascii(uid)},"allowed":true${warned}${patched}}`;
+  const response = `{"uid":${ascii(uid)},"allowed":true${warned}${patched}}`;
   return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":${response}}`;
 }
 
@@ -102,6 +102,7 @@ function parseJson(body: Buffer): unknown {
 }
 
 function ascii(value: string | readonly string[]): string {
+  if (typeof value === "string" && PLAIN.test(value)) return `"${value}"`;
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,

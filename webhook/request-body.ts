@@ -74,6 +74,7 @@ export function createBodyReader(
 /** Refuses a request by its headers alone. */
 function refusalOf({ headers }: IncomingMessage, tooLarge: Refusal | undefined): Refusal | undefined {
   const type = headers["content-type"] ?? "";
+  // The first is what API servers send, and needs no expression.
   if (type !== "application/json" && !/^application\/json *(;|$)/i.test(type)) return MEDIA_TYPE;
   if ((headers["content-encoding"] ?? "identity") !== "identity") return ENCODED;
   return tooLarge;

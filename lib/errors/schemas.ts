@@ -67,12 +67,13 @@ export function record<K extends v.GenericSchema<string, string>, V extends Sche
     const input = dataset.value;
     if (!isMap(input)) return refused(schema, dataset, config);
     const keys = Object.keys(input);
-    const read = v.object(Object.fromEntries(keys.map((each) => [each, value])))["~run"](dataset, config);
+    const fields = keys.map((each) => ({ key: each, schema: value, mayMiss: false }));
+    const read = readFields(fields, input, config);
     for (const each of keys) {
       // An assignment to this key would change the prototype of the result.
       if (each !== "__proto__" && key["~run"]({ value: each }, config).issues === undefined) continue;
       const path = [{ type: "object", origin: "key", input, key: each, value: input[each] }] as const;
-      v._addIssue(schema, "key", read as unknown as Dataset, config, {
+      v._addIssue(schema, "key", read, config, {
         path: [...path],
         message: "is not a valid key",
       });
