@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Components } from "./components.tsx";
 import { Doctor } from "./doctor.tsx";
 import { Names } from "./names.tsx";
@@ -25,7 +25,8 @@ export function App({ state }: { readonly state: PageState }) {
   const [id, title, Shown] = VIEWS.find(([name]) => name === path) ?? VIEWS[0];
   const heading = useRef<HTMLHeadingElement>(null);
   const shownBefore = useRef(id);
-  useEffect(() => {
+  // Before the view is seen: the next key is for it, however busy the page is.
+  useLayoutEffect(() => {
     document.title = `${title} - Switchback`;
     // A screen reader goes on at the view that was chosen.
     if (shownBefore.current !== id) heading.current?.focus();

@@ -104,6 +104,8 @@ export async function open(viewport: { width: number; height: number }, dark = f
 
 export async function go(view: string): Promise<void> {
   await page.goto(`${dashboard.address}#/${view}`);
+  // Where the page stays and only the view changes, it shows the view before for a moment.
+  await page.locator(`nav a[aria-current=page][href="#/${view.split("?")[0]}"]`).waitFor();
   await page.getByText(/^live, /).waitFor();
 }
 

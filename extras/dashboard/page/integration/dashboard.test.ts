@@ -163,9 +163,17 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Now");
     await go("now");
     await page.getByRole("link", { name: "Names", exact: true }).first().focus();
+    const focused = await page.evaluateHandle(() => {
+      const heading = document.querySelector("h1") as HTMLElement;
+      const { promise, resolve } = Promise.withResolvers<string | undefined>();
+      const changed = new MutationObserver(() => resolve(document.activeElement?.tagName));
+      changed.observe(heading, { childList: true, characterData: true, subtree: true });
+      // In an object: a promise by itself would be waited for here.
+      return { as: promise };
+    });
     await press("Enter");
     await page.getByRole("heading", { name: "Names" }).waitFor();
-    assert.equal(await page.evaluate(() => document.activeElement?.tagName), "H1");
+    assert.equal(await focused.evaluate(({ as }) => as), "H1", "the focus, when the heading changed");
     await press("Tab");
     await page.keyboard.type("late");
     await page.getByText("1 of 4 names").waitFor();
