@@ -3,9 +3,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { after, afterEach, before, it } from "node:test";
+import { afterEach, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { filesFolder } from "#test/fakes/cli.ts";
+import { useFiles } from "#test/fakes/cli.ts";
 import { addDeployment, installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 import { bareEnvironment } from "#test/processes.ts";
@@ -13,12 +13,8 @@ import { bareEnvironment } from "#test/processes.ts";
 // Commands as processes whose output nobody reads to its end, as in `switchback status | head -1`.
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 afterEach(() => api.close());
 
 /** More names than a pipe holds (64 KiB), and a workload that is stuck if `stuck`. */

@@ -3,24 +3,22 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { chmod } from "node:fs/promises";
 import { delimiter, dirname } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { captured, filesFolder, MAIN, runHere } from "#test/fakes/cli.ts";
+import { captured, MAIN, runHere, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { createProgram } from "./program.ts";
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 /** Where the shells find the program, and its kubeconfig. */
 const env = { PATH: "", KUBECONFIG: "" };
 const CONTEXTS = ["arn:aws:eks:eu", "dev", "prod", "$(touch x)"];
 before(async () => {
-  files = await filesFolder();
   const program = await files.file("switchback", `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
   await chmod(program, 0o755);
   env.PATH = [dirname(program), process.env.PATH].join(delimiter);
   const contexts = CONTEXTS.map((name) => ({ name, context: { cluster: "c", user: "u" } }));
   env.KUBECONFIG = await files.file("kubeconfig", JSON.stringify({ contexts }));
 });
-after(() => files.remove());
 
 /** Where the real shell is. zsh and fish are not everywhere: their scripts are then checked as text only. */
 const hasShell = (shell: string) => spawnSync(shell, ["-c", "exit 0"]).status === 0;

@@ -1,13 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { test } from "node:test";
+import { captured, useFiles } from "#test/fakes/cli.ts";
 import { printConfig } from "./config.ts";
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
+const files = useFiles();
 
 test("prints the effective configuration: flags override the environment, which overrides the file", async () => {
   const config = await files.file("config.yaml", "log: { level: warn }\ncontroller: { port: 1234 }\n");

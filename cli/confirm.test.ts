@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
-import { atTerminal, captured, filesFolder } from "#test/fakes/cli.ts";
+import { afterEach, describe, it } from "node:test";
+import { atTerminal, captured, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
 import { confirm } from "./confirm.ts";
 
@@ -8,12 +8,8 @@ const HOLD = { id: "abc", since: 0, until: Date.UTC(2030, 0, 1), names: 8, of: 1
 const index = (annotations: object) => json({ metadata: { name: "switchback-hosts", annotations } });
 const held = index({ "switchback.dev/hold": JSON.stringify(HOLD) });
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 afterEach(() => api.close());
 
 async function serve(respond: Responder): Promise<{ namespace: string; kubeconfig: string }> {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, beforeEach, describe, test } from "node:test";
-import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { afterEach, beforeEach, describe, test } from "node:test";
+import { captured, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi, noConnections } from "#test/fakes/kube-api.ts";
 import { type MemoryCall, MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { doctor } from "./doctor.ts";
@@ -10,13 +10,9 @@ const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";
 const RESULT = { dials: [], lookups: [] };
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi;
 let server: MemoryServer;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 beforeEach(async () => {
   server = new MemoryServer();
   api = await fakeApi(server.respond);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, afterEach, before, beforeEach, describe, test } from "node:test";
+import { afterEach, beforeEach, describe, test } from "node:test";
 import type { FullStatus } from "#controller/status.ts";
 import { type HeaderAnswer, renderQuestions } from "#lib/documents/header-questions.ts";
 import { connect } from "#lib/kube/connect.ts";
-import { captured, filesFolder, runHere } from "#test/fakes/cli.ts";
+import { captured, runHere, useFiles } from "#test/fakes/cli.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
@@ -15,14 +15,10 @@ const BALANCER = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
 const SERVICES = { name: "services", kind: "Service", namespaced: true, verbs: ["list", "watch"] };
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let server: MemoryServer;
 let api: FakeApi;
 let kubeconfig: string;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 beforeEach(async () => {
   server = installed();
   server.add("/api/v1/namespaces/edge/services", "nginx", {

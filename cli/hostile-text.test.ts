@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterEach, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { printable } from "#lib/errors/printable.ts";
-import { captured, filesFolder, switchback } from "#test/fakes/cli.ts";
+import { captured, switchback, useFiles } from "#test/fakes/cli.ts";
 import { addHolder, installed, NAMESPACE } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 import { restart } from "./restart.ts";
@@ -17,12 +17,8 @@ const SHOWN = String.raw`a\u001b[2J\u009b2J\u202e\u2028\udb40\udc01\nshop/Deploy
   String.raw`\u000a`,
 );
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi | undefined;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 afterEach(async () => {
   await api?.close();
   api = undefined;

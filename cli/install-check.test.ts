@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, type TestContext, test } from "node:test";
-import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { afterEach, type TestContext, test } from "node:test";
+import { captured, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
@@ -11,12 +11,8 @@ const UNTOUCHED = { status: 201, body: { metadata: {} } };
 const INJECTED = { status: 201, body: { metadata: { annotations: { "switchback.dev/revision": "1" } } } };
 const DENIED = { status: 403, body: { kind: "Status", message: "exceeded quota" } };
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi | undefined;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 afterEach(() => api?.close());
 
 /** The check of an API server that gives these answers, and then the last one again and again. */

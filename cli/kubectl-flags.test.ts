@@ -1,17 +1,13 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { describe, it } from "node:test";
+import { runHere, useFiles } from "#test/fakes/cli.ts";
 import { fullStatus } from "#test/fakes/full-status.ts";
 import { type FakeApi, fakeApi, json, type Responder } from "#test/fakes/kube-api.ts";
 
 // Options that people know from kubectl, as they write them there.
 
 const STATUS = fullStatus({}, { workloads: [] });
-let files: Awaited<ReturnType<typeof filesFolder>>;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
+const files = useFiles();
 
 async function run(respond: Responder, ...args: string[]) {
   const api: FakeApi = await fakeApi(respond);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { globSync } from "node:fs";
 import { join } from "node:path";
-import { after, afterEach, before, it } from "node:test";
+import { afterEach, it } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { runTool } from "#test/cluster/tools.ts";
-import { filesFolder } from "#test/fakes/cli.ts";
+import { useFiles } from "#test/fakes/cli.ts";
 import { installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded-modules.ts";
@@ -15,12 +15,8 @@ import { MemoryServer } from "#test/fakes/memory-server.ts";
 const TOP = fileURLToPath(new URL("..", import.meta.url));
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi | undefined;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 afterEach(() => api?.close());
 
 /** Paths of the modules that the doctor loads, in the tree. */

@@ -1,20 +1,16 @@
 import assert from "node:assert/strict";
 import { cpSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { runTool } from "#test/cluster/tools.ts";
-import { captured, clusterFlags, componentFlags, filesFolder, helpOf, switchback } from "#test/fakes/cli.ts";
+import { captured, clusterFlags, componentFlags, helpOf, switchback, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { EXTRAS } from "./extras.ts";
 import { createProgram } from "./program.ts";
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
+const files = useFiles();
 
 const HELP = "-h, --help";
 const COMPONENT = [...componentFlags, HELP];

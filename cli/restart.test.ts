@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { afterEach, beforeEach, describe, it } from "node:test";
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
-import { atTerminal, captured, filesFolder } from "#test/fakes/cli.ts";
+import { atTerminal, captured, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, type FakeCall, fakeApi, json, noConnections, refuse } from "#test/fakes/kube-api.ts";
 import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import { restart } from "./restart.ts";
@@ -20,14 +20,10 @@ interface Deployment {
   patches: number;
 }
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi;
 let deployments: Map<string, Deployment>;
 let known: (asked: number) => Partial<WorkloadStatus>[];
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 beforeEach(async () => {
   deployments = new Map();
   known = () => [...deployments.keys()].map((name) => ({ name }));

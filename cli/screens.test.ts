@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterEach, describe, it } from "node:test";
 import type { FullStatus } from "#controller/status.ts";
-import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { captured, useFiles } from "#test/fakes/cli.ts";
 import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { addDeployment, addHolder, installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi, type Responder } from "#test/fakes/kube-api.ts";
@@ -12,12 +12,8 @@ import { run } from "./run.ts";
 
 const COLUMNS = 80;
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi | undefined;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 afterEach(async () => {
   await api?.close();
   api = undefined;

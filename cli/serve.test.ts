@@ -6,7 +6,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { connect } from "node:net";
 import { hostname } from "node:os";
 import { createInterface } from "node:readline";
-import { after, afterEach, before, beforeEach, describe, type TestContext, test } from "node:test";
+import { afterEach, before, beforeEach, describe, type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import { renderTargets } from "#lib/documents/targets-format.ts";
@@ -14,7 +14,7 @@ import { http } from "#lib/http/http.ts";
 import type { ConfigFlags } from "#lib/process/context.ts";
 import { freePort, Upstream } from "#proxy/conformance/rig.ts";
 import { takeHeader } from "#proxy/conformance/streams.ts";
-import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { captured, useFiles } from "#test/fakes/cli.ts";
 import { collection, type FakeApi, fakeApi, noConnections, until, watch } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 
@@ -33,11 +33,7 @@ interface Line {
   readonly [field: string]: unknown;
 }
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
+const files = useFiles();
 
 /** Listeners for signals stay until the process ends: here, until the test does. */
 let listeners: Map<NodeJS.Signals, ReturnType<typeof process.listeners>>;

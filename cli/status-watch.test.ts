@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
-import { after, afterEach, before, it } from "node:test";
+import { afterEach, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { filesFolder } from "#test/fakes/cli.ts";
+import { useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi, json, type Responder, refuse } from "#test/fakes/kube-api.ts";
 import { bareEnvironment } from "#test/processes.ts";
 
@@ -13,14 +13,10 @@ import { bareEnvironment } from "#test/processes.ts";
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
 const DEADLINE_MS = 60_000;
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi;
 let child: ChildProcess;
 let answer: Responder;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 afterEach(async () => {
   child.kill("SIGKILL");
   await api.close();

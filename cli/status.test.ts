@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, test } from "node:test";
+import { afterEach, describe, test } from "node:test";
 import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus } from "#controller/status.ts";
-import { captured, filesFolder, plain } from "#test/fakes/cli.ts";
+import { captured, plain, useFiles } from "#test/fakes/cli.ts";
 import { ASKED_TARGET, fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { type FakeApi, fakeApi, json, noConnections } from "#test/fakes/kube-api.ts";
 import type { Format } from "./formats.ts";
@@ -191,12 +191,8 @@ test("only a workload that is both stale and stuck is a failure", () => {
 });
 
 describe("status", () => {
-  let files: Awaited<ReturnType<typeof filesFolder>>;
+  const files = useFiles();
   let api: FakeApi;
-  before(async () => {
-    files = await filesFolder();
-  });
-  after(() => files.remove());
   afterEach(() => api.close());
 
   async function run(output: Format, leader: FullStatus, flags: object = {}) {

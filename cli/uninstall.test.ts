@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, type TestContext, test } from "node:test";
-import { atTerminal, captured, filesFolder } from "#test/fakes/cli.ts";
+import { afterEach, describe, type TestContext, test } from "node:test";
+import { atTerminal, captured, useFiles } from "#test/fakes/cli.ts";
 import { addDeployment, addHolder, installed, NAMESPACE, ours, WEBHOOK_PATH } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi, noConnections } from "#test/fakes/kube-api.ts";
 import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
@@ -10,12 +10,8 @@ import { type UninstallFlags, uninstall } from "./uninstall.ts";
 const QUESTION = "uninstall now? [y/N] ";
 const DELETED = `DELETE ${WEBHOOK_PATH}`;
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi | undefined;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 afterEach(async () => {
   await api?.close();
   api = undefined;

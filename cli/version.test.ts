@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, describe, it } from "node:test";
-import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { describe, it } from "node:test";
+import { runHere, useFiles } from "#test/fakes/cli.ts";
 import { addConfig } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi, refuse } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
@@ -9,12 +9,8 @@ import { MemoryServer } from "#test/fakes/memory-server.ts";
 const OWN = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
 
 function addComponent(server: MemoryServer, component: string, image: string): void {
   const labels = {

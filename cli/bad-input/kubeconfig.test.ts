@@ -4,7 +4,7 @@ import net, { type AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { createTestCa } from "#test/cluster/pki.ts";
 import { walk } from "#test/fakes/bad-input.ts";
-import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { runHere, useFiles } from "#test/fakes/cli.ts";
 import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 
 const base64 = (text: string) => Buffer.from(text).toString("base64");
@@ -77,13 +77,12 @@ walk(
 
 describe("a server that cannot be talked to is named, with the kubeconfig and what to do:", () => {
   const [ca, otherCa] = [createTestCa("right"), createTestCa("wrong")];
-  let files: Awaited<ReturnType<typeof filesFolder>>;
+  const files = useFiles();
   let https: FakeApi;
   let misnamed: FakeApi;
   let plain: FakeApi;
   const mute = net.createServer((socket) => socket.on("error", () => {}).end("220 mail\r\n"));
   before(async () => {
-    files = await filesFolder();
     https = await fakeApi(json({}), { tls: ca.serving(["127.0.0.1"]) });
     misnamed = await fakeApi(json({}), { tls: ca.serving(["api.example.com"]) });
     plain = await fakeApi(json({}));
@@ -91,7 +90,7 @@ describe("a server that cannot be talked to is named, with the kubeconfig and wh
   });
   after(async () => {
     mute.close();
-    await Promise.all([https.close(), misnamed.close(), plain.close(), files.remove()]);
+    await Promise.all([https.close(), misnamed.close(), plain.close()]);
   });
 
   const port = (api: FakeApi) => `https://127.0.0.1:${api.url.port}`;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { KNOWN_SOFTWARE } from "#controller/targets/known-software.ts";
 import { examine } from "#doctor/checks.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import { findLoadBalancers } from "#doctor/load-balancers.ts";
-import { filesFolder } from "#test/fakes/cli.ts";
+import { useFiles } from "#test/fakes/cli.ts";
 import { CLUSTERS, dumpOf, type Expected, factsOf, readWhole } from "#test/fakes/cluster-table.ts";
 import type { Dump } from "./read-dump.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
@@ -20,11 +20,7 @@ const CHECKS: readonly string[] = ["need", "short-circuit", "headers", "self-che
 /** The API server has cert-manager's kinds throughout, most clusters have no issuer. */
 const NO_ISSUER = "self-check-none";
 describe("the doctor's findings", () => {
-  let files: Awaited<ReturnType<typeof filesFolder>>;
-  before(async () => {
-    files = await filesFolder();
-  });
-  after(() => files.remove());
+  const files = useFiles();
 
   /** A redacted dump of the cluster of a dump. */
   async function redactedText({ head, client, time }: Dump): Promise<string> {

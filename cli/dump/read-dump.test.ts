@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, before, describe, test } from "node:test";
-import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { describe, test } from "node:test";
+import { runHere, useFiles } from "#test/fakes/cli.ts";
 import { splitDocuments } from "./documents.ts";
 import { readDump } from "./read-dump.ts";
 
@@ -8,11 +8,7 @@ const HEAD = "apiVersion: dump.switchback.dev/v1\nkind: Dump\n";
 const SERVICES = "/api/v1/services";
 const service = (name: string) => `apiVersion: v1\nkind: Service\nmetadata: { namespace: shop, name: ${name} }\n`;
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
+const files = useFiles();
 
 const read = async (...documents: string[]) => readDump(await files.file("d.yaml", documents.join("---\n")));
 const refused = async (message: RegExp, ...documents: string[]) =>

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { parseAllDocuments, stringify } from "yaml";
 import type { FullStatus } from "#controller/status.ts";
-import { filesFolder } from "#test/fakes/cli.ts";
+import { useFiles } from "#test/fakes/cli.ts";
 import { DUMP_VERSION } from "./format.ts";
 import { type Dump, readDump } from "./read-dump.ts";
 import { Redactor } from "./redact.ts";
@@ -90,11 +90,7 @@ describe("a redacted dump", () => {
 });
 
 describe("status --from has the same result redacted", () => {
-  let files: Awaited<ReturnType<typeof filesFolder>>;
-  before(async () => {
-    files = await filesFolder();
-  });
-  after(() => files.remove());
+  const files = useFiles();
 
   const read = async (documents: readonly string[]): Promise<Dump> =>
     readDump(await files.file("cluster.yaml", documents.join("\n---\n")));

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { runHere, useFiles } from "#test/fakes/cli.ts";
 import { AGENT_LABELS, AGENT_PATH, addConfig } from "#test/fakes/installed.ts";
 import { fakeApi } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 const DAEMON_SETS = AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/"));
 const IMAGE = "switchback:0.1.1";
+const files = useFiles();
 
 /** The components that `switchback version` shows. */
 async function componentsOf(server: MemoryServer) {
-  const files = await filesFolder();
   const api = await fakeApi(server.respond);
   try {
     const args = ["version", "-n", "ours", "-o", "json"];
@@ -18,7 +18,6 @@ async function componentsOf(server: MemoryServer) {
     return JSON.parse(stdout).components;
   } finally {
     await api.close();
-    files.remove();
   }
 }
 

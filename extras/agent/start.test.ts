@@ -2,19 +2,15 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { freePort } from "#proxy/conformance/rig.ts";
-import { filesFolder, MAIN } from "#test/fakes/cli.ts";
+import { MAIN, useFiles } from "#test/fakes/cli.ts";
 import { collection, fakeApi, until, watch } from "#test/fakes/kube-api.ts";
 import { kubeletFiles } from "#test/fakes/kubelet-files.ts";
 import { assertLight } from "#test/fakes/loaded-builtins.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
+const files = useFiles();
 
 test("the agent follows the pods of its node, until a signal stops it", async (t) => {
   const api = await fakeApi(collection(new MemoryServer().respond, watch()));

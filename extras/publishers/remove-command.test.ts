@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { describe, it } from "node:test";
+import { runHere, useFiles } from "#test/fakes/cli.ts";
 import { fakeApi } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { markedBlock } from "./marked-block.ts";
@@ -8,11 +8,7 @@ import { markedBlock } from "./marked-block.ts";
 const KUBE_SYSTEM = "/api/v1/namespaces/kube-system/configmaps";
 const OURS = "/api/v1/namespaces/switchback-system/configmaps";
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
-before(async () => {
-  files = await filesFolder();
-});
-after(() => files.remove());
+const files = useFiles();
 
 async function remove(server: MemoryServer, ...args: string[]) {
   const api = await fakeApi(server.respond);

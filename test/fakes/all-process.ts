@@ -69,7 +69,7 @@ export class AllProcess {
     taken?: Pick<AllProcess["ports"], "webhook">,
   ): Promise<AllProcess> {
     await using cleanup = new AsyncDisposableStack();
-    const files = cleanup.adopt(await filesFolder(), (folder) => folder.remove());
+    const files = cleanup.adopt(filesFolder(), (folder) => folder.remove());
     const upstream = cleanup.use(await Upstream.listen());
     const ports = {
       controller: await freePort(),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { filesFolder, runHere, switchback } from "./cli.ts";
+import { describe, it } from "node:test";
+import { runHere, switchback, useFiles } from "./cli.ts";
 import { type FakeApi, fakeApi, type Responder, refuse } from "./kube-api.ts";
 
 /** A command line that is refused. */
@@ -33,11 +33,7 @@ export interface BadInput {
  */
 export function walk(title: string, cases: readonly BadInput[]): void {
   describe(title, { concurrency: 4 }, () => {
-    let files: Awaited<ReturnType<typeof filesFolder>>;
-    before(async () => {
-      files = await filesFolder();
-    });
-    after(() => files.remove());
+    const files = useFiles();
     for (const [index, bad] of cases.entries()) {
       it(`${bad.what}: ${bad.args.join(" ")}`, async () => {
         const path = bad.file === undefined ? "" : await files.file(`file-${index}`, bad.file);

@@ -1,8 +1,9 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtempSync } from "node:fs";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Readable, Writable } from "node:stream";
-import type { TestContext } from "node:test";
+import { after, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { createOutput } from "#cli/output.ts";
 import { run } from "#cli/run.ts";
@@ -86,9 +87,16 @@ export function atTerminal(t: TestContext, input: string): (text: string) => boo
   return (text) => write.mock.calls.some((call) => String(call.arguments[0]).includes(text));
 }
 
-/** A folder for the files of one test. */
-export async function filesFolder() {
-  const folder = await mkdtemp(join(tmpdir(), "switchback-cli-"));
+/** A folder for the files of the tests of one file or suite; it goes with them. */
+export function useFiles() {
+  const files = filesFolder();
+  after(() => files.remove());
+  return files;
+}
+
+/** A folder for files, until `remove`. */
+export function filesFolder() {
+  const folder = mkdtempSync(join(tmpdir(), "switchback-cli-"));
   return {
     async file(name: string, text: string | Buffer): Promise<string> {
       await writeFile(join(folder, name), text);

@@ -64,7 +64,7 @@ function allocated(object: unknown, index: number): unknown {
   return kind === "Service" ? { ...(object as object), spec: { clusterIP, clusterIPs: [clusterIP], ...spec } } : object;
 }
 
-type Files = Awaited<ReturnType<typeof filesFolder>>;
+type Files = ReturnType<typeof filesFolder>;
 
 /** Reads a dump that leaves nothing out. */
 export async function readWhole(text: string, files: Files): Promise<Dump> {

@@ -1,14 +1,12 @@
-import { after } from "node:test";
 import { parse } from "yaml";
 import { type InjectFlags, inject } from "#cli/inject.ts";
-import { captured, filesFolder } from "./cli.ts";
+import { captured, useFiles } from "./cli.ts";
 
 export const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";
 
 /** Runs `switchback inject` in the process, on a Pod unless the flags name other files. */
 export async function injectRig() {
-  const files = await filesFolder();
-  after(() => files.remove());
+  const files = useFiles();
   const pod = await files.file("pod.yaml", POD);
   const begin = (flags: Partial<InjectFlags>) => {
     const { context, written } = captured();

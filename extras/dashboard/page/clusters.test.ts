@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { NOTHING_ADDED } from "#doctor/added-checks.ts";
 import { examine } from "#doctor/checks.ts";
 import { known } from "#doctor/fact.ts";
 import type { ClusterFacts } from "#doctor/facts.ts";
 import type { FindingStatus } from "#doctor/findings.ts";
 import { reportDocument } from "#doctor/report.ts";
-import { filesFolder } from "#test/fakes/cli.ts";
+import { useFiles } from "#test/fakes/cli.ts";
 import { CLUSTERS, dumpOf, factsOf } from "#test/fakes/cluster-table.ts";
 import { install, status } from "#test/fakes/doctor-changes.ts";
 import { HEALTHY } from "#test/fakes/doctor-facts.ts";
@@ -33,11 +33,7 @@ function examined(facts: ClusterFacts): FeedMessage {
 }
 
 describe("the first page of a cluster without Switchback", () => {
-  let files: Awaited<ReturnType<typeof filesFolder>>;
-  before(async () => {
-    files = await filesFolder();
-  });
-  after(() => files.remove());
+  const files = useFiles();
   let broken = 0;
 
   for (const { file, expected, objects } of CLUSTERS) {

@@ -3,28 +3,24 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
-import { filesFolder, MAIN } from "#test/fakes/cli.ts";
+import { MAIN, useFiles } from "#test/fakes/cli.ts";
 import { fullStatus } from "#test/fakes/full-status.ts";
 import { type FakeApi, fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
 import { bareEnvironment } from "#test/processes.ts";
 import type { FeedMessage } from "./messages.ts";
 
-let files: Awaited<ReturnType<typeof filesFolder>>;
+const files = useFiles();
 let api: FakeApi;
 let mayRead = true;
 const status = fullStatus();
 before(async () => {
-  files = await filesFolder();
   const key = { data: { key: Buffer.from("k".repeat(40)).toString("base64") } };
   api = await fakeApi((call) => {
     if (!mayRead) return refuse(403, "Forbidden")(call);
     return json(call.path.includes("/secrets/") ? key : status)(call);
   });
 });
-after(async () => {
-  await api.close();
-  await files.remove();
-});
+after(() => api.close());
 
 interface Started {
   readonly child: ChildProcess;
