@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { parse, parseAllDocuments } from "yaml";
+import { unpublished } from "#test/fakes/release.ts";
 import { airGap } from "./air-gap.ts";
 import { manifests } from "./chart/manifests.ts";
 import { chart } from "./chart/part.ts";
@@ -30,16 +31,7 @@ function release(registry?: string, more: Partial<Release> = {}): Release {
   const out = join(folder, String(made++));
   mkdirSync(out);
   writeFileSync(join(out, `switchback-image-${version}.tar`), IMAGE);
-  const progress = { say: () => {}, status: () => {} };
-  const unset = {
-    downloads: undefined,
-    home: undefined,
-    signKey: undefined,
-    securityContact: undefined,
-    maintainers: [],
-  };
-  const settings = { registry, ...unset, debian: pins.debian, ...more };
-  return { out, source: TOP, version, epochSeconds: 1_700_000_000, ...settings, progress };
+  return unpublished({ out, version, epochSeconds: 1_700_000_000, registry, ...more });
 }
 const read = ({ out }: Release, path: string) => readFileSync(join(out, path), "utf8");
 const inTar = ({ out }: Release, tar: string, path: string) =>

@@ -5,9 +5,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { pins } from "./image/base.ts";
+import { unpublished } from "#test/fakes/release.ts";
 import { makeRelease } from "./make.ts";
-import type { Release, ReleasePart } from "./part.ts";
+import type { ReleasePart } from "./part.ts";
 import { readSigningKey } from "./sign.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-sign-"));
@@ -16,20 +16,7 @@ after(() => rmSync(folder, { recursive: true }));
 const pem = { type: "pkcs8", format: "pem" } as const;
 const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
 const out = join(folder, "out");
-const release: Release = {
-  out,
-  source: folder,
-  version: "1.2.3",
-  epochSeconds: 1,
-  registry: undefined,
-  home: undefined,
-  signKey: undefined,
-  securityContact: undefined,
-  maintainers: [],
-  debian: pins.debian,
-  downloads: undefined,
-  progress: { say: () => {}, status: () => {} },
-};
+const release = unpublished({ out, source: folder, version: "1.2.3" });
 const file: ReleasePart = {
   name: "file",
   make: async () => {

@@ -9,6 +9,7 @@ import { parse } from "yaml";
 import { EXTRAS } from "#cli/extras.ts";
 import { runTool } from "#test/cluster/tools.ts";
 import { fakeApi, json } from "#test/fakes/kube-api.ts";
+import { unpublished } from "#test/fakes/release.ts";
 import { bundleCommand, OLDEST_NODE } from "../command/bundle.ts";
 import { makeExecutable } from "../command/executable.ts";
 import { archiveName, programName } from "../command/executables.ts";
@@ -16,7 +17,6 @@ import { krew } from "../command/krew.ts";
 import { npmPackage, npmPackageFile } from "../command/npm-package.ts";
 import { NODE_VERSION, PLATFORMS } from "../command/platforms.ts";
 import { tryCommand } from "../command/try-command.ts";
-import { pins } from "../image/base.ts";
 import type { Release } from "../part.ts";
 
 const TOP = join(import.meta.dirname, "..", "..", "..");
@@ -28,22 +28,7 @@ after(() => rmSync(folder, { recursive: true }));
 const release = (name: string, more: Partial<Release> = {}): Release => {
   const out = join(folder, name);
   mkdirSync(out, { recursive: true });
-  const progress = { say: () => {}, status: () => {} };
-  return {
-    out,
-    version,
-    epochSeconds: 1,
-    source: TOP,
-    registry: undefined,
-    downloads: undefined,
-    home: undefined,
-    signKey: undefined,
-    securityContact: undefined,
-    maintainers: [],
-    debian: pins.debian,
-    progress,
-    ...more,
-  };
+  return unpublished({ out, version, ...more });
 };
 
 /** What the commands of the extras read. */

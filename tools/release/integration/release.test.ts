@@ -4,10 +4,10 @@ import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { unpublished } from "#test/fakes/release.ts";
 import { describeCheckout } from "../checkout.ts";
-import { pins } from "../image/base.ts";
 import { makeRelease } from "../make.ts";
-import type { Release, ReleasePart } from "../part.ts";
+import type { ReleasePart } from "../part.ts";
 import { PARTS } from "../parts.ts";
 
 const TOP = join(import.meta.dirname, "..", "..", "..");
@@ -23,21 +23,7 @@ const release = (args: readonly string[], env: Record<string, string> = {}) =>
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
   });
 const out = (name: string) => join(folder, name);
-const quiet = { say: () => {}, status: () => {} };
-const options = (name: string): Release => ({
-  out: out(name),
-  source: TOP,
-  version: "1.2.3",
-  epochSeconds: 1,
-  registry: undefined,
-  downloads: undefined,
-  home: undefined,
-  signKey: undefined,
-  securityContact: undefined,
-  maintainers: [],
-  debian: pins.debian,
-  progress: quiet,
-});
+const options = (name: string) => unpublished({ out: out(name), version: "1.2.3" });
 
 for (const [what, args, text] of [
   ["no folder", [], /^release: --out is missing\nusage: npm run release -- --out FOLDER/],

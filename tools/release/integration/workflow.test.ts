@@ -5,12 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { parse } from "yaml";
+import { unpublished } from "#test/fakes/release.ts";
 import { chart } from "../chart/part.ts";
-import { pins } from "../image/base.ts";
 import { sbom } from "../image/sbom.ts";
 import { makeRelease } from "../make.ts";
 import { imageFile } from "../names.ts";
-import type { Release } from "../part.ts";
 
 // The scripts of .github/workflows/release.yml, on the files that a release really has. Programs that talk to a
 // registry, to Sigstore or to GitHub are replaced by one that notes how it was called.
@@ -86,20 +85,7 @@ function runStep({ name, run = "", env }: Step): string {
 }
 
 test("the workflow pushes, signs, attests and publishes what a release has, by digest", async () => {
-  const release: Release = {
-    out,
-    version,
-    epochSeconds: 1,
-    source: TOP,
-    registry: "ghcr.io/example",
-    downloads: undefined,
-    home: undefined,
-    signKey: undefined,
-    securityContact: undefined,
-    maintainers: [],
-    debian: pins.debian,
-    progress: { say: () => {}, status: () => {} },
-  };
+  const release = unpublished({ out, version, registry: "ghcr.io/example" });
   // The image takes a minute and the network: only its name counts here.
   mkdirSync(out);
   for (const file of ["SHA256SUMS", "NOTES.md", imageFile(release)]) writeFileSync(join(out, file), file);
