@@ -17,7 +17,10 @@ export interface AddedCheck {
   readonly prepare: (source: FactSource) => Promise<Check>;
   /** More files of the cluster's DNS that the configuration names: `namespace/name` of their ConfigMaps. */
   readonly dnsFiles?: (config: Config) => readonly string[];
-  /** Reads what updates running pods without a restart. The doctor asks where a pod is in mode `live`. */
+  /**
+   * Reads the state of the updaters, which update running pods without a restart. Called only if a pod has mode
+   * `live`.
+   */
   readonly readUpdaters?: (source: FactSource) => Promise<Fact<NodeUpdaters>>;
 }
 
@@ -25,7 +28,7 @@ export interface FactSource {
   readonly client: KubeClient;
   /** Switchback's namespace. */
   readonly namespace: string;
-  /** Undefined if it is not known, or there is none. */
+  /** Undefined if it is unknown or missing. */
   readonly config: Config | undefined;
   /** Milliseconds since 1970. */
   readonly now: number;
@@ -33,7 +36,7 @@ export interface FactSource {
 
 export const NOTHING_ADDED: AddedChecks = { sections: [], checks: [] };
 
-/** Reads what updates running pods without a restart. */
+/** Reads the state of the updaters, which update running pods without a restart. */
 export async function readUpdaters(checks: readonly AddedCheck[], source: FactSource): Promise<Fact<NodeUpdaters>> {
   const read = checks.map(({ readUpdaters: ofExtra }) => ofExtra).find((ofExtra) => ofExtra !== undefined);
   return read === undefined ? known({ all: [], of: () => undefined }) : await read(source);

@@ -54,7 +54,7 @@ test("each finding that is not ok has a cure, except where the cluster hides the
   }
 });
 
-/** One change, and all statuses and codes that are not ok after it. */
+/** One change to the facts, and all statuses and codes that are not ok after it. */
 const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected: `${FindingStatus} ${string}`[]][] = [
   ["no address yet", nginx({ entries: [] }), "unknown need-pending", "warning address-pending"],
   [
@@ -219,7 +219,7 @@ describe("one thing is wrong, or could not be read:", () => {
 });
 
 describe("without Switchback", () => {
-  test("it reports whether the cluster has the problem", () => {
+  test("the doctor reports whether the cluster has the problem", () => {
     assert.deepEqual(codes(NOT_INSTALLED), ["need-unseen", "short-circuited", "not-probed", "not-installed"]);
     const proxyMode = { ...NOT_INSTALLED, ...services({ ...NGINX, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }) };
     assert.deepEqual(codes(proxyMode), ["need-none", "ip-mode-proxy", "not-probed", "not-needed"]);
@@ -231,14 +231,14 @@ describe("without Switchback", () => {
     ]);
   });
 
-  test("in this namespace, but in another: it reports only that", () => {
+  test("if another namespace has an installation, only that is reported", () => {
     const service = { namespace: "other", name: "w", port: 443 };
     const configuration = known([fakes.entry("namespace", { service }), fakes.entry("pod", { service })]);
     const facts = { ...NOT_INSTALLED, admission: { ...NOT_INSTALLED.admission, configuration } };
     assert.deepEqual(codes(facts), ["need-unseen", "short-circuited", "not-probed", "installed-elsewhere"]);
   });
 
-  test("if nothing can be read, it does not count as absent", () => {
+  test("unreadable facts do not mean that Switchback is absent", () => {
     const facts = {
       ...NOT_INSTALLED,
       install: { ...NOT_INSTALLED.install, config: FORBIDDEN, deployments: FORBIDDEN },
@@ -265,7 +265,7 @@ test("every check is in docs/doctor.md", () => {
   );
 });
 
-test("the live webhook configuration decides which namespaces are excluded, also for another installation", () => {
+test("the live webhook configuration decides which namespaces are excluded, even another installation's", () => {
   const facts = { ...HEALTHY, ...namespaces([NAMESPACE, "enabled"], ["shop", "enabled"]) };
   assert.deepEqual(codes(facts, "broken"), ["namespace-excluded"]);
 });

@@ -9,7 +9,7 @@ test("a permission is described in RBAC's terms", () => {
   assert.equal(describePermission(one), "get secrets tls in the namespace ours");
 });
 
-describe("a failed call makes an unknown fact:", () => {
+describe("a failed call yields an unknown fact:", () => {
   const read = (status: number, absent?: { readonly value: string }) =>
     readFact(
       { verb: "list", resource: "pods" },
@@ -28,7 +28,7 @@ describe("a failed call makes an unknown fact:", () => {
     test(`${status}`, async () => assert.deepEqual(await read(status), notKnown(code, text)));
   }
 
-  test("only a 404 makes the given value", async () => {
+  test("only a 404 yields the given value", async () => {
     assert.deepEqual(await read(404, { value: "none" }), known("none"));
     assert.deepEqual(await read(500, { value: "none" }), notKnown("not-read", "GET /x: 500: no"));
   });

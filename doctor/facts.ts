@@ -7,7 +7,7 @@ import type { Fact } from "./fact.ts";
 import type { Finding } from "./findings.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
-// The input of the checks. A fact that could not be read carries the reason. No fact is assumed.
+// The input of the checks. A fact that could not be read carries the reason; no fact is guessed.
 
 export interface ObjectName {
   readonly namespace: string;
@@ -37,7 +37,7 @@ export interface ServiceFacts extends ObjectName {
   readonly clusterIPs: readonly string[];
   /** TCP ports. */
   readonly ports: readonly ServicePort[];
-  /** Of its load balancer, and its `externalIPs`. */
+  /** The entries of its load balancer status, and its `externalIPs`. */
   readonly entries: readonly LoadBalancerIngress[];
 }
 
@@ -50,23 +50,23 @@ export interface RouteFacts extends ObjectName {
   readonly className: string | undefined;
 }
 
-/** A solver for HTTP-01 of one of cert-manager's issuers. */
+/** An HTTP-01 solver of a cert-manager issuer. */
 export interface HttpSolverFacts {
-  /** Its kind and name. */
+  /** Kind and name of the issuer. */
   readonly issuer: string;
-  /** It waits instead of calling the name itself (`waitInsteadOfSelfCheck`). */
+  /** Whether cert-manager waits instead of calling the name itself (`waitInsteadOfSelfCheck`). */
   readonly waits: boolean;
 }
 
-/** The callers from inside the cluster that the ingress controller's log shows. */
+/** The callers in the cluster that the ingress controller's log shows. */
 export interface CallerFacts {
   /** `namespace/Kind/name` with the number of its calls, most calls first. */
   readonly workloads: readonly { readonly owner: string; readonly calls: number }[];
   /** Refused calls from a node's address. kube-proxy may have replaced the pod's address with it. */
   readonly masqueraded: number;
-  /** Calls from inside for an HTTP-01 challenge, such as cert-manager's self-check. */
+  /** Calls from the cluster for an HTTP-01 challenge, such as cert-manager's self-check. */
   readonly selfChecks: number;
-  /** All calls of the log. */
+  /** Number of all calls in the log. */
   readonly total: number;
 }
 
@@ -102,31 +102,31 @@ export type DryRun =
   | { readonly outcome: "refused"; readonly text: string };
 
 export interface PodInfo extends ObjectName {
-  /** `namespace/Kind/name` of the workload to restart for it, as in the leader's status. */
+  /** `namespace/Kind/name` of the workload to restart for this pod, as in the leader's status. */
   readonly owner: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly node: string;
   /** Addresses of its hostAliases. */
   readonly aliasAddresses: readonly string[];
-  /** Names in the hostAliases of its own manifest; absent if there are none. */
+  /** Names in the hostAliases of its own manifest; absent if it has none. */
   readonly ownNames?: readonly string[];
 }
 
-/** What updates the running pods of the nodes, one for each node. */
+/** The updaters, which update running pods. Each node has at most one. */
 export interface NodeUpdaters {
   readonly all: readonly UpdaterInfo[];
-  /** That of a node; undefined: it has none. */
+  /** The updater of a node; undefined if the node has none. */
   of(node: string): UpdaterState | undefined;
 }
 
 export interface UpdaterInfo {
   readonly name: string;
-  /** The revision of the map that every pod of its node has. */
+  /** The revision of the map that every pod of the node has. */
   readonly mapRevision: string | undefined;
-  /** Milliseconds since it reported, by the local clock. */
+  /** Milliseconds since its last report, by the local clock. */
   readonly silentMs: number;
-  /** Not silent for longer than the configuration allows (`pods.agentSilenceSeconds`). */
+  /** Whether it was silent for no longer than the configuration allows (`pods.agentSilenceSeconds`). */
   readonly alive: boolean;
 }
 
@@ -138,11 +138,11 @@ export interface EndpointFacts extends ObjectName {
 /** The published map, with the addresses of the targets. */
 export interface MapFacts {
   readonly targets: readonly TargetAddress[];
-  /** A reason if the shards do not match the index. */
+  /** A reason instead of the map if the shards do not match the index. */
   readonly map: PublishedMap | Reason;
 }
 
-/** The part of the controller's /status that is checked. The controller may be of another version. */
+/** The part of the controller's /status that the checks use. The controller may have another version. */
 export interface StatusFacts {
   /** Whether the leader answered. Only the leader knows held removals and the state of workloads. */
   readonly leader: boolean;
@@ -150,7 +150,7 @@ export interface StatusFacts {
   readonly sources: readonly {
     readonly name: string;
     readonly synced: boolean;
-    /** Objects that it refuses in whole or in part, each with its place. */
+    /** Objects that the controller refuses in whole or in part, each with its place. */
     readonly problems?: readonly (Reason & { readonly place: string })[] | undefined;
   }[];
   readonly hold?: { readonly names: number; readonly of: number; readonly until: number } | undefined;
@@ -165,7 +165,7 @@ export interface StatusFacts {
   readonly names: readonly {
     readonly name: string;
     readonly reason?: Reason | undefined;
-    /** What the cluster's DNS had for the name. */
+    /** The addresses that the cluster's DNS returned for the name. */
     readonly resolved?: readonly string[] | undefined;
   }[];
   readonly running?: { readonly workloads: readonly WorkloadInfo[] } | undefined;
@@ -187,7 +187,7 @@ export interface WorkloadInfo extends ObjectName, Reason {
 export interface InstallFacts {
   /** Undefined if there is no configuration. */
   readonly config: Fact<Config | undefined>;
-  /** The targets that the proxies read; undefined if none was published yet. */
+  /** The targets that the proxies read; undefined if none were published yet. */
   readonly targets: Fact<readonly PublishedTarget[] | undefined>;
   readonly deployments: Fact<readonly DeploymentFacts[]>;
   readonly map: Fact<MapFacts | undefined>;
@@ -200,7 +200,10 @@ export interface InstallFacts {
 export interface AdmissionFacts {
   /** Undefined if the webhook configuration does not exist. */
   readonly configuration: Fact<readonly WebhookEntry[] | undefined>;
-  /** The certificate in the webhook's Secret, PEM; undefined if there is no Secret. The private key is not kept. */
+  /**
+   * The certificate in the webhook's Secret, PEM; undefined if there is no Secret. The doctor does not keep the
+   * private key.
+   */
   readonly servingCertificate: Fact<string | undefined>;
   readonly dryRun: Fact<DryRun>;
 }
@@ -221,7 +224,7 @@ export interface ClusterFacts {
   readonly services: Fact<readonly ServiceFacts[]>;
   readonly ingresses: Fact<readonly RouteFacts[]>;
   readonly gateways: Fact<readonly RouteFacts[]>;
-  /** By name. */
+  /** Namespaces by name. */
   readonly namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>;
   /** `spec.providerID` of some nodes. */
   readonly providerIds: Fact<readonly string[]>;
@@ -233,9 +236,9 @@ export interface ClusterFacts {
   /** Endpoints of the targets' upstream Services. */
   readonly endpoints: Fact<readonly EndpointFacts[]>;
   readonly admission: AdmissionFacts;
-  /** Pods that opted in themselves, and all of namespaces that opted in, except finished ones. */
+  /** The pods that opted in themselves, and all pods of namespaces that opted in, except finished ones. */
   readonly pods: Fact<readonly PodInfo[]>;
-  /** What updates running pods without a restart; undefined if no pod has the mode `live`. */
+  /** The state of the updaters; undefined if no pod has the mode `live`. */
   readonly updaters: Fact<NodeUpdaters> | undefined;
   /** The files of the cluster's CoreDNS. */
   readonly clusterDns: Fact<readonly DnsFileFacts[]>;
@@ -243,15 +246,18 @@ export interface ClusterFacts {
   readonly now: number;
   /** Undefined if no probe was requested. */
   readonly probe: Fact<ProbeResult> | undefined;
-  /** What the cluster's DNS had for names, as the controller saw it, or as a dump has it. Counts without a probe. */
+  /**
+   * The addresses that the cluster's DNS returned for each name, from the controller's status or a dump. Used without
+   * a probe.
+   */
   readonly lookups?: ReadonlyMap<string, readonly string[]>;
   /** Undefined if no log was given. */
   readonly callers?: Fact<CallerFacts> | undefined;
-  /** The checks of extras, which have facts of their own. */
+  /** The checks of extras, which have their own facts. */
   readonly added?: readonly Check[];
 }
 
-/** A pure function of the facts. */
+/** Yields the findings. A pure function of the facts. */
 export type Check = (facts: ClusterFacts) => Finding[];
 
 /** `namespace/name`. */

@@ -1,4 +1,4 @@
-/** The status of a finding. What could not be read is `unknown`, never `ok`. */
+/** The status of a finding. An unreadable fact yields `unknown`, never `ok`. */
 export type FindingStatus = "ok" | "warning" | "broken" | "unknown";
 
 /** From best to worst. */
@@ -8,10 +8,10 @@ export const FINDING_STATUSES: readonly FindingStatus[] = ["ok", "unknown", "war
 export interface Finding {
   /** The check, such as `short-circuit`. */
   readonly check: string;
-  /** The object it is about, as `kubectl` names it. May contain unescaped text from the cluster. */
+  /** The object that the finding is about, as `kubectl` names it. May contain unescaped text from the cluster. */
   readonly subject: string;
   readonly status: FindingStatus;
-  /** For programs. The meaning of a code never changes. */
+  /** Code for programs. Its meaning never changes. */
   readonly code: string;
   /** What was observed. */
   readonly evidence: string;

@@ -16,18 +16,18 @@ beforeEach(() => {
 
 const gather = async (): Promise<AdmissionFacts> => await gatherAdmission(server.client, "ours", "probes");
 
-/** The dry run is answered with this status and body; other requests as usual. */
+/** Answers the dry run with this status and body, and other requests as usual. */
 function answerDryRun(status: number, body: object): void {
   server.onCall = ({ method }) => (method === "POST" ? { status, body } : undefined);
 }
 
-test("nothing is there: no configuration, no certificate", async () => {
+test("without a configuration and a certificate, both are undefined", async () => {
   const { configuration, servingCertificate } = await gather();
   assert.deepEqual(configuration, { known: true, value: undefined });
   assert.deepEqual(servingCertificate, { known: true, value: undefined });
 });
 
-test("each permission that is missing is named", async () => {
+test("the reason names each missing permission", async () => {
   server.onCall = ({ method }) =>
     method === "POST"
       ? { status: 403, body: { kind: "Status", message: 'pods is forbidden: cannot create resource "pods"' } }
@@ -87,7 +87,7 @@ describe("the webhook configuration", () => {
     });
   });
 
-  test("has the API server's defaults where it says nothing", async () => {
+  test("has the API server's defaults for unset fields", async () => {
     const found = await entries(
       { name: "a" },
       { name: "b", clientConfig: { service: { namespace: "n", name: "s" } }, namespaceSelector: {} },
@@ -110,7 +110,7 @@ describe("the webhook configuration", () => {
     });
   });
 
-  test("without webhooks is there, and empty", async () => {
+  test("is an empty list if it has no webhooks", async () => {
     server.add(CONFIGURATION, "switchback-webhook");
     assert.deepEqual((await gather()).configuration, { known: true, value: [] });
   });
@@ -130,7 +130,7 @@ describe("the serving certificate", () => {
 });
 
 describe("the dry run", () => {
-  test("asks for an opted-in pod that meets the restricted Pod Security Standard, and has limits", async () => {
+  test("creates an opted-in pod that meets the restricted Pod Security Standard and has limits", async () => {
     await gather();
     const [call, ...others] = server.callsOf("POST", PODS);
     assert.deepEqual(others, []);

@@ -57,7 +57,7 @@ test(
 );
 
 for (const resource of ["pods", "nodes"]) {
-  test(`without the right to list ${resource}, the callers are unknown`, async () => {
+  test(`the callers are unknown without the permission to list ${resource}`, async () => {
     const server = cluster();
     server.onCall = ({ path }) => (path === `/api/v1/${resource}` ? refusal(403, "Forbidden") : undefined);
     const missing = notKnown("right-missing", `missing permission: list ${resource} in all namespaces`);

@@ -18,8 +18,8 @@ interface RawNode {
 }
 
 /**
- * Finds the workloads that called, from the ingress controller's log. Lists all pods and nodes, for
- * their addresses.
+ * Finds the workloads that called, from the ingress controller's log. Lists all pods and nodes to get their
+ * addresses.
  */
 export async function gatherCallers(client: KubeClient, log: string): Promise<Fact<CallerFacts>> {
   const pods = await readFact({ verb: "list", resource: "pods" }, async () => {

@@ -10,7 +10,10 @@ interface RawConfigMap {
 /** The usual place of the cluster DNS's files. */
 const USUAL = { namespace: "kube-system", names: ["coredns", "coredns-custom"] };
 
-/** The files of the cluster's CoreDNS: those in the usual ConfigMaps, and in others (`namespace/name`). */
+/**
+ * The files of the cluster's CoreDNS: those in the usual ConfigMaps, and those in the given ConfigMaps
+ * (`namespace/name`).
+ */
 export async function gatherClusterDns(
   client: KubeClient,
   others: readonly string[],

@@ -83,7 +83,7 @@ describe("Services", () => {
 });
 
 describe("Ingresses", () => {
-  test("keeps each host once, from the rules and from TLS, with the status' addresses and the class", async () => {
+  test("keeps each host of the rules and of TLS once, the status' addresses and the class", async () => {
     server.add(INGRESSES, "shop", {
       spec: {
         ingressClassName: "nginx",
@@ -122,7 +122,7 @@ describe("Gateways", () => {
   };
   const asked = () => server.calls.map(({ path }) => path);
 
-  test("keeps the listeners' hosts, the status' addresses and the class, of v1 where it is served", async () => {
+  test("keeps the listeners' hosts, the status' addresses and the class, from v1 if it is served", async () => {
     served(GATEWAYS, BETA_GATEWAYS);
     assert.deepEqual(factValue(await gatherGateways(server.client)), [
       {
@@ -148,7 +148,7 @@ describe("Gateways", () => {
     assert.deepEqual(factValue(await gatherGateways(server.client)), []);
   });
 
-  test("a failure does not mean that v1 is not served", async () => {
+  test("a failed request does not mean that v1 is not served", async () => {
     server.onCall = () => refusal(500, "InternalError");
     const fact = await gatherGateways(server.client);
     assert.ok(!fact.known);
@@ -166,7 +166,7 @@ describe("Gateways", () => {
   });
 });
 
-test("namespaces, by name, with their opt-in and mode", async () => {
+test("reads the namespaces by name, with their opt-in and mode", async () => {
   server.add("/api/v1/namespaces", "shop", {
     metadata: {
       labels: { "switchback.dev/inject": "enabled" },
@@ -183,7 +183,7 @@ test("namespaces, by name, with their opt-in and mode", async () => {
   );
 });
 
-test("provider IDs of five nodes, in one request", async () => {
+test("reads the provider IDs of five nodes in one request", async () => {
   for (let node = 1; node <= 7; node++) {
     server.add("/api/v1/nodes", `node-${node}`, node === 2 ? {} : { spec: { providerID: `hcloud://${node}` } });
   }
@@ -195,7 +195,7 @@ test("provider IDs of five nodes, in one request", async () => {
   );
 });
 
-describe("a permission that is missing is named:", () => {
+describe("the reason names a missing permission:", () => {
   for (const [gather, permission] of [
     [gatherServices, "list services"],
     [gatherIngresses, "list ingresses.networking.k8s.io"],

@@ -9,7 +9,8 @@ import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.t
 import { type Fact, readFact } from "./fact.ts";
 import type { LoadBalancerIngress, RouteFacts, ServiceFacts } from "./facts.ts";
 
-// Facts about the cluster: Services, Ingresses, Gateways, namespaces, nodes. Keeps only the fields that are checked.
+// Facts about the cluster: Services, Ingresses, Gateways, namespaces, nodes. Keeps only the fields that the checks
+// use.
 
 /** Number of nodes that are read to infer the provider. Most clusters have one provider. */
 const NODE_SAMPLE = 5;

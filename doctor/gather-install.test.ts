@@ -18,7 +18,7 @@ const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";
 const STATUS = "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status";
 const READYZ = "/api/v1/namespaces/ours/services/switchback-proxy:metrics/proxy/readyz";
 
-/** The replicas' answers in turn; the last one repeats. */
+/** The replicas' answers, in order; the last one repeats. */
 type Answers = readonly { readonly status?: number; readonly text: string }[];
 
 let server: MemoryServer;
@@ -47,13 +47,13 @@ async function gather(): Promise<InstallFacts> {
 
 const unknown = (code: string, text: string) => ({ known: false, reason: { code, text } });
 
-test("nothing is there", async () => {
+test("without an installation, all facts are undefined or empty", async () => {
   const { config, targets, deployments, map } = await gather();
   for (const fact of [config, targets, map]) assert.deepEqual(fact, { known: true, value: undefined });
   assert.deepEqual(deployments, { known: true, value: [] });
 });
 
-test("each permission that is missing is named", async () => {
+test("the reason names each missing permission", async () => {
   server.onCall = () => refusal(403, "Forbidden");
   const missing = (text: string) => unknown("right-missing", `missing permission: ${text} in the namespace ours`);
   const { config, targets, deployments, map } = await gather();
@@ -63,7 +63,7 @@ test("each permission that is missing is named", async () => {
   assert.deepEqual(map, missing("list configmaps"));
 });
 
-test("so is the permission for the Services' proxies", async () => {
+test("the reason names the missing permission for the Services' proxies", async () => {
   const client: KubeClient = { ...server.client, raw: (path) => server.client.get(path) };
   server.onCall = ({ path }) => (path.includes("/services/") ? refusal(403, "Forbidden") : undefined);
   const { status, proxyReadyz } = await gatherInstall(client, "ours");
@@ -79,17 +79,17 @@ describe("the configuration", () => {
     return (await gather()).config;
   };
 
-  test("is that of the ConfigMap, with defaults", async () => {
+  test("is the one in the ConfigMap, with defaults", async () => {
     const config = parseConfig({ inject: { maxNames: 7 } });
     assert.deepEqual(await read({ "config.yaml": "inject: { maxNames: 7 }" }), { known: true, value: config });
   });
 
-  test("is the default where the ConfigMap says nothing", async () => {
+  test("is the default if the ConfigMap is empty", async () => {
     const expected = { known: true, value: parseConfig({}) };
     for (const data of [undefined, {}, { "config.yaml": "" }]) assert.deepEqual(await read(data), expected);
   });
 
-  test("is not known where it is of another version, or no YAML", async () => {
+  test("is unknown if another version wrote it, or if it is not YAML", async () => {
     for (const [text, expected] of [
       ["unheard: 1", /^ConfigMap switchback-config-0123456789 is not valid for this version: .*unheard/s],
       ["{", /^ConfigMap switchback-config-0123456789 is not valid YAML: [^\n]*at line 1, column 2$/],
@@ -108,12 +108,12 @@ describe("the published targets", () => {
     return (await gather()).targets;
   };
 
-  test("are those of the ConfigMap", async () => {
+  test("are the ones in the ConfigMap", async () => {
     const { text } = renderTargets([RELAYED]);
     assert.deepEqual(await read({ "targets.json": text }), { known: true, value: [RELAYED] });
   });
 
-  test("are none where its key is missing, and not known where it does not parse", async () => {
+  test("are undefined if the key is missing, and unknown if the text does not parse", async () => {
     assert.deepEqual(await read({}), { known: true, value: undefined });
     const targets = await read({ "targets.json": "{" });
     assert.ok(!targets.known);
@@ -122,7 +122,7 @@ describe("the published targets", () => {
   });
 });
 
-test("Deployments, with their first container and Kubernetes' defaults", async () => {
+test("reads the Deployments, with their first container and Kubernetes' defaults", async () => {
   const containers = [{ image: "s:1", imagePullPolicy: "Always" }, { image: "sidecar" }];
   server.add(DEPLOYMENTS, "full", {
     spec: { replicas: 3, template: { spec: { containers } } },
@@ -150,21 +150,21 @@ describe("the map", () => {
     return (await gather()).map;
   };
 
-  test("comes with the addresses of the targets", async () => {
+  test("includes the addresses of the targets", async () => {
     const map = await read(renderIndex({ revision: "r1", shards: [] }));
     assert.ok(map.known && map.value !== undefined && "names" in map.value.map);
     assert.deepEqual(map.value.targets, [{ name: "edge", clusterIPs: ["198.51.100.9"] }]);
     assert.deepEqual([map.value.map.revision, map.value.map.names], ["r1", []]);
   });
 
-  test("is a reason where a shard is missing", async () => {
+  test("is a reason if a shard is missing", async () => {
     const map = await read(
       renderIndex({ revision: "r1", shards: [{ name: "switchback-hosts-0", revision: "0df1b2812" }] }),
     );
     assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
   });
 
-  test("is not known where the index does not parse", async () => {
+  test("is unknown if the index does not parse", async () => {
     const map = await read("{");
     assert.ok(!map.known);
     assert.equal(map.reason.code, "index-not-json");

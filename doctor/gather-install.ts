@@ -33,7 +33,7 @@ export async function gatherInstall(
   return { config, targets, deployments, map, status, proxyReadyz };
 }
 
-/** The configuration that the controller's pods mount, with the sections of extras; undefined if there is none. */
+/** The configuration that the controller's pods mount, with the sections of extras; undefined if it is missing. */
 export async function gatherConfig(
   client: KubeClient,
   namespace: string,
@@ -100,7 +100,7 @@ async function gatherMap(client: KubeClient, namespace: string): Promise<Fact<Ma
   return index.code === "index-missing" ? known(undefined) : notKnown(index.code, index.text);
 }
 
-/** The leader's status, or a follower's if no leader answers. Earlier versions of the controller need no key. */
+/** Reads the leader's status, or a follower's if no leader answers. Earlier versions of the controller need no key. */
 async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
   const ofKey = { verb: "get", resource: "secrets", namespace, name: STATUS_SECRET };
   const ofPage = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
@@ -119,7 +119,7 @@ async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact
   return isRefused && !key.known ? key : status;
 }
 
-/** Any replica may answer. A 503 counts as an answer if the proxy wrote its body. */
+/** Reads /readyz of any proxy replica. A 503 counts as an answer if the proxy wrote its body. */
 async function gatherReadyz(client: KubeClient, namespace: string): Promise<Fact<string>> {
   const service = { name: "switchback-proxy", port: "metrics" };
   return await readFact(

@@ -12,7 +12,7 @@ beforeEach(() => {
   server = new MemoryServer();
 });
 
-test("solvers for HTTP-01 of both kinds, and whether they wait instead of calling the name", async () => {
+test("reads the HTTP-01 solvers of both kinds, and whether they wait instead of calling the name", async () => {
   const issuers = [
     {
       metadata: { name: "letsencrypt", namespace: "shop" },

@@ -8,7 +8,7 @@ interface RawNode {
   readonly status?: { readonly addresses?: readonly { readonly address?: string }[] | null };
 }
 
-/** The IPs of all nodes. A node has a list of its images in the status, so thousands of them take seconds. */
+/** Reads the IPs of all nodes. Each node's status has a list of its images, so thousands of nodes take seconds. */
 export async function gatherNodeAddresses(client: KubeClient): Promise<Fact<ReadonlySet<string>>> {
   const nodes = await readFact({ verb: "list", resource: "nodes" }, async () => {
     return await listProjected(client, corePath("nodes"), ({ status }: RawNode) =>

@@ -52,7 +52,7 @@ describe("opted-in pods", () => {
     },
   );
 
-  test("are those of listed namespaces, unless the label is disabled", async () => {
+  test("include the pods of listed namespaces, unless their label is `disabled`", async () => {
     for (const path of [OTHER, "/api/v1/namespaces/third/pods"]) server.add(path, "web");
     const pods = await gatherPods(server.client, NAMESPACES, { ...rules, listed: new Set(["other", "third"]) });
     assert.deepEqual(pods.known && pods.value.map(({ namespace }) => namespace), ["third"]);
@@ -86,7 +86,7 @@ describe("opted-in pods", () => {
     });
   });
 
-  test("are not known where pods or namespaces cannot be read", async () => {
+  test("are unknown if pods or namespaces cannot be read", async () => {
     server.onCall = () => refusal(403, "Forbidden");
     assert.deepEqual(await gather(), missing("list pods in all namespaces"));
     const namespaces = missing("list namespaces");
@@ -104,7 +104,7 @@ describe("endpoints", () => {
     { namespace: "edge", name: "none" },
   ];
 
-  test("are counted per Service, those that are ready", async () => {
+  test("are counted per Service if they are ready", async () => {
     const endpoint = (ready?: boolean) => ({ addresses: ["192.0.2.1", "192.0.2.2"], conditions: { ready } });
     server.add(slices("edge"), "a", { ...of("web"), endpoints: [endpoint(true), endpoint(false), endpoint()] });
     server.add(slices("edge"), "b", { ...of("web"), endpoints: [endpoint(true)] });
@@ -118,7 +118,7 @@ describe("endpoints", () => {
     });
   });
 
-  test("are not known where those of one Service cannot be read", async () => {
+  test("are unknown if those of one Service cannot be read", async () => {
     server.onCall = ({ path }) => (path === slices("closed") ? refusal(403, "Forbidden") : undefined);
     assert.deepEqual(
       await gatherEndpoints(server.client, [...SERVICES, { namespace: "closed", name: "x" }]),
@@ -126,7 +126,7 @@ describe("endpoints", () => {
     );
   });
 
-  test("of no Service are none", async () => {
+  test("are an empty list without Services", async () => {
     assert.deepEqual(await gatherEndpoints(server.client, []), { known: true, value: [] });
   });
 });

@@ -51,13 +51,13 @@ test("reads every fact except the probe's", async () => {
   assert.deepEqual(asked("/leases"), []);
 });
 
-test("an API server that does not give its version is a failure, and nothing else is read", async () => {
+test("if the API server does not return its version, the run fails and reads nothing else", async () => {
   server.onCall = () => refusal(503, "ServiceUnavailable");
   await assert.rejects(run(), { code: "kube-status", status: 503 });
   assert.deepEqual(asked(""), ["/version"]);
 });
 
-test("counts the endpoints of the targets that are Services, and of no others", async () => {
+test("counts the endpoints of targets that are Services, and of no other targets", async () => {
   const host = { ...RELAYED, name: "host", upstream: "lb.example.com" };
   const other = { ...host, ports: host.ports.map((port) => ({ ...port, listenPort: port.listenPort + 1 })) };
   server.add(CONFIGMAPS, "switchback-targets", { data: { "targets.json": renderTargets([RELAYED, other]).text } });
@@ -65,7 +65,7 @@ test("counts the endpoints of the targets that are Services, and of no others", 
   assert.deepEqual(endpoints, known([{ namespace: "ingress-nginx", name: "ingress-nginx-controller", ready: 0 }]));
 });
 
-describe("what updates running pods is read where a pod is live:", () => {
+describe("the updaters of running pods", () => {
   const NONE = known({ all: [], of: () => undefined });
   const read = async () => {
     const asked: string[] = [];
@@ -79,21 +79,21 @@ describe("what updates running pods is read where a pod is live:", () => {
     return { asked, updaters, pods };
   };
 
-  test("once", async () => {
+  test("are read once if pods are live", async () => {
     addShop();
     for (const name of ["restarted", "live", "other"]) server.add(PODS, name, name === "restarted" ? {} : LIVE);
     const { asked, updaters } = await read();
     assert.deepEqual([asked, updaters], [["ours"], NONE]);
   });
 
-  test("not where no pod is", async () => {
+  test("are not read if no pod is live", async () => {
     addShop();
     server.add(PODS, "restarted");
     const { asked, updaters } = await read();
     assert.deepEqual([asked, updaters], [[], undefined]);
   });
 
-  test("not where pods cannot be read", async () => {
+  test("are not read if pods cannot be read", async () => {
     addShop();
     server.onCall = ({ path }) => (path === "/api/v1/pods" ? refusal(403, "Forbidden") : undefined);
     const { asked, updaters, pods } = await read();
@@ -103,7 +103,7 @@ describe("what updates running pods is read where a pod is live:", () => {
     );
   });
 
-  test("and is none where nothing does", async () => {
+  test("are an empty list if no extra reads them", async () => {
     addShop();
     server.add(PODS, "live", LIVE);
     const { updaters } = await run();

@@ -29,14 +29,14 @@ interface GatherOptions {
   readonly probeNamespace: string;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** What extras add. */
+  /** What the extras add to the diagnosis. */
   readonly added?: AddedChecks | undefined;
 }
 
 /** Reads all facts except the probe's, with the caller's permissions. Throws if it cannot reach the API server. */
 export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const { client, namespace, probeNamespace, now, added = NOTHING_ADDED } = options;
-  // Every user may read this. Without it, an unreachable API server would yield a dozen unknown facts.
+  // Every user may read this. Otherwise an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
   const [services, ingresses, gateways, namespaces, providerIds, httpSolvers, install, admission] = await Promise.all([
     gatherServices(client),
@@ -69,7 +69,7 @@ export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   };
 }
 
-/** By name: what the cluster's DNS had for it when the controller asked. */
+/** For each name, the addresses that the cluster's DNS returned to the controller. */
 function seenByController({ status }: InstallFacts): Map<string, readonly string[]> {
   const names = status.known ? status.value.names : [];
   return new Map(names.flatMap(({ name, resolved }) => (resolved === undefined ? [] : [[name, resolved] as const])));

@@ -54,7 +54,7 @@ const BY_NAME: readonly [title: string, values: readonly string[], trust: RegExp
   ["Pomerium", ["pomerium", "pomerium-proxy"], /once `useProxyProtocol` is set/, /`useProxyProtocol: true`/],
 ];
 
-/** Labels as each implementation sets them on the Service of a Gateway, or of its own manifests. */
+/** Labels that each implementation sets on the Service of a Gateway, or that its own manifests have. */
 const BY_LABEL: readonly [title: string, labels: Readonly<Record<string, string>>, trust: RegExp, accept: RegExp][] = [
   [
     "NGINX Gateway Fabric",
@@ -119,7 +119,7 @@ function checkCures(software: IngressSoftware | undefined, title: string, trust:
   assert.match(acceptCure(software), accept);
 }
 
-describe("an ingress controller is known by its labels", () => {
+describe("an ingress controller is recognized", () => {
   for (const [title, values, trust, accept] of BY_NAME) {
     test(title, () => {
       for (const value of values) {
@@ -136,13 +136,13 @@ describe("an ingress controller is known by its labels", () => {
       const software = softwareOf({ ...UNKNOWN, labels });
       assert.equal(software?.title, title);
       checkCures(software, title, trust, accept);
-      // A Service without labels of its own is known by its selector.
+      // The selector identifies a Service that has no labels.
       assert.equal(softwareOf({ ...UNKNOWN, selector: labels })?.title, title);
       for (const key of Object.keys(labels)) assert.equal(labelled(`x-${key}`, labels[key] ?? ""), undefined);
     });
   }
 
-  test("each of the table's", () => {
+  test("every entry of the table has a test", () => {
     const titles = new Set([...BY_NAME, ...BY_LABEL].map(([title]) => title));
     assert.deepEqual(KNOWN_SOFTWARE.map(({ title }) => title).sort(), [...titles].sort());
   });
@@ -158,24 +158,24 @@ describe("an ingress controller is known by its labels", () => {
   });
 
   for (const label of ["app.kubernetes.io/name", "app", "k8s-app", "istio"]) {
-    test(`by ${label}, in its labels and its selector`, () => {
+    test(`by ${label}, in the labels and the selector`, () => {
       assert.equal(labelled(label, "kong")?.title, "Kong");
       assert.equal(softwareOf({ ...UNKNOWN, selector: { [label]: "kong" } })?.title, "Kong");
     });
   }
 
-  test("or by its name, but by no other label", () => {
+  test("by its name, but by no other label", () => {
     assert.equal(softwareOf({ ...UNKNOWN, name: "kong" })?.title, "Kong");
     assert.equal(labelled("team", "kong"), undefined);
   });
 });
 
-test("for an unknown ingress controller the advice is general", () => {
+test("an unknown ingress controller gets general advice", () => {
   assert.match(trustCure(undefined), /^configure the ingress controller to trust PROXY headers from the proxy pods'/);
   assert.equal(acceptCure(undefined), "configure the ingress controller to accept PROXY headers");
 });
 
-test("only some accept connections both with and without a header", () => {
+test("only some ingress controllers accept connections both with and without a header", () => {
   const ways = KNOWN_SOFTWARE.flatMap(optionalCures);
   assert.deepEqual(
     ways.map((way) => way.split(":")[0]),

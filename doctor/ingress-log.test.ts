@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { callsIn, readLog } from "./ingress-log.ts";
 
-/** nginx writes the received bytes unchanged: a request over several lines. */
+/** nginx writes the received bytes unchanged, so a broken request covers several lines. */
 const broken = (request: string, client: string) =>
   `2026/11/24 08:00:00 [error] 7#7: *11 broken header: "${request}" while reading PROXY protocol, client: ` +
   `${client}, server: 0.0.0.0:8000\n`;
 const CHALLENGE = "GET /.well-known/acme-challenge/abc HTTP/1.1\r\nHost: app.example.com\r\n\r\n";
 
-describe("the log of", () => {
-  test("nginx: broken headers over several lines, a self-check among them, and what was answered", () => {
+describe("a log", () => {
+  test("of nginx: broken headers over several lines, one of them a self-check, and an answered request", () => {
     const log =
       broken("GET / HTTP/1.1\r\nHost: app.example.com\r\nX-Far: 192.0.2.1\r\n\r\n", "203.0.113.7") +
       broken(CHALLENGE, "203.0.113.1") +
@@ -22,9 +22,9 @@ describe("the log of", () => {
     ]);
   });
 
-  // https://docs.haproxy.org/3.0/configuration.html, 8.2.6: error log format; an access log line of
-  // Traefik as the e2e tests see it.
-  test("HAProxy and Traefik: the client comes first", () => {
+  // HAProxy's error log format: https://docs.haproxy.org/3.0/configuration.html, 8.2.6. Traefik's access log line is
+  // as the e2e tests see it.
+  test("of HAProxy and Traefik starts with the client", () => {
     const log =
       "203.0.113.7:41234 [24/Nov/2026:08:00:00.000] http/1: " +
       "Received something which does not look like a PROXY protocol header\n" +
@@ -36,7 +36,7 @@ describe("the log of", () => {
     ]);
   });
 
-  test("no call: a line without an address, numbers that look like addresses, a header without its end", () => {
+  test("yields no call without an address, from numbers like addresses, or from a header without an end", () => {
     assert.deepEqual(callsIn('started v1.2.3.4.5 at 08:00:00\n999.1.1.1 x\nbroken header: "GET /'), []);
     assert.deepEqual(callsIn('broken header: "x" while reading PROXY protocol, client: unix:, server: y\n'), []);
   });

@@ -4,29 +4,28 @@ import { isIP } from "node:net";
 interface LoggedCall {
   /** The client's address, as the ingress controller saw it. */
   readonly client: string;
-  /** It had no PROXY header, and the ingress controller requires one. */
+  /** Whether it had no PROXY header although the ingress controller requires one. */
   readonly refused: boolean;
-  /** It asked for an HTTP-01 challenge, as an ACME server and cert-manager's self-check do. */
+  /** Whether it requested an HTTP-01 challenge, as an ACME server and cert-manager's self-check do. */
   readonly challenge: boolean;
 }
 
-/** Maximum characters of a log that are read, from its end. */
+/** Maximum number of characters that are read from a log, counted from its end. */
 const MAX_LOG_CHARS = 8 * 1024 * 1024;
-/** Maximum characters of a broken header, as nginx shows it, and of a line. */
+/** Maximum number of characters in a line, and in a broken header as nginx logs it. */
 const MAX_HEADER_CHARS = 4096;
 const BROKEN = 'broken header: "';
 const BROKEN_END = '" while reading PROXY protocol, client: ';
 const CHALLENGE = "/.well-known/acme-challenge/";
-/** A port may follow the address, and quotes or brackets may enclose it. */
+/** Matches an address. A port may follow it, and quotes or brackets may enclose it. */
 const ADDRESS = /(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w.])/gi;
 const CLIENT = /client: ?([0-9a-f.:]{2,45})/i;
-/** The words of HAProxy and Traefik. */
+/** The words with which HAProxy and Traefik report a missing PROXY header. */
 const REFUSED = /does not look like a PROXY protocol header|proxyproto|PROXY protocol/i;
 
 /**
- * Reads the calls from the text log of an ingress controller. nginx writes a broken header over
- * several lines. Every other call is one line; its client follows the word `client`, or is the
- * first address.
+ * Reads the calls from the text log of an ingress controller. nginx writes a broken header over several lines. Every
+ * other call is one line. Its client follows the word `client`, or is the first address.
  */
 export function callsIn(log: string): LoggedCall[] {
   const text = log.slice(-MAX_LOG_CHARS);

@@ -8,7 +8,7 @@ import { finite, number, object } from "#lib/errors/schemas.ts";
 import { renderFlaw } from "#lib/errors/validation.ts";
 import { type Fact, known, notKnown } from "./fact.ts";
 
-// Validates the documents of an installation. Loaded only if there is one.
+// Validates the documents of an installation. Loaded only if Switchback is installed.
 
 /**
  * Reads the configuration in a ConfigMap. Fails if another version wrote it with settings that this

@@ -7,7 +7,7 @@ import { type Fact, known } from "./fact.ts";
 import type { ClusterFacts, NodeUpdaters, PodInfo } from "./facts.ts";
 import { isLive, isUpdated } from "./live.ts";
 
-/** What updates the pods of one node: it works, and has brought them to `r1`. */
+/** The updater of one node. It works, and its pods have `r1`. */
 function updater(change: object = {}, node = "node-1"): Fact<NodeUpdaters> {
   const state = { alive: true, mapRevision: "r1", podRevisions: undefined, ...change };
   return known({ all: [], of: (name) => (name === node ? state : undefined) });
@@ -82,7 +82,7 @@ const POD: PodInfo = {
   aliasAddresses: [],
 };
 
-/** HEALTHY with `pods.<setting>` of the configuration, or without a configuration that can be read. */
+/** HEALTHY with these `pods` settings in the configuration, or with an unreadable configuration. */
 function configured(pods: Partial<(typeof CONFIG)["pods"]> | undefined): ClusterFacts {
   const config = pods === undefined ? FORBIDDEN : known({ ...CONFIG, pods: { ...CONFIG.pods, ...pods } });
   return { ...HEALTHY, install: { ...HEALTHY.install, config } };
@@ -94,37 +94,37 @@ describe("without an annotation of the pod, its workload and its namespace,", ()
     assert.equal(isLive(configured({ onChange: "none" }))(POD), false);
   });
 
-  test("the default mode counts where there is no configuration that can be read", () => {
+  test("the default mode counts if the configuration cannot be read", () => {
     assert.equal(isLive(configured(undefined))(POD), false);
   });
 
-  test("what cannot be read does not count", () => {
+  test("unreadable annotations do not count", () => {
     const facts = { ...configured({ onChange: "live" }), namespaces: FORBIDDEN };
     assert.equal(isLive(facts)(POD), true);
     assert.equal(isLive({ ...facts, install: { ...facts.install, status: FORBIDDEN } })(POD), true);
   });
 });
 
-describe("a report of what updates running pods counts", () => {
+describe("the report of an updater", () => {
   const wanted = { podRevision: "p1", mapRevision: "r1" };
 
-  test("only for the pods of its node and for its revision of the map", () => {
+  test("counts only for the pods of its node and for its revision of the map", () => {
     const on = (node: string, mapRevision: string) =>
       isUpdated({ ...HEALTHY, updaters: updater() }, { ...POD, node }, { ...wanted, mapRevision });
     assert.deepEqual([on("node-1", "r1"), on("node-2", "r1"), on("node-1", "r2")], [true, false, false]);
   });
 
-  test("for the revisions that it lists, of any map", () => {
+  test("counts for the revisions that it lists, of any map", () => {
     const updaters = updater({ mapRevision: "r0", podRevisions: ["p1"] });
     const has = (podRevision: string) => isUpdated({ ...HEALTHY, updaters }, POD, { ...wanted, podRevision });
     assert.deepEqual([has("p1"), has("p2")], [true, false]);
   });
 
-  test("only while it works", () => {
+  test("counts only while the updater works", () => {
     assert.equal(isUpdated({ ...HEALTHY, updaters: updater({ alive: false }) }, POD, wanted), false);
   });
 
-  test("and is unknown where none was read", () => {
+  test("is unknown if none was read", () => {
     assert.equal(isUpdated({ ...HEALTHY, updaters: undefined }, POD, wanted), undefined);
     assert.equal(isUpdated({ ...HEALTHY, updaters: FORBIDDEN }, POD, wanted), undefined);
   });

@@ -6,9 +6,8 @@ import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 
 /**
- * Whether a pod follows the map without a restart. The mode in a workload's annotation
- * comes from the leader's status. The leader reads the workloads of the namespaces where it may
- * restart them.
+ * Whether a pod follows the map without a restart. The mode in a workload's annotation comes from the leader's
+ * status. The leader reads the workloads in the namespaces where it may restart them.
  */
 export function isLive({
   namespaces,
@@ -28,7 +27,7 @@ export function isLive({
   };
 }
 
-/** Whether what updates the pods of its node has given a pod the names that it selects now; undefined if unknown. */
+/** Whether the updater of the pod's node has given the pod the names that it selects now; undefined if unknown. */
 export function isUpdated(
   { updaters }: ClusterFacts,
   { node }: PodInfo,

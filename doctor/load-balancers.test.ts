@@ -50,7 +50,7 @@ describe("a Service counts as a load balancer, for the first of these reasons:",
     test(what, () => assert.deepEqual(found, [expected]));
   }
 
-  test("others are left alone", () => {
+  test("other Services do not count", () => {
     assert.deepEqual(foundBy({}), []);
     assert.deepEqual(foundBy({}, { gateways: known([{ ...route, addresses: ["192.0.2.8"] }]) }), []);
     assert.deepEqual(foundBy({ type: "ClusterIP", entries: [], labels, ports: [port(80)] }, { gateways }), []);
@@ -59,7 +59,7 @@ describe("a Service counts as a load balancer, for the first of these reasons:",
   });
 });
 
-test("is found with its addresses, names, target and software", () => {
+test("a load balancer is found with its addresses, names, target and software", () => {
   const service = { ...NGINX, entries: [{ ip: BALANCER_IP, hostname: "lb.example.com" }, { hostname: "x" }, {}] };
   const [found, ...others] = findLoadBalancers({ ...HEALTHY, ...services(service) });
   assert.deepEqual(others, []);
@@ -71,7 +71,7 @@ test("is found with its addresses, names, target and software", () => {
   assert.equal(found.software, undefined);
 });
 
-test("are sorted by namespace and name", () => {
+test("load balancers are sorted by namespace and name", () => {
   const named = (namespace: string, name: string) => ({ ...PLAIN, namespace, name, ports: [port(80)] });
   const all = [named("b", "a"), named("a", "b"), named("c", "a"), named("a", "a")];
   const found = findLoadBalancers({ ...NOT_INSTALLED, ...services(...all) });
@@ -81,7 +81,7 @@ test("are sorted by namespace and name", () => {
   );
 });
 
-describe("its names", () => {
+describe("the names of a load balancer", () => {
   const names = (change: Partial<ClusterFacts>) => findLoadBalancers({ ...HEALTHY, ...change })[0]?.names;
   const mapped = (
     clusterIPs: string[],
@@ -101,7 +101,7 @@ describe("its names", () => {
   };
   const none = { ingresses: known([]) };
 
-  test("are the hosts of the routes with its address, each once, lower case, sorted, without wildcards", () => {
+  test("are the hosts of the routes with its address: each once, in lower case, sorted, without wildcards", () => {
     const hosts = ["B.example.com", "b.example.com", "*.example.com", "", "a.example.com"];
     const routes = [
       { ...route, addresses: [BALANCER_IP], hosts },
@@ -115,13 +115,13 @@ describe("its names", () => {
     ]);
   });
 
-  test("and those mapped to an address of its target", () => {
+  test("include those mapped to an address of its target", () => {
     assert.deepEqual(names({ ...none, ...mapped(["198.51.100.7"]) }), ["b.example.com"]);
     assert.deepEqual(names({ ...none, ...mapped(["198.51.100.9", "198.51.100.8"]) }), ["b.example.com", NAME]);
     assert.deepEqual(names({ ...none, ...mapped([]) }), []);
   });
 
-  test("are none where no map can be read", () => {
+  test("are empty if the map cannot be read", () => {
     assert.deepEqual(names({ ...none, ...install({ map: FORBIDDEN }) }), []);
     const broken = { targets: [], map: { code: "shard-missing", text: "t" } };
     assert.deepEqual(names({ ...none, ...install({ map: known(broken) }) }), []);
@@ -134,7 +134,7 @@ describe("its names", () => {
     );
   });
 
-  test("are not those of the map without a target", () => {
+  test("do not come from the map if no target uses the load balancer", () => {
     assert.deepEqual(findLoadBalancers({ ...HEALTHY, ...none, ...services({ ...NGINX, name: "edge" }) })[0]?.names, []);
   });
 });

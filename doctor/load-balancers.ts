@@ -11,9 +11,9 @@ export interface LoadBalancer {
   readonly foundBy: string;
   /** IP addresses and hostnames in its status, and its `externalIPs`. */
   readonly addresses: readonly string[];
-  /** Hosts served by it, lower-cased, without wildcards. */
+  /** Hosts that it serves, in lower case, without wildcards. */
   readonly names: readonly string[];
-  /** The target whose upstream it is. */
+  /** The target that has this Service as its upstream. */
   readonly target: Target | undefined;
   readonly software: IngressSoftware | undefined;
 }
@@ -51,7 +51,7 @@ function routesOf({ ingresses, gateways }: Pick<ClusterFacts, "ingresses" | "gat
   return [ingresses, gateways].flatMap((list) => (list.known ? list.value : []));
 }
 
-/** The Ingresses and Gateways with an IP in their status of which no Service has any address. */
+/** The Ingresses and Gateways that have an IP in their status, but no address that a Service has. */
 export function routesWithoutService(facts: Pick<ClusterFacts, "services" | "ingresses" | "gateways">): RouteFacts[] {
   if (!facts.services.known) return [];
   const entries = facts.services.value.flatMap((service) => service.entries);

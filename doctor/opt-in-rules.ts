@@ -2,14 +2,14 @@ import type { OptInRules } from "#hostmap/opt-in.ts";
 import type { ClusterFacts } from "./facts.ts";
 
 /**
- * The one entry that is not about pods: through it the controller asks whether the API server can call the webhook.
- * It matches nothing else, and fails closed.
+ * The one entry that is not about pods. The controller uses it to test whether the API server can call the webhook.
+ * It matches nothing else and fails closed.
  */
 export const REACHABLE_ENTRY = "reachable.switchback.dev";
 
 /**
- * The namespaces that opt in by name, and those that never do: as the webhook configuration selects them, or else as
- * Switchback's configuration says.
+ * The namespaces that opt in by name, and those that never opt in. The webhook configuration decides. If it is
+ * unreadable or missing, Switchback's configuration does.
  */
 export function optInRulesOf({
   admission,

@@ -14,7 +14,7 @@ function cures(annotation: string | undefined, providerIds: Fact<readonly string
   return providerCures({ ...NGINX, annotations }, facts);
 }
 
-/** The annotation in the cure is one that the provider's cloud controller reads. */
+/** For each provider: how to recognize it, and the annotations in its cure, which its cloud controller reads. */
 const PROVIDERS: readonly [title: string, prefix: string, nodes: string, ...annotations: string[]][] = [
   ["Hetzner Cloud", "load-balancer.hetzner.cloud/", "hcloud://", `load-balancer.hetzner.cloud/hostname: ${HOSTNAME}`],
   [
@@ -60,7 +60,7 @@ const PROVIDERS: readonly [title: string, prefix: string, nodes: string, ...anno
 
 describe("the provider's own fix comes first", () => {
   for (const [title, prefix, nodes, ...annotations] of PROVIDERS) {
-    test(`${title}, by the Service's annotations or the nodes`, () => {
+    test(`${title} is recognized by the Service's annotations or by the nodes`, () => {
       for (const found of [cures(`${prefix}x`), cures(undefined, known(["other://1", `${nodes}1`]))]) {
         const [own = "", general = "", ...more] = found;
         assert.deepEqual(more, []);
@@ -71,7 +71,7 @@ describe("the provider's own fix comes first", () => {
     });
   }
 
-  test("the annotations count before the nodes", () => {
+  test("the annotations take precedence over the nodes", () => {
     assert.match(
       cures("k8s.cloudscale.ch/x", known(["hcloud://1"]))[0] ?? "",
       /^cloudscale: annotate the Service with /,
@@ -79,7 +79,7 @@ describe("the provider's own fix comes first", () => {
     assert.match(cures("k8s.cloudscale.ch/x", FORBIDDEN)[0] ?? "", /^cloudscale: /);
   });
 
-  test("only the general fix is left for a provider that is not known", () => {
+  test("an unknown provider gets only the general fix", () => {
     for (const found of [
       cures(undefined),
       cures("example.com/x", known(["x-hcloud://1"])),

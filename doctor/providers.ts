@@ -22,7 +22,7 @@ const PROVIDERS: readonly KnownProvider[] = [
     title: "Hetzner Cloud",
     nodes: ["hcloud://"],
     annotation: "load-balancer.hetzner.cloud/",
-    // Since v1.21 of its cloud controller.
+    // The provider's cloud controller supports this since v1.21.
     cure:
       "update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), " +
       `or ${set("load-balancer.hetzner.cloud/hostname", HOSTNAME)}`,
@@ -37,7 +37,8 @@ const PROVIDERS: readonly KnownProvider[] = [
     title: "Scaleway",
     nodes: ["scaleway://"],
     annotation: "service.beta.kubernetes.io/scw-",
-    // The latter: scaleway/scaleway-cloud-controller-manager, scaleway/loadbalancers_annotations.go.
+    // Source of the second annotation: scaleway/scaleway-cloud-controller-manager,
+    // scaleway/loadbalancers_annotations.go.
     cure:
       `${set("service.beta.kubernetes.io/scw-loadbalancer-use-hostname", '"true"')}, ` +
       "or with `service.beta.kubernetes.io/scw-loadbalancer-ip-mode: Proxy`",
@@ -91,7 +92,7 @@ const PROVIDERS: readonly KnownProvider[] = [
     cure: set("lb.stackit.cloud/ip-mode-proxy", '"true"'),
   },
   {
-    // Its nodes have `aws://`, as those of AWS.
+    // Its nodes have the prefix `aws://`, like those of AWS.
     title: "Outscale",
     nodes: [],
     annotation: "service.beta.kubernetes.io/osc-",
@@ -102,7 +103,8 @@ const PROVIDERS: readonly KnownProvider[] = [
     title: "AWS",
     nodes: ["aws://"],
     annotation: "service.beta.kubernetes.io/aws-load-balancer-",
-    // A network load balancer may send a connection back to its own node, which drops it (cloud-provider-aws 1160).
+    // A network load balancer may send a connection back to the node that it came from, which drops it
+    // (cloud-provider-aws 1160).
     cure:
       "turn off the preservation of client addresses: " +
       set("service.beta.kubernetes.io/aws-load-balancer-target-group-attributes", "preserve_client_ip.enabled=false"),

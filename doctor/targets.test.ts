@@ -8,13 +8,13 @@ import { entryFor, type Target, targetBehind, targetsOf } from "./targets.ts";
 
 const [BY_DEFAULT] = CONFIG.targets;
 assert.ok(BY_DEFAULT);
-/** A target that needs a relay, whatever its ingress controller answers. */
+/** A target that needs a relay, whatever header its ingress controller expects. */
 const CONFIGURED = { ...BY_DEFAULT, ports: BY_DEFAULT.ports.map((port) => ({ ...port, protocol: "v1" as const })) };
 const NGINX_NAME = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
 
 const found = (change: Partial<ClusterFacts>): readonly Target[] => targetsOf({ ...HEALTHY, ...change });
 
-/** The configured targets, and nothing published. */
+/** Facts with these configured targets and no published ones. */
 function configured(...targets: object[]): Partial<ClusterFacts> {
   const all = targets.map((target) => ({ ...CONFIGURED, ...target })) as typeof CONFIG.targets;
   return install({ config: known({ ...CONFIG, targets: all }), targets: known(undefined) });
@@ -23,7 +23,7 @@ function configured(...targets: object[]): Partial<ClusterFacts> {
 const direct = { name: "found", relayed: false, upstream: "edge/web", ports: [{ port: 80 }, { port: 443 }] };
 
 describe("all targets, sorted by name", () => {
-  test("a published one is as published", () => {
+  test("a published target is unchanged", () => {
     const { name, ports } = RELAYED;
     const target = { name, state: "published", upstream: NGINX_NAME, ports, fronted: true } as const;
     assert.deepEqual(found({}), [target]);
@@ -32,7 +32,7 @@ describe("all targets, sorted by name", () => {
     assert.deepEqual(found(install({ config: FORBIDDEN })), [target]);
   });
 
-  test("the upstream is a Service, by its DNS name, or a host", () => {
+  test("the upstream is a Service, given by its DNS name, or a host", () => {
     for (const [upstream, expected] of [
       ["web.edge.svc", { namespace: "edge", name: "web" }],
       ["web.edge.svc.cluster.local.", { namespace: "edge", name: "web" }],
@@ -44,7 +44,7 @@ describe("all targets, sorted by name", () => {
     }
   });
 
-  test("one with addresses in the configuration has no front Service", () => {
+  test("a target with addresses in the configuration has no front Service", () => {
     const fronted = (...clusterIPs: string[]) => {
       const targets = [{ ...CONFIGURED, clusterIPs }];
       return found(install({ config: known({ ...CONFIG, targets }) }))[0]?.fronted;
@@ -54,7 +54,7 @@ describe("all targets, sorted by name", () => {
     assert.deepEqual([waiting[0]?.state, waiting[0]?.fronted], ["waiting", false]);
   });
 
-  test("one of protocol auto is withheld until there is an answer, and direct if it takes no header", () => {
+  test("a target with protocol auto is withheld until the answer is known, and direct if it expects no header", () => {
     const ports = [{ port: 443, protocol: "auto" }] as const;
     const states = (detect: boolean, clusterIPs: readonly string[], relayed = true) => {
       const config = {
@@ -74,7 +74,7 @@ describe("all targets, sorted by name", () => {
     assert.deepEqual(states(true, ["198.51.100.9"], false), ["direct"]);
   });
 
-  test("a configured one waits to be published, if it needs a relay", () => {
+  test("a configured target waits to be published if it needs a relay", () => {
     const ports = [
       { port: 80, upstreamPort: 8080, protocol: "v2" },
       { port: 443, protocol: "none" },
@@ -93,13 +93,13 @@ describe("all targets, sorted by name", () => {
     ]);
   });
 
-  test("and is direct if it needs none", () => {
+  test("a configured target is direct if it needs no relay", () => {
     const ports = [{ port: 80, protocol: "none" }];
     const [target] = found(configured({ ports, upstream: { host: "lb.example.com" } }));
     assert.deepEqual([target?.state, target?.upstream, target?.fronted], ["direct", "lb.example.com", false]);
   });
 
-  test("only the default target, without its Service, is idle", () => {
+  test("only the default target is idle, and only without its Service", () => {
     const states = (change: Partial<ClusterFacts>) => found(change).map(({ name, state }) => `${name} ${state}`);
     const gone = services();
     assert.deepEqual(states({ ...configured({}), ...gone }), ["ingress-nginx idle"]);
@@ -110,7 +110,7 @@ describe("all targets, sorted by name", () => {
     assert.deepEqual(states({ ...configured({ name: "b" }, { name: "a" }), ...gone }), ["a waiting", "b waiting"]);
   });
 
-  test("a discovered one that is not relayed comes from the controller's status", () => {
+  test("a discovered target that is not relayed comes from the controller's status", () => {
     const names = (targets: object[]) => found(status({ targets })).map(({ name }) => name);
     assert.deepEqual(names([direct, { ...direct, name: "a" }]), ["a", "found", "ingress-nginx"]);
     assert.deepEqual(names([{ ...direct, relayed: true }]), ["ingress-nginx"]);
@@ -119,7 +119,7 @@ describe("all targets, sorted by name", () => {
     assert.deepEqual(found(status({ targets: [direct] }))[0], { ...expected, fronted: false });
   });
 
-  test("but not where it is published or configured", () => {
+  test("the controller's status does not override a published or configured target", () => {
     const same = status({ targets: [{ ...direct, name: RELAYED.name }] });
     assert.deepEqual(
       found(same).map(({ state }) => state),
@@ -134,7 +134,7 @@ describe("all targets, sorted by name", () => {
     );
   });
 
-  test("what cannot be read adds none", () => {
+  test("unreadable facts add no targets", () => {
     assert.deepEqual(found(install({ config: FORBIDDEN, targets: FORBIDDEN, status: FORBIDDEN })), []);
   });
 });
@@ -144,11 +144,11 @@ describe("the target behind a Service", () => {
     return { name, state, upstream, ports: [], fronted: false };
   };
 
-  test("is not one that is withheld: it has no names", () => {
+  test("is never a withheld one, which has no names", () => {
     assert.equal(targetBehind([target("a", "withheld")], NGINX), undefined);
   });
 
-  test("is the one in use, before one that is kept for older pods", () => {
+  test("is the one in use rather than one that is kept for older pods", () => {
     const all = [
       target("host", "published", "ingress-nginx/ingress-nginx-controller"),
       target("other", "published", { namespace: "edge", name: NGINX_NAME.name }),

@@ -4,11 +4,10 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, type ObjectName, objectKey } from "./facts.ts";
 
 /**
- * `published`: the proxies relay to it. `direct`: names resolve to its Service, without a proxy.
- * `unused`: no name uses it, but pods may still hold its address, so it stays published. `waiting`:
- * it needs a relay and is not published yet. `withheld`: nothing is published before its ingress
- * controller is known to expect a header. `idle`: it is the default target, and its Service does
- * not exist.
+ * `published`: the proxies relay to it. `direct`: names resolve to its Service, without a proxy. `unused`: no name
+ * uses it, but pods may still hold its address, so it stays published. `waiting`: it needs a relay and is not
+ * published yet. `withheld`: it stays unpublished until it is known which header its ingress controller expects.
+ * `idle`: it is the default target, and its Service does not exist.
  */
 type TargetState = "published" | "direct" | "unused" | "waiting" | "withheld" | "idle";
 
@@ -32,8 +31,8 @@ interface TargetPort {
 }
 
 /**
- * All targets, by name: the published ones, then others in the configuration, then others in the
- * controller's status.
+ * All targets, sorted by name: the published ones, then others in the configuration, then others in the controller's
+ * status.
  */
 export function targetsOf({ install, services }: ClusterFacts): readonly Target[] {
   const config = install.config.known ? install.config.value : undefined;
@@ -58,7 +57,10 @@ export function targetsOf({ install, services }: ClusterFacts): readonly Target[
   );
 }
 
-/** The target whose ingress controller is this Service. One that is withheld has no names. */
+/**
+ * The target that has this Service as its ingress controller. A withheld target does not count, because it has no
+ * names.
+ */
 export function targetBehind(targets: readonly Target[], service: ObjectName): Target | undefined {
   const matching = targets.filter(
     ({ upstream, state }) =>
@@ -93,8 +95,8 @@ function publishedTarget(
 function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], existing: ReadonlySet<string>): Target {
   const { name, upstream, ports, classes, clusterIPs } = target;
   const service = "service" in upstream ? upstream.service : undefined;
-  // As in controller/targets/discovery.ts: a target without classes is the default. It counts only
-  // if its Service exists.
+  // As in controller/targets/discovery.ts, a target without classes is the default. It counts only if its Service
+  // exists.
   const idle = service !== undefined && classes.length === 0 && all.length === 1 && !existing.has(objectKey(service));
   const state = idle ? "idle" : isRelayed(target) ? "waiting" : "direct";
   return {
@@ -111,7 +113,10 @@ function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], ex
   };
 }
 
-/** A target whose ingress controller is asked. Without addresses in the map it has no names. */
+/**
+ * The state of a target whose ingress controller is probed for its protocol. Without addresses in the map the target
+ * has no names.
+ */
 function askedTarget(target: Target, { map, status }: Pick<ClusterFacts["install"], "map" | "status">): Target {
   if (target.state !== "waiting") return target;
   const isThis = ({ name }: { readonly name: string }) => name === target.name;

@@ -14,11 +14,11 @@ import type { Delivery } from "#webhook/delivery.ts";
 
 /**
  * An optional part of the product, and what it adds to the core. Each extra exports one such object from its
- * `extra.ts`; `cli/extras.ts` lists them all. An entry file is loaded by every process, so it imports the extra's
- * code with `import()`.
+ * `extra.ts`; `cli/extras.ts` lists them all. Every process loads each `extra.ts`, so this file imports the rest of
+ * the extra's code with `import()`.
  */
 export interface Extra {
-  /** Its folder in `extras/`. */
+  /** Name of its folder in `extras/`. */
   readonly name: string;
   /** Adds its commands. */
   readonly addCommands?: (line: CommandLine) => void;
@@ -26,26 +26,29 @@ export interface Extra {
   readonly configSections?: () => Promise<readonly Section[]>;
   /** The sections that it adds to the chart's values. */
   readonly chartValues?: () => Promise<readonly Section[]>;
-  /** Reads what `switchback status` says of it beside the controller's status. */
+  /** Reads what `switchback status` adds about this extra to the controller's status. */
   readonly readStatus?: (client: KubeClient, namespace: string, options: StatusPartOptions) => Promise<StatusPart>;
-  /** What brings running pods up to date without a restart; undefined where it is not configured. */
+  /** Creates what updates running pods without a restart. Resolves to undefined if it is not configured. */
   readonly podUpdater?: (config: Config) => Promise<PodUpdater | undefined>;
-  /** Starts another way than hostAliases by which pods get the names, in a webhook. */
+  /** In a webhook: starts a delivery, which gives pods the names in another way than hostAliases. */
   readonly startDelivery?: (config: Config, log: Logger) => Promise<Delivery>;
-  /** Its pods that get every name below a wildcard, in words for a status; undefined where it is not configured. */
+  /**
+   * Describes for a status which pods get every name below a wildcard from this extra. Resolves to undefined if it is
+   * not configured.
+   */
   readonly wildcardPods?: (config: Config) => Promise<string | undefined>;
-  /** A page that shows the demo. The demo gets an option of the extra's name for it. */
+  /** A page that shows the demo. The demo command gets an option for it, with the extra's name. */
   readonly demoPage?: DemoPage;
-  /** Checks that it adds to the doctor's. */
+  /** Checks that it adds to the doctor. */
   readonly checks?: () => Promise<readonly AddedCheck[]>;
   /**
-   * Its workloads in other namespaces than Switchback's, by the sections of the configuration as they are there. They
-   * may not exist.
+   * Its workloads outside Switchback's namespace, according to the sections of the installed configuration. They may
+   * not exist.
    */
   readonly workloads?: (sections: Sections) => Promise<readonly InstalledWorkload[]>;
-  /** What an uninstall has to do about it. */
+  /** What an uninstall has to do for this extra. */
   readonly uninstall?: () => Promise<UninstallPart>;
-  /** Files that its commands read beside the program. */
+  /** Files that its commands read, which are shipped beside the program. */
   readonly commandFiles?: CommandFiles;
 }
 
@@ -54,64 +57,73 @@ export interface CommandLine {
   readonly context: CliContext;
   readonly ownFiles: OwnFiles;
   /**
-   * Adds a command that runs a component: flags for the configuration and the log. `examples`: what follows
-   * `switchback`.
+   * Adds a command that runs a component, with flags for the configuration and the log. `examples`: command lines for
+   * the help, without the leading `switchback`.
    */
   addComponent(name: string, ...examples: readonly string[]): Command;
-  /** Adds a command that reads a cluster: flags for credentials and the namespace. `examples` as before. */
+  /**
+   * Adds a command that reads a cluster, with flags for credentials and the namespace. `examples`: as for
+   * `addComponent`.
+   */
   addClusterCommand(name: string, ...examples: readonly string[]): Command;
-  /** Adds the flags that say how to reach an API server: those of `ConnectFlags`. */
+  /** Adds the flags of `ConnectFlags`, which say how to reach an API server. */
   addConnection(command: Command): Command;
-  /** Asks the person at the terminal. Throws `declined` without a yes, or without a terminal. */
+  /**
+   * Asks the person at the terminal to confirm. Throws `declined` if the answer is not yes, or if there is no
+   * terminal.
+   */
   agree(question: string): Promise<void>;
   /** Reads the configuration as a component does. Throws `config-invalid`. */
   readConfig(flags: ConfigFlags): Promise<Config>;
-  /** Runs a component until a signal stops it. `name` is that of its log lines. */
+  /** Runs a component until a signal stops it. `name`: the component's name in its log lines. */
   serve(name: string, load: () => Promise<Starter>, flags: ConfigFlags): Promise<void>;
   /** Reads the whole status of the leading controller, with the workloads that it has observed so far. */
   leaderStatus(client: KubeClient, namespace: string, signal: AbortSignal): Promise<FullStatus>;
   /** What the extras add to the diagnosis. */
   addedChecks(): Promise<AddedChecks>;
-  /** What to do about an error that a caller without rights gets; undefined if it is about something else. */
+  /**
+   * What to do about an error that the API server returned for missing credentials or rights; undefined for other
+   * errors.
+   */
   cureOfRefusal(error: unknown, invoked: { readonly command: string; readonly namespace: string }): string | undefined;
 }
 
 /** The program's own files, by their paths in the repository. */
 export interface OwnFiles {
-  /** The text of a file. Throws if there is none of that name. */
+  /** The text of a file. Throws if the file does not exist. */
   ownFile(path: string): string;
   hasOwnFile(path: string): boolean;
-  /** Whether there is such a folder with anything in it. */
+  /** Whether the program has this folder. */
   hasOwnFolder(path: string): boolean;
 }
 
 export interface StatusPartOptions {
-  /** Milliseconds since 1970, when the cluster was read. */
+  /** When the cluster was read, milliseconds since 1970. */
   readonly now: number;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface StatusPart {
-  /** Keys of the status document; empty where there is nothing to say. */
+  /** Keys that are added to the status document; empty if there is nothing to report. */
   readonly document: Readonly<Record<string, unknown>>;
-  /** Lines of the text. */
+  /** Lines that are added to the text of the status. */
   lines(): readonly string[];
 }
 
 export interface DemoPage {
-  /** Of the demo's option. */
+  /** Description of the demo's option. */
   readonly description: string;
-  /** Serves the page, and says where. Resolves to what ends it. */
+  /** Serves the page and prints its address. Resolves to a function that stops it. */
   show(options: {
     readonly status: () => FullStatus;
-    /** Of its processes, in Prometheus' text format. */
+    /** Metrics of the demo's processes, in Prometheus' text format. */
     readonly metrics: () => Promise<readonly string[]>;
     readonly ownFiles: OwnFiles;
     readonly say: (line: string) => void;
   }): Promise<() => Promise<void>>;
 }
 
-/** The sections of an installed configuration, as they are there: the install may be of another version. */
+/** The sections of an installed configuration, not validated: the install may be of another version. */
 type Sections = Readonly<Record<string, unknown>>;
 
 interface InstalledWorkload {
@@ -123,16 +135,16 @@ interface InstalledWorkload {
 /** Steps of an uninstall. */
 export interface UninstallPart {
   /**
-   * Takes out what it has written for others than pods, once no pod has to be released any more. Proxies and front
-   * Services still serve. Throws `still-held` if that is not possible.
+   * Takes out what the extra has written for readers other than pods, after pods have been released. Proxies and
+   * front Services still serve meanwhile. Throws `still-held` if that is not possible.
    */
   readonly takeOut?: (options: TakeOutOptions) => Promise<void>;
   /**
-   * Its last step, by the sections of the configuration: it follows what all extras take out. Throws if its section
-   * is not valid.
+   * The extra's last step, according to the sections of the configuration. It runs after `takeOut` of all extras.
+   * Throws if the extra's section is not valid.
    */
   readonly lastStep?: (sections: Sections) => LastStep;
-  /** ClusterIPs that end with it and that pods hold, and the Service of each. */
+  /** ClusterIPs that pods hold and that end with the extra, each with the name of its Service. */
   readonly addresses?: (
     client: KubeClient,
     namespace: string,
@@ -143,14 +155,16 @@ export interface UninstallPart {
 }
 
 export interface LastStep {
-  /** What it does: a sentence of the plan. */
+  /** What the step does, as a sentence of the plan. */
   readonly plan: string;
-  /** Resolves to what still holds addresses of Switchback when the time is over; undefined if nothing does. */
+  /**
+   * Resolves to what still holds addresses of Switchback when the timeout expires, or to undefined if nothing does.
+   */
   readonly run: (options: TakeOutOptions) => Promise<StillHolding | undefined>;
 }
 
 interface StillHolding {
-  /** `agents`. */
+  /** Subject of the uninstall's message, such as `agents`. */
   readonly who: string;
   /** What they hold; the uninstall adds what to do. */
   readonly text: string;
@@ -166,12 +180,12 @@ export interface TakeOutOptions {
   readonly timeoutMs: number;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** A line for a person. */
+  /** Prints a line for a person. */
   readonly say: (line: string) => void;
 }
 
 interface CommandFiles {
-  /** Files of the repository that are taken as they are. */
+  /** Files of the repository that are copied unchanged. */
   readonly copied: readonly string[];
   build(): Promise<BuiltFiles>;
 }
@@ -179,6 +193,6 @@ interface CommandFiles {
 export interface BuiltFiles {
   /** Text by path in the repository. */
   readonly files: Readonly<Record<string, string>>;
-  /** Names the packages of which something is in the files. */
+  /** Lists the packages whose code is in the files. */
   readonly metafile: Metafile;
 }

@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded-modules.ts";
 import { bundleProduct } from "./bundle.ts";
 
-// What the image has, in a folder from which no package of this checkout can be found.
+// Bundles the product into a folder where Node cannot find this checkout's packages.
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-bundle-"));
 const program = join(folder, "cli", "main.js");
@@ -17,7 +17,7 @@ before(() => bundleProduct(folder));
 after(() => rmSync(folder, { recursive: true }));
 
 const files = () => globSync("**/*.*", { cwd: folder });
-/** Without a cluster, whatever the person who runs the tests has. */
+/** No cluster is configured, whatever the developer's environment has. */
 const env = { PATH: process.env.PATH, HOME: folder };
 
 const switchback = (...args: string[]) => runNode(program, ...args);
@@ -33,7 +33,7 @@ function runNode(...args: string[]): Promise<{ code: number; stdout: string; std
   });
 }
 
-test("holds what runs: no TypeScript, no types, no maps, no tests, and under 6 MB", () => {
+test("the bundle has no TypeScript, types, maps or tests, and is under 6 MB", () => {
   assert.deepEqual(
     files().filter((path) => /\.(ts|map|md|mts|cts)$|test/.test(path)),
     [],
@@ -42,7 +42,7 @@ test("holds what runs: no TypeScript, no types, no maps, no tests, and under 6 M
   assert.ok(bytes < 6_000_000, `${bytes} bytes`);
 });
 
-test("names the license of each package that is in it", () => {
+test("THIRD-PARTY-LICENSES names the license of each bundled package", () => {
   const text = readFileSync(join(folder, "THIRD-PARTY-LICENSES"), "utf8");
   for (const name of ["express", "valibot", "yaml", "node-forge", "commander", "koffi", "json-p3"]) {
     assert.match(text, new RegExp(`^${name} \\d+\\.\\d+\\.\\d+: \\S+`, "m"));
@@ -50,7 +50,7 @@ test("names the license of each package that is in it", () => {
   assert.doesNotMatch(text, /client-node/);
 });
 
-test("the proxy relays by the linux engine, whose threads start from the bundle", {
+test("the proxy relays with the linux engine, whose threads start from the bundle", {
   skip: process.platform !== "linux" && "the engine is Linux's",
 }, async () => {
   const set = ["proxy.address=127.0.0.1", "proxy.healthPort=0", "targets=[]"];
@@ -72,20 +72,20 @@ test("the proxy relays by the linux engine, whose threads start from the bundle"
     child.kill("SIGTERM");
   }
   const [code, signal] = await ended;
-  // The signal may come before the process listens for it: the line is written while it starts.
+  // The process writes the line while it starts, so it may get the signal before it handles it.
   assert.ok(code === 0 || signal === "SIGTERM", `${code} ${signal}`);
 });
 
-test("a kubeconfig is refused with what to do instead: what reads it stays out of the image", async () => {
+test("a kubeconfig is refused with advice, because the library that reads it is not in the image", async () => {
   writeFileSync(join(folder, "kubeconfig"), "{}");
   const { code, stderr } = await switchback("status", "--kubeconfig", join(folder, "kubeconfig"));
   assert.equal(code, 2);
   assert.match(stderr, /client-node is not installed.*leave out --kubeconfig and KUBECONFIG/);
 });
 
-test("a component starts from few files, and imports no module of Node: both cost it CPU", async () => {
+test("a component starts from few files and imports no module of Node, because both cost CPU", async () => {
   for (const name of ["controller", "webhook", "proxy", "all"]) {
-    // No address of this machine (RFC 5737).
+    // An address that this machine does not have (RFC 5737).
     const { stderr } = await runNode("--import", LOADED_HOOK, program, name, "--set", "proxy.address=192.0.2.1");
     const urls = loadedIn(stderr);
     assert.deepEqual(
@@ -105,7 +105,7 @@ test("each component and command finds all of its modules", async () => {
     assert.match(stderr, /no cluster|not in a pod|required|missing/i, name);
     assert.doesNotMatch(stderr, /Cannot find (module|package)|node:internal/, name);
   }
-  // Its path is read by a package that stays outside the bundle.
+  // A package outside the bundle reads this path.
   const custom = "{group: example.com, version: v1, resource: sites, hostnames: '$.spec.hosts[*]'}";
   const config = await switchback("config", "--set", `sources.custom=[${custom}]`);
   assert.equal(config.code, 0, config.stderr);

@@ -14,7 +14,7 @@ const TOP = fileURLToPath(new URL("..", import.meta.url));
 
 interface ImageFiles {
   readonly files: readonly string[];
-  /** The program, then scripts of its threads. */
+  /** The program, followed by the scripts of its threads. */
   readonly entryPoints: readonly [string, ...string[]];
   /** Commands with their own bundles. */
   readonly components: readonly string[];
@@ -26,15 +26,15 @@ interface ImageFiles {
 export interface BundledPackage {
   readonly name: string;
   readonly version: string;
-  /** As package.json has it: an SPDX expression. */
+  /** The license in package.json: an SPDX expression. */
   readonly license: string;
-  /** Its key in the lockfile: `node_modules/valibot`. */
+  /** Key in the lockfile, such as `node_modules/valibot`. */
   readonly path: string;
 }
 
 /**
  * Bundles the program of this checkout into `folder`: `cli/main.js` with its chunks and the relay's worker, the
- * packages that cannot be in a bundle, and all licenses. Returns the packages, by name.
+ * packages that cannot be bundled, and all licenses. Returns the packages, sorted by name.
  * @param arch the target architecture; its packages must be installed, or be in `further`
  * @param further a folder like node_modules
  */
@@ -69,7 +69,7 @@ export async function bundleProduct(
 /** The bundle that has every command. */
 const COMMANDS = "commands";
 
-/** Writes each entry as `cli/OUT.js`. Bundles share the chunks that are equal. */
+/** Writes each entry as `cli/OUT.js`. Bundles share equal chunks. */
 async function bundle(
   folder: string,
   external: string[],
@@ -79,7 +79,7 @@ async function bundle(
   const { metafile, outputFiles } = await build({
     absWorkingDir: TOP,
     entryPoints,
-    // In one folder: the relay expects its worker beside the chunk that starts it.
+    // One folder, because the relay expects its worker beside the chunk that starts it.
     outdir: join(folder, "cli"),
     chunkNames: "[name]-[hash]",
     bundle: true,
@@ -88,11 +88,11 @@ async function bundle(
     platform: "node",
     target: "node26",
     external,
-    // Names are kept, so that stack traces are readable.
+    // Keeps names, so that stack traces are readable.
     minifyWhitespace: true,
     minifySyntax: true,
     legalComments: "none",
-    // For the CommonJS packages in the bundle.
+    // Provides `require` for the CommonJS packages in the bundle.
     banner: { js: `import{createRequire as c}from"node:module";const require=c(import.meta.url);` },
     plugins: [fewMediaTypes, leaveOutUnused, ...plugins],
     metafile: true,
@@ -110,12 +110,12 @@ const IMPORT = /\bimport(?:\*as ([\w$]+) | ([\w$]+) |(\{[^}]*\}))from"([^"]+)";/
 const REQUIRE = /\b(?:__)?require\("([^"]+)"\)/g;
 
 /**
- * The same code, which gets Node's own modules by `process.getBuiltinModule`. For an `import` or a `require`, Node
- * reads every export of the module to build its ES module namespace. That loads modules that nobody uses, and costs
- * each start 15 ms of CPU (`#lib/http/http.ts` has the worst case).
+ * Rewrites imports of Node's own modules to `process.getBuiltinModule`. For an `import` or a `require`, Node reads
+ * every export of the module to build its ES module namespace. That loads modules that nobody uses, and costs each
+ * start 15 ms of CPU (`#lib/http/http.ts` has the worst case).
  */
 function withoutNamespaces(code: string): string {
-  // A module may have its own `process`.
+  // A bundled module may have its own `process`.
   const get = (name: string) => `globalThis.process.getBuiltinModule("${name}")`;
   return code
     .replaceAll(IMPORT, (whole, namespace, standard, named, from) => {
@@ -126,10 +126,10 @@ function withoutNamespaces(code: string): string {
 }
 
 /**
- * Leaves out what a component's process never imports: other commands, and what the extras add to them. What it always
- * imports becomes part of the file that imports it. esbuild makes a chunk of the code that two imports share. So a
- * component would load 70 to 100 small files from the bundle of all commands, not 16 to 20. Each costs a start a
- * millisecond of CPU or more.
+ * Leaves out code that a component's process never imports: other commands, and what the extras add to them. Code
+ * that it always imports becomes part of the importing file. esbuild makes a chunk of the code that two imports
+ * share. From the bundle of all commands, a component would load 70 to 100 small files instead of 16 to 20. Each file
+ * costs a start at least a millisecond of CPU.
  */
 function onlyFor(component: string): Plugin {
   const imports = (path: string, importer: string): boolean => {
@@ -158,7 +158,7 @@ function onlyFor(component: string): Plugin {
   };
 }
 
-/** What `node cli/main.js COMMAND` runs. */
+/** The text of cli/main.js: `node cli/main.js COMMAND` runs it. */
 function launcherOf(components: readonly string[]): string {
   return `#!/usr/bin/env node
 const name = process.argv[2];
@@ -166,7 +166,7 @@ await import("./" + (${JSON.stringify(components)}.includes(name) ? name : "${CO
 `;
 }
 
-/** Express's libraries know 2,500 media types. All but these would take a megabyte of memory. */
+/** The media types that Express's libraries keep. They know 2,500, and the others would take a megabyte of memory. */
 const MEDIA_TYPES = ["application/json", "application/octet-stream", "text/html", "text/plain"];
 
 const fewMediaTypes: Plugin = {
@@ -181,13 +181,13 @@ const fewMediaTypes: Plugin = {
 };
 
 /**
- * Packages that express loads at its start and the webhook does not use: it reads bodies itself and serves no files.
+ * Packages that express loads at its start but the webhook does not use: it reads bodies itself and serves no files.
  */
 const UNUSED_OF_EXPRESS = /^(body-parser|send|serve-static)$/;
-/** Commander starts no programs for the subcommands here. */
+/** Commander needs this module only for subcommands that are programs. Here no subcommand is one. */
 const UNUSED_OF_COMMANDER = /^node:child_process$/;
 
-/** With them the start of a webhook takes a tenth longer. A call of one of them throws. */
+/** Leaves these packages out: they make a webhook's start a tenth longer. A call of a left-out module throws. */
 const leaveOutUnused: Plugin = {
   name: "leave-out-unused",
   setup({ onLoad, onResolve }) {
@@ -219,7 +219,7 @@ export function bundledLicenses(...metafiles: readonly Metafile[]): string {
   return packagesAt(new Map(places)).map(licenseOf).join(RULE);
 }
 
-/** By their keys in the lockfile, in order. */
+/** The packages with their keys in the lockfile, in order. */
 function packagesAt(places: ReadonlyMap<string, string>): (BundledPackage & { readonly place: string })[] {
   const sorted = [...places].sort(([a], [b]) => (a < b ? -1 : 1));
   return sorted.map(([path, place]) => ({ ...describe(place), path, place }));

@@ -59,7 +59,7 @@ test("the Dockerfile has the listed base image, working directory, user and entr
   assert.deepEqual(JSON.parse(runtime.at(-1)?.replace("ENTRYPOINT ", "") ?? ""), list.entrypoint);
 });
 
-test(".dockerignore lets in what is listed, and what it takes to compile it", () => {
+test(".dockerignore includes only the listed files, and what is needed to compile them", () => {
   const expected = [
     "*",
     ...[...list.folders, ...list.files, "package-lock.json", ...list.buildFiles].map((name) => `!${name}`),
@@ -67,12 +67,12 @@ test(".dockerignore lets in what is listed, and what it takes to compile it", ()
   assert.deepEqual(ignored, [...expected, ...list.exclude]);
 });
 
-test("whatever the files of the image import is in it too", () => {
+test("every file that a file of the image imports is in the image", () => {
   const files = list.folders.flatMap((folder) => globSync(`${folder}/**/*.ts`, { cwd: TOP })).filter(isInImage);
   assert.ok(files.length > 20, "the listed folders are found");
   const missing = files.flatMap((file) =>
     importsOf(file)
-      // Commands are loaded on demand. So one may be missing, such as the demo, which needs the repository.
+      // Commands are loaded on demand. So the image may lack some, such as the demo, which needs the repository.
       .filter((imported) => !isInImage(imported) && !(loadsCommands(file) && isLeftOut(imported)))
       .map((imported) => `${file} imports ${imported}`),
   );
@@ -111,7 +111,7 @@ function importsOf(file: string): string[] {
     .map((specifier) => resolveImport(dirname(file), specifier));
 }
 
-/** Static and dynamic imports, less those of types. */
+/** Modules that a file imports statically or dynamically, without type imports. */
 function specifiersOf(file: string): string[] {
   const source = read(file).replace(/^\s*(import|export) type [^;]*;/gm, "");
   const imports = source.matchAll(/(?:^(?:import|export|\}).*\bfrom |^import |\bimport\()"([^"]+)"/gm);

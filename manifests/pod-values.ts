@@ -4,7 +4,7 @@ import { finite, integer, record, strictObject, text } from "#lib/errors/schemas
 
 // Values of the chart that several components have.
 
-/** Passed to Kubernetes unchanged. The API server checks it. */
+/** Values that go to Kubernetes unchanged. The API server checks them. */
 export const passedThrough = record(v.string(), v.unknown());
 export const strings = record(v.string(), v.string());
 const quantities = record(v.string(), v.union([v.string(), finite]));
@@ -61,7 +61,7 @@ export const placement = {
   ),
 };
 
-/** Other charts' words for `annotations` and `labels`. Accepted with a warning. */
+/** Names that other charts use for `annotations` and `labels`. The chart accepts them with a warning. */
 export const synonyms = {
   podAnnotations: optionalSetting(strings, "Use `annotations` instead."),
   podLabels: optionalSetting(strings, "Use `labels` instead."),
@@ -73,7 +73,7 @@ const spread = optionalSetting(
     "component's.",
 );
 
-/** The same for pods of Deployments, of which there may be several. */
+/** Settings of pods of Deployments, of which there may be several. */
 export const replicated = {
   topologySpreadConstraints: spread,
   podDisruptionBudget: optionalSetting(

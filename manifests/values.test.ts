@@ -13,12 +13,12 @@ test("values.yaml fits the schema", () => {
   assert.deepEqual(validate(valuesSchema, values).flaws, []);
 });
 
-test("the config in values.yaml repeats defaults and changes none", () => {
+test("the config in values.yaml repeats defaults and does not change them", () => {
   assert.deepEqual(parseConfig(values.config, sections), parseConfig({}, sections));
 });
 
-test("every section of the schema stands in values.yaml with its keys", () => {
-  // Synonyms are accepted, and not recommended.
+test("values.yaml has every section of the schema with its keys", () => {
+  // The chart accepts synonyms but does not recommend them.
   const optional = ["config", "enabled", "podAnnotations", "podLabels"];
   const names = Object.keys(valuesSchema.entries).filter((key) => !optional.includes(key));
   assert.deepEqual(
@@ -34,7 +34,7 @@ test("every section of the schema stands in values.yaml with its keys", () => {
   }
 });
 
-test("the pods of the default install request what docs/sizing.md says: 320 Mi and 120m", () => {
+test("the pods of the default installation request what docs/sizing.md says: 320 Mi and 120m", () => {
   const pods = ["controller", "webhook", "proxy"].map((name) => values[name]);
   const sumOf = (resource: string, unit: RegExp) =>
     pods.reduce((sum, pod) => sum + pod.replicas * Number(pod.resources.requests[resource].replace(unit, "")), 0);
@@ -50,7 +50,7 @@ test("docs/sizing.md repeats the controller's flags, with a larger heap", () => 
   assert.equal(flags.split(",").filter(isHeap).length, 1);
 });
 
-test("a key that the schema does not know is refused, with its path", () => {
+test("a key that is not in the schema is refused, with its path", () => {
   const { flaws } = validate(valuesSchema, { proxy: { replica: 3 } });
   assert.deepEqual(
     flaws.map(({ path, isUnknownKey }) => ({ path, isUnknownKey })),
@@ -65,7 +65,7 @@ test("the chart has the version of the package", () => {
 });
 
 for (const file of globSync("examples/values/*.yaml", { cwd: new URL("..", import.meta.url) })) {
-  test(`${file} can be given to the chart`, () => {
+  test(`the chart accepts ${file}`, () => {
     const { output, flaws } = validate(valuesSchema, parse(read(`../${file}`)));
     assert.deepEqual(flaws, []);
     parseConfig(output?.config, sections);

@@ -190,7 +190,10 @@ const uninstallSchema = strictObject({
   resources: optionalSetting(resources, "Requests and limits of the hooks' container."),
 });
 
-/** The configuration's sections. The release has the `namespace`, and the chart `admission.excludedNamespaces`. */
+/**
+ * The configuration's sections, without two settings: `namespace` comes from the release, and
+ * `pods.excludedNamespaces` from the chart's `admission.excludedNamespaces`.
+ */
 function configOf(sections: readonly Section[]) {
   const { namespace: _release, pods, ...others } = configSchemaWith(sections).entries;
   const { excludedNamespaces: _excluded, ...podSettings } = pods.wrapped.entries;
@@ -205,8 +208,8 @@ export interface AddedValues {
 }
 
 /**
- * The one schema of the chart's values; values.schema.json is generated from it. It is strict, so that a misspelt key
- * stops `helm install`. Defaults live in values.yaml.
+ * The only schema of the chart's values; values.schema.json is generated from it. The schema is strict, so that a
+ * misspelt key stops `helm install`. values.yaml has the defaults.
  */
 export function valuesSchemaWith({ config, values }: AddedValues) {
   const core = { ...coreValues, config: optionalSetting(configOf(config), "The configuration file.") };
@@ -254,7 +257,7 @@ const coreValues = {
   ),
   test: optionalSetting(testSchema, "`helm test`: the doctor, in a pod."),
   config: optionalSetting(configOf([]), "The configuration file."),
-  // Values that Helm passes to a chart that is a dependency of another. The parent has keys for other charts, too.
+  // Values that Helm passes to a subchart. The parent chart's `global` has keys for other charts, too.
   global: v.optional(
     v.looseObject({
       imageRegistry: optionalSetting(v.string(), "Registry of the image. Replaces the one in `image.repository`."),

@@ -3,12 +3,12 @@ import type { Claim } from "#hostmap/types.ts";
 import { MAX_SHARDS } from "#lib/documents/shards.ts";
 import { anyText, fc } from "./property.ts";
 
-/** Names that are mapped as they are. */
+/** Names that a hosts file gets unchanged. */
 export const goodNames = fc
   .array(fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?$/), { minLength: 1, maxLength: 4 })
   .map((labels) => `${labels.join(".")}.example.com`);
 
-/** Hostnames that must never reach a hosts file, each for a reason of its own. */
+/** Hostnames that must never reach a hosts file, each for a different reason. */
 export const HOSTILE_NAMES: readonly string[] = [
   "",
   " ",
@@ -79,7 +79,7 @@ export const HOSTILE_NAMES: readonly string[] = [
   "__proto__",
 ];
 
-/** Any text, with the characters that matter drawn often. */
+/** Any text; the characters that matter occur often. */
 export const anyNames = fc.oneof(
   fc.constantFrom(...HOSTILE_NAMES),
   anyText(300),
@@ -103,8 +103,8 @@ export function claimOf(hostname: string, object: string, more: Partial<Omit<Cla
 }
 
 /**
- * Names of 253 bytes whose hashes end alike, so that they share a shard whatever the number of shards: a tenant can
- * find them. They come first in name order.
+ * Names of 253 bytes with the same hash modulo MAX_SHARDS, so that they share a shard with any number of shards. A
+ * tenant can find such names. They come first in name order.
  */
 export function crowd(count: number, residue: number): string[] {
   const names: string[] = [];

@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 const TOP = join(import.meta.dirname, "..");
 
 /**
- * Copies this checkout's sources, with what is not committed yet, into an empty folder. `isCopied` chooses by the path
- * from the root. The packages are shared.
+ * Copies this checkout's sources, including uncommitted changes, into an empty folder. `isCopied` selects files by
+ * their path from the root. The copy shares the installed packages.
  */
 export function copyTree(folder: string, isCopied: (path: string) => boolean = () => true): string {
   const args = ["-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];

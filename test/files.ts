@@ -14,7 +14,10 @@ export function kindOf(file: string): TestKind {
   return /(?:^|\/)integration\//.test(file) ? "integration" : "unit";
 }
 
-/** The test files of a kind whose path contains one of the filters, or all of them; those of `e2e` in their order. */
+/**
+ * The test files of a kind whose path contains one of the filters; without filters, all of them. Files of `e2e` are
+ * in the order of their numbers.
+ */
 export function testFiles(kind: TestKind, filters: readonly string[] = []): string[] {
   const files = globSync("**/*.test.ts", { cwd: ROOT, exclude: ["**/node_modules"] })
     .filter((file) => kindOf(file) === kind)

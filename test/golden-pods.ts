@@ -12,8 +12,8 @@ import { createInjectionCache } from "#webhook/injection-cache.ts";
 import { decideInjection, type OptIn } from "#webhook/injection-decision.ts";
 import { encodePatch, patchOperations } from "#webhook/json-patch.ts";
 
-// Input: a folder's pods.yaml (by name: how the pod arrives, and the pod). Expected: decisions.json beside it.
-//   To update that: npx node --test --test-update-snapshots, with the test file that names the folder.
+// Input: a folder's pods.yaml. By name, it has a pod and how the pod arrives. Expected: decisions.json beside it.
+//   To update it: npx node --test --test-update-snapshots, with the test file that names the folder.
 
 const UPDATES = process.execArgv.includes("--test-update-snapshots");
 
@@ -50,7 +50,7 @@ function run(how: GoldenCase, deliveries: readonly Delivery[]) {
   return decideInjection(request, optIn, cache, { fallback: via, deliveries });
 }
 
-/** Tests the pods of a folder; `deliveriesOf` are those of the webhook, by the case. */
+/** Tests the pods of a folder. `deliveriesOf` gives the webhook's deliveries for a case. */
 export function testGoldenPods(folder: string, deliveriesOf: (how: GoldenCase) => readonly Delivery[]): void {
   const text = readFileSync(join(folder, "pods.yaml"), "utf8");
   const casesOf = () => Object.entries(parse(text) as Readonly<Record<string, GoldenCase>>);
@@ -63,7 +63,7 @@ export function testGoldenPods(folder: string, deliveriesOf: (how: GoldenCase) =
   }
   const expected = JSON.parse(readFileSync(decisionsFile, "utf8"));
 
-  test("there is a recorded decision for each pod, and no other", () => {
+  test("each pod has a recorded decision, and each recorded decision has a pod", () => {
     assert.deepEqual(
       Object.keys(expected),
       casesOf().map(([name]) => name),
@@ -97,7 +97,7 @@ export function testGoldenPods(folder: string, deliveriesOf: (how: GoldenCase) =
   }
 }
 
-/** What JSON holds of it. */
+/** The decision as JSON can hold it. */
 function recordOf(decision: ReturnType<typeof run>): object {
   if (!decision.inject) return decision;
   const { code, warnings, pod, injection, changes } = decision;

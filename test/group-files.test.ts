@@ -4,7 +4,7 @@ import { basename } from "node:path";
 import { test } from "node:test";
 import { groupFiles } from "./group-files.ts";
 
-test("files of one top folder share a process, at most twenty; one that starts processes has its own", () => {
+test("files of one top folder share a process, at most twenty; one that starts processes runs alone", () => {
   const pure = Array.from({ length: 21 }, () => "lib/hostmap/pack.test.ts");
   const others = ["lib/kube/backoff.test.ts", "cli/ask.test.ts"];
   const { entries, remove } = groupFiles(["test/run-files.test.ts", ...pure, ...others]);

@@ -5,7 +5,10 @@ import { pathToFileURL } from "node:url";
 
 const ROOT = join(import.meta.dirname, "..");
 
-/** Files of one process. Each start of a process costs a fifth of a second, and each group is a wait at the end. */
+/**
+ * Maximum number of files in a process. Each start of a process costs a fifth of a second, and at the end the run
+ * waits for each group.
+ */
 const MAX_GROUP = 20;
 
 /** A file that uses these may affect the others in its process. It gets its own process. */
@@ -13,9 +16,9 @@ const NEEDS_OWN_PROCESS =
   /node:child_process|node:worker_threads|globalThis|syncBuiltin|process\.(?!pid|platform|version|execPath|hrtime|nextTick)/;
 
 /**
- * Puts test files of one top folder into groups that share a process. Returns what to run in their place: an entry
- * file for each group, which runs each of its files as a suite of the file's name, and files that need a process of
- * their own. `remove` deletes the entry files.
+ * Puts test files of one top folder into groups that share a process. Returns the files to run instead: an entry file
+ * for each group, and the files that need their own process. An entry file runs each of its files as a suite with the
+ * file's name. `remove` deletes the entry files.
  */
 export function groupFiles(files: readonly string[]): { readonly entries: string[]; readonly remove: () => void } {
   const folder = mkdtempSync(join(tmpdir(), "switchback-tests-"));
@@ -47,7 +50,7 @@ function topOf(file: string): string {
   return file.split("/", 1)[0] ?? "";
 }
 
-/** Hooks at the top of a file belong to its suite. */
+/** Each file is imported inside a suite, so that hooks at the top of the file belong to this suite. */
 function entryText(files: readonly string[]): string {
   const urls = files.map((file) => [file, pathToFileURL(join(ROOT, file)).href]);
   return `import { describe } from "node:test";

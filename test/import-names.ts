@@ -6,8 +6,8 @@ const { imports } = JSON.parse(readFileSync(join(import.meta.dirname, "..", "pac
 };
 
 /**
- * The path from the root of what a file of `folder` imports: `../a.ts`, or a name of package.json's `imports` such as
- * `#hostmap/plan.ts`.
+ * Resolves an import in a file of `folder` to a path from the root. The import is a relative path (`../a.ts`) or a
+ * name of package.json's `imports` (`#hostmap/plan.ts`).
  */
 export function resolveImport(folder: string, specifier: string): string {
   const [name = "", ...rest] = specifier.split("/");

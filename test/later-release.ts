@@ -5,8 +5,8 @@ import { pathToFileURL } from "node:url";
 import { copyTree, replaceInFile } from "./copy-tree.ts";
 
 /**
- * A later release, for tests that run its writer beside today's reader: this tree in a folder of its own, with the
- * version of one document raised where `file` has `pattern`. Imports a module of it.
+ * A later release, for tests that run its writer with today's reader. It is a copy of this tree in which the version
+ * of one document is raised where `file` matches `pattern`. Imports a module of the copy.
  */
 export function laterRelease(file: string, pattern: RegExp, replacement: string) {
   const folder = mkdtempSync(join(tmpdir(), "switchback-later-"));

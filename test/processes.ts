@@ -1,17 +1,22 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** A process that a run of tests has started, at any depth, whatever its parent is now. */
+/**
+ * A process that a run of tests has started, directly or through other processes. Its current parent does not matter.
+ */
 export interface StartedProcess {
   readonly pid: number;
   readonly command: string;
 }
 
-/** In the environment of each test file's process, and of what that starts with its own environment. */
+/**
+ * Name of a variable in the environment of each test file's process. Processes that inherit this environment have it
+ * too.
+ */
 export const RUN_VARIABLE = "SWITCHBACK_TEST_RUN";
 
 /**
- * The environment of a process that sees nothing else of the user's: where programs are, and where Node keeps what it
- * compiles. Without that cache, the start of `switchback` costs twice the CPU time.
+ * A minimal environment that hides everything else of the user's: only PATH, and the cache where Node keeps compiled
+ * code. Without that cache, the start of `switchback` costs twice the CPU time.
  */
 export function bareEnvironment(): { PATH?: string; NODE_COMPILE_CACHE?: string } {
   const { PATH, NODE_COMPILE_CACHE } = process.env;
@@ -19,9 +24,9 @@ export function bareEnvironment(): { PATH?: string; NODE_COMPILE_CACHE?: string 
 }
 
 /**
- * The processes whose environment has `RUN_VARIABLE` with `value`, as the kernel shows it: a process cannot leave
- * this by a new session or by the death of its parent. Only what was started with an environment of its own is not
- * found. Empty where there is no /proc.
+ * The processes whose environment has `RUN_VARIABLE` with `value`, according to the kernel. A process keeps its
+ * environment in a new session and after its parent's death. Only processes that were started with another
+ * environment are not found. Empty if /proc is missing.
  */
 export function startedProcesses(value: string): StartedProcess[] {
   const wanted = `${RUN_VARIABLE}=${value}`;
@@ -31,7 +36,7 @@ export function startedProcesses(value: string): StartedProcess[] {
   });
 }
 
-/** A test file stands at the end of some thirty options. */
+/** Shortens a long command line: a test file's process has some thirty options before the file. */
 function shown(words: readonly string[]): string {
   return words.length <= MAX_WORDS ? words.join(" ") : `${words[0]} ... ${words.at(-1)}`;
 }
@@ -46,7 +51,7 @@ function numericFolders(folder: string): number[] {
   }
 }
 
-/** Nothing, where the process is gone or another user's. */
+/** A file's text; empty if the process is gone or belongs to another user. */
 function read(path: string): string {
   try {
     return readFileSync(path, "utf8");

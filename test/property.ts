@@ -1,9 +1,9 @@
 import fc from "fast-check";
 
-// fast-check as all property tests import it. In CI each run tries the same examples, so that a failure is due to the
-// change. On a person's machine each run tries others, and a failure prints its seed.
+// All property tests import fast-check from here. In CI, each run tries the same examples, so that a failure is caused
+// by the change. On a developer's machine, each run tries other examples, and a failure prints its seed.
 
-/** Any number. */
+/** The value is arbitrary. */
 const CI_SEED = 2026;
 
 if (process.env.CI === "true") fc.configureGlobal({ seed: CI_SEED });
@@ -11,8 +11,8 @@ if (process.env.CI === "true") fc.configureGlobal({ seed: CI_SEED });
 export { fc };
 
 /**
- * Any text of whole characters, as `fc.string({ unit: "binary" })`, which needs two seconds of CPU to make a table of
- * all of them.
+ * Any text of whole characters. Equivalent to `fc.string({ unit: "binary" })`, which needs two seconds of CPU to make
+ * a table of all characters.
  */
 export function anyText(maxLength = 20) {
   const character = fc.integer({ min: 0, max: 0x10ffff }).map((code) => (isSurrogate(code) ? code - 0xd800 : code));

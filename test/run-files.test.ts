@@ -10,8 +10,8 @@ const folder = mkdtempSync(join(tmpdir(), "switchback-run-files-"));
 after(() => rmSync(folder, { recursive: true }));
 
 /**
- * What `runFiles` finds in a file with this text. In a process of its own: a runner inside a test of a runner runs
- * nothing.
+ * What `runFiles` reports for a file with this text. It runs in another process, because a runner inside a test of a
+ * runner runs nothing.
  */
 async function outcomeOf(text: string, silenceMs: number): Promise<{ failed: string[]; skipped: string[] }> {
   const file = join(folder, `${Math.random().toString(36).slice(2)}.test.mjs`);
@@ -28,7 +28,7 @@ async function outcomeOf(text: string, silenceMs: number): Promise<{ failed: str
   return JSON.parse(stderr.slice(stderr.lastIndexOf("{")));
 }
 
-test("a process that a test leaves, and that holds its output, is killed and named; the run ends", {
+test("if a process that a test started stays and holds its output, the runner kills and names it, and the run ends", {
   skip: process.platform !== "linux" && "there is no /proc",
 }, async () => {
   const { failed } = await outcomeOf(
@@ -41,7 +41,7 @@ test("a process that a test leaves, and that holds its output, is killed and nam
   assert.match(failed[0] ?? "", /^process \d+: killed after 3 s without news: sleep 1000$/);
 });
 
-test("a file that a failed test keeps open is killed and named; the run ends", {
+test("if a failed test keeps its file open, the runner kills and names it, and the run ends", {
   skip: process.platform !== "linux" && "there is no /proc",
 }, async () => {
   const { failed } = await outcomeOf(
@@ -58,8 +58,8 @@ test("a file that a failed test keeps open is killed and named; the run ends", {
   assert.match(failed[1] ?? "", /^process \d+: killed after 3 s without news: .*\.test\.mjs$/);
 });
 
-test("a test that fails and one that is skipped are named", async () => {
-  // The skip is in the text of a test file that this one runs: the runner has to name it.
+test("a failed test and a skipped test are named", async () => {
+  // The skip is in the text of the test file that this test runs: the runner must name it.
   const { failed, skipped } = await outcomeOf(
     `import { test } from "node:test";
      test("breaks", () => { throw new Error("first line\\nsecond"); });

@@ -7,37 +7,40 @@ import { RUN_VARIABLE, startedProcesses } from "./processes.ts";
 const ROOT = join(import.meta.dirname, "..");
 
 export interface Outcome {
-  /** Each with the first line of its error: the whole stands where the test ran, perhaps far above. */
+  /**
+   * Each entry has the test's name and the first line of its error. The whole error is in the test's output, perhaps
+   * far above.
+   */
   failed: string[];
   skipped: string[];
 }
 
 export interface RunOptions {
-  /** How many files at a time, each in a process of its own. */
+  /** How many files run at a time. Each runs in its own process. */
   concurrency: number;
   signal?: AbortSignal;
-  /** After how long without any news of a test the run ends what it waits for. */
+  /** Time without news of any test, in milliseconds, after which the run kills the processes that it waits for. */
   silenceMs?: number;
 }
 
-/** Where Node keeps what it makes of source files. `npm ci` deletes it. */
+/** Where Node keeps compiled source files. `npm ci` deletes it. */
 const COMPILE_CACHE = join(ROOT, "node_modules", ".cache", "node");
-/** A test that hangs fails, and the rest still runs. */
+/** A test that hangs fails after this time, and the other tests still run. */
 const TEST_TIMEOUT_MS = 10 * 60_000;
 /**
- * No test is without news for longer. A file whose tests have ended does not end while anything in it is open (a
- * server that a failed test did not close), nor while a process that it has started holds its output: the runner
- * itself waits for both without a limit.
+ * A test that hangs is news at the latest after TEST_TIMEOUT_MS. But a file with finished tests may stay open, for
+ * example because of a server that a failed test did not close. A process that the file started may also hold its
+ * output. The runner waits for both without a limit.
  */
 const SILENCE_MS = TEST_TIMEOUT_MS + 60_000;
-/** How long the runner has to end once everything that it could wait for is killed. */
+/** Time that the runner has to end after every process that it could wait for is killed. */
 const GIVE_UP_MS = 20_000;
 
 const NEWS = ["test:enqueue", "test:dequeue", "test:complete", "test:pass", "test:fail", "test:stderr", "test:stdout"];
 
 /**
- * Runs the files as `node --test` does and prints what its spec reporter prints. Always ends: what is left of a
- * file that hangs is killed, and named among the failures.
+ * Runs the files as `node --test` does, and prints what its spec reporter prints. The run always ends: the processes
+ * that remain of a file that hangs are killed, and named among the failures.
  */
 export async function runFiles(files: string[], options: RunOptions): Promise<Outcome> {
   const { concurrency, signal, silenceMs = SILENCE_MS } = options;
@@ -67,7 +70,10 @@ export async function runFiles(files: string[], options: RunOptions): Promise<Ou
 
 let runs = 0;
 
-/** Kills what the run has started. @returns a failure for each, and one where there is nothing. */
+/**
+ * Kills the remaining processes of the run. @returns a failure for each process, or one failure if no process
+ * remains.
+ */
 function endStarted(id: string, silenceMs: number): string[] {
   const left = startedProcesses(id);
   for (const { pid } of left) {
@@ -82,7 +88,7 @@ function endStarted(id: string, silenceMs: number): string[] {
   return left.map(({ pid, command }) => `process ${pid}: killed after ${seconds} s without news: ${command}`);
 }
 
-/** Time without news. */
+/** Measures the time without news. */
 class Silence {
   readonly #limitMs: number;
   readonly #closed = new AbortController();
@@ -100,7 +106,10 @@ class Silence {
     this.#closed.abort();
   }
 
-  /** Calls `tooLong` once when the limit is reached, and resolves if that brings no end either, or when closed. */
+  /**
+   * Calls `tooLong` once when the limit is reached. Resolves when closed, or if the run does not end after `tooLong`
+   * either.
+   */
   async watch(tooLong: () => void): Promise<void> {
     const { signal } = this.#closed;
     try {
@@ -114,7 +123,7 @@ class Silence {
   }
 }
 
-/** What the test threw stands below an error of the runner's own. */
+/** The first line of what the test threw. The runner wraps it in its own error, as the `cause`. */
 function firstLine({ cause, message }: Error): string {
   const [line = ""] = (cause instanceof Error ? cause.message : message).split("\n", 1);
   return line.slice(0, MAX_LINE);

@@ -11,10 +11,11 @@ import { type Outcome, runFiles } from "./run-files.ts";
 import { recordRun } from "./support.ts";
 import { chooseVersions, VERSION_OPTIONS, type Versions } from "./versions.ts";
 
-// `npm test [-- FILTER...]`: the unit tests, which need Node alone. `npm run test:integration`: the tests that need
-// more, most of them a real API server. `npm run test:all`: both. FILTER is a part of a path; several are "or".
-// --kubernetes 1.30, --helm 3: integration tests with other versions. Without FILTER the files in LIFE, and a run that
-// passes is recorded for docs/support.md.
+// `npm test [-- FILTER...]`: the unit tests, which need only Node. `npm run test:integration`: the tests that need
+// more, most of them a real API server. `npm run test:all`: both. FILTER is a part of a path; with several filters, a
+// path needs to match one of them.
+// --kubernetes 1.30, --helm 3: integration tests with other versions. Without FILTER, they run the files in LIFE, and a
+// run that passes is recorded for docs/support.md.
 
 const COMMANDS: Readonly<Record<string, readonly TestKind[]>> = {
   unit: ["unit"],
@@ -22,7 +23,7 @@ const COMMANDS: Readonly<Record<string, readonly TestKind[]>> = {
   all: ["unit", "integration"],
 };
 
-/** Switchback is installed, injects, follows the map, is upgraded and uninstalled. */
+/** Tests that install Switchback, inject pods, follow the map, upgrade and uninstall. */
 const LIFE = [
   "integration/install-chart",
   "integration/injection",
@@ -36,15 +37,24 @@ const USAGE = "usage: node test/run.ts unit|integration|all [--kubernetes MINOR]
 
 const BUILD_AHEAD = join(import.meta.dirname, "cluster", "build-ahead.ts");
 
-/** One more than the cores: tests of sockets and processes wait. On two cores, 275 s had 306 s of CPU in all. */
+/**
+ * One more than the cores, because tests of sockets and processes wait. On two cores, a run of 275 s used only 306 s
+ * of CPU.
+ */
 const UNIT_CONCURRENCY = availableParallelism() + 1;
 
-/** Most integration files start their own control plane: about one core while it starts, and 0.5 GB. */
+/**
+ * Most integration files start their own control plane. Each uses about one core during its start, and 0.5 GB of
+ * memory.
+ */
 const INTEGRATION_CONCURRENCY = Math.max(1, Math.min(4, availableParallelism()));
 
 const isCi = process.env.CI === "true";
 
-/** Why the integration tests cannot run here, if so. Builds what they need, which takes minutes the first time. */
+/**
+ * Builds what the integration tests need, which takes minutes the first time. Returns why they cannot run here;
+ * undefined if they can.
+ */
 async function missing(): Promise<string | undefined> {
   try {
     await binaries(INTEGRATION_BINARIES);
@@ -84,7 +94,7 @@ function readArguments(args: string[]): { command?: string; versions: Versions; 
   }
 }
 
-/** A row for docs/support.md. */
+/** Records a row for docs/support.md. */
 function record({ kubernetes, helm }: Versions): void {
   const [api, tool] = [sourceOf("kube-apiserver").version, sourceOf("helm").version];
   const flags = [kubernetes && `--kubernetes ${kubernetes}`, helm && `--helm ${helm}`].filter(Boolean).join(" ");
@@ -121,13 +131,13 @@ async function runKinds(kinds: readonly TestKind[], filters: readonly string[]):
   return exitCodeOf(outcomes, reason);
 }
 
-/** Shows what a builder says until it has ended. */
+/** Shows a builder's output until the builder has ended. */
 async function ended(builder: ChildProcess): Promise<void> {
   builder.stderr?.pipe(process.stderr);
   if (builder.exitCode === null && builder.signalCode === null) await once(builder, "exit");
 }
 
-/** The exit code, and the last lines that a person reads. */
+/** Prints the last lines that a person reads, and returns the exit code. */
 function exitCodeOf(outcomes: Outcome[], reason: string | undefined): number {
   const failed = outcomes.flatMap((outcome) => outcome.failed);
   const skipped = outcomes.flatMap((outcome) => outcome.skipped);
@@ -139,5 +149,5 @@ function exitCodeOf(outcomes: Outcome[], reason: string | undefined): number {
   return failed.length > 0 || (isCi && isIncomplete) ? 1 : 0;
 }
 
-// Ends although something that a file has left may still be open.
+// Ends even if a file has left something open.
 process.exit(await main(process.argv.slice(2)));

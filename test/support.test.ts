@@ -8,7 +8,7 @@ import { recordRun, SUPPORT_FILE, supportRuns } from "./support.ts";
 const folder = mkdtempSync(join(tmpdir(), "switchback-support-"));
 after(() => rmSync(folder, { recursive: true }));
 
-test("a run is added to the file, and replaced by a later one of the same command; the comment stays", () => {
+test("a run is added to the file, a later run of the same command replaces it, and the comment stays", () => {
   const file = join(folder, "support.yaml");
   copyFileSync(SUPPORT_FILE, file);
   const before = supportRuns(file);

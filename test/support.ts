@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 
-/** Its first lines describe the format. */
+/** The first lines of this file describe its format. */
 export const SUPPORT_FILE = new URL("../docs/support.yaml", import.meta.url);
 
 /** One row of the table in docs/support.md. */
@@ -19,7 +19,7 @@ export function supportRuns(file: string | URL = SUPPORT_FILE): SupportRun[] {
   return (parse(readFileSync(file, "utf8")) as SupportRun[] | null) ?? [];
 }
 
-/** Records a run that has passed today, in place of an earlier one of the same `what` by the same command. */
+/** Records a run that has passed today. It replaces an earlier run of the same `what` by the same command. */
 export function recordRun(run: Omit<SupportRun, "day">, file: string | URL = SUPPORT_FILE): void {
   const runs = supportRuns(file);
   const [head] = /^(?:#.*\n)*/.exec(readFileSync(file, "utf8")) ?? [];

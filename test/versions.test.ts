@@ -5,7 +5,7 @@ import { chooseVersions } from "./versions.ts";
 
 const versionOf = (name: "kube-apiserver" | "kubectl" | "helm") => sourceOf(name).version;
 
-test("a version that does not exist is refused, with those that do, and nothing is chosen", () => {
+test("an unknown version is refused, the message lists the known ones, and nothing is chosen", () => {
   process.env.KUBEBUILDER_ASSETS = "/assets";
   const usual = versionOf("kube-apiserver");
   assert.match(chooseVersions({ kubernetes: "1.20" }) ?? "", /^--kubernetes 1\.20: there are 1\.30, .*1\.36, 1\.37$/);
@@ -14,7 +14,7 @@ test("a version that does not exist is refused, with those that do, and nothing 
   assert.deepEqual([versionOf("kube-apiserver"), process.env.KUBEBUILDER_ASSETS], [usual, "/assets"]);
 });
 
-test("a chosen version is that of this process and of those it starts; assets of another version are left out", () => {
+test("a chosen version applies to this process and to those it starts; assets of another version are left out", () => {
   const usual = versionOf("kubectl");
   assert.equal(chooseVersions({ kubernetes: usual.slice(1, 5) }), undefined);
   assert.equal(versionOf("kube-apiserver"), usual);

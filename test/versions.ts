@@ -10,8 +10,8 @@ export interface Versions {
 }
 
 /**
- * Chooses versions for this process and those that it starts. Without a switch nothing changes.
- * @returns why these cannot be chosen
+ * Chooses versions for this process and those that it starts. Without a switch, nothing changes.
+ * @returns why the versions cannot be chosen; undefined if they can
  */
 export function chooseVersions({ kubernetes, helm }: Versions): string | undefined {
   const minors = [...Object.keys(KUBERNETES), usualMinor()].sort();
@@ -19,14 +19,14 @@ export function chooseVersions({ kubernetes, helm }: Versions): string | undefin
     return `--kubernetes ${kubernetes}: there are ${minors.join(", ")}`;
   if (helm !== undefined && helm !== "3" && helm !== "4") return `--helm ${helm}: there are 3 and 4`;
   if (kubernetes === undefined && helm === undefined) return undefined;
-  // Its programs have other versions.
+  // The programs in this folder have other versions.
   delete process.env.KUBEBUILDER_ASSETS;
   if (kubernetes !== undefined) process.env[TEST_KUBERNETES] = kubernetes;
   if (helm !== undefined) process.env[TEST_HELM] = helm;
   return undefined;
 }
 
-/** Of the version in `modules/`, such as `1.36`. */
+/** The minor of the version in `modules/`, such as `1.36`. */
 function usualMinor(): string {
   const [, minor = ""] = /^v(\d+\.\d+)\./.exec(sourceOf("kube-apiserver", {}).version) ?? [];
   return minor;

@@ -18,12 +18,12 @@ const SMALL_COMPONENTS = [
   },
 ] as const;
 
-/** Whether it is one of the Deployments without which Switchback does not work. */
+/** Whether Switchback needs this Deployment to work. */
 export function isComponent(deployment: string): boolean {
   return [...COMPONENTS, ...SMALL_COMPONENTS].some(({ name }) => name === deployment);
 }
 
-/** One finding for each Deployment without which Switchback does not work; `subjectOf` names it. */
+/** One finding for each Deployment that Switchback needs to work; `subjectOf` names it. */
 export function checkComponents(
   deployments: readonly DeploymentFacts[],
   subjectOf: (name: string) => string,

@@ -6,7 +6,7 @@ import { known } from "../fact.ts";
 import type { DnsFileFacts } from "../facts.ts";
 import { leftoverFindings } from "./dns-of-other-tools.ts";
 
-// That each command removes its lines and nothing else is in extras/publishers/integration/migrating.test.ts.
+// extras/publishers/integration/migrating.test.ts checks that each command removes its lines and nothing else.
 
 const COREFILE = ".:53 {\n    errors\n    reload\n}\n";
 const found = (...files: readonly DnsFileFacts[]) => leftoverFindings({ ...HEALTHY, clusterDns: known(files) });
@@ -19,7 +19,7 @@ test("files without lines of other tools yield no finding; unreadable files are 
 });
 
 for (const { tool, key = "Corefile", write } of DNS_TOOLS) {
-  test(`what ${tool} has written to the key ${key} is one finding, with the command that removes it`, () => {
+  test(`the lines that ${tool} wrote to the key ${key} are one finding, with the command that removes them`, () => {
     const place = key === "Corefile" ? "kube-system/coredns" : "kube-system/coredns-custom";
     const findings = found({ place, key, text: write(COREFILE, [NAME, "other.example.net"]) });
     assert.equal(findings.length, 1);
@@ -36,7 +36,7 @@ for (const { tool, key = "Corefile", write } of DNS_TOOLS) {
 const BEGIN = "    # === BEGIN ouroboros (do not edit by hand) ===\n";
 const END = "    # === END ouroboros ===\n";
 for (const lines of [BEGIN, END, END + BEGIN, BEGIN + END + BEGIN]) {
-  test(`a block without its end has no command: ${JSON.stringify(lines)}`, () => {
+  test(`a block without an end gets no command: ${JSON.stringify(lines)}`, () => {
     const [finding, ...others] = found(corefile(COREFILE.replace("    reload", `${lines}    reload`)));
     assert.equal(others.length, 0);
     assert.match(finding?.evidence ?? "", /^[123] line\(s\) that name another tool: # === (?:BEGIN|END) ouroboros/);
@@ -46,7 +46,7 @@ for (const lines of [BEGIN, END, END + BEGIN, BEGIN + END + BEGIN]) {
   });
 }
 
-test("rewrites of mapped names by hand, with and without `exact` and the last dot", () => {
+test("manual rewrites of mapped names are reported, with and without `exact` and the last dot", () => {
   const lines = [`name exact ${NAME}. edge.svc`, `name ${NAME} edge.svc`, "stop name other.example.org edge.svc"];
   const text = COREFILE.replace("    errors", lines.map((line) => `    rewrite ${line}`).join("\n"));
   const [finding, ...others] = found(corefile(text));

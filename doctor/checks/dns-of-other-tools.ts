@@ -32,7 +32,7 @@ const TOOLS: readonly Tool[] = [
     key: /ouroboros/i,
   },
 ];
-/** A line without such a mark: somebody edited it, or it is a comment about the tool. */
+/** Matches a line without such a mark: somebody edited the line, or it is a comment about the tool. */
 const MENTION = /hairpin-proxy|ouroboros/i;
 
 /**

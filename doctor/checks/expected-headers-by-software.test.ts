@@ -4,8 +4,8 @@ import { ANSWERED, MISREAD, nginx, probe, rowsOf, services, TIMEOUT } from "#tes
 import { CLOSED, HEALTHY, NGINX, NOT_INSTALLED, type Ways } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 
-// HAProxy Technologies' ingress controller, with the nodes in its list. It closes a connection without a header from a
-// node's address, and reads a header from another address as the request.
+// HAProxy Technologies' ingress controller, with the nodes in its list. From a node's address, it closes a connection
+// without a header. From any other address, it reads a header as the request.
 
 const SERVICE = { ...NGINX, ports: NGINX.ports.slice(0, 1) };
 const LISTED = { service: SERVICE, none: ANSWERED, v1: MISREAD, v2: MISREAD, balancerV1: ANSWERED };
@@ -37,7 +37,7 @@ describe("a port that demands a header from some addresses, and refuses one from
     test(what, () => assert.deepEqual(rowsOf("headers", { ...HEALTHY, ...change }), [finding]));
 });
 
-test("of an ingress controller that can take both, the first cure is its own setting", () => {
+test("if the ingress controller can accept both, the first cure is its own setting", () => {
   const service = {
     ...SERVICE,
     labels: { "app.kubernetes.io/managed-by": "envoy-gateway" },

@@ -18,7 +18,7 @@ import type { ClusterFacts } from "../facts.ts";
 
 const SILENT = { kind: "silent", detail: "no answer within 10 s" } as const;
 const absent = (ways: Ways) => ({ ...NOT_INSTALLED, ...probe({ service: HTTP, ...ways }) });
-/** The port 80 alone: one finding. */
+/** Only port 80, so that there is one finding. */
 const HTTP = { ...NGINX, ports: NGINX.ports.slice(0, 1) };
 const PROXIED = { ...HTTP, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] };
 const NLB = {
@@ -380,7 +380,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
   ],
 ];
 
-describe("the headers check compares what the backend takes with what its target says:", () => {
+describe("the headers check compares what the backend accepts with the protocol of its target:", () => {
   for (const [what, change, findings] of CASES) {
     test(what, () => assert.deepEqual(rowsOf("headers", { ...HEALTHY, ...change }), findings));
   }

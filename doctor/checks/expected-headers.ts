@@ -50,7 +50,7 @@ interface PortResult extends PortProbe {
   readonly support: ProxyProtocolSupport;
   /** Whether the load balancer's own address answered the probe pod; undefined if not probed. */
   readonly direct: boolean | undefined;
-  /** Whether it answered there to a header. */
+  /** Whether the load balancer's own address answered a connection with a header. */
   readonly directWithHeader: boolean;
   /** Whether the front Service answered. On this route the ingress controller sees the proxies' addresses. */
   readonly relayed: boolean | undefined;
@@ -126,15 +126,16 @@ function checkUnmapped(portResult: PortResult): Finding {
 }
 
 /**
- * Whether it has a list of addresses from which it demands a header, and refuses one from all others, as HAProxy's
- * `expect-proxy layer4 if { src -f LIST }` does (haproxytech/kubernetes-ingress, pkg/haproxy/rules). Its list has the
- * nodes, and not the pods: kube-proxy masquerades pods that call an external address (pkg/proxy/iptables, `KUBE-EXT`).
+ * Whether the ingress controller demands a header from a list of addresses and refuses one from all others, as
+ * HAProxy's `expect-proxy layer4 if { src -f LIST }` does (haproxytech/kubernetes-ingress, pkg/haproxy/rules). The
+ * list has the nodes, not the pods: kube-proxy masquerades pods that call an external address (pkg/proxy/iptables,
+ * `KUBE-EXT`).
  */
 function dependsOnAddress({ support, direct, directWithHeader }: PortResult): boolean {
   return support.kind === "refuses" && direct === false && directWithHeader;
 }
 
-/** To proxies that are not in the list, such a port looks as if the PROXY protocol were off. */
+/** Reports such a port. Proxies that are not in the list see it as a port with the PROXY protocol off. */
 function checkByAddress({ subject, evidence, loadBalancer }: PortResult): Finding {
   const reason =
     "it demands a header from the addresses in its list, and refuses one from others: at its load balancer's address " +

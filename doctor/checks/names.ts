@@ -11,7 +11,7 @@ const { ok, warning } = findingsOf("names");
 /** Maximum number of names in a finding. */
 const MAX_LISTED = 5;
 
-/** With these somebody answers, whatever the answer is. */
+/** Outcomes that show that something answers, whatever the answer is. */
 const ANSWERS: readonly ProbeOutcome["kind"][] = ["answered", "misread"];
 
 /** Whether public names resolve, in the cluster's DNS, to the load balancer that serves them. */

@@ -77,7 +77,7 @@ const CASES: readonly [what: string, facts: ClusterFacts, found: string, evidenc
   ],
 ];
 
-describe("whether Switchback is needed is said first:", () => {
+describe("the first finding says whether Switchback is needed:", () => {
   for (const [what, facts, found, evidence] of CASES) {
     test(`${what}: ${found}`, () => {
       const [finding, ...more] = checkNeed(facts);
@@ -104,7 +104,10 @@ describe("whether Switchback is needed is said first:", () => {
   const quiet = { workloads: [], masqueraded: 0, selfChecks: 0, total: 9 };
   const called = (change: Partial<CallerFacts>): Partial<ClusterFacts> => ({ callers: known({ ...quiet, ...change }) });
   const api = [{ owner: "shop/Deployment/api", calls: 3 }];
-  /** With what is known of cert-manager and of the log, probed or not: the status, and a part of the evidence. */
+  /**
+   * Facts about cert-manager and the log, and the status and a part of the evidence that they yield, with or without
+   * a probe.
+   */
   const CALLERS: readonly [what: string, change: Partial<ClusterFacts>, found: string, evidence: RegExp][] = [
     [
       "nobody",
@@ -135,7 +138,7 @@ describe("whether Switchback is needed is said first:", () => {
     }
   }
 
-  test("without a log, and if cert-manager does not call, the first cure is to look for the callers", () => {
+  test("without a log, and if cert-manager does not call names, the first cure is to look for the callers", () => {
     const cures = (change: Partial<ClusterFacts>) => checkNeed(absent({ ...probe({}), ...change }))[0]?.cures ?? [];
     assert.match(
       cures(issuers(true))[0] ?? "",

@@ -9,7 +9,7 @@ import { waysOut } from "../ways-out.ts";
 const { ok, warning, unknown } = findingsOf("need");
 
 const SUBJECT = "this cluster";
-/** With these, the backend works. If pods get no answer, the route to it is broken. */
+/** With these kinds, the backend works. If pods get no answer, the route to it is broken. */
 const WORKING: readonly string[] = ["accepts", "demands", "refuses"];
 
 /** Whether pods get an answer at a load balancer's own address; undefined if not tested. */

@@ -12,7 +12,7 @@ const ingress = (name: string, ...addresses: string[]) => {
 const found = (nodeAddresses: typeof NODES | typeof FORBIDDEN | undefined, ...all: ReturnType<typeof ingress>[]) =>
   checkNodeAddresses({ ...HEALTHY, ingresses: known(all), nodeAddresses });
 
-test("names the objects whose addresses are all of nodes, and of no Service", () => {
+test("reports the objects whose addresses all belong to nodes, and none to a Service", () => {
   const own = ["192.0.2.2", "192.0.2.3"];
   const [finding, ...others] = found(
     NODES,
@@ -26,12 +26,12 @@ test("names the objects whose addresses are all of nodes, and of no Service", ()
   assert.match(finding?.evidence ?? "", /^the status of Ingress shop\/on-nodes has addresses of nodes/);
 });
 
-test("says nothing where no address is a node's, or nodes did not matter", () => {
+test("reports nothing if no address is a node's, or if the nodes were not read", () => {
   assert.deepEqual(found(NODES, ingress("elsewhere", "203.0.113.9")), []);
   assert.deepEqual(found(undefined, ingress("on-nodes", "192.0.2.2")), []);
 });
 
-test("nodes that may not be read are unknown, never none", () => {
+test("nodes that the doctor may not read are unknown, not absent", () => {
   const [finding] = found(FORBIDDEN, ingress("on-nodes", "192.0.2.2"));
   assert.deepEqual([finding?.status, finding?.code], ["unknown", "right-missing"]);
 });

@@ -50,7 +50,7 @@ function checkNamespace(name: string, label: string | undefined, { excluded, lis
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Namespaces that the configuration lists, and that do not exist: a name may be misspelt. */
+/** Namespaces that the configuration lists but that do not exist: a name may be misspelt. */
 function missingNamespaces(existing: ReadonlyMap<string, unknown>, { listed }: OptInRules): Finding[] {
   return [...listed]
     .filter((name) => !existing.has(name))

@@ -49,7 +49,9 @@ export function checkPods(facts: ClusterFacts): Finding[] {
 /** Kinds whose manifests have a pod template. */
 const TEMPLATED = /^(?:Deployment|StatefulSet|DaemonSet)$/;
 
-/** Reports names that a manifest maps by itself. The webhook does not change them, so they never follow the map. */
+/**
+ * Reports names that a manifest maps itself. The webhook does not change these aliases, so they never follow the map.
+ */
 function checkOwnAliases(pods: readonly PodInfo[], map: PublishedMap): Finding[] {
   const isMapped = (name: string) => map.addressesOf(name.toLowerCase()) !== undefined;
   const having = pods.filter(({ ownNames }) => ownNames?.some(isMapped));
@@ -99,8 +101,8 @@ function podStates(
 }
 
 /**
- * Returns a function that compares an opted-in pod with the map. What updates running pods changes hosts files
- * only, so its report counts too.
+ * Returns a function that compares an opted-in pod with the map. An updater changes only the pod's hosts file, so its
+ * report counts too.
  */
 function mappingStates(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) => PodState {
   const config = facts.install.config.known ? facts.install.config.value : undefined;

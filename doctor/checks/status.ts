@@ -8,12 +8,12 @@ const { ok, warning, broken } = findingsOf("controller");
 /** Reasons that describe a name and are not a problem. */
 const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
 
-/** Whether a name is refused: no pod gets it, and somebody may want it. */
+/** Whether a name is refused: no pod gets it, although somebody may want it. */
 export function isRefused(name: { readonly reason?: Reason | undefined }): boolean {
   return name.reason !== undefined && !HARMLESS.has(name.reason.code);
 }
 
-/** What a controller's status says is wrong: also where it is not read for the doctor. Pure. */
+/** Reports the problems in a controller's status. A pure function; the doctor is not its only user. */
 export function checkStatus(status: StatusFacts): Finding[] {
   const subject = "controller";
   const { leader, sources, hold, names, warnings, synced, running } = status;

@@ -11,9 +11,12 @@ import { isInstalled } from "./install.ts";
 const { ok, warning, broken, unknown } = findingsOf("webhook");
 
 const SUBJECT = `MutatingWebhookConfiguration ${WEBHOOK_CONFIGURATION}`;
-/** The chart's entries: pods opted in by their namespace's label, and by their own; and the controller's. */
+/**
+ * The chart's entries: for pods that their namespace's label opts in, for pods that their own label opts in, and for
+ * the controller's test.
+ */
 const ENTRIES: readonly string[] = ["namespace.switchback.dev", "pod.switchback.dev", REACHABLE_ENTRY];
-/** The entry of the namespaces that opt in by name. The chart makes it if there are some. */
+/** The entry for namespaces that opt in by name. The chart creates it only if there are such namespaces. */
 const LISTED_ENTRY = "listed.switchback.dev";
 /** An unresponsive webhook delays each pod's creation by the timeout. The chart sets 2 s. */
 const LONG_TIMEOUT_SECONDS = 5;
@@ -37,7 +40,7 @@ export function checkWebhook(facts: ClusterFacts): Finding[] {
     ...missing.map((name) => broken(SUBJECT, "webhook-entry-missing", `it has no entry ${name}`, APPLY_CHART)),
     ...entries.flatMap((entry) => [...checkEntry(entry), ...checkCaBundle(entry, servingCertificate)]),
   ];
-  // What is wrong with the serving certificate is the same for each entry.
+  // A problem with the serving certificate is the same for each entry.
   const once = [...new Map(found.map((finding) => [finding.evidence, finding])).values()];
   return once.length > 0 ? once : [ok(SUBJECT, "webhook-whole", okText(servingCertificate))];
 }

@@ -25,7 +25,7 @@ after(() => {
 
 type Backend = (socket: Socket, first: Buffer) => void;
 
-/** Starts a backend that decides by a connection's first bytes. Returns its port. */
+/** Starts a backend that reacts to the first bytes of a connection. Returns its port. */
 async function serve(backend: Backend): Promise<number> {
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -44,21 +44,21 @@ async function listening(server: Server): Promise<number> {
 
 const RESPONSE = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
-/** What follows the PROXY header, if there is one, and its version. */
+/** Returns the version of the PROXY header, if there is one, and the bytes that follow it. */
 function behindHeader(first: Buffer): { version: 1 | 2 | undefined; rest: Buffer } {
   const parsed = parseHeader(first);
   if (parsed.status !== "complete") return { version: undefined, rest: first };
   return { version: parsed.header.version, rest: first.subarray(parsed.length) };
 }
 
-/** As nginx with `listen ... proxy_protocol`. */
+/** Behaves like nginx with `listen ... proxy_protocol`. */
 const demanding: Backend = (socket, first) => {
   if (behindHeader(first).version === undefined) socket.destroy();
   else socket.end(RESPONSE);
 };
-/** As Traefik with `proxyProtocol`. */
+/** Behaves like Traefik with `proxyProtocol`. */
 const accepting: Backend = (socket) => socket.end(RESPONSE);
-/** A server that does not know the header and reads it as a request line. */
+/** A server that does not know the PROXY header and reads it as a request line. */
 const ignorant: Backend = (socket, first) => {
   const bad = behindHeader(first).version !== undefined;
   socket.end(bad ? "HTTP/1.1 400 Bad Request\r\n\r\n" : RESPONSE);
@@ -110,7 +110,7 @@ describe("over HTTP", () => {
     it(what, async () => assert.deepEqual(await stance(await serve(backend)), expected));
   }
 
-  it("a closed port", async () => {
+  it("a closed port is unreachable", async () => {
     const server = createServer();
     const port = await listening(server);
     server.close();
@@ -130,7 +130,7 @@ describe("over HTTP", () => {
     assert.deepEqual(await result, { kind: "silent", detail: "no answer within 10 s" });
   });
 
-  it("a connection that is not established after 3 s", async (t) => {
+  it("a connection that is not established within 3 s is a timeout", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const port = await serve(accepting);
     const results = [2_999, 3_000].map((ms) => {
@@ -157,7 +157,7 @@ describe("over HTTP", () => {
         socket.write(answer);
       });
       assert.deepEqual(await outcome(port), expected);
-      // The probe closes what the backend leaves open.
+      // The probe closes the connection that the backend leaves open.
       await closed;
     });
   }
@@ -166,19 +166,19 @@ describe("over HTTP", () => {
     ["is ended", (socket: Socket) => socket.end("x".repeat(1024)), "the connection was closed without an answer"],
     ["is reset", (socket: Socket) => socket.resetAndDestroy(), "the connection was reset"],
   ] as const) {
-    it(`a connection that ${what} before a line was answered`, async () => {
+    it(`a connection that ${what} before a line was answered is closed`, async () => {
       assert.deepEqual(await outcome(await serve(backend)), { kind: "closed", detail });
     });
   }
 
-  it("an answer in two pieces", async () => {
+  it("an answer in two pieces is one answer", async () => {
     const port = await serve((socket) => {
       socket.write("HTTP/1.1 2", () => socket.write("04 No Content\r\n"));
     });
     assert.deepEqual(await outcome(port), { kind: "answered", detail: "HTTP 204" });
   });
 
-  it("no connection: nothing listens, or there is no route", async () => {
+  it("without a listener the connection is refused; without a route the address is unreachable", async () => {
     const server = createServer();
     const port = await listening(server);
     server.close();
@@ -237,14 +237,14 @@ describe("over TLS", () => {
     ]);
   });
 
-  it("a backend that reads a header as TLS", async () => {
+  it("a backend that reads a header as TLS refuses it", async () => {
     const port = await listening(
       createTlsServer({ cert, key }, (socket) => socket.end()).on("tlsClientError", () => {}),
     );
     assert.deepEqual(await stance(port, { speaks: "tls" }), ["refuses"]);
   });
 
-  it("a server that presents any certificate answers, and gets the name", async () => {
+  it("a server with any certificate answers, and gets the name", async () => {
     const names: string[] = [];
     const SNICallback = (name: string, done: (error: null) => void) => {
       names.push(name);
@@ -258,7 +258,7 @@ describe("over TLS", () => {
     assert.deepEqual(names, ["backend.example.com"]);
   });
 
-  /** The server's first bytes, and the end. */
+  /** Dials a server that sends these bytes and closes the connection. */
   const answering = async (bytes: Uint8Array) =>
     await outcome(await serve((socket) => socket.end(bytes)), { speaks: "tls" });
 
@@ -277,20 +277,20 @@ describe("over TLS", () => {
     });
   }
 
-  it("a backend that does not speak TLS", async () => {
+  it("an answer that is not TLS is misread", async () => {
     const { kind, detail } = await answering(Buffer.from(RESPONSE));
     assert.equal(kind, "misread");
     assert.match(detail, /^no TLS \(ERR_SSL_/);
   });
 
-  it("a backend that closes or resets the connection", async () => {
+  it("a connection that the backend closes or resets is closed", async () => {
     assert.equal((await answering(Buffer.alloc(0))).kind, "closed");
     const reset = await serve((socket) => socket.resetAndDestroy());
     assert.equal((await outcome(reset, { speaks: "tls" })).kind, "closed");
   });
 });
 
-describe("the look-up of a name", () => {
+describe("the lookup of a name", () => {
   const failing = (code?: string) => async (): Promise<string[]> => {
     throw Object.assign(new Error("no"), { code });
   };
@@ -315,24 +315,24 @@ describe("the look-up of a name", () => {
   }
 });
 
-it("a name that leads to no load balancer is connected to, another one is not", async (t) => {
+it("the probe connects to a name only if it does not resolve to a load balancer", async (t) => {
   t.mock.method(Resolver.prototype, "resolve4", async () => ["127.0.0.1"]);
   t.mock.method(Resolver.prototype, "resolve6", async () => []);
   const outcomeWith = async (own: string[]) => {
     const { lookups } = await executePlan({ dials: [], names: ["a.example.com"], own });
     return lookups[0]?.outcome?.kind;
   };
-  // Nobody listens on port 443 of this machine.
+  // Nothing listens on port 443 of this machine.
   assert.equal(await outcomeWith(["192.0.2.80"]), "refused");
   assert.equal(await outcomeWith(["127.0.0.1"]), undefined);
-  // Of a family that the pod does not have, nothing is known.
+  // An address of a family that the pod does not have does not count.
   t.mock.method(Resolver.prototype, "resolve4", async () => ["255.255.255.255"]);
   t.mock.method(Resolver.prototype, "resolve6", async () => ["::1"]);
   assert.equal(await outcomeWith(["192.0.2.80"]), "refused");
 });
 
 describe("the program for images without Switchback", () => {
-  it("gives the probe's result with any Node", async () => {
+  it("yields the probe's result with any Node", async () => {
     const port = await serve(demanding);
     const dials = (["none", "v1", "v2"] as const).map((header) => {
       const name = "backend.example.com";

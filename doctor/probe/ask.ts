@@ -14,11 +14,14 @@ export async function executePlan({ dials, names, own }: ProbePlan): Promise<Pro
   return { dials: dialled, lookups };
 }
 
-/** Whether pods get an answer at an address that is no load balancer's: a router may not forward what comes back. */
+/**
+ * Tests whether pods get an answer at the addresses of a name if none is a load balancer's: a router may not forward
+ * the replies.
+ */
 async function tryElsewhere(lookup: ProbeLookup, own: ProbePlan["own"]): Promise<ProbeLookup> {
   const { name, addresses } = lookup;
   if (own === undefined || addresses.some((each) => own.includes(each))) return lookup;
-  // A pod may have no address of one family.
+  // A pod may not have an address of each family.
   const tried = [4, 6].flatMap((family) => addresses.find((address) => isIP(address) === family) ?? []);
   const dials = tried.map((address) => outcomeOf({ address, port: 443, speaks: "tls", header: "none", name }));
   const outcomes = await Promise.all(dials);
@@ -39,7 +42,7 @@ function outcomeOf({ address, ...dial }: Connection): Promise<Outcome> {
   return dialOnce({ ...dial, host: address, path: "/", agent: "switchback-doctor" });
 }
 
-/** Resolves a name by DNS, without the hosts file and the search list. */
+/** Resolves a name by DNS. Ignores the hosts file and the search list. */
 async function lookUp(name: string): Promise<ProbeLookup> {
   const resolver = new Resolver({ timeout: LOOKUP_MS, tries: 2 });
   const [four, six] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);

@@ -23,13 +23,13 @@ const plan = (change: Partial<ClusterFacts>) => planProbe({ ...HEALTHY, ...chang
 const port = (number: number, name = "", appProtocol = ""): ServicePort => {
   return { name, port: number, targetPort: "", appProtocol };
 };
-/** Ingresses at the load balancer with these hosts, and no map. */
+/** Ingresses with these hosts and the load balancer's address, and no map. */
 const served = (hosts: readonly string[]): Partial<ClusterFacts> => {
   const route = { kind: "Ingress", namespace: "shop", name: "shop", className: undefined } as const;
   return { ingresses: known([{ ...route, addresses: [BALANCER_IP], hosts }]), ...install({ map: known(undefined) }) };
 };
 
-test("each port is dialled with and without a header, at the load balancer, and through the proxy", () => {
+test("each port is dialled at the Service, at the load balancer and through the proxy", () => {
   const of = (servicePort: number, speaks: "http" | "tls", name: string) => {
     const dial = (via: string, address: string, header: string) => {
       return { service: SERVICE, servicePort, speaks, name, via, address, port: servicePort, header };
@@ -63,7 +63,7 @@ describe("a dial is left out", () => {
     ["service", "balancer"],
   ];
 
-  test("where there is no address for it", () => {
+  test("if it has no address", () => {
     assert.deepEqual(routes({}), all);
     assert.deepEqual(routes(nginx({ clusterIPs: [] })), ["balancer", "front"]);
     assert.deepEqual(routes(nginx({ entries: [] })), ["service", "front"]);
@@ -71,7 +71,7 @@ describe("a dial is left out", () => {
     assert.deepEqual(routes(front({ namespace: "other" })), noFront);
   });
 
-  test("through the proxy, if there is no target, relay or front Service", () => {
+  test("through the proxy, if the target, relay or front Service is missing", () => {
     assert.deepEqual(routes(NOT_INSTALLED), noFront);
     assert.deepEqual(routes(install({ targets: known([]) })), noFront);
     const { config } = HEALTHY.install;
@@ -80,12 +80,12 @@ describe("a dial is left out", () => {
     assert.deepEqual(routes(install({ config: known({ ...config.value, targets }) })), noFront);
   });
 
-  test("anywhere, where Services cannot be read", () => {
+  test("on every route, if Services cannot be read", () => {
     assert.deepEqual(plan({ services: FORBIDDEN }), { dials: [], names: [], own: [] });
   });
 });
 
-test("the front Service is called at its own port", () => {
+test("the front Service is dialled at its own port", () => {
   const targets = install({
     targets: known([
       {
@@ -103,7 +103,7 @@ test("the front Service is called at its own port", () => {
   );
 });
 
-describe("a port is spoken to by its number, its name or its appProtocol:", () => {
+describe("the probe infers a port's protocol from its number, name or appProtocol:", () => {
   for (const [what, one, speaks] of [
     ["443", port(443), "tls"],
     ["8443", port(8443), "tls"],
@@ -131,7 +131,7 @@ describe("a port is spoken to by its number, its name or its appProtocol:", () =
 describe("the names to look up", () => {
   const hosts = Array.from({ length: 21 }, (_, index) => `${String(index).padStart(2, "0")}.example.com`);
 
-  test("are at most 20 of a load balancer, and its hostnames", () => {
+  test("are the first 20 of a load balancer, and its hostnames", () => {
     const found = plan({
       ...nginx({ entries: [{ ip: BALANCER_IP }, { hostname: "lb.example.com" }] }),
       ...served(hosts),
@@ -139,7 +139,7 @@ describe("the names to look up", () => {
     assert.deepEqual(found.names, [...hosts.slice(0, 20), "lb.example.com"]);
   });
 
-  test("are at most 200 of all, each once", () => {
+  test("are at most 200 in total, each once", () => {
     const many = Array.from({ length: 11 }, (_, index) => {
       const entries = [{ ip: BALANCER_IP }, { hostname: `lb-${index}.example.com` }];
       return { ...NGINX, name: `edge-${String(index).padStart(2, "0")}`, entries };
@@ -153,16 +153,16 @@ describe("the names to look up", () => {
     assert.deepEqual([all.length, all[0], all.at(-1)], [200, first, "h197"]);
   });
 
-  test("the first is the server's name of a TLS handshake; without one it is a name that cannot exist", () => {
+  test("the first is the server name of the TLS handshake; without names it is one that cannot exist", () => {
     const name = (change: Partial<ClusterFacts>) => plan(change).dials.find(({ speaks }) => speaks === "tls")?.name;
     assert.deepEqual([name(served(hosts)), name(served([]))], [hosts[0], UNSERVED]);
   });
 });
 
-describe("what there is too much of", () => {
-  /** The most bytes of one argument that Linux takes, its end included (MAX_ARG_STRLEN). */
+describe("an excess", () => {
+  /** Maximum number of bytes of one argument in Linux, including its end (MAX_ARG_STRLEN). */
   const MAX_ARGUMENT = 131_072;
-  /** Load balancers of a tenant, with web ports, addresses and host names. */
+  /** A tenant's load balancers with web ports, addresses and hostnames. */
   const hostile = (count: number, each: number) =>
     Array.from({ length: count }, (_, index) => ({
       ...NGINX,
@@ -179,7 +179,7 @@ describe("what there is too much of", () => {
     [1, 200],
     [50, 200],
   ] as const) {
-    test(`of ${count} Services with ${each} ports, does not keep others out, and the argument fits`, () => {
+    test(`of ${count} Services with ${each} ports does not keep others out, and the argument fits`, () => {
       const { plan: all, leftOut } = planProbe({ ...HEALTHY, ...services(...hostile(count, each), NGINX, FRONT) });
       assert.ok(Buffer.byteLength(JSON.stringify(all)) < MAX_ARGUMENT - 1, `${JSON.stringify(all).length} bytes`);
       assert.ok(all.dials.length <= 240, `${all.dials.length} dials`);
@@ -191,7 +191,7 @@ describe("what there is too much of", () => {
     });
   }
 
-  test("is not said of what fits", () => {
+  test("is not reported if everything fits", () => {
     assert.deepEqual(planProbe(HEALTHY).leftOut, []);
   });
 });

@@ -4,37 +4,37 @@ import { findLoadBalancers, type LoadBalancer, shortCircuited } from "../load-ba
 import { entryFor } from "../targets.ts";
 import type { ProbeDial, ProbePlan } from "./result.ts";
 
-/** Names to look up at one load balancer. */
+/** Maximum number of names to look up for one load balancer. */
 const MAX_NAMES_EACH = 20;
 /** A name that cannot exist (RFC 6761). */
 const INVALID_NAME = "switchback-doctor.invalid";
 
 /**
- * The plan is one argument of the pod. Linux takes 128 KiB for one, else the start fails with E2BIG (MAX_ARG_STRLEN,
- * include/uapi/linux/binfmts.h). These are 112 KiB.
+ * The plan is one argument of the pod. Linux accepts 128 KiB for one argument; a longer one makes the start fail with
+ * E2BIG (MAX_ARG_STRLEN, include/uapi/linux/binfmts.h). These limits add up to 112 KiB.
  */
 const LIMITS = {
   names: { count: 200, bytes: 32 * 1024 },
   own: { count: 400, bytes: 16 * 1024 },
-  /** A port takes up to six dials. */
+  /** One port needs up to six dials. */
   ports: { count: 40, bytes: 64 * 1024 },
 } as const satisfies Record<string, Limit>;
 
 interface Limit {
   readonly count: number;
-  /** As JSON. */
+  /** Maximum size as JSON. */
   readonly bytes: number;
 }
 
 interface PlannedProbe {
   readonly plan: ProbePlan;
-  /** What there was no room for, in words; empty if nothing was left out. */
+  /** What did not fit into the plan, in words; empty if nothing was left out. */
   readonly leftOut: readonly string[];
 }
 
 /**
- * Plans the probe: dials to each web port on each route, and lookups of each load balancer's names. Where there are
- * too many, namespaces take turns, and in each its load balancers: none takes the place of another.
+ * Plans the probe: dials to each web port on each route, and lookups of each load balancer's names. If the limits are
+ * exceeded, namespaces take turns, and so do the load balancers of each namespace. So none crowds out another.
  */
 export function planProbe(facts: ClusterFacts): PlannedProbe {
   const loadBalancers = findLoadBalancers(facts);
@@ -59,7 +59,7 @@ export function planProbe(facts: ClusterFacts): PlannedProbe {
   return { plan: { dials: ports.taken.flat(), names: names.taken, own: own.taken }, leftOut };
 }
 
-/** One item of each list in turn. */
+/** Takes one item of each list in turn. */
 function inTurns<T>(lists: readonly (readonly T[])[]): T[] {
   const longest = Math.max(0, ...lists.map(({ length }) => length));
   return Array.from({ length: longest }, (_, turn) => lists.flatMap((list) => list.slice(turn, turn + 1))).flat();
@@ -70,7 +70,7 @@ interface Share<T> {
   readonly left: number;
 }
 
-/** The first items that fit, each once. */
+/** The first items that fit, without duplicates. */
 function takeFirst<T>(items: readonly T[], { count, bytes }: Limit): Share<T> {
   const unique = new Map(items.map((item) => [JSON.stringify(item), item]));
   const taken: T[] = [];
@@ -98,11 +98,12 @@ function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFa
     dialPort = port.port,
   ): ProbeDial[] => (address === undefined ? [] : [{ ...common, via, address, port: dialPort, header }]);
   const front = frontOf(loadBalancer, port, facts);
-  // Of a load balancer with both families, kube-proxy may leave one alone.
+  // If the load balancer has both families, kube-proxy may short-circuit only one of them.
   const [balancer = addresses[0]] = shortCircuited(loadBalancer);
   return [
     ...(["none", "v1", "v2"] as const).flatMap((header) => at("service", service.clusterIPs[0], header)),
-    // kube-proxy may give pods the address of a node there: the answer may be another than to a pod's own address.
+    // On this route, kube-proxy may give pods the address of a node. So the answer may differ from the one to a pod's
+    // own address.
     ...(["none", "v1"] as const).flatMap((header) => at("balancer", balancer, header)),
     ...at("front", front?.address, "none", front?.port),
   ];

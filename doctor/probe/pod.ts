@@ -6,17 +6,17 @@ import { containerSecurity, podSecurity } from "./security.ts";
 /** The API server ends the pod after this time, even if the CLI has exited. */
 export const PROBE_SECONDS = 60;
 
-/** The label finds probe pods that were left behind, such as after a lost connection. */
+/** This label finds probe pods that were left behind, for example after a lost connection. */
 const PROBE_LABELS = { "app.kubernetes.io/name": "switchback-doctor", [INJECT_KEY]: "disabled" };
 
 export interface ProbeImage {
   readonly image: string;
   readonly pullPolicy: string;
-  /** The image may have nothing but Node. The pod then brings the program and sets a user. */
+  /** Whether the image may have nothing but Node. If so, the pod brings the program and sets a user. */
   readonly plain?: boolean;
 }
 
-/** The user of Switchback's image. Node images use root or a user without a number, and `runAsNonRoot` refuses both. */
+/** The user of Switchback's image. Node images use root or a user without a number; `runAsNonRoot` refuses both. */
 const PLAIN_USER = { runAsUser: 65532, runAsGroup: 65532 };
 
 /**

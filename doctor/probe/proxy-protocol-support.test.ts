@@ -13,7 +13,7 @@ const dial = (header: DialResult["header"], kind: Kind, change: Partial<DialResu
 const supportOf = (...dials: DialResult[]) => proxyProtocolSupportOf({ dials, lookups: [] }, PORT);
 const byKinds = (none: Kind, v1: Kind, v2: Kind) => supportOf(dial("none", none), dial("v1", v1), dial("v2", v2));
 
-describe("what a backend takes, by the outcomes without a header, with v1 and with v2:", () => {
+describe("the outcomes without a header, with v1 and with v2 decide what a backend accepts:", () => {
   for (const [none, v1, v2, kind, versions, silent] of [
     ["answered", "answered", "answered", "accepts", ["v1", "v2"], []],
     ["answered", "closed", "answered", "accepts", ["v2"], []],
@@ -37,7 +37,7 @@ describe("what a backend takes, by the outcomes without a header, with v1 and wi
     });
   }
 
-  test("unknown without a dial that has no header", () => {
+  test("it is unknown without a dial that has no header", () => {
     assert.equal(supportOf(dial("v1", "answered"), dial("v2", "answered")), undefined);
   });
 });
@@ -57,7 +57,7 @@ test("only dials to the Service's own address and port count", () => {
   });
 });
 
-test("the dial by another route is the first of its port", () => {
+test("the dial by another route is the first of that route for the port", () => {
   const dials = [
     dial("none", "closed"),
     dial("none", "answered", { via: "front", servicePort: 443 }),

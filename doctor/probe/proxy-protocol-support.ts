@@ -13,9 +13,9 @@ type Version = "v1" | "v2";
  */
 export interface ProxyProtocolSupport {
   readonly kind: "accepts" | "demands" | "refuses" | "mute" | "unreachable" | "unclear";
-  /** The versions that it takes. */
+  /** The versions that it accepts. */
   readonly versions: readonly Version[];
-  /** The versions that were not answered in time. */
+  /** The versions that it did not answer in time. */
   readonly silent: readonly Version[];
   /** The outcome of each dial. */
   readonly detail: string;
@@ -67,7 +67,7 @@ const KINDS: Readonly<Partial<Record<HeaderAnswer, ProxyProtocolSupport["kind"]>
   "refuses-header": "refuses",
 };
 
-/** Without an answer to the question: whether another round may have one. */
+/** The kind if the outcomes do not decide it. `unclear` means that another probe may decide it. */
 function unknownKind({ none, v1, v2 }: Partial<Seen>): ProxyProtocolSupport["kind"] {
   const all = [none, v1, v2].flatMap((outcome) => outcome ?? []);
   if (all.some(({ kind }) => kind === "answered")) return "unclear";

@@ -28,7 +28,10 @@ export const planSchema = strictObject({
   dials: v.array(dialSchema),
   /** Names to resolve in the cluster's DNS. */
   names: v.array(v.string()),
-  /** Addresses of the cluster's load balancers. A name that resolves to others is connected to there. */
+  /**
+   * Addresses of the cluster's load balancers. If a name resolves only to other addresses, the probe connects to
+   * them.
+   */
   own: v.optional(v.array(v.string())),
 });
 
@@ -44,7 +47,9 @@ export const resultSchema = strictObject({
       name: v.string(),
       addresses: v.array(v.string()),
       failure: v.optional(v.string()),
-      /** Of a TLS handshake with its first address of either family, if none of them is a load balancer's. */
+      /**
+       * Outcome of a TLS handshake with the first address of each family; absent if an address is a load balancer's.
+       */
       outcome: v.optional(outcomeSchema),
     }),
   ),

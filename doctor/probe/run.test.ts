@@ -51,14 +51,14 @@ async function run(answers: Answers, signal = new AbortController().signal, plai
   }
 }
 
-/** The pod that was asked for, and the deletions. */
+/** The created pod, and the deletions. */
 function podOf(calls: readonly FakeCall[]) {
   const created = calls.find(({ method }) => method === "POST");
   const pod = JSON.parse(created?.body ?? "{}");
   return { pod, deleted: calls.filter(({ method }) => method === "DELETE").map(({ path }) => path) };
 }
 
-test("the pod is restricted, has no token and no mapping, ends by itself, and is removed", async () => {
+test("the pod is restricted, has no token and no mapping, ends by itself and is removed", async () => {
   const { outcome, calls, said } = await run({});
   assert.deepEqual(outcome, { known: true, value: RESULT });
   const { pod, deleted } = podOf(calls);
@@ -115,7 +115,7 @@ test("the pod is restricted, has no token and no mapping, ends by itself, and is
   });
 });
 
-test("waits for a pod that starts slowly, asks every 500 ms, and reports each phase once", async (t) => {
+test("waits for a pod that starts slowly: asks every 500 ms and reports each phase once", async (t) => {
   const { waits } = skipWaits(t);
   const phases = [undefined, "Pending", "Running", "Running", "Succeeded"];
   let asked = 0;
@@ -131,7 +131,7 @@ test("waits for a pod that starts slowly, asks every 500 ms, and reports each ph
   assert.deepEqual([asked, waits.filter((ms) => ms === 500).length], [5, 4]);
 });
 
-test("gives up a pod that has not ended by its deadline, and reports its last state", async (t) => {
+test("gives up on a pod that has not ended by its deadline, and reports its last state", async (t) => {
   const { elapsed } = skipWaits(t);
   const conditions = [
     { type: "Initialized", status: "False", message: "other" },
@@ -141,7 +141,7 @@ test("gives up a pod that has not ended by its deadline, and reports its last st
   const { outcome, calls } = await run({ pod: json({ status: { conditions } }) });
   const text = "the probe pod did not end within 60 s: Pending, no node fits";
   assert.deepEqual(outcome, { known: false, reason: { code: "probe-timeout", text } });
-  // It gives up at the first look after the deadline.
+  // It gives up when it first checks after the deadline.
   assert.equal(elapsed(), 60_500);
   assert.equal(podOf(calls).deleted.length, 1);
 });
@@ -158,14 +158,14 @@ for (const reason of [
   "CreateContainerError",
   "RunContainerError",
 ]) {
-  test(`${reason} is not waited for`, async () => {
+  test(`does not wait after ${reason}`, async () => {
     const { outcome } = await run({ pod: waiting(reason, "why") });
     const text = `the probe pod cannot start: Pending, ${reason}, why`;
     assert.deepEqual(outcome, { known: false, reason: { code: "probe-not-started", text } });
   });
 }
 
-test("a reason that only resembles one of these is waited for", async (t) => {
+test("waits if a reason only resembles one of these", async (t) => {
   skipWaits(t);
   const answers = [waiting("ErrImagePullX"), waiting("XErrImagePull"), json({ status: { phase: "Succeeded" } })];
   const { outcome } = await run({ pod: (call) => answers.shift()?.(call) });
@@ -249,19 +249,19 @@ test("throws when aborted, and removes the pod even while it is being created", 
   }
 });
 
-test("names a pod that cannot be removed", async () => {
+test("reports the name of a pod that cannot be removed", async () => {
   const { outcome, said } = await run({ remove: refuse(500, "InternalError") });
   assert.deepEqual(outcome, { known: true, value: RESULT });
   assert.match(said, /cannot remove pod default\/switchback-doctor-\w+ .*ends by itself within 60 s/);
 });
 
-test("a pod that is gone already needs no removal", async () => {
+test("a pod that no longer exists needs no removal", async () => {
   const { outcome, said } = await run({ remove: refuse(404, "NotFound") });
   assert.deepEqual(outcome, { known: true, value: RESULT });
   assert.match(said, /reading the result$/);
 });
 
-test("reads every outcome of a dial and of a look-up", async () => {
+test("reads every outcome of a dial and of a lookup", async () => {
   const kinds = ["answered", "misread", "closed", "refused", "timeout", "silent", "unreachable"] as const;
   const dial = { service: "a/b", servicePort: 80, address: "192.0.2.1", port: 80, name: "n" };
   const ways = [
@@ -275,7 +275,7 @@ test("reads every outcome of a dial and of a look-up", async () => {
   assert.deepEqual(outcome, { known: true, value: { dials, lookups } });
 });
 
-test("an image that may have only Node gets the program from the pod, and an unprivileged user", async () => {
+test("if the image may have only Node, the pod brings the program and sets an unprivileged user", async () => {
   const { outcome, calls } = await run({}, new AbortController().signal, true);
   assert.deepEqual(outcome, { known: true, value: RESULT });
   const { spec } = podOf(calls).pod;
@@ -284,7 +284,7 @@ test("an image that may have only Node gets the program from the pod, and an unp
   assert.equal(spec.securityContext.runAsUser, 65_532);
 });
 
-test("where OpenShift refuses the user's number, it gives its own", async () => {
+test("if OpenShift refuses the user's number, the pod leaves the user to OpenShift", async () => {
   const refusals = [
     json({ kind: "Status", code: 403, message: "unable to validate against any security context constraint" }, 403),
   ];

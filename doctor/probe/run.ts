@@ -65,7 +65,7 @@ async function runPod(name: string, options: ProbeOptions): Promise<Fact<ProbeRe
   return parseResult(text);
 }
 
-/** OpenShift assigns the user's number itself and refuses any other number. */
+/** Creates the pod. If OpenShift refuses the user's number, the pod sets none, and OpenShift assigns one. */
 async function create(name: string, { client, namespace, image, plan, signal }: ProbeOptions): Promise<void> {
   const post = (pod: object) => client.create(corePath("pods", namespace), pod, { signal });
   try {
@@ -115,7 +115,7 @@ async function untilEnded(
   }
 }
 
-/** How the pod ended; undefined while it runs. */
+/** The result of the ended pod; undefined while it runs. */
 function endOf({
   phase,
   reason,

@@ -12,14 +12,14 @@ import {
   withFormat,
 } from "./agent-lease-format.ts";
 
-test("a node's Lease carries its name", () => {
+test("the name of a Lease contains the node's name", () => {
   assert.equal(
     agentLeaseName("ip-10-0-3-7.eu-west-1.compute.internal"),
     "switchback-agent-ip-10-0-3-7.eu-west-1.compute.internal",
   );
 });
 
-test("a name that would be too long for an object is cut, stays valid, and stays its node's own", () => {
+test("a name that is too long for an object is cut, stays valid, and is not another node's", () => {
   const stem = `${"a".repeat(222)}.`;
   const [one, other] = [agentLeaseName(`${stem}${"b".repeat(30)}`), agentLeaseName(`${stem}${"b".repeat(29)}c`)];
   for (const name of [one, other]) {
@@ -34,19 +34,19 @@ function revisionOf(annotations?: Record<string, string>): string | undefined {
   return parseAgentLease({ metadata }).mapRevision;
 }
 
-test("a Lease that names no revision says nothing about any", () => {
+test("a Lease without a revision, or with an empty one, has none", () => {
   assert.equal(revisionOf(), undefined);
   assert.equal(revisionOf({ "switchback.dev/revision": "" }), undefined);
 });
 
-test("a Lease is written with format version 1; without a version it is of version 1", () => {
+test("a Lease is written with format version 1; a Lease without a version counts as version 1", () => {
   const annotations = { "switchback.dev/revision": "0df1b281272f" };
   assert.deepEqual(withFormat(annotations), { ...annotations, "switchback.dev/format": "1" });
   assert.equal(revisionOf(withFormat(annotations)), "0df1b281272f");
   assert.equal(revisionOf(annotations), "0df1b281272f");
 });
 
-test("a Lease of another format version is that of an agent whose revision is not known", () => {
+test("of a Lease with another format version, only the time of its renewal is read", () => {
   for (const version of ["2", "0", "01", ""]) {
     const lists = { "switchback.dev/revision": "0df1b281272f", "switchback.dev/pod-revisions": "0df1b281272f" };
     const annotations = { ...lists, "switchback.dev/format": version };
@@ -65,13 +65,13 @@ test("a name of 253 characters is kept, a longer one is cut to 253 with the node
   assert.match(agentLeaseName(`${"n".repeat(222)}.-.${"n".repeat(30)}`), /^switchback-agent-n{222}-[0-9a-f]{12}$/);
 });
 
-test("where the Leases are, and what selects them", () => {
+test("the path and the selector of the Leases", () => {
   const all = "/apis/coordination.k8s.io/v1/namespaces/agents/leases";
   assert.deepEqual([agentLeasePath("agents"), agentLeasePath("agents", "a")], [all, `${all}/a`]);
   assert.equal(AGENT_LEASE_SELECTOR, "app.kubernetes.io/name=switchback,app.kubernetes.io/component=agent");
 });
 
-test("a Lease without annotations or spec says nothing, and no revision is no empty one", () => {
+test("a Lease without annotations or spec has no values", () => {
   const nothing = { renewTime: undefined, mapRevision: undefined, podRevisions: undefined };
   assert.deepEqual(parseAgentLease({ metadata: {} }), nothing);
 });
@@ -80,7 +80,7 @@ function listed(text: string): readonly string[] | undefined {
   return parseAgentLease({ metadata: { annotations: { "switchback.dev/pod-revisions": text } } }).podRevisions;
 }
 
-test("pod revisions are listed sorted, each once, and read back; a node where no pod follows lists none", () => {
+test("pod revisions are listed sorted, each once, and read back; without a pod that follows, the list is empty", () => {
   const text = renderPodRevisions(["b", "a", "b"]);
   assert.equal(text, "a b");
   assert.deepEqual(listed(text), ["a", "b"]);
@@ -88,7 +88,7 @@ test("pod revisions are listed sorted, each once, and read back; a node where no
   assert.deepEqual(listed(""), []);
 });
 
-test("more than 128 pod revisions are not listed, and no more than that are read, whatever is written", () => {
+test("more than 128 pod revisions are not listed, and at most 128 are read", () => {
   const revisions = Array.from({ length: 129 }, (_, index) => String(1_000 + index));
   assert.equal(renderPodRevisions(revisions), undefined);
   assert.deepEqual(listed(renderPodRevisions(revisions.slice(1)) ?? ""), revisions.slice(1));
@@ -96,7 +96,7 @@ test("more than 128 pod revisions are not listed, and no more than that are read
   assert.equal(listed(" ".repeat(1_000_000))?.length, 0);
 });
 
-test("the Leases are listed once with their names, and without those of others", async () => {
+test("the Leases are listed with their names, and without other Leases", async () => {
   const kube = new MemoryKube();
   const renewTime = "2026-01-01T00:00:00.000000Z";
   for (const [node, revision, spec] of [

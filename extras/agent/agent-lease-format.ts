@@ -6,17 +6,20 @@ import { resourcePath } from "#lib/kube/paths.ts";
 import { FORMAT_KEY, NODE_HOSTS_KEY, POD_REVISIONS_KEY } from "./metadata-keys.ts";
 import { type NodeHostsReport, parseNodeHostsReport } from "./node-hosts-report.ts";
 
-/** Raised when a reader of the annotations of today would go wrong. A Lease without a version is of version 1. */
+/**
+ * Format version of the annotations. Raise it if today's readers would misread them. A Lease without a version has
+ * version 1.
+ */
 const VERSION = "1";
 
 /**
- * Pod revisions that a Lease lists, 13 bytes each. A node runs 110 pods by default, so only a node with more of
- * them, each with another selection of names, is beyond it. Its Lease then has no list, and the map's revision
- * counts.
+ * Maximum number of pod revisions that a Lease lists, 13 bytes each. A node runs 110 pods by default. Only a node
+ * with more pods, each with a different selection of names, can exceed it. Its Lease then has no list, and the map's
+ * revision counts.
  */
 const MAX_POD_REVISIONS = 128;
 
-/** A Lease's name is a DNS-1123 subdomain, as a node's is: at most 253 characters. */
+/** Maximum length of a Lease's name. Like a node's name, it is a DNS-1123 subdomain. */
 const MAX_NAME = 253;
 const PREFIX = "switchback-agent-";
 
@@ -51,21 +54,21 @@ export function agentLeasePath(namespace: string, name?: string): string {
 
 /** What an agent's Lease says. */
 export interface AgentLease {
-  /** RFC 3339, by the clock of the node. */
+  /** RFC 3339 time by the clock of the node. */
   readonly renewTime: string | undefined;
   /**
-   * The revision of the published map that the agent has applied to every pod of its node that follows the map.
-   * Undefined when it has not come that far yet, or when the Lease has another format version. While a hosts file
-   * cannot be written, the revision stays where it was. Beside `podRevisions` it is written only at renewals: most
-   * changes of the map concern no pod of a node.
+   * Revision of the published map that the agent has applied to every pod of its node that follows the map. Undefined
+   * if there is none yet, or if the Lease has another format version. While a hosts file cannot be written, the
+   * revision does not change. If the Lease has `podRevisions`, a renewal writes a new revision: most changes of the
+   * map concern no pod of a node.
    */
   readonly mapRevision: string | undefined;
   /**
-   * The pod revisions (`SelectedHosts.revision`) for which every pod of the node with that selection has its names.
-   * Undefined: the agent does not know yet, there are too many, or the Lease has another format version.
+   * Pod revisions (`SelectedHosts.revision`) that every pod of the node with that selection has. Undefined if the
+   * agent does not know yet, if there are too many, or if the Lease has another format version.
    */
   readonly podRevisions: readonly string[] | undefined;
-  /** What the node's hosts file has; undefined: no names are chosen for nodes. */
+  /** Report about the node's hosts file. Undefined if no names are chosen for nodes. */
   readonly nodeHosts?: NodeHostsReport | undefined;
 }
 
@@ -80,12 +83,12 @@ function parsePodRevisions(text: string | undefined): readonly string[] | undefi
   return text.split(" ", MAX_POD_REVISIONS).filter((revision) => revision !== "");
 }
 
-/** The annotations of the Lease that are of format version 1, with that version. */
+/** Adds the format version to annotations of the Lease. */
 export function withFormat(annotations: Readonly<Record<string, string>>): Record<string, string> {
   return { ...annotations, [FORMAT_KEY]: VERSION };
 }
 
-/** Reads a Lease. A Lease of another format version still proves that the agent lives. */
+/** Reads a Lease. A Lease with another format version still proves that the agent is alive. */
 export function parseAgentLease({ metadata, spec }: Lease): AgentLease {
   const annotations = metadata.annotations ?? {};
   const isReadable = (annotations[FORMAT_KEY] ?? VERSION) === VERSION;

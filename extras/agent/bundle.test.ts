@@ -11,7 +11,7 @@ test("the agent finds all of its modules in the image's program", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "switchback-bundle-"));
   t.after(() => rmSync(folder, { recursive: true }));
   await bundleProduct(folder);
-  // Without a cluster, whatever the person who runs the tests has.
+  // No cluster, even if the person who runs the tests has one configured.
   const env = { PATH: process.env.PATH, HOME: folder };
   const run = promisify(execFile)(process.execPath, [join(folder, "cli", "main.js"), "agent"], { cwd: folder, env });
   await assert.rejects(run, ({ stderr }: { readonly stderr: string }) => {

@@ -9,10 +9,13 @@ import { type AgentInfo, readAgents, readUpdaters } from "./read-agents.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("node-hosts");
 
-/** Nodes that are named one by one. */
+/** Maximum number of nodes that a finding names. */
 const MAX_NAMED = 3;
 
-/** Whether the hosts files of the nodes have the names that are chosen for them. Nothing where none are. */
+/**
+ * Checks whether the nodes' hosts files have the names that are chosen for them. Finds nothing if no names are
+ * chosen.
+ */
 export const AGENT_CHECK: AddedCheck = {
   async prepare(source) {
     const { config } = source;
@@ -50,7 +53,7 @@ export function nodeHostsFindings(
     : [ok("nodes", "node-hosts-current", `${agents.value.length} node(s) have the names that are chosen for them`)];
 }
 
-/** The revision of what every node is to have; undefined: the map is not known. */
+/** Revision of the names that every node should have. Undefined if the map is not known. */
 function wantedRevision(install: Pick<ClusterFacts["install"], "map">, config: Config): string | undefined {
   const map = install.map.known ? install.map.value?.map : undefined;
   if (map === undefined || "code" in map) return undefined;

@@ -10,12 +10,12 @@ import { type NodeNamespaces, watchNodeNamespaces } from "./node-namespaces.ts";
 import { createProjection, type NodePod } from "./node-pod.ts";
 import { spreadMs } from "./spread.ts";
 
-/** What the agent watches of the cluster. */
+/** The agent's watches of the cluster. */
 export interface ClusterWatch {
   readonly pods: Informer<NodePod>;
   readonly namespaces: NodeNamespaces;
   readonly synced: boolean;
-  /** Milliseconds since one of the watches last received or tried anything. */
+  /** Milliseconds since the most silent of the watches last received or tried anything. */
   readonly inactiveMs: number;
   stop(): Promise<void>;
 }
@@ -23,21 +23,24 @@ export interface ClusterWatch {
 type WatchingClient = Pick<KubeClient, "get" | "stream">;
 
 /**
- * Agents that begin to read, each second, where many start together: the pods of a node with 500 names each are 2
- * MB, and so is a map of 50,000 names. Those of 5,000 nodes take 100 s at the install, those of a rolling update by
- * 10 % take 10 s, a single one begins at once.
+ * Agents that start to read per second when many start together. The pods of a node with 500 names each are 2 MB, and
+ * so is a map of 50,000 names. On 5,000 nodes, the agents take 100 s at the install and 10 s in a rolling update by
+ * 10 %. A single agent starts at once.
  */
 const STARTS_PER_SECOND = 50;
 const MAX_START_MS = 100_000;
 /**
- * Agents that watch another set of namespaces, each second, where pods keep arriving in new ones. Until then such a
- * namespace is read by itself (`owner-annotations.ts`).
+ * Agents per second that replace their watch of namespaces, when pods keep arriving in new ones. Until then, the
+ * agent reads a new namespace with a GET (`owner-annotations.ts`).
  */
 const WATCHES_PER_SECOND = 20;
 const MIN_WATCH_MS = 5_000;
 const MAX_WATCH_MS = 4 * 60_000;
 
-/** Watches the pods of a node and their namespaces, once it is this agent's turn. */
+/**
+ * Watches the pods of a node and their namespaces. Starts after a random delay, so that many agents do not read
+ * together.
+ */
 export function watchCluster(deps: {
   readonly client: WatchingClient;
   readonly node: string;
@@ -92,7 +95,7 @@ export function watchCluster(deps: {
   };
 }
 
-/** The client, with reads that begin when `turn` has resolved. */
+/** Wraps the client: its reads wait until `turn` resolves. */
 function readingAfter(turn: Promise<void>, client: WatchingClient): WatchingClient {
   return {
     get: async (path, query, options) => {

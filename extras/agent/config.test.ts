@@ -45,7 +45,7 @@ for (const [path, problem] of [
   ["kubelet", "must be an absolute path without a trailing slash"],
   ["/var/../etc", "must not contain `.` or `..`"],
 ] as const) {
-  test(`what is wrong with the path ${path}`, () => {
+  test(`the path ${path} is refused with the reason`, () => {
     const message = `agent.kubeletRoot: ${problem}`;
     assert.throws(() => parseConfig({ agent: { kubeletRoot: path } }, AGENT_SECTIONS), {
       code: "config-invalid",

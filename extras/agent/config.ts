@@ -3,7 +3,9 @@ import { type Section, settingsOf } from "#lib/config/sections.ts";
 import { bindPort, glob, label, optionalSetting, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { strictObject, text } from "#lib/errors/schemas.ts";
 
-/** With this many names of 253 characters the whole text is still read (lib/hostmap/pod-selection.ts). */
+/**
+ * Maximum number of names: with 253 characters each, their joined text is still read (lib/hostmap/pod-selection.ts).
+ */
 const MAX_NODE_HOSTS_ITEMS = 64;
 
 const absolutePath = v.pipe(
@@ -68,7 +70,7 @@ export const AGENT_SECTIONS: readonly Section[] = [AGENT_SECTION, NODE_HOSTS];
 
 export type AgentSettings = v.InferOutput<typeof agentSchema>;
 
-/** The settings of a configuration that was read with these sections; else the defaults. */
+/** Returns the settings of a configuration that was parsed with these sections, else the defaults. */
 export function agentSettings(config: object): AgentSettings {
   return settingsOf(config, AGENT_SECTION);
 }

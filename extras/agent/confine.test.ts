@@ -13,8 +13,8 @@ const PROGRAM = join(import.meta.dirname, "fakes", "confined-program.ts");
 const run = promisify(execFile);
 
 /**
- * Runs the program with a pod that has a hosts file, a token and a program, and a server at `port`. Gives what it
- * could do.
+ * Runs the program with a pod that has a hosts file, a token and a program, and with a server at `port`. Returns what
+ * the program could do.
  */
 async function attack(t: TestContext, envOf: (port: number) => Record<string, string> = () => ({})) {
   const kubelet = kubeletFiles(t);
@@ -43,7 +43,7 @@ async function attack(t: TestContext, envOf: (port: number) => Record<string, st
   };
 }
 
-test("a confined agent changes hosts files, and creates, removes, renames, links and executes nothing", async (t) => {
+test("a confined agent changes hosts files, but cannot create, remove, rename, link or execute", async (t) => {
   const { outcomes, hosts, text, files } = await attack(t);
   const { landlock, connect, ...others } = outcomes;
   if (landlock === 0) return t.skip("this kernel has no Landlock, or it is not allowed here");
@@ -66,12 +66,12 @@ test("a confined agent changes hosts files, and creates, removes, renames, links
     readElsewhere: "done",
     readKubelets: "EACCES",
   });
-  // From version 4.
+  // Landlock restricts ports from version 4 on.
   assert.equal(connect, Number(landlock) >= 4 ? "EACCES" : "done");
   assert.deepEqual([hosts, files], [text, ["etc-hosts", "program", "token"]]);
 });
 
-test("it may connect to the API server's port", async (t) => {
+test("a confined agent may connect to the API server's port", async (t) => {
   const { outcomes } = await attack(t, (port) => ({ KUBERNETES_SERVICE_PORT: String(port) }));
   assert.equal(outcomes.connect, "done");
 });

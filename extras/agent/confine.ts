@@ -5,25 +5,25 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { AgentSettings } from "./config.ts";
 import type { Allowed, FileRight } from "./landlock.ts";
 
-/** Set for the program that runs under Landlock: its version, so that it does not restart itself again. */
+/** Environment variable of the restarted program: the version of Landlock. It prevents a second restart. */
 const CONFINED = "SWITCHBACK_CONFINED";
 
 interface ConfineOptions {
   readonly config: Pick<AgentSettings, "kubeletRoot" | "healthPort">;
-  /** The hosts file of the node, where it is mounted. */
+  /** Path where the node's hosts file is mounted. */
   readonly nodeHosts?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Logger;
-  /** What starts this program again, with its arguments: the program first. */
+  /** Command that starts this program again: the program, then its arguments. */
   readonly command: readonly [string, ...string[]];
 }
 
 /**
- * Restarts this program under Landlock, in the same process, so that all of its threads are restricted. Of the
- * kubelet's directory it may then open existing files below `pods` for reading and writing, and of the node's own
- * files the hosts file. It cannot create, remove, rename or link anything there or elsewhere, write or execute
- * other files (but itself), connect to another TCP port than the API server's or bind another than the health port.
- * Returns only if it is confined already, or cannot be, which is logged.
+ * Restarts this program under Landlock, in the same process, so that all of its threads are restricted. It can then
+ * open existing files below the kubelet's `pods` directory, and the node's hosts file, for reading and writing. It
+ * cannot create, remove, rename or link anything there or elsewhere. It cannot write other files or execute any file
+ * but itself. It can connect only to the API server's TCP port, and bind only the health port. Returns only if the
+ * program is confined already or cannot be confined, and logs which.
  */
 export async function confine({ config, nodeHosts, env, log, command }: ConfineOptions): Promise<void> {
   const version = env[CONFINED];
@@ -32,7 +32,7 @@ export async function confine({ config, nodeHosts, env, log, command }: ConfineO
     return;
   }
   try {
-    // Loaded only by the program that is replaced.
+    // Only the program before the restart loads this module.
     const { programFiles, restrictThread } = await import("./landlock.ts");
     const landlock = restrictThread(allowedFor(config, nodeHosts, env, programFiles()));
     const values = Object.entries({ ...env, [CONFINED]: String(landlock) });
@@ -53,10 +53,10 @@ function allowedFor(
   return {
     files: [
       ...pathsBeside(kubeletRoot).map((path) => ({ path, rights: read })),
-      // Each directory on the way to a hosts file is opened.
+      // The agent opens each directory on the path to a hosts file.
       { path: "/", rights: ["read-dir"] },
       { path: join(kubeletRoot, "pods"), rights: [...read, "write-file", "truncate"] },
-      // That file alone: its directory is not the node's, and another file of that name is not covered.
+      // Only this file: its directory is not the node's, and the rule does not cover a new file with the same name.
       ...(nodeHosts === undefined
         ? []
         : [{ path: nodeHosts, rights: ["read-file", "write-file", "truncate"] as const }]),
@@ -69,8 +69,8 @@ function allowedFor(
 }
 
 /**
- * Everything outside of a directory: Landlock's rules have no exceptions, so the neighbours of each part of its
- * path are named.
+ * Lists paths that together cover everything outside a directory. Landlock's rules have no exceptions, so this names
+ * the siblings of each part of its path.
  */
 function pathsBeside(directory: string): string[] {
   const parent = dirname(directory);

@@ -9,7 +9,7 @@ const DAEMON_SETS = "/apis/apps/v1/namespaces/own/daemonsets";
 const DAEMON_SET = `${DAEMON_SETS}/switchback-agent`;
 const LEAVING = { metadata: { uid: "u1", annotations: { "switchback.dev/leaving": "true" } } };
 
-/** Nothing is asked more often where few agents run, with what random takes off. */
+/** Shortest interval between two reads. `random` takes nothing off it here. */
 const INTERVAL_MS = 10_000;
 
 async function start(t: TestContext, daemonSet?: object) {
@@ -60,7 +60,7 @@ for (const [what, metadata, isLeaving] of [
   });
 }
 
-test("a DaemonSet that was never there means nothing and is not read at the end, nor is another one", async (t) => {
+test("a DaemonSet that was never there means nothing and is not read at the end; others are ignored", async (t) => {
   const { kube, uninstall, state, timeouts, pass } = await start(t);
   kube.put(`${DAEMON_SETS}/other`, LEAVING);
   await pass(INTERVAL_MS);
@@ -69,7 +69,7 @@ test("a DaemonSet that was never there means nothing and is not read at the end,
   assert.equal(timeouts.length, 2);
 });
 
-test("each turn of the uninstall is noticed within ten seconds, and reported and logged once", async (t) => {
+test("each start or end of the uninstall is detected within ten seconds, and reported and logged once", async (t) => {
   const { kube, log, uninstall, state, pass } = await start(t, { metadata: { uid: "u1" } });
   for (const next of [LEAVING, LEAVING, { metadata: { uid: "u1" } }]) {
     kube.put(DAEMON_SET, next);
@@ -83,7 +83,7 @@ test("each turn of the uninstall is noticed within ten seconds, and reported and
   assert.deepEqual(log.messages, [removed, cancelled, removed]);
 });
 
-test("it is read, not watched, and as many agents as there are ask fifty times a second at most", async (t) => {
+test("the DaemonSet is read, not watched, by all agents together at most fifty times a second", async (t) => {
   for (const [agents, intervalMs] of [
     [1, 10_000],
     [501, 10_000],
@@ -107,13 +107,13 @@ for (const [what, status, expected] of [
   ["none", { desiredNumberScheduled: 50, numberReady: 50 }, [50, 1]],
   ["an unknown number", undefined, [1, 1]],
 ] as const) {
-  test(`where ${what} of the agents are not ready, ${expected[1]} start, this one included`, async (t) => {
+  test(`if ${what} of the agents are not ready, ${expected[1]} start, including this one`, async (t) => {
     const { uninstall } = await start(t, { status });
     assert.deepEqual([uninstall.agents, uninstall.starting], expected);
   });
 }
 
-test("the first of ten reads asks for the status, the others for metadata, which changes no number", async (t) => {
+test("the first of ten reads requests the status, the others only metadata, which keeps the numbers", async (t) => {
   const { kube, uninstall, accepted, pass } = await start(t, {
     status: { desiredNumberScheduled: 50, numberReady: 20 },
   });
@@ -129,7 +129,7 @@ test("the first of ten reads asks for the status, the others for metadata, which
   );
 });
 
-test("one that cannot be read changes nothing, is logged once, and delays nobody", async (t) => {
+test("a DaemonSet that cannot be read changes nothing, is logged once, and delays nobody", async (t) => {
   const { kube, uninstall, state, log, pass } = await start(t, { metadata: { uid: "u1" } });
   kube.onRead = (path) => {
     throw refusal(path, 500);
@@ -144,7 +144,7 @@ test("one that cannot be read changes nothing, is logged once, and delays nobody
   await uninstall.read;
 });
 
-test("the first answer is waited for, whatever it is", async (t) => {
+test("`read` waits for the first answer, even if it is an error", async (t) => {
   for (const status of [0, 403, 404, 503]) {
     const kube = new MemoryKube();
     kube.put(DAEMON_SET, {});
@@ -174,10 +174,10 @@ for (const [what, answer, isLeaving] of [
   ["none", 404, true],
   ["an error", 500, false],
 ] as const) {
-  test(`asked at its end, ${what} means ${isLeaving ? "" : "no "}uninstall`, async (t) => {
+  test(`when the agent stops, ${what} means ${isLeaving ? "" : "no "}uninstall`, async (t) => {
     const { kube, uninstall, state, timeouts } = await start(t, { metadata: { uid: "u1" } });
     timeouts.length = 0;
-    // It has not been read since.
+    // The DaemonSet was not read since that change.
     kube.client.get = async <T>(path: string) => {
       if (typeof answer === "number") throw refusal(path, answer);
       return answer as T;
@@ -190,7 +190,7 @@ for (const [what, answer, isLeaving] of [
 }
 
 for (const status of [401, 403]) {
-  test(`at its end ${status} for four seconds means uninstall: Role or account are gone, too`, async (t) => {
+  test(`when the agent stops, ${status} for four seconds means uninstall: its Role or account is gone`, async (t) => {
     const { kube, uninstall, pass } = await start(t, { metadata: { uid: "u1" } });
     kube.onRead = (path) => {
       throw refusal(path, status);
@@ -202,7 +202,7 @@ for (const status of [401, 403]) {
     assert.equal(await asked, true);
   });
 
-  test(`asked at its end, ${status} for a moment means nothing`, async (t) => {
+  test(`when the agent stops, ${status} for a moment means no uninstall`, async (t) => {
     const { kube, uninstall, pass } = await start(t, { metadata: { uid: "u1" } });
     let refused = 0;
     kube.onRead = (path) => {
@@ -214,7 +214,7 @@ for (const status of [401, 403]) {
     assert.deepEqual([await asked, refused], [false, 4]);
   });
 
-  test(`${status} while it runs means nothing`, async (t) => {
+  test(`while the agent runs, ${status} means no uninstall`, async (t) => {
     const { kube, state, pass } = await start(t, { metadata: { uid: "u1" } });
     kube.onRead = (path) => {
       throw refusal(path, status);

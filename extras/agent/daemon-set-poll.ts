@@ -13,24 +13,28 @@ import { spreadMs } from "./spread.ts";
 
 export interface DaemonSetPoll {
   /**
-   * True once the agents' DaemonSet is being deleted or requests an uninstall: every block is then removed from the
-   * node.
+   * True if the agents' DaemonSet is being deleted or requests an uninstall. The agent then removes every block from
+   * the node.
    */
   readonly uninstalling: boolean;
-  /** Whether names are to be in the hosts file of the node, by the DaemonSet; undefined: not known, or run by hand. */
+  /**
+   * Whether the DaemonSet asks for names in the node's hosts file. Undefined if not known, or if the agent runs by
+   * hand.
+   */
   readonly nodeHosts: boolean | undefined;
   /** The DaemonSet as it was last seen. */
   readonly daemonSet: { readonly name: string; readonly uid: string } | undefined;
-  /** How many agents there are to be; 1 while that is not known. */
+  /** Number of agents that should run; 1 while not known. */
   readonly agents: number;
-  /** How many of them are not ready, this one included. */
+  /** Number of agents that are not ready, including this one. */
   readonly starting: number;
-  /** Resolves when the first read has ended, with an answer or without. */
+  /** Resolves after the first read, even if it failed. */
   readonly read: Promise<void>;
   /**
-   * Reads the DaemonSet once more, for a process that has to stop: an upgrade keeps it. Without an answer nothing
-   * changes. If the right to read it is gone, so is the install: Helm deletes Roles and ServiceAccounts within a
-   * second of the DaemonSet.
+   * Reads the DaemonSet once more before the process stops, to distinguish an uninstall from an upgrade, which keeps
+   * the DaemonSet. Returns whether this is an uninstall. Without an answer, nothing changes. If the right to read the
+   * DaemonSet is gone, the install is gone too: Helm deletes Roles and ServiceAccounts within a second of the
+   * DaemonSet.
    */
   askNow(): Promise<boolean>;
   stop(): Promise<void>;
@@ -49,30 +53,33 @@ interface RawDaemonSet extends ApiObject {
   readonly status?: { readonly desiredNumberScheduled?: number; readonly numberReady?: number };
 }
 
-/** Reads of all agents together, each second. */
+/** Reads per second of all agents together. */
 const READS_PER_SECOND = 50;
 /**
- * An uninstall is noticed this late, milliseconds: at least where few agents run, and at most. Its hook waits for
- * four minutes.
+ * Shortest and longest time between two reads, in milliseconds. An uninstall is detected this late. Its hook waits
+ * for four minutes.
  */
 const MIN_INTERVAL_MS = 10_000;
 const MAX_INTERVAL_MS = 100_000;
-/** A read comes up to this share of the interval early, so that agents that started together do not read together. */
+/**
+ * Maximum share of the interval by which a read comes early. Agents that started together then do not read together.
+ */
 const JITTER = 0.25;
 const TIMEOUT_MS = 2_000;
 /**
- * Of so many reads the first brings the status, too, with the number of agents; for the others metadata is enough,
- * half of the bytes.
+ * In each series of this many reads, the first also requests the status, with the number of agents. The others
+ * request only metadata, which is half of the bytes.
  */
 const READS_WITH_STATUS = 10;
-/** An API server that has just started refuses everyone for a moment. */
+/** Tries while the API server refuses: a server that has just started refuses everyone for a moment. */
 const REFUSED_TRIES = 5;
 const REFUSED_PAUSE_MS = 1_000;
 
 /**
- * Reads the agents' DaemonSet from time to time, and when the process has to stop. A watch would receive a change
- * of status for each agent that becomes ready, on every node: 25 million events at the install of 5,000 agents. A
- * DaemonSet that was never there (an agent run by hand) means nothing; one that is gone means uninstall.
+ * Reads the agents' DaemonSet periodically, and when the process has to stop. A watch would receive a change of
+ * status on every node for each agent that becomes ready: 25 million events at the install of 5,000 agents. A
+ * DaemonSet that was never seen (the agent runs by hand) means nothing. A DaemonSet that has disappeared means
+ * uninstall.
  */
 export function pollDaemonSet(deps: {
   readonly client: Pick<KubeClient, "get">;
@@ -164,7 +171,7 @@ function intervalMs(agents: number): number {
 }
 
 /**
- * One more read. Without the right to read for a while the DaemonSet is gone; without an answer it is as it was
+ * Reads once more. If the API server keeps refusing, the DaemonSet is gone. Without an answer, it is as it was
  * `before`.
  */
 async function readAtEnd(read: () => Promise<Seen | "gone">, before: Seen): Promise<Seen | "gone"> {
@@ -184,7 +191,7 @@ function isRefused(error: unknown): boolean {
   return status === 401 || status === 403;
 }
 
-/** Metadata alone leaves the numbers as they were `before`. */
+/** If there is only metadata, the numbers stay as they were `before`. */
 function seenOf({ metadata, status }: RawDaemonSet, before: Seen | undefined): Seen {
   const agents = Math.max(1, status === undefined ? (before?.agents ?? 1) : (status.desiredNumberScheduled ?? 1));
   const ready = status === undefined ? agents - (before?.starting ?? 1) : (status.numberReady ?? 0);

@@ -13,7 +13,7 @@ function start(t: TestContext) {
   const watches = watchDirectories(pods, (uid) => touched.push(uid), log);
   t.after(() => watches.close());
   const write = (uid: string, name: string) => writeFileSync(join(pods, uid, name), "");
-  /** Resolves when the kernel has delivered everything that happened until now: it keeps the order. */
+  /** Resolves when the kernel has delivered all events until now. The kernel keeps their order. */
   const delivered = async (directory: string) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const last = watch(directory, (_event, name) => {
@@ -26,7 +26,7 @@ function start(t: TestContext) {
   return { pods, root, log, watches, touched, write, delivered };
 }
 
-test("a pod's directory that is created and its hosts file that changes are reported, no other file", async (t) => {
+test("a new pod directory and a changed hosts file are reported, other files are not", async (t) => {
   const { pods, watches, touched, write, delivered, log } = start(t);
   for (const uid of ["u1", "u2"]) mkdirSync(join(pods, uid));
   await delivered(pods);
@@ -47,7 +47,7 @@ test("a pod's directory that is created and its hosts file that changes are repo
   assert.deepEqual(log.lines, []);
 });
 
-test("a directory that was removed is not watched, until it is added again", async (t) => {
+test("a removed directory is not watched until it is added again", async (t) => {
   const { pods, watches, touched, write, delivered } = start(t);
   mkdirSync(join(pods, "u1"));
   await delivered(pods);
@@ -64,7 +64,7 @@ test("a directory that was removed is not watched, until it is added again", asy
   assert.deepEqual(new Set(touched), new Set(["u1"]));
 });
 
-test("a directory that is not there yet is watched when it is added later, without a line in the log", async (t) => {
+test("a missing directory is not logged, and is watched when it is added again later", async (t) => {
   const { pods, watches, touched, write, delivered, log } = start(t);
   watches.add("u1");
   mkdirSync(join(pods, "u1"));
@@ -77,7 +77,7 @@ test("a directory that is not there yet is watched when it is added later, witho
   assert.deepEqual(log.lines, []);
 });
 
-test("directories that cannot be watched have one line in the log, until one can", (t) => {
+test("directories that cannot be watched are logged once, until one can be watched", (t) => {
   const { pods, watches, log } = start(t);
   writeFileSync(join(pods, "file"), "");
   mkdirSync(join(pods, "u1"));
@@ -88,7 +88,7 @@ test("directories that cannot be watched have one line in the log, until one can
   );
 });
 
-test("closed, nothing is reported any more", async (t) => {
+test("after close, nothing is reported", async (t) => {
   const { pods, watches, touched, write, delivered } = start(t);
   mkdirSync(join(pods, "u1"));
   await delivered(pods);
@@ -102,7 +102,7 @@ test("closed, nothing is reported any more", async (t) => {
   assert.deepEqual(touched, []);
 });
 
-test("directories that cannot be watched are logged once, and again after one could be", (t) => {
+test("directories that cannot be watched are logged again after one could be watched", (t) => {
   const { pods, watches, log } = start(t);
   const refused = () => {
     rmdirSync(pods);

@@ -4,13 +4,13 @@ import { concatenated, createScratchBuffer, onText } from "./file-bytes.ts";
 
 const KIB = 1024;
 
-test("a text that does not change is the same buffer, and one that does keeps every byte", () => {
+test("an unchanged text returns the same buffer, and a changed text keeps every other byte", () => {
   const before = Buffer.from([0x61, 0xff, 0xc3, 0x0a]);
   assert.equal(onText((text) => text)(before), before);
   assert.deepEqual(onText((text) => `${text}é`)(before), Buffer.from([0x61, 0xff, 0xc3, 0x0a, 0xe9]));
 });
 
-test("a scratch buffer has the size asked for, in memory that is reused and at least doubles", () => {
+test("a scratch buffer has the requested size; its memory is reused, and at least doubles when it grows", () => {
   const scratch = createScratchBuffer();
   const sizes = [10, 64 * KIB, 64 * KIB + 1, 128 * KIB, 300 * KIB, 1];
   const buffers = sizes.map(scratch);
@@ -27,7 +27,7 @@ test("a scratch buffer has the size asked for, in memory that is reused and at l
   assert.notEqual(createScratchBuffer()(1).buffer, buffers[5]?.buffer);
 });
 
-test("two buffers are copied one after the other only if neither is empty", () => {
+test("two buffers are concatenated by a copy only if neither is empty", () => {
   const [none, a, b] = ["", "alpha", "beta"].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
   const scratch = createScratchBuffer();
   assert.equal(concatenated(none, a, scratch), a);

@@ -4,8 +4,8 @@ import type { Reason } from "#hostmap/types.ts";
 // ones would be megabytes of garbage per round, and collecting it takes longer than writing the files.
 
 /**
- * Computes a file's new content from its content. `before` and the result are valid only until the next file is
- * read. Throws RefusedChange if the file is to stay as it is.
+ * Computes a file's new content from its content. `before` and the result are valid only until the next file is read.
+ * Throws RefusedChange if the file must stay as it is.
  */
 export type FileChange = (before: Buffer) => Buffer;
 

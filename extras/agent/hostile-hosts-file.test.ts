@@ -9,7 +9,7 @@ import { openHostsFiles } from "./hosts-files.ts";
 import { HostsReconciler, type LiveMode } from "./hosts-reconciler.ts";
 import type { NodePod } from "./node-pod.ts";
 
-// A root container may write anything into its hosts file, in a pod that never opted in, too.
+// A container that runs as root may write anything into its hosts file, even in a pod that never opted in.
 
 const HEADER = "# Kubernetes-managed hosts file.\n";
 const TAG = "\t# switchback.dev";
@@ -23,7 +23,7 @@ function fill(text: string, bytes: number): string {
   return text.repeat(Math.ceil(bytes / text.length)).slice(0, bytes);
 }
 
-/** What costs the most to read, by what it aims at; each is given the bytes that it may take. */
+/** Contents that cost the most to read, by description. Each function gets the number of bytes that it may use. */
 const ATTACKS: Readonly<Record<string, (bytes: number) => string>> = {
   "a block, then empty lines": (bytes) => `x${TAG}\n${fill("\n", bytes)}`,
   "blocks with empty lines between them": (bytes) => fill(`x${TAG}\n\n\n`, bytes),
@@ -59,7 +59,7 @@ function start(t: TestContext, decide: (pod: NodePod) => LiveMode) {
     reconciler,
     kubelet,
     hosts: (index: number) => readFileSync(kubelet.path(uidOf(index)), "latin1"),
-    /** Gives a pod this hosts file, and returns the milliseconds of the thread's CPU that it took to deal with it. */
+    /** Gives a pod this hosts file. Returns how much of the thread's CPU the update took, in milliseconds. */
     async follow(index: number, text: string): Promise<number> {
       kubelet.write(uidOf(index));
       writeFileSync(kubelet.path(uidOf(index)), text, "latin1");
@@ -73,7 +73,7 @@ function start(t: TestContext, decide: (pod: NodePod) => LiveMode) {
 }
 
 for (const mode of ["live", "no"] as const) {
-  test(`no hosts file takes more than 50 ms of the thread's time, in a pod whose mode is ${mode}`, async (t) => {
+  test(`no hosts file takes more than 50 ms of the thread's CPU, in a pod with the mode ${mode}`, async (t) => {
     const { follow } = start(t, () => mode);
     await follow(0, HEADER);
     for (const [index, [what, text]] of Object.entries(ATTACKS).entries()) {
@@ -83,7 +83,7 @@ for (const mode of ["live", "no"] as const) {
   });
 }
 
-test("a file over the limits, or that the block would bring over them, is refused and stays as it is", async (t) => {
+test("a file over the limits is refused and stays as it is, also if only the block would exceed them", async (t) => {
   const { follow, hosts, reconciler } = start(t, () => "live");
   const comment = `#${" ".repeat(998)}\n`;
   const size = async (index: number, text: string): Promise<string | undefined> => {
@@ -99,7 +99,7 @@ test("a file over the limits, or that the block would bring over them, is refuse
       await size(1, ofBytes(MOST_BYTES + 1)),
       await size(2, ofBytes(MOST_BYTES)),
       await size(3, ofBytes(MOST_BYTES - 64 * 1024)),
-      // The kubelet's own lines are not counted.
+      // The kubelet's own lines do not count.
       await size(4, ofLines(MOST_LINES + 10)),
       await size(5, ofLines(MOST_LINES)),
       await size(6, ofLines(MOST_LINES - 1024)),
@@ -108,13 +108,13 @@ test("a file over the limits, or that the block would bring over them, is refuse
   );
 });
 
-test("empty lines that an interrupted write left behind are one line, however many", async (t) => {
+test("any number of empty lines from an interrupted write counts as one line", async (t) => {
   const { follow, hosts } = start(t, () => "live");
   await follow(1, `${HEADER}${BEGIN}\nx${TAG}\n${"\n".repeat(10 * MOST_LINES)}`);
   assert.ok(hosts(1).endsWith(`${END}\n`) && hosts(1).length < 20_000);
 });
 
-test("names after the first 16,384 of foreign lines are not compared", async (t) => {
+test("only the first 16,384 names of foreign lines are compared", async (t) => {
   const { follow, hosts } = start(t, () => "live");
   const [first = "", second = ""] = NAMES;
   const others = Array.from({ length: 16_384 }, (_, index) => `x${index}`);

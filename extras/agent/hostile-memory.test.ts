@@ -13,13 +13,13 @@ import { HostsReconciler } from "./hosts-reconciler.ts";
 import { createLivePlans } from "./live-plans.ts";
 import { createProjection } from "./node-pod.ts";
 
-// Whoever creates pods chooses what the agent would keep of them, and can forge which aliases are managed.
+// A user who creates pods chooses what the agent would keep of them, and can forge which aliases are managed.
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 const MIB = 1024 * 1024;
 
-/** MiB that the heap has grown by, once what is not kept is collected. `work` returns what is to be kept. */
+/** Growth of the heap in MiB, after a garbage collection. `work` returns what must be kept. */
 function keptBy(work: () => unknown): number {
   collect();
   const before = process.memoryUsage().heapUsed;
@@ -71,7 +71,7 @@ describe("110 pods of a node", () => {
   }
 });
 
-it("a pod with more managed aliases than the webhook adds is refused with a reason, one with as many is not", () => {
+it("a pod is refused with a reason only if it has more managed aliases than the webhook adds", () => {
   const project = createProjection(500);
   const names = Array.from({ length: 500 }, (_, index) => `app-${index}.team-${index % 50}.example.com`);
   const twoAddresses = ["198.51.100.9", "2001:db8::9"].flatMap((ip) =>
@@ -90,7 +90,7 @@ it("a pod with more managed aliases than the webhook adds is refused with a reas
     assert.deepEqual([managedAliases, refusal?.code], [[], "aliases-too-large"]);
 });
 
-it("a refused pod is reported and its file is not written; once it does not follow, its block is removed", async () => {
+it("a refused pod is reported and not written; when it no longer follows, its block is removed", async () => {
   const calls: string[] = [];
   const mode = { is: "live" as "live" | "no" };
   const files = {
@@ -119,11 +119,11 @@ it("a refused pod is reported and its file is not written; once it does not foll
   assert.deepEqual(calls, ["# Kubernetes-managed hosts file.\n"]);
 });
 
-describe("kept for one map", () => {
+describe("for one map", () => {
   const names = range(500).map((index) => `${"a".repeat(60)}.${"b".repeat(60)}.n${index}.example.com`);
   const map = publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]])));
 
-  it("are plans and parsed aliases of a few MiB, however many files differ", () => {
+  it("plans and parsed aliases take a few MiB, however many files differ", () => {
     const selected = createSelector(map, 500)(undefined);
     const mib = keptBy(() => {
       const plans = createLivePlans();
@@ -137,7 +137,7 @@ describe("kept for one map", () => {
     assert.ok(mib < 20, `${mib.toFixed(1)} MiB`);
   });
 
-  it("are selections of 64,000 names, however many annotations a pod has had", async () => {
+  it("selections keep at most 64,000 names, however many annotations a pod has had", async () => {
     const files = {
       update: (): HostsFileUpdate => ({ kind: "written", stamp: "1" }),
       stamp: () => undefined,

@@ -13,7 +13,7 @@ import { HostsReconciler, type LiveMode } from "./hosts-reconciler.ts";
 import { createProjection, type NodePod } from "./node-pod.ts";
 import { createOwnerAnnotations } from "./owner-annotations.ts";
 
-// The API server checks little of an ownerReference: anybody who creates pods chooses its texts.
+// The API server checks little of an ownerReference: any user who creates pods chooses its texts.
 
 const NAMES = [
   "..",
@@ -58,7 +58,7 @@ function start(found: ObjectMeta | undefined = undefined) {
 }
 
 for (const kind of ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"]) {
-  test(`a ${kind} that cannot exist has no annotation, is not asked for, and is reported once`, async () => {
+  test(`a ${kind} that cannot exist has no annotation, is not requested, and is reported once`, async () => {
     for (const name of NAMES) {
       const { owners, log, asked } = start();
       const pod = projected({ kind, name });
@@ -74,7 +74,7 @@ for (const kind of ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"]) {
   });
 }
 
-test("the owner of a ReplicaSet that cannot exist is not asked for either", async () => {
+test("a ReplicaSet's owner that cannot exist is not requested either", async () => {
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "Deployment", name: "..", uid: "u", controller: true }];
   const { owners, asked } = start({ ownerReferences });
   const pod = projected({ kind: "ReplicaSet", name: "web-1" });
@@ -84,7 +84,7 @@ test("the owner of a ReplicaSet that cannot exist is not asked for either", asyn
   assert.equal(asked.length, 1);
 });
 
-test("an owner's texts are not kept beyond what is valid, however long they are", () => {
+test("texts of an owner are cut to a valid length", () => {
   const long = "x".repeat(500_000);
   const { owner } = projected({ apiVersion: `apps/${long}`, kind: long, name: long });
   assert.ok(JSON.stringify(owner).length < 2_000);
@@ -109,7 +109,7 @@ function reconcilerOf(t: TestContext, decide: (pod: NodePod) => LiveMode) {
   return { kubelet, reconciler, log };
 }
 
-test("a pod at which the agent's own code throws costs that pod alone, and is tried again", async (t) => {
+test("an exception of the agent's own code for a pod affects only that pod, and the pod is retried", async (t) => {
   const odd = { is: true };
   const decide = ({ name }: NodePod): LiveMode => {
     if (name === "pod-1" && odd.is) resourcePath({ version: "v1", resource: "pods", name: ".." });
@@ -133,7 +133,7 @@ test("a pod at which the agent's own code throws costs that pod alone, and is tr
   assert.deepEqual([reconciler.state.problems, reconciler.state.applied], [[], "r1"]);
 });
 
-test("pods that took less CPU time come before the others, also before those that were noted earlier", async (t) => {
+test("pods that took less CPU time come first, even before pods that were queued earlier", async (t) => {
   const order: string[] = [];
   let cpu = 0;
   const decide = ({ name }: NodePod): LiveMode => {

@@ -2,9 +2,8 @@ import { RefusedChange } from "./file-bytes.ts";
 import { hasMoreLines } from "./live-hosts-lines.ts";
 
 /**
- * The largest hosts file that the agent reads. Its containers may write anything into it, and the files of a node
- * are read one after the other by one thread: within these limits a file takes about 20 ms of it and 2 MB, without
- * a JIT compiler.
+ * Limits of a hosts file that the agent reads. A pod's containers may write anything into it, and one thread reads
+ * all files of a node. Within these limits, a file takes about 20 ms of that thread and 2 MB, without a JIT compiler.
  */
 interface HostsFileLimits {
   readonly bytes: number;
@@ -12,12 +11,14 @@ interface HostsFileLimits {
   readonly lines: number;
 }
 
-/** What others may add: all hostAliases of a pod's user, lines of its containers. */
+/** Room for what others add: all hostAliases of the pod's user, and lines of its containers. */
 const FOREIGN: HostsFileLimits = { bytes: 128 * 1024, lines: 4_096 };
-/** A name of 253 bytes, and a line for each: at two addresses, once in the pod's spec and once in the block. */
+/**
+ * Room for each name, of up to 253 bytes, with a line for each: at two addresses, in the pod's spec and in the block.
+ */
 const PER_NAME: HostsFileLimits = { bytes: 1024, lines: 4 };
 
-/** `maxNames`: the most names that a pod gets (`inject.maxNames`, whose default is also the default here). */
+/** `maxNames`: maximum number of names that a pod gets (`inject.maxNames`, with the same default). */
 export function hostsFileLimits(maxNames = 500): HostsFileLimits {
   return {
     bytes: FOREIGN.bytes + maxNames * PER_NAME.bytes,
@@ -25,7 +26,7 @@ export function hostsFileLimits(maxNames = 500): HostsFileLimits {
   };
 }
 
-/** Throws RefusedChange if a file has more lines than that. Its bytes are checked before it is read. */
+/** Throws RefusedChange if a file has more lines. `updateFile` checks its bytes before it reads the file. */
 export function checkLines(text: string, { lines }: HostsFileLimits): void {
   if (!hasMoreLines(text, lines)) return;
   throw new RefusedChange({ code: "file-too-large", text: `the hosts file has more than ${lines} lines` });

@@ -14,9 +14,9 @@ import { describeError } from "#lib/errors/errors.ts";
 import { createScratchBuffer, type FileChange, RefusedChange } from "./file-bytes.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
-// One hosts file, changed in place: a pod's, or the node's.
+// Changes one hosts file in place: a pod's, or the node's.
 
-/** How often a file is read again when another process writes it at the same time. */
+/** Maximum number of times that a file is read while another process writes it. */
 const MAX_TRIES = 3;
 
 /** The result of an update of one hosts file. `stamp` changes whenever the file does. */
@@ -81,13 +81,13 @@ export function attempt<T>(work: () => T): T | Refusal {
   }
 }
 
-/** What a file must have to be touched. */
+/** Conditions that a file must meet before it is changed. */
 export interface ExpectedFile {
   readonly owner: number;
   readonly maxBytes: number;
-  /** Of a file that is of another kind or owner. */
+  /** Reason code for a file of another type or owner. */
   readonly strange: { readonly code: string };
-  /** Why its content is not changed. */
+  /** Returns why this content must not be changed; undefined: it may be. */
   readonly refuses: (content: Buffer, changedMs: number) => Reason | undefined;
 }
 
@@ -117,7 +117,7 @@ function tryUpdate(path: string, expected: ExpectedFile, change: FileChange): Ho
     if (refused !== undefined) return { kind: "refused", reason: refused };
     const after = change(before);
     if (after.equals(before)) return { kind: "current", stamp: stampOf(stat) };
-    // It could not be read again, and the block would stay for good.
+    // The agent could not read such a file again, and the block would stay forever.
     if (after.length > expected.maxBytes) return { kind: "refused", reason: tooLarge(after.length, expected.maxBytes) };
     if (stampOf(fstatSync(descriptor, { bigint: true })) !== stampOf(stat)) return undefined;
     withFile(descriptor, (file) => rewrite(file, before, after));
@@ -128,7 +128,7 @@ function tryUpdate(path: string, expected: ExpectedFile, change: FileChange): Ho
   }
 }
 
-/** Why a file is not what is expected, according to its metadata. */
+/** Returns why a file's metadata is not as expected. */
 function metadataProblem(stat: BigIntStats, { owner, maxBytes, strange: { code } }: ExpectedFile): Reason | undefined {
   if (stat.isSymbolicLink()) return { code: "path-not-plain", text: "the hosts file is a symbolic link" };
   if (!stat.isFile()) return { code, text: "the hosts file is not a regular file" };

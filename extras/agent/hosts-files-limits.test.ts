@@ -32,7 +32,7 @@ function codeOf(files: HostsFiles, change = add, uid = UID): string {
   return outcome.kind === "refused" ? outcome.reason.code : outcome.kind;
 }
 
-test("a file is written up to the limit, and not read when it has a byte more", (t) => {
+test("a file is written up to the limit, and refused with one more byte", (t) => {
   const { kubelet, files, path } = start(t);
   const header = kubelet.write(UID);
   appendFileSync(path, "\n".repeat(MAX_BYTES - header.length - LINE.length));
@@ -41,7 +41,7 @@ test("a file is written up to the limit, and not read when it has a byte more", 
   assert.equal(codeOf(files), "file-too-large");
 });
 
-test("a file that changes each time is read three times", (t) => {
+test("a file that changes during each read is read at most three times", (t) => {
   const { kubelet, files, path } = start(t);
   kubelet.write(UID);
   let reads = 0;
@@ -60,7 +60,7 @@ test("a file that changes each time is read three times", (t) => {
   assert.deepEqual([codeOf(files, calmsDown), reads], ["written", 3]);
 });
 
-test("a file that is shortened while it is read is read again", (t) => {
+test("a file that is shortened during the update is read again", (t) => {
   const { kubelet, files, path } = start(t);
   const text = kubelet.write(UID, "10.0.0.1 more\n");
   const seen: string[] = [];
@@ -76,7 +76,7 @@ test("a file that is shortened while it is read is read again", (t) => {
   assert.equal(readFileSync(path, "utf8"), text + LINE);
 });
 
-test("a file that is not changed has the stamp of the file", (t) => {
+test("the update of an unchanged file returns the stamp of the file", (t) => {
   const { kubelet, files } = start(t);
   kubelet.write(UID);
   assert.deepEqual(
@@ -85,7 +85,7 @@ test("a file that is not changed has the stamp of the file", (t) => {
   );
 });
 
-test("an update that fails by an error of its own is refused with it", (t) => {
+test("if the change itself throws, the update is refused with that error", (t) => {
   const { kubelet, files, path } = start(t);
   const text = kubelet.write(UID);
   const outcome = files.update(UID, () => {
@@ -98,7 +98,7 @@ test("an update that fails by an error of its own is refused with it", (t) => {
   assert.equal(readFileSync(path, "utf8"), text);
 });
 
-test("without an owner only root's files are written", (t) => {
+test("without a configured owner, only root's files are written", (t) => {
   const { kubelet } = start(t);
   kubelet.write(UID);
   const files = openHostsFiles(kubelet.pods);
@@ -106,7 +106,7 @@ test("without an owner only root's files are written", (t) => {
   files.close();
 });
 
-test("whatever comes of an update, no descriptor stays open", (t) => {
+test("no outcome of an update leaves a descriptor open", (t) => {
   const { kubelet, path } = start(t);
   const open = () => readdirSync("/proc/self/fd").length;
   const before = open();

@@ -100,7 +100,7 @@ test("symbolic links are never followed", (t) => {
   symlinkSync(elsewhere, join(kubelet.pods, UID));
   assert.equal(refusedAs(setup), "path-not-plain");
   assert.equal(readFileSync(target, "utf8"), content);
-  // The directory itself, and one above it.
+  // A link above the directory, then the directory itself.
   symlinkSync(kubelet.root, `${kubelet.root}-link`);
   t.after(() => unlinkSync(`${kubelet.root}-link`));
   assert.throws(() => openHostsFiles(`${kubelet.root}-link/pods`, OWNER), { code: "ENOTDIR" });
@@ -109,7 +109,7 @@ test("symbolic links are never followed", (t) => {
   assert.throws(() => openHostsFiles(kubelet.pods, OWNER), { code: "ENOTDIR" });
 });
 
-test("a file that is no plain file of the kubelet is not changed: hard links, other owners, other types", (t) => {
+test("only a plain file of the kubelet is changed: no hard link, no other owner, no other type", (t) => {
   const setup = start(t);
   const { kubelet, path } = setup;
   const content = kubelet.write(UID);
@@ -145,7 +145,7 @@ test("an oversized file is not read", (t) => {
   assert.equal(refusedAs(setup), "file-too-large");
 });
 
-test("a write of the kubelet between read and write is not overwritten", (t) => {
+test("if the kubelet writes between our read and our write, its change is kept", (t) => {
   const { kubelet, files, path } = start(t);
   kubelet.write(UID);
   let reads = 0;

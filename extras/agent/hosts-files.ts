@@ -59,7 +59,7 @@ export function openHostsFiles(podsDirectory: string, owner = 0, { bytes: maxByt
   };
 }
 
-/** Why a file cannot be the kubelet's, according to its content. */
+/** Returns why this content cannot be the kubelet's. */
 function notKubelets(content: Buffer): Reason | undefined {
   if (isKubeletHosts(content.toString("latin1", 0, KUBELET_HEADER_LENGTH))) return undefined;
   if (content.length === 0) return { code: "file-empty", text: "the hosts file is empty: it is being written" };

@@ -5,7 +5,7 @@ import { mapOf, podOf, refused, reconcilerRig as start } from "./fakes/reconcile
 import type { HostsReconcilerState } from "./hosts-reconciler.ts";
 
 describe("a refused file", () => {
-  it("is logged once a reason, and when it follows again", async (t) => {
+  it("is logged once for each reason, and when it can be written again", async (t) => {
     const { reconciler, begin, done, outcomes, log } = start(t);
     await begin("u1");
     for (const code of ["not-kubelets", "not-kubelets", "write-failed", "file-empty", undefined, undefined]) {
@@ -30,7 +30,7 @@ describe("a refused file", () => {
     ]);
   });
 
-  it("is no news once the pod does not follow any more", async (t) => {
+  it("is not logged any more once the pod does not follow", async (t) => {
     const { reconciler, begin, done, outcomes, modes, log } = start(t);
     await begin("u1");
     outcomes.u1 = refused("write-failed");
@@ -52,7 +52,7 @@ describe("a refused file", () => {
     ["not-kubelets", false],
     ["write-failed", false],
   ] as const) {
-    it(`as ${code} is ${isLookedAtAgain ? "looked at again soon" : "left to the sweep"}`, async (t) => {
+    it(`with ${code} is ${isLookedAtAgain ? "looked at again soon" : "left to the sweep"}`, async (t) => {
       const { reconciler, begin, done, tick, outcomes, stamps } = start(t);
       await begin();
       stamps.u1 = "of a file that is there";
@@ -75,7 +75,7 @@ describe("a refused file", () => {
     ["path-not-plain", true],
     ["file-too-large", true],
   ] as const) {
-    it(`as ${code} of a pod that does not follow ${isClean ? "has no block" : "may still have one"}`, async (t) => {
+    it(`with ${code}, of a pod that does not follow, ${isClean ? "has no block" : "may still have one"}`, async (t) => {
       const { reconciler, begin, done, outcomes, modes } = start(t);
       await begin();
       modes.u1 = "no";
@@ -91,7 +91,7 @@ describe("a refused file", () => {
 });
 
 describe("a pod that leaves", () => {
-  it("has its block removed once, and is written again when it is back", async (t) => {
+  it("has its block removed once, and is written again when it follows again", async (t) => {
     const { reconciler, begin, done, modes, watches } = start(t);
     await begin("u1");
     for (const [mode, expected] of [
@@ -108,7 +108,7 @@ describe("a pod that leaves", () => {
     assert.deepEqual(watches, ["-u1", "+u1", "-u1"]);
   });
 
-  it("because its containers have ended is no live pod", async (t) => {
+  it("because its containers have ended no longer counts as live", async (t) => {
     const { reconciler, begin, done } = start(t);
     await begin("u1");
     reconciler.putPod(podOf("u1", { ended: true }));
@@ -132,7 +132,7 @@ describe("a pod that leaves", () => {
   });
 });
 
-it("once stopped, no timer is left and nothing is looked at", async (t) => {
+it("after a stop, no timer is left and no file is looked at", async (t) => {
   const { reconciler, begin, tick, stamps } = start(t);
   await begin("u1");
   stamps.u1 = "other";
@@ -167,7 +167,7 @@ describe("the pod revisions that are reported", () => {
     assert.deepEqual(listOf(rounds), [all, a, b].toSorted());
   });
 
-  it("stay, and no file is read again, if the map changes in another name; a pod's that has it changes", async (t) => {
+  it("change only for pods that select a changed name; the files of other pods are not read again", async (t) => {
     const { reconciler, map, done, rounds } = start(t);
     map("r1", ...names);
     reconciler.putPod(podOf("u1", A));
@@ -180,7 +180,7 @@ describe("the pod revisions that are reported", () => {
     assert.ok(!listOf(rounds)?.includes(b ?? ""));
   });
 
-  it("and the map's revision are reported when every pod was compared with the map, not before", async (t) => {
+  it("and the map's revision are reported only after every pod was compared with the map", async (t) => {
     const { reconciler, map, done, begin } = start(t);
     await begin("u1");
     map("r2", "a.example.com");
@@ -189,7 +189,7 @@ describe("the pod revisions that are reported", () => {
     assert.equal(reconciler.state.applied, "r2");
   });
 
-  it("are none where no pod follows, and not known as long as one of them may", async (t) => {
+  it("are empty if no pod follows, and unknown while a pod may follow", async (t) => {
     const { reconciler, map, done, rounds, modes } = start(t);
     map("r1", ...names);
     modes.u1 = "no";
@@ -202,7 +202,7 @@ describe("the pod revisions that are reported", () => {
     assert.equal(listOf(rounds), undefined);
   });
 
-  it("are not known without a map; once it is dropped nothing is written; the next one sets all right", async (t) => {
+  it("are unknown without a map; nothing is written after the map is dropped, until the next one", async (t) => {
     const { reconciler, map, done, rounds, begin } = start(t);
     await begin("u1");
     reconciler.setMap(undefined);

@@ -4,7 +4,7 @@ import { createSelector } from "#hostmap/pod-selection.ts";
 import { mapOf, podOf, refused, reconcilerRig as start } from "./fakes/reconciler-rig.ts";
 
 describe("a round", () => {
-  it("before there is a map writes nothing", async (t) => {
+  it("writes nothing before there is a map", async (t) => {
     const { reconciler, done, rounds, watches } = start(t);
     reconciler.putPod(podOf("u1"));
     assert.deepEqual(await done(), []);
@@ -46,7 +46,7 @@ describe("a round", () => {
     assert.equal((await done()).join(" "), "u1 u2 | u3 u4 | u5 u6");
   });
 
-  it("looks only at pods of which something has changed that their file depends on", async (t) => {
+  it("looks only at pods whose file depends on something that has changed", async (t) => {
     const { reconciler, begin, done, map, stamps, outcomes } = start(t);
     outcomes.u2 = { kind: "absent" };
     await begin("u1", "u2");
@@ -75,7 +75,7 @@ describe("a round", () => {
     assert.deepEqual(await done(), ["u1 removed", "u2", "u3 removed"]);
   });
 
-  it("holds the revision back while one pod is unknown, refused or not yet looked at", async (t) => {
+  it("does not report the revision while a pod is unknown, refused or not yet looked at", async (t) => {
     const { reconciler, begin, done, modes, outcomes } = start(t);
     await begin("u1", "u2");
     assert.equal(reconciler.state.applied, "r1");
@@ -120,7 +120,7 @@ describe("the sweep", () => {
 });
 
 describe("a touched pod", () => {
-  it("is looked at a moment after its file has changed, once for many events", async (t) => {
+  it("is looked at a moment after its file has changed, and once for many events", async (t) => {
     const { reconciler, begin, tick, watches, stamps } = start(t);
     await begin("u1");
     reconciler.touched("u1");
@@ -137,7 +137,7 @@ describe("a touched pod", () => {
     assert.deepEqual(await tick(1), ["u1"]);
   });
 
-  it("without a file so far is looked at, too", async (t) => {
+  it("that had no file yet is looked at too", async (t) => {
     const { reconciler, begin, tick, outcomes } = start(t);
     outcomes.u1 = { kind: "absent" };
     await begin("u1");
@@ -146,7 +146,7 @@ describe("a touched pod", () => {
     assert.deepEqual(await tick(10), ["u1"]);
   });
 
-  it("that does not follow, or is not there, is left alone", async (t) => {
+  it("that does not follow, or does not exist, is left alone", async (t) => {
     const { reconciler, begin, tick, modes, stamps, watches } = start(t);
     modes.u1 = "no";
     modes.u2 = "unknown";

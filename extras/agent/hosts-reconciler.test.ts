@@ -23,7 +23,7 @@ function podOf(index: number, more: Partial<NodePod> = {}): NodePod {
   return { ...named, ...silent, managedAliases: [], ended: false, ...more };
 }
 
-/** A follower of real files; `following` may be changed. */
+/** A reconciler of real files. Tests set the mode of a pod in `decided`. */
 function start(t: TestContext, options: { watch?: boolean; now?: () => number } = {}) {
   const kubelet = kubeletFiles(t);
   const files = openHostsFiles(kubelet.pods, OWNER);
@@ -57,7 +57,7 @@ async function until(what: string, condition: () => boolean): Promise<void> {
   }
 }
 
-test("a revision counts as applied when every pod that follows has it", async (t) => {
+test("a revision counts as applied when every following pod has it", async (t) => {
   const { kubelet, follower, decided, hosts } = start(t);
   for (const index of [1, 2, 3]) kubelet.write(uidOf(index));
   decided["pod-3"] = "no";
@@ -69,7 +69,7 @@ test("a revision counts as applied when every pod that follows has it", async (t
   assert.equal(hosts(3), kubeletText());
 });
 
-test("a pod of which it is not known whether it follows is left as it is, and holds the revision back", async (t) => {
+test("if it is unknown whether a pod follows, its file stays, and no revision counts as applied", async (t) => {
   const { kubelet, follower, decided, hosts } = start(t);
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
@@ -87,7 +87,7 @@ test("a pod of which it is not known whether it follows is left as it is, and ho
   assert.deepEqual([hosts(1), follower.state.applied], [kubeletText(), "r2"]);
 });
 
-test("a file that cannot be written holds the revision back and is reported, until it goes", async (t) => {
+test("a file that cannot be written is reported; no revision counts as applied until its pod is gone", async (t) => {
   const { kubelet, follower } = start(t);
   for (const index of [1, 2]) kubelet.write(uidOf(index));
   writeFileSync(kubelet.path(uidOf(2)), "127.0.0.1 localhost\n");
@@ -104,7 +104,7 @@ test("a file that cannot be written holds the revision back and is reported, unt
   assert.equal(follower.state.applied, "r1");
 });
 
-test("a pod without a file yet holds nothing back, and follows as soon as the kubelet has made it", async (t) => {
+test("a pod without a file delays no revision, and follows as soon as the kubelet has made the file", async (t) => {
   const { kubelet, follower, hosts } = start(t, { watch: true });
   follower.setMap(mapOf("r1", "a.example.com"));
   follower.putPod(podOf(1));
@@ -116,7 +116,7 @@ test("a pod without a file yet holds nothing back, and follows as soon as the ku
   await until("the name", () => /a\.example\.com/.test(hosts(1)));
 });
 
-test("what the kubelet writes anew has its block back; our own writing causes no other look", async (t) => {
+test("a file that the kubelet writes again gets its block again; our own write causes no further look", async (t) => {
   const { kubelet, follower, rounds, hosts } = start(t, { watch: true });
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
@@ -133,7 +133,7 @@ test("what the kubelet writes anew has its block back; our own writing causes no
   await until("the block", () => hosts(1) === whole);
 });
 
-test("a container that writes to its file without end is looked at ever more seldom", async (t) => {
+test("if a container writes to its file all the time, the file is looked at less and less often", async (t) => {
   const { kubelet, follower, rounds } = start(t, { watch: true });
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
@@ -149,7 +149,7 @@ test("a container that writes to its file without end is looked at ever more sel
   assert.ok(looks > 2 && looks < 15, `${looks} looks`);
 });
 
-test("the sweep finds what no event told of", async (t) => {
+test("the sweep detects changes that no event reported", async (t) => {
   const { kubelet, follower, hosts } = start(t);
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
@@ -161,7 +161,7 @@ test("the sweep finds what no event told of", async (t) => {
   assert.match(hosts(1), /a\.example\.com/);
 });
 
-test("a pod that follows no longer has the kubelet's file, and keeps it; one that is gone is forgotten", async (t) => {
+test("a pod that no longer follows gets the kubelet's file back; a pod that is gone is forgotten", async (t) => {
   const { kubelet, follower, decided, hosts } = start(t);
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
@@ -178,7 +178,7 @@ test("a pod that follows no longer has the kubelet's file, and keeps it; one tha
   assert.equal(follower.state.live, 0);
 });
 
-test("a pod whose containers have ended is not written any more", async (t) => {
+test("the file of a pod whose containers have ended is not written", async (t) => {
   const { kubelet, follower, hosts } = start(t);
   kubelet.write(uidOf(1));
   follower.setMap(mapOf("r1", "a.example.com"));
@@ -187,7 +187,7 @@ test("a pod whose containers have ended is not written any more", async (t) => {
   assert.equal(hosts(1), kubeletText());
 });
 
-test("a pod that goes makes a round of its own, so that what is left is reported", async (t) => {
+test("a pod that goes starts a round, so that the state of the other pods is reported", async (t) => {
   const { kubelet, follower, rounds } = start(t);
   for (const index of [1, 2]) kubelet.write(uidOf(index));
   writeFileSync(kubelet.path(uidOf(2)), "127.0.0.1 localhost\n");
@@ -201,7 +201,7 @@ test("a pod that goes makes a round of its own, so that what is left is reported
   assert.deepEqual([rounds.length, rounds.at(-1)?.applied], [before + 1, "r1"]);
 });
 
-test("a file that cannot be written keeps no other from being written", async (t) => {
+test("a file that cannot be written does not prevent writes of other files", async (t) => {
   const { kubelet, follower, hosts } = start(t);
   for (const index of [1, 2, 3]) kubelet.write(uidOf(index));
   writeFileSync(kubelet.path(uidOf(2)), "127.0.0.1 localhost\n");
@@ -212,7 +212,7 @@ test("a file that cannot be written keeps no other from being written", async (t
   assert.deepEqual([follower.state.live, follower.state.written], [3, 2]);
 });
 
-test("a note that comes from the round itself leads to another round", async (t) => {
+test("a pod that is queued at the end of a round leads to another round", async (t) => {
   const { kubelet, follower, rounds, decided } = start(t);
   kubelet.write(uidOf(1));
   decided["pod-1"] = "unknown";
@@ -233,7 +233,7 @@ test("a note that comes from the round itself leads to another round", async (t)
   );
 });
 
-test("a long round lets other work in after each slice, and is reported once", async (t) => {
+test("a long round lets other work run after each slice, and is reported once", async (t) => {
   let passed = 0;
   // Each pod takes longer than a slice.
   const now = () => {
@@ -248,7 +248,7 @@ test("a long round lets other work in after each slice, and is reported once", a
   const written: number[] = [];
   const look = () => {
     written.push(follower.state.written);
-    // It joins the round that is under way.
+    // This pod joins the running round.
     if (written.length === 2) follower.putPod(podOf(5));
     if (rounds.length === 0) setImmediate(look);
   };
@@ -260,7 +260,7 @@ test("a long round lets other work in after each slice, and is reported once", a
   );
 });
 
-test("once stopped nothing that was noted or touched is looked at", async (t) => {
+test("after a stop, no queued or touched pod is looked at", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { kubelet, follower, hosts, rounds } = start(t);
   for (const index of [1, 2]) kubelet.write(uidOf(index));

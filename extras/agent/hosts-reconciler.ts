@@ -14,7 +14,10 @@ import type { NodePod } from "./node-pod.ts";
 import { PodQueue } from "./pod-queue.ts";
 import { createReadBackoff, type ReadBackoff } from "./read-backoff.ts";
 
-/** Whether a pod follows the map by its hosts file. `unknown`: the facts are not known yet, so nothing is done. */
+/**
+ * Whether a pod follows the map through its hosts file. `unknown`: not all facts are known yet, so its file is not
+ * changed.
+ */
 export type LiveMode = "live" | "no" | "unknown";
 
 interface HostsReconcilerDeps {
@@ -22,14 +25,14 @@ interface HostsReconcilerDeps {
   readonly watches: Pick<DirectoryWatches, "add" | "remove">;
   readonly decide: (pod: NodePod) => LiveMode;
   /**
-   * The names of the node's own hosts file, which pods on the host's network got a copy of at their start.
-   * Undefined: none are to be there. Without it, there never are any.
+   * Returns the names of the node's own hosts file. Pods on the host's network got a copy of that file when they
+   * started. Undefined: the file should have no names. If the function is missing, the file never has names.
    */
   readonly inherited?: () => SelectedHosts | "unknown" | undefined;
-  /** The most names that a pod gets. */
+  /** Maximum number of names that a pod gets. */
   readonly maxNames: number;
   readonly log: Logger;
-  /** Called after every round, with the state then. */
+  /** Called after every round with the current state. */
   readonly onRound: (state: HostsReconcilerState) => void;
   /** A monotonic clock in milliseconds; replaced in tests only. */
   readonly now?: () => number;
@@ -37,13 +40,16 @@ interface HostsReconcilerDeps {
   readonly cpu?: () => number;
 }
 
-/** How far the pods of the node have come. */
+/** Progress of the node's pods. */
 export interface HostsReconcilerState {
-  /** The map revision that every following pod has; undefined while one of them does not. */
+  /**
+   * Map revision that every following pod has. Undefined while a pod does not have it, or may follow but is not
+   * decided yet.
+   */
   readonly applied: string | undefined;
   /**
-   * The pod revisions that every following pod with that selection has; undefined before it is known which pods
-   * follow, and what.
+   * Pod revisions that every following pod with that selection has. Undefined until it is known which pods follow,
+   * and which names they select.
    */
   readonly podRevisions: readonly string[] | undefined;
   readonly live: number;
@@ -51,42 +57,43 @@ export interface HostsReconcilerState {
   readonly written: number;
   /** Pods that should follow and cannot, with the reason. */
   readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
-  /** Duration of the last round with a new map, in milliseconds: from its arrival to the last file. */
+  /** Duration of the last round with a new map, in milliseconds: from the arrival of the map to the last file. */
   readonly roundMs: number;
 }
 
 interface Tracked {
   pod: NodePod;
   following: LiveMode | undefined;
-  /** The map revision that it was last compared with. */
+  /** Map revision that the pod was last compared with. */
   compared: string | undefined;
-  /** What it selects of that map. */
+  /** Revision of the names that the pod selects from that map. */
   selected: string | undefined;
-  /** The pod revision that its file has, and the pod as it was then. */
+  /** Pod revision that the pod's file has, and the pod at the time of that write. */
   applied: string | undefined;
   appliedTo: NodePod | undefined;
   stamp: string | undefined;
   problem: Reason | undefined;
-  /** Whether the file was searched for a block that an earlier agent may have left. */
+  /** Whether the file is known to have no block of ours. At first it is not: an earlier agent may have left one. */
   clean: boolean;
-  /** Milliseconds of CPU time that it took when it was last dealt with. */
+  /** CPU time of the pod's last update, in milliseconds. */
   costMs: number;
   readonly throttle: ReadBackoff;
   timer: NodeJS.Timeout | undefined;
 }
 
-/** Problems that may be gone when the file is checked again. */
+/** Codes of problems that may be gone when the file is checked again. */
 const AGAIN: ReadonlySet<string> = new Set(["file-empty", "file-busy", "write-failed"]);
 /** The longest time that a round runs before it yields to the event loop, in milliseconds. */
 const SLICE_MS = 8;
 /**
- * Names of all selections that are kept for a map. Anybody may annotate a pod with another selection, and change it.
+ * Maximum number of names in all cached selections of a map. Anybody may annotate a pod with another selection, and
+ * change it.
  */
 const MAX_SELECTED_NAMES = 64_000;
 
 /**
- * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a round
- * updates the queued pods, one after the other.
+ * Reconciles the hosts files of one node's pods with the map. Every event queues the pods that it concerns. A round
+ * updates the queued pods one after the other.
  */
 export class HostsReconciler {
   readonly #deps: HostsReconcilerDeps;
@@ -98,8 +105,8 @@ export class HostsReconciler {
   #select: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
   /**
-   * A round starts in the same iteration of the event loop: events that arrive together share a round, and nothing
-   * waits for a timer.
+   * Starts a round in the same iteration of the event loop. Events that arrive together share a round, and none waits
+   * for a timer.
    */
   readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice(), startTimer: startPromptTimer });
   #written = 0;
@@ -113,7 +120,7 @@ export class HostsReconciler {
     this.#cpu = deps.cpu ?? threadCpuMs;
   }
 
-  /** Undefined: there is none any more, since no pod follows one. */
+  /** `map` is undefined when no pod needs the map. */
   setMap(map: PublishedMap | undefined): void {
     this.#plans.clear();
     this.#revision = map?.revision;
@@ -134,7 +141,8 @@ export class HostsReconciler {
       selections.set(annotation, selected);
       return selected;
     };
-    // Most pods select this, and none of them is to come later for having been the first.
+    // Most pods have this selection. Compute it now: otherwise the first of them would be charged for it, and queued
+    // later.
     this.#select(undefined).byAddress();
     this.noteAll();
   }
@@ -154,7 +162,7 @@ export class HostsReconciler {
     this.#reconciler.enqueue();
   }
 
-  /** A fact has changed that the mode of any pod may depend on. */
+  /** Queues all pods, because a fact has changed that may affect any pod's mode. */
   noteAll(): void {
     for (const [uid, { costMs }] of this.#pods) this.#queue.add(uid, costMs);
     this.#reconciler.enqueue();
@@ -173,8 +181,8 @@ export class HostsReconciler {
   }
 
   /**
-   * Checks every file that should have our block: missed events and failures are retried. Of the other pods it is
-   * decided again whether they follow, since nothing else reports that the annotation of a workload has changed.
+   * Checks every file that should have our block, to detect missed events and to retry failures. For the other pods,
+   * decides again whether they follow: nothing else reports that the annotation of a workload has changed.
    */
   sweep(): void {
     for (const [uid, { following, stamp, costMs }] of this.#pods) {
@@ -183,7 +191,7 @@ export class HostsReconciler {
     if (this.#queue.size > 0) this.#reconciler.enqueue();
   }
 
-  /** Whether no file of the node has a block of ours. */
+  /** Whether no pod's file on the node has a block of ours. */
   get isClean(): boolean {
     return this.#queue.size === 0 && [...this.#pods.values()].every(({ clean }) => clean);
   }
@@ -227,7 +235,7 @@ export class HostsReconciler {
     this.#reconciler.enqueue();
   }
 
-  /** One slice of a round. The next slice follows after the process has handled its pending I/O. */
+  /** Runs one slice of a round. The next slice runs after the process has handled its pending I/O. */
   #workSlice(): ReconcileResult | undefined {
     const until = this.#now() + SLICE_MS;
     for (let uid = this.#queue.take(); uid !== undefined; uid = this.#queue.take()) {
@@ -241,7 +249,7 @@ export class HostsReconciler {
     return undefined;
   }
 
-  /** Whatever is odd about a pod, and any fault of ours, concerns that pod alone. */
+  /** Updates one pod. A problem with the pod, or a bug of ours, affects only that pod. */
   #bringUpToDate(uid: string, tracked: Tracked): void {
     const began = this.#cpu();
     try {
@@ -268,7 +276,7 @@ export class HostsReconciler {
     return hostNetwork === true && !ended ? this.#deps.inherited?.() : undefined;
   }
 
-  /** Nobody else would ever change the copy of the node's block; a pod that has none gets none. */
+  /** Updates a pod's copy of the node's block, because nothing else does. A pod without a copy gets none. */
   #keepInherited(uid: string, tracked: Tracked, inherited: SelectedHosts): void {
     const { applied, stamp, problem } = tracked;
     const isCurrent = applied === inherited.revision && problem === undefined && stamp !== undefined;
@@ -300,7 +308,7 @@ export class HostsReconciler {
     tracked.appliedTo = tracked.pod;
   }
 
-  /** Whether neither the file nor anything that it depends on has changed since it was written. */
+  /** Whether the file, and everything that it depends on, is unchanged since the last write. */
   #isCurrent(uid: string, { pod, selected, applied, appliedTo, stamp, problem }: Tracked): boolean {
     if (applied !== selected || appliedTo === undefined || problem !== undefined) return false;
     if (appliedTo.managedAliases !== pod.managedAliases) return false;
@@ -316,7 +324,7 @@ export class HostsReconciler {
       this.#deps.files.update(uid, (content) => this.#plans.remove(content, tracked.pod.managedAliases)),
     );
     tracked.applied = undefined;
-    // A file that is not the kubelet's cannot have a block of ours; the others are retried.
+    // A file that is not the kubelet's cannot have a block of ours. Other problems are retried.
     tracked.clean = tracked.problem === undefined || !AGAIN.has(tracked.problem.code);
   }
 
@@ -336,7 +344,7 @@ export class HostsReconciler {
     const pod = `${tracked.pod.namespace}/${tracked.pod.name}`;
     if (tracked.problem?.code !== problem.code && problem.code !== "file-empty")
       this.#deps.log.warn({ pod, ...problem }, "hosts file: not written");
-    // Another process is writing it at the moment, so it is checked again soon.
+    // Another process is writing the file, so check it again soon.
     if (problem.code === "file-empty" || problem.code === "file-busy") setImmediate(() => this.touched(uid));
   }
 }

@@ -56,6 +56,6 @@ for (const [where, namespace, config] of [
   });
 }
 
-test("version shows no agents where there are none", async () => {
+test("version shows no agents if there are none", async () => {
   assert.equal((await componentsOf(installed(""))).length, 1);
 });

@@ -8,7 +8,7 @@ import { AGENT_SECTION } from "./config.ts";
 
 type Sections = Parameters<NonNullable<Extra["workloads"]>>[0];
 
-/** Only what matters here, and leniently: the install may be of another version. */
+/** Reads only the namespace, and leniently, because the install may have another version. */
 const schema = section(object({ namespace: leniently(v.string(), AGENT_SECTION.schema.wrapped.entries.namespace) }));
 
 /** The namespace of the agents of an install. Throws if the section is not valid. */

@@ -1,9 +1,9 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import koffi from "koffi";
 
-// Landlock (landlock(7)): a process without privileges gives up rights on files and TCP ports, for itself and all
-// that it starts, for good. A kernel without it, or a container runtime that forbids its system calls, changes
-// nothing.
+// Landlock (landlock(7)): an unprivileged process permanently gives up rights on files and TCP ports, for itself and
+// all that it starts. Nothing is restricted if the kernel has no Landlock, or if the container runtime forbids its
+// system calls.
 
 /** Rights on files and directories, in the order of the kernel's bits (linux/landlock.h). */
 const FILE_RIGHTS = [
@@ -26,14 +26,14 @@ const FILE_RIGHTS = [
 ] as const;
 export type FileRight = (typeof FILE_RIGHTS)[number];
 
-/** How many of the rights each version of the interface knows, from version 1. */
+/** Number of rights that each version of the interface knows, starting with version 1. */
 const KNOWN_RIGHTS = [13, 14, 15, 15, 16] as const;
 /** The rights that apply to a file; the others apply to directories only. */
 const ON_FILES: ReadonlySet<FileRight> = new Set(["execute", "write-file", "read-file", "truncate", "ioctl-dev"]);
 
-/** What stays allowed. Everything else that Landlock can forbid is forbidden. */
+/** Rights that stay. Landlock forbids everything else that it can forbid. */
 export interface Allowed {
-  /** Below each directory, or for each file. A path that does not exist is skipped. */
+  /** Rights for each file, or for everything below each directory. A path that does not exist is skipped. */
   readonly files: ReadonlyArray<{ readonly path: string; readonly rights: readonly FileRight[] }>;
   readonly bindPorts: readonly number[];
   readonly connectPorts: readonly number[];
@@ -44,13 +44,13 @@ const PR_SET_NO_NEW_PRIVS = 38;
 const VERSION = 1;
 const [PATH_BENEATH, NET_PORT] = [1, 2];
 const [BIND_TCP, CONNECT_TCP] = [1n, 2n];
-/** Signals to and abstract sockets of processes outside, from version 6. */
+/** From version 6: no signals to outside processes, and no connections to their abstract sockets. */
 const SCOPES = 3n;
 const O_PATH = 0o10000000;
 
 /**
- * Restricts the calling thread and what it starts; threads that run already are not restricted, so the caller
- * replaces the program next (execve). Returns the version of Landlock. Throws if nothing or not everything could be
+ * Restricts the calling thread and all that it starts. Threads that already run are not restricted, so the caller
+ * must replace the program next (execve). Returns the version of Landlock. Throws if not everything could be
  * restricted.
  */
 export function restrictThread({ files, bindPorts, connectPorts }: Allowed): number {
@@ -84,7 +84,9 @@ export function restrictThread({ files, bindPorts, connectPorts }: Allowed): num
 
 type Argument = number | Buffer | null;
 
-/** Calls libc's syscall(2) and prctl(2). The pointers of a call keep no memory beyond it. */
+/**
+ * Returns a function that calls libc's syscall(2) and prctl(2). The pointers of a call are not used after it returns.
+ */
 function systemCalls(): (name: string, number: number | "prctl", ...values: Argument[]) => number {
   const libc = koffi.load(null);
   const prctl = libc.func("int prctl(int, unsigned long, unsigned long, unsigned long, unsigned long)");

@@ -6,11 +6,11 @@ import { laterRelease } from "#test/later-release.ts";
 import { AgentLeaseWriter } from "./lease-writer.ts";
 import { AgentLeaseReader } from "./rollout/lease-reader.ts";
 
-// The agents of a later release, with another version of their Leases, beside a controller of this one.
+// Agents of a later release, whose Leases have another version, with a controller of this release.
 
 const NAMESPACE = "agents";
 
-test("a Lease of a later version: the agent is alive, and nobody claims to know what it has applied", async () => {
+test("with a Lease of a later version, an agent is alive, and its revisions are unknown", async () => {
   const load = laterRelease("extras/agent/agent-lease-format.ts", /const VERSION = "1"/, 'const VERSION = "2"');
   const { AgentLeaseWriter: Later } = await load<typeof import("./lease-writer.ts")>("extras/agent/lease-writer.ts");
   const kube = new MemoryKube();

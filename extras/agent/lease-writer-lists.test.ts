@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { revisions, leaseRig as start, step, type Written } from "./fakes/lease-rig.ts";
 
-// Which changes of a report are written before the next renewal.
+// Tests which changes of a report are written before the next renewal.
 
 const LIST = "switchback.dev/pod-revisions";
 const listsOf = (written: readonly Written[]) => written.map(({ metadata }) => metadata.annotations[LIST]);
 
-test("a change of the map that concerns no pod of the node is written at the renewal only", async (t) => {
+test("a change of the map that concerns no pod of the node is written only at the renewal", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1", ["p1"]));
   await pass(2_000);
@@ -21,7 +21,7 @@ test("a change of the map that concerns no pod of the node is written at the ren
   assert.deepEqual(listsOf(rig.written), ["p1", "p1"]);
 });
 
-test("a list that changes is written, with the map's revision of then; an unknown one stays", async (t) => {
+test("a changed list is written with the current map revision; an unknown list keeps the last one", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1", ["p1"]));
   await pass(2_000);
@@ -33,7 +33,7 @@ test("a list that changes is written, with the map's revision of then; an unknow
   assert.deepEqual(revisions(rig.written), ["r1", "r2"]);
 });
 
-test("where there are too many pod revisions to list, the map's revision is written at once", async (t) => {
+test("with too many pod revisions for a list, the map's revision is written at once", async (t) => {
   const { rig, keeper, pass } = start(t);
   const many = Array.from({ length: 129 }, (_, index) => `p${index}`);
   keeper.report(step("r1", ["p1"]));
@@ -46,7 +46,7 @@ test("where there are too many pod revisions to list, the map's revision is writ
   assert.deepEqual(listsOf(rig.written), ["p1", undefined, undefined]);
 });
 
-test("the first write is at once; changes are spread over the time that all agents take, one in each", async (t) => {
+test("the first write is at once; later changes are written at most once in the spread of all agents", async (t) => {
   const { rig, keeper, pass } = start(t);
   Object.assign(rig, { spreadMs: 20_000, random: 0.5 });
   keeper.report(step("r1", ["p1"]));
@@ -54,7 +54,7 @@ test("the first write is at once; changes are spread over the time that all agen
   assert.deepEqual(listsOf(rig.written), ["p1"]);
   await pass(22_000);
   keeper.report(step("r2", ["p2"]));
-  // The renewal, which random brings forward by an eighth, comes before the half of the spread is over.
+  // The renewal, which `random` makes an eighth earlier, comes before half of the spread is over.
   await pass(3_000);
   assert.deepEqual(listsOf(rig.written), ["p1"]);
   await pass(1_200);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { revisions, leaseRig as start, step, type Written } from "./fakes/lease-rig.ts";
 
-test("a new revision is written at once, then at most one a second, the newest last", async (t) => {
+test("a first revision is written at once, then at most one a second, and the newest last", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(100);
@@ -15,7 +15,7 @@ test("a new revision is written at once, then at most one a second, the newest l
   assert.ok(rig.written.length <= 6, `${rig.written.length} writes in 6 s`);
 });
 
-test("without news it is renewed every half minute", async (t) => {
+test("without changes, the Lease is renewed every half minute", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(95_000);
@@ -24,7 +24,7 @@ test("without news it is renewed every half minute", async (t) => {
   assert.equal(rig.written[0]?.spec.holderIdentity, "agent-1");
 });
 
-test("a revision that some pods lack does not replace the one that they had, and the pods are named", async (t) => {
+test("a revision that some pods do not have does not replace the last one, and the pods are named", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(1_500);
@@ -39,7 +39,7 @@ test("a revision that some pods lack does not replace the one that they had, and
   });
 });
 
-test("an API server that is away is tried again, with the newest to say", async (t) => {
+test("while the API server is away, the write is retried with the newest report", async (t) => {
   const { rig, keeper, pass } = start(t);
   rig.failing = true;
   keeper.report(step("r1"));
@@ -50,7 +50,7 @@ test("an API server that is away is tried again, with the newest to say", async 
   assert.deepEqual(revisions(rig.written), ["r2"]);
 });
 
-test("once it is deleted nothing writes it, until there is something to report again", async (t) => {
+test("a deleted Lease is written again only after a new report", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(1_000);
@@ -67,7 +67,7 @@ for (const [what, first, deleted, answerMs] of [
   ["its deletion waits for a renewal", "r2", 0, 5_000],
   ["its deletion waits for a renewal that ends soon", "r2", 0, 100],
 ] as const) {
-  test(`what is to be reported again while ${what} is written after that, not before`, async (t) => {
+  test(`a new report while ${what} is written after that, not before`, async (t) => {
     const { rig, keeper, pass } = start(t);
     keeper.report(step("r1"));
     await pass(2_000);
@@ -90,7 +90,7 @@ for (const [what, first, deleted, answerMs] of [
   });
 }
 
-test("what was reported before it is deleted is not written after that", async (t) => {
+test("a report from before the deletion is not written after it", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(2_000);
@@ -107,7 +107,7 @@ test("what was reported before it is deleted is not written after that", async (
   assert.deepEqual([revisions(rig.written), rig.deleted], [["r1", "r2"], 1]);
 });
 
-test("one that could not be renewed is deleted, and comes back, all the same", async (t) => {
+test("a Lease that could not be renewed is still deleted, and comes back", async (t) => {
   const { rig, keeper, pass } = start(t);
   rig.failing = true;
   keeper.report(step("r1"));
@@ -121,7 +121,7 @@ test("one that could not be renewed is deleted, and comes back, all the same", a
   assert.deepEqual(revisions(rig.written), ["r1"]);
 });
 
-test("the Lease is the agent's own, names the DaemonSet, and may be silent for two renewals", async (t) => {
+test("the Lease names the agent and the DaemonSet, and lasts for two renewals", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step(undefined));
   await pass(100);
@@ -143,7 +143,7 @@ test("the Lease is the agent's own, names the DaemonSet, and may be silent for t
   );
 });
 
-test("a second write waits for a full second after the first, and no longer", async (t) => {
+test("a second write waits exactly one second after the first", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(100);
@@ -154,7 +154,7 @@ test("a second write waits for a full second after the first, and no longer", as
   assert.deepEqual(revisions(rig.written), ["r1", "r2"]);
 });
 
-test("the same said again is no reason for a write, before or after the renewal", async (t) => {
+test("an unchanged report causes no write, before or after the renewal", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(100);
@@ -167,7 +167,7 @@ test("the same said again is no reason for a write, before or after the renewal"
   assert.equal(rig.written.length, 2, "the renewal is not put off by it");
 });
 
-test("what is reported during a write is written a second after it, not at the next renewal", async (t) => {
+test("a report during a write is written a second after it, not at the next renewal", async (t) => {
   const { rig, keeper, pass } = start(t);
   const { promise, resolve } = Promise.withResolvers<void>();
   rig.answered = promise;
@@ -186,7 +186,7 @@ for (const [drawn, tries] of [
   [0, 6],
   [1, 3],
 ] as const) {
-  test(`while the API server is away there are ${tries} tries in 15 s and two lines, whatever is new`, async (t) => {
+  test(`while the API server is away, there are ${tries} tries in 15 s and two log lines in total`, async (t) => {
     const { rig, keeper, pass, log } = start(t);
     Object.assign(rig, { failing: true, random: drawn });
     for (let count = 0; count < 148; count += 1) {
@@ -207,7 +207,7 @@ for (const [drawn, tries] of [
   });
 }
 
-test("once it is stopped nothing is written or scheduled, whatever is reported or on its way", async (t) => {
+test("after a stop, nothing is written or scheduled, even for a new report or after a running write", async (t) => {
   const { rig, keeper, pass } = start(t);
   const { promise, resolve } = Promise.withResolvers<void>();
   keeper.report(step("r1"));
@@ -222,7 +222,7 @@ test("once it is stopped nothing is written or scheduled, whatever is reported o
   assert.deepEqual(revisions(rig.written), ["r1", "r2"]);
 });
 
-test("a Lease that is gone already is deleted; another refusal is thrown, and does not end the keeper", async (t) => {
+test("a Lease that is already gone counts as deleted; another refusal is thrown, and later writes work", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(100);
@@ -235,7 +235,7 @@ test("a Lease that is gone already is deleted; another refusal is thrown, and do
   assert.deepEqual([revisions(rig.written), rig.deleted], [["r1", "r1"], 2]);
 });
 
-test("three problems are named, a fourth is counted", async (t) => {
+test("three problems are all named", async (t) => {
   const { rig, keeper, pass } = start(t);
   const reason = { code: "not-kubelets", text: "" };
   const of = (...names: string[]) => names.map((name) => ({ pod: `shop/${name}`, reason }));
@@ -259,7 +259,7 @@ test("a failure before the removal delays no write after it", async (t) => {
   assert.deepEqual(revisions(rig.written), ["r1"]);
 });
 
-test("a clock that is set back holds no write for longer than a second", async (t) => {
+test("a clock that is set back delays no write for longer than a second", async (t) => {
   const { rig, keeper, pass } = start(t);
   keeper.report(step("r1"));
   await pass(2_000);

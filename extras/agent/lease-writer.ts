@@ -16,16 +16,16 @@ import {
 import { NODE_HOSTS_KEY, POD_REVISIONS_KEY, PROBLEM_KEY } from "./metadata-keys.ts";
 import { type NodeHostsReport, renderNodeHostsReport } from "./node-hosts-report.ts";
 
-/** What the Lease says beside that the agent lives. */
+/** Content of the Lease, in addition to its renewal. */
 interface AgentReport {
-  /** The map revision that every pod has; undefined: some have not. What was said before then stays. */
+  /** Map revision that every pod has. Undefined if some pods do not have it: the Lease then keeps its last value. */
   readonly applied: string | undefined;
   /**
-   * The pod revisions that every pod with that selection has; undefined: not known. What was said before then stays.
+   * Pod revisions that every pod with that selection has. Undefined if not known: the Lease then keeps its last list.
    */
   readonly podRevisions: readonly string[] | undefined;
   readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
-  /** What the node's hosts file has; undefined: no names are chosen for it. */
+  /** Report about the node's hosts file. Undefined if no names are chosen for it. */
   readonly nodeHosts?: NodeHostsReport | undefined;
 }
 
@@ -36,45 +36,46 @@ interface AgentLeaseDeps {
   /** Name of the agent's pod. */
   readonly identity: string;
   readonly renewMs: number;
-  /** The time over which the agents of all nodes spread their writes after a change of the map, milliseconds. */
+  /** Time over which all agents spread their writes after a change of the map, in milliseconds. */
   readonly spreadMs: () => number;
   readonly random: () => number;
-  /** uid of our DaemonSet, once it is known: the Lease goes with it. */
+  /** Our DaemonSet, once it is known. It owns the Lease, so the Lease is deleted with it. */
   readonly daemonSet: () => { readonly name: string; readonly uid: string } | undefined;
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
 
-/** Least time between two writes. */
+/** Minimum time between two writes, in milliseconds. */
 const PACE_MS = 1_000;
 const RETRY_MS = 5_000;
-/** Problems that are named one by one. */
+/** Maximum number of problems that the Lease names. */
 const MAX_PROBLEMS = 3;
 
 /**
- * A renewal comes up to this share of the interval early, so that agents that started together do not renew together.
+ * Maximum share of the interval by which a renewal comes early. Agents that started together then do not renew
+ * together.
  */
 const JITTER = 0.25;
 
 /**
- * Renews the Lease that reports to the controller that an agent serves the node, and what its pods have. A change
- * of the map that concerns no pod of the node writes nothing; one that does is written within `spreadMs`, since the
- * pods have their names by then and only the controller's status waits.
+ * Renews the Lease, which tells the controller that an agent serves the node, and which revisions its pods have. If a
+ * change of the map concerns no pod of the node, it is written only at the next renewal. Any other change is written
+ * within `spreadMs`. It can wait, because the pods already have their names: only the controller's status is late.
  */
 export class AgentLeaseWriter {
   readonly #deps: AgentLeaseDeps;
   readonly #name: string;
   readonly #path: string;
   #wanted: Record<string, string> = {};
-  /** The annotations of the Lease as they were last written; undefined: not known. */
+  /** The annotations that were last written to the Lease. Undefined if not known. */
   #said: Record<string, string> | undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
   readonly #reconciler: Reconciler;
-  /** Writes and deletions, one after the other. */
+  /** Runs writes and deletions one after the other. */
   #queue: Promise<unknown> = Promise.resolve();
   #failing = false;
-  /** Whether there is to be a Lease: not from when it is removed until there is something to report again. */
+  /** Whether the Lease should exist: from a report until `remove` or `stop`. */
   #present = false;
 
   constructor(deps: AgentLeaseDeps) {
@@ -92,7 +93,7 @@ export class AgentLeaseWriter {
     });
   }
 
-  /** Writes soon if this differs from what was written, and at every renewal. */
+  /** Sets the content of the Lease. Writes it soon if its prompt part has changed, else at the next renewal. */
   report({ applied, podRevisions, problems, nodeHosts }: AgentReport): void {
     const revision = applied ?? this.#wanted[REVISION_KEY];
     const list = podRevisions === undefined ? this.#wanted[POD_REVISIONS_KEY] : renderPodRevisions(podRevisions);
@@ -103,18 +104,18 @@ export class AgentLeaseWriter {
       ...(nodeHosts === undefined ? {} : { [NODE_HOSTS_KEY]: renderNodeHostsReport(nodeHosts) }),
     };
     this.#present = true;
-    // The first write does not wait: an uninstall looks for the Leases of nodes whose files have blocks.
+    // The first write does not wait, because an uninstall finds the nodes whose files have blocks by their Leases.
     if (this.#isBehind) this.#reconciler.enqueue(this.#said === undefined ? 0 : this.#spread());
   }
 
-  /** Deletes the Lease: nothing of ours is on the node any more. A later report creates it again. */
+  /** Deletes the Lease, because the node has nothing of ours any more. A later report creates it again. */
   async remove(): Promise<void> {
     this.#present = false;
     this.#said = undefined;
     await this.#enqueue(() => this.#delete());
   }
 
-  /** Writes no more; the Lease stays. */
+  /** Stops writing. The Lease stays. */
   stop(): void {
     this.#present = false;
     void this.#reconciler.stop();

@@ -15,7 +15,7 @@ import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { runUninstall, type UninstallRun } from "#test/fakes/uninstall-run.ts";
 import { AGENT_UNINSTALL } from "./leave.ts";
 
-// The whole uninstall, with the agents' step in it.
+// The whole uninstall, including the agents' step.
 
 const WEBHOOK_GONE = "the webhook configuration switchback-webhook is gone: new pods are no longer injected";
 const FREE = "no pod holds an address of Switchback";
@@ -24,12 +24,12 @@ const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 const run = (t: TestContext, api: MemoryServer, options: UninstallRun = {}) =>
   runUninstall(t, api, { ...options, parts: [AGENT_UNINSTALL] });
 
-/** A restart takes the old pod of the Deployment away, at once or after some seconds. */
+/** Finishes a restart: the old pod of the Deployment is gone. */
 function rollsOut(api: MemoryServer, name: string): void {
   api.objects.delete(`/api/v1/namespaces/shop/pods/${name}-old`);
 }
 
-test("the uninstall goes in the only order that works: webhook, restarts, the wait for old pods, agents", async (t) => {
+test("the uninstall has the only order that works: webhook, restarts, the wait for old pods, agents", async (t) => {
   const api = installed();
   for (const name of ["web", "api"]) addDeployment(api, "shop", name);
   api.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
@@ -76,7 +76,7 @@ describe("agents that do not leave", () => {
     return api;
   }
 
-  test("are named, and nothing more is removed", async (t) => {
+  test("are named, and nothing else is removed", async (t) => {
     const { done, said, time } = run(t, withAgents("switchback-agent-a", "switchback-agent-b"), { timeoutMs: 3_000 });
     await assert.rejects(done, {
       code: "still-held",
@@ -88,13 +88,13 @@ describe("agents that do not leave", () => {
     assert.deepEqual(time.waits, [2_000, 1_000, 1_000, 1_000]);
   });
 
-  test("are gone past with force, and that is said", async (t) => {
+  test("are skipped with force, with a message", async (t) => {
     const { done, said } = run(t, withAgents("switchback-agent-a"), { timeoutMs: 1_000, force: true });
     await done;
     assert.equal(said.at(-1), "agents hold addresses of Switchback; going on, as that was asked for");
   });
 
-  test("are looked for where the configuration has them", async (t) => {
+  test("are looked for in the configured namespace", async (t) => {
     const api = installed("agent: { namespace: elsewhere }");
     await run(t, api).done;
     assert.equal(api.callsOf("GET", AGENT_PATH.replace("switchback-agent/", "elsewhere/")).length, 1);
@@ -102,7 +102,7 @@ describe("agents that do not leave", () => {
 });
 
 for (const status of [403, 409, 500]) {
-  test(`a ${status} on the agents is passed on, also with force`, async (t) => {
+  test(`a ${status} for the agents is thrown, also with force`, async (t) => {
     const api = installed();
     api.onCall = ({ path }) => (path === AGENT_PATH ? refusal(status, "Refused") : undefined);
     const { done, said } = run(t, api, { force: true });
@@ -118,7 +118,7 @@ describe("the namespace of the agents", () => {
     ["is of another version", { "config.yaml": "unheardOf: 1\nagent: { other: 2 }\nrestart: { mode: x }" }],
     ["has no data", undefined],
   ] as const) {
-    test(`is where the chart has them, by a configuration that ${what}`, async (t) => {
+    test(`is the chart's default with a configuration that ${what}`, async (t) => {
       const api = installed();
       addConfig(api, data);
       await run(t, api).done;
@@ -126,14 +126,14 @@ describe("the namespace of the agents", () => {
     });
   }
 
-  test("of a wrong type ends it before anything is written", async (t) => {
+  test("of a wrong type ends the uninstall before anything is written", async (t) => {
     const api = installed("agent: { namespace: 5 }");
     await assert.rejects(run(t, api).done, { code: "data-corrupt" });
     assert.deepEqual(api.writes, []);
   });
 });
 
-test("the plan names the step", async () => {
+test("the plan names the agents' step", async () => {
   const api = installed();
   const said: string[] = [];
   const say = (line: string) => void said.push(line);

@@ -3,7 +3,7 @@ import { installedNamespace } from "./installed.ts";
 import { stopAgents } from "./stop-agents.ts";
 
 export const AGENT_UNINSTALL: UninstallPart = {
-  // The last step, as agents that were stopped do not start again by themselves.
+  // This is the last step, because stopped agents do not start again by themselves.
   lastStep(sections) {
     const namespace = installedNamespace(sections);
     return {

@@ -1,13 +1,13 @@
 import { aliasLineOf, type LiveAliases, TAG } from "./live-hosts-plan.ts";
 
-// Reads a running pod's hosts file into lines. Its containers may write anything into it, so the cost is linear in
-// its bytes: each line is compared with sets and with constants only, and many empty lines are read as one.
+// Reads a running pod's hosts file into lines. Its containers may write anything into it, so the cost must be linear
+// in its bytes. Each line is compared only with sets and constants, and consecutive empty lines are read as one.
 
 export const BEGIN = "# BEGIN switchback.dev: names of this cluster, kept current while the pod runs";
-/** The first marker after a line that had no newline: the newline before the block is managed too. */
+/** First marker after a line that had no newline. The newline before the block is then managed too. */
 export const BEGIN_JOINED = `${BEGIN}, newline added`;
 export const END = "# END switchback.dev";
-/** The shortest prefix of a first marker that is recognized when the file ends within it. */
+/** Shortest prefix of a first marker that is recognized if the file ends within the marker. */
 const CUT_BEGIN = BEGIN.slice(0, "# BEGIN switch".length);
 
 /** The shortest suffix of a marker that is recognized. */
@@ -17,12 +17,15 @@ const MIN_REST = 8;
 export interface Line {
   text: string;
   /**
-   * `"\n"`, or `""` at the end of a file without a final newline, also if Switchback added that newline. Empty
-   * lines: one newline each.
+   * `"\n"`, or `""` at the end of a file without a final newline, even if Switchback added that newline. Empty lines
+   * have one newline each.
    */
   end: string;
   kind: "managed" | "foreign";
-  /** For a line of a managed hostAlias, active or commented out: its active form. */
+  /**
+   * Active form of a managed hostAlias' line, whether the line is active or commented out. Undefined for any other
+   * line.
+   */
   readonly alias: string | undefined;
 }
 
@@ -61,7 +64,7 @@ function nextLine(text: string, at: number): number {
 
 const NEWLINES = /\n+/y;
 
-/** `whole` has its newline if there is one. */
+/** `whole` includes the newline, if there is one. */
 function readLine(whole: string, aliases: LiveAliases): Line {
   const isCut = !whole.endsWith("\n");
   const text = isCut ? whole : whole.slice(0, -1);

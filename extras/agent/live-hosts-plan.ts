@@ -6,15 +6,15 @@ import type { HostAlias } from "#hostmap/types.ts";
 // node after every change of the map, without a JIT compiler (--jitless). So names are compared with native Set
 // methods, not one by one in loops. Agents run on Linux nodes only, so the lines need no limit of names (`pack.ts`).
 
-/** The comment at the end of every line of the managed block. */
+/** The comment at the end of every line between the markers of the managed block. */
 export const TAG = "\t# switchback.dev";
 
 /**
- * A pod's managed aliases, indexed by their line in the hosts file. Building one costs its names; pods with equal
- * aliases share it.
+ * A pod's managed aliases, indexed by their line in the hosts file. The cost of an index grows with its names, so
+ * pods with equal aliases share one.
  */
 export interface LiveAliases {
-  /** By the line as the kubelet wrote it. */
+  /** Aliases by the line that the kubelet wrote. */
   readonly byLine: ReadonlyMap<string, HostAlias>;
   /** The distinct first characters of these lines. */
   readonly firstChars: readonly string[];

@@ -48,7 +48,7 @@ test("new names are in a block after the kubelet's lines", () => {
   );
 });
 
-test("names of the pod's hostAliases are not repeated; a changed address comments their line out", () => {
+test("names of the pod's hostAliases are not repeated; if an address changes, their line is commented out", () => {
   const managed = [{ ip: FRONT, hostnames: ["a.example.com", "b.example.com"] }];
   const same = select({ "a.example.com": [FRONT], "b.example.com": [FRONT] });
   assert.equal(applyLive(kubelet(managed), managed, same), kubelet(managed));
@@ -57,7 +57,7 @@ test("names of the pod's hostAliases are not repeated; a changed address comment
   assert.deepEqual(resolved(moved).get("b.example.com"), [FRONT]);
 });
 
-test("a name that the map no longer has is removed from the running pod, and comes back with the map", () => {
+test("a name that leaves the map is removed from the running pod, and comes back when the map has it again", () => {
   const managed = [
     { ip: FRONT, hostnames: ["a.example.com"] },
     { ip: OTHER, hostnames: ["b.example.com"] },
@@ -68,7 +68,7 @@ test("a name that the map no longer has is removed from the running pod, and com
   assert.equal(back, kubelet(managed));
 });
 
-test("a foreign line wins: a user's alias, a kubelet line or a container's line, in upper or lower case", () => {
+test("a foreign line wins, in upper or lower case: a user's alias, a kubelet's line or a container's line", () => {
   const aliases = [{ ip: "10.0.0.1", hostnames: ["User.Example.com"] }];
   const text = `${kubelet(aliases)}10.0.0.2 added.example.com # by its entry point\n`;
   const selected = select({ "user.example.com": [FRONT], "added.example.com": [FRONT], "new.example.com": [FRONT] });
@@ -84,7 +84,7 @@ test("a line that differs from a managed one in its first character is foreign",
   assert.equal(applyLive(text, managed, select({})), text.replace(`\n${FRONT}\ta`, `\n#${FRONT.slice(1)}\ta`));
 });
 
-test("no line of the block is longer than musl reads, tag included", () => {
+test("no line of the block, including its tag, is longer than musl reads", () => {
   const names = Array.from({ length: 200 }, (_, index) => `name-${index}.example.com`);
   const text = applyLive(kubelet(), [], select(Object.fromEntries(names.map((name) => [name, [FRONT]]))));
   const lengths = text.split("\n").map((line) => line.length + 1);
@@ -118,7 +118,7 @@ test("a partly written block is recognized and repaired, wherever the write stop
   }
 });
 
-test("empty lines after the block, NUL bytes before it and the rest of a marker are managed", () => {
+test("empty lines after the block, NUL bytes before it and the end of a marker are managed", () => {
   const selected = select({ "a.example.com": [FRONT] });
   const whole = applyLive(kubelet(), [], selected);
   const block = whole.slice(kubelet().length);

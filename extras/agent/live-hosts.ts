@@ -30,12 +30,12 @@ export function isKubeletHosts(text: string): boolean {
   return KUBELET_HEADERS.some((header) => text.startsWith(header));
 }
 
-/** Whether a file may have a block of Switchback: it has one of its markers or tags. */
+/** Whether a file may have a block of Switchback: it contains the tag of a block's lines. */
 export function holdsBlock(content: Buffer): boolean {
   return content.includes(OWN_TEXT);
 }
 
-/** In every line of a block. */
+/** The tag of every line between a block's markers, without its tab. */
 const OWN_TEXT = "# switchback.dev";
 
 /**
@@ -90,8 +90,8 @@ export function removeLive(text: string, aliases: LiveAliases): string {
 }
 
 /**
- * Names of foreign lines that are looked at; after these a name may be mapped a second time. A container writes any
- * number.
+ * Maximum number of names in foreign lines that are compared, because a container may write any number. A name after
+ * these may be mapped a second time.
  */
 const MAX_FOREIGN_NAMES = 16_384;
 
@@ -108,7 +108,7 @@ function takenNames(lines: readonly Line[], selected: SelectedHosts): readonly s
   return [...new Set(found.flat())].filter(selected.has).sort(compareNames);
 }
 
-/** The names on a hosts(5) line in lower case, at most `most`: resolvers ignore case (RFC 4343). */
+/** The names on a hosts(5) line, at most `most`. They are in lower case, because resolvers ignore case (RFC 4343). */
 function namesOnLine(text: string, most = MAX_FOREIGN_NAMES): string[] {
   const [, ...names] = (text.split("#", 1)[0] ?? "")
     .trim()
@@ -118,9 +118,9 @@ function namesOnLine(text: string, most = MAX_FOREIGN_NAMES): string[] {
 }
 
 /**
- * Renders the lines with one block of this body: in its place if the block is unchanged, else at the end. An
- * outdated block before foreign lines is replaced by a comment of the same length, because removing it would move
- * those lines.
+ * Renders the lines with one block that has this body. An unchanged block stays in place; a changed one is written at
+ * the end. An outdated block before foreign lines is replaced by a comment of the same length, because removing it
+ * would move those lines.
  */
 function withBlock(lines: readonly Line[], body: readonly string[]): string {
   const tail = indexAfterForeign(lines);

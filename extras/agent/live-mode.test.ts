@@ -22,11 +22,11 @@ const POD: NodePod = {
 
 interface Case {
   readonly pod?: Partial<NodePod>;
-  /** Of a namespace that is watched; without it, the namespace is read by itself. */
+  /** Facts of a watched namespace. Without them, the namespace is not watched, and is read with a GET. */
   readonly namespace?: Partial<NamespaceFacts>;
-  /** What was read of it, undefined: nothing yet; absent: the namespace has neither label nor annotation. */
+  /** Facts that were read. Undefined: nothing yet. Absent: the namespace has neither label nor annotation. */
   readonly read?: Partial<NamespaceFacts> | undefined;
-  /** Undefined: the answer must not depend on the workload. */
+  /** Undefined: the mode must not depend on the workload. */
   readonly workload?: OwnerAnnotation;
   readonly install?: OnChange;
   readonly synced?: boolean;
@@ -94,7 +94,7 @@ for (const [what, facts, expected] of [
   ["a listed namespace is not read yet", { listed: true, pod: { onChange: "live" }, read: undefined }, "unknown"],
   ["the pod says something else", { pod: { onChange: "sometimes" }, workload: known("live") }, "live"],
 ] as const satisfies ReadonlyArray<readonly [string, Case, string]>) {
-  test(`where ${what} a pod's live mode is ${expected}`, () => {
+  test(`if ${what}, a pod's live mode is ${expected}`, () => {
     assert.equal(modeOf(facts), expected);
   });
 }

@@ -11,13 +11,13 @@ import type { OwnerAnnotation } from "./owner-annotations.ts";
 interface LiveModeDeps {
   readonly config: Pick<Config, "namespace" | "pods" | "optIn">;
   readonly namespaces: Pick<NodeNamespaces, "get" | "synced">;
-  /** The annotation of a pod's workload. Called only if the answer depends on it. */
+  /** Returns the annotation of a pod's workload. Called only if the mode depends on it. */
   readonly onChangeOf: (pod: NodePod) => OwnerAnnotation;
-  /** What a namespace says that is not watched; undefined: not known yet. */
+  /** Returns the facts of a namespace that is not watched. Undefined if not known yet. */
   readonly namespaceOf: (name: string) => NamespaceFacts | undefined;
 }
 
-/** Decides whether a pod opted in and follows the map by its hosts file. */
+/** Creates the function that decides whether a pod opted in and follows the map through its hosts file. */
 export function createLiveMode({
   config,
   namespaces,

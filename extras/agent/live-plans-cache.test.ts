@@ -10,7 +10,7 @@ import { createLivePlans } from "./live-plans.ts";
 
 const ALIASES: readonly HostAlias[] = [{ ip: "198.51.100.9", hostnames: ["a.example.com"] }];
 
-/** Plans of which it is counted how often a file is planned, and how often its text is computed. */
+/** Plans that count how often a file is planned, and how often its text is computed. */
 function start(...names: string[]) {
   const map = publishedMapOf("r1", new Map(["a.example.com", ...names].map((name) => [name, ["198.51.100.9"]])));
   const select = createSelector(map, 500);
@@ -27,9 +27,7 @@ function start(...names: string[]) {
     },
   });
   const plans = createLivePlans();
-  /**
-   * Applies the map to a file with these foreign lines behind the aliases, and compares with the result of no cache.
-   */
+  /** Applies the map to a file with these foreign lines after the aliases. Compares with the result without a cache. */
   const apply = (foreign: string, { own = "10.32.0.7\tapi-0", aliases = ALIASES, hosts = "*" } = {}) => {
     const real = select(hosts);
     const text = kubeletText(`${aliasesText(ALIASES)}10.0.0.1 marker # \xe9\n${foreign}`, own);
@@ -39,13 +37,13 @@ function start(...names: string[]) {
   return { plans, counts, apply };
 }
 
-test("pods that differ in their own line alone share a text", () => {
+test("pods that differ only in their own line share a text", () => {
   const { counts, apply } = start("b.example.com");
   for (const own of ["10.32.0.7\tapi-0", "10.32.0.123\tapi-1", "10.32.0.7\tapi-0"]) apply("", { own });
   assert.deepEqual(counts, { planned: 1, computed: 1 });
 });
 
-test("texts that differ share a plan, as long as the aliases and the names that the lines take are the same", () => {
+test("different texts share a plan if they have the same aliases and the same taken names", () => {
   const { counts, apply } = start("b.example.com", "c.example.com");
   for (const foreign of ["", "10.0.0.1 x\n", "10.0.0.2 y\n"]) apply(foreign);
   assert.deepEqual(counts, { planned: 1, computed: 3 });
@@ -54,7 +52,7 @@ test("texts that differ share a plan, as long as the aliases and the names that 
   assert.equal(counts.planned, 3);
 });
 
-test("the same text of a pod with other aliases, or that selects other names, is another", () => {
+test("equal texts of pods with other aliases, or with other selected names, are computed separately", () => {
   const { counts, apply } = start("b.example.com");
   const [none, other] = [[], [{ ip: "10.0.0.1", hostnames: ["marker"] }]];
   for (const round of [1, 2]) {
@@ -63,14 +61,14 @@ test("the same text of a pod with other aliases, or that selects other names, is
   }
 });
 
-test("names that lines take are distinguished by where one ends", () => {
+test("taken names `a b.c` and `ab.c` have different plans", () => {
   const { counts, apply } = start("a", "b.c", "ab.c");
   apply("10.0.0.1 a b.c\n");
   apply("10.0.0.1 ab.c\n");
   assert.equal(counts.planned, 2);
 });
 
-test("four texts are kept, those that were computed last", () => {
+test("the four texts that were computed last are kept", () => {
   const { counts, apply } = start();
   const texts = [1, 2, 3, 4, 5].map((index) => `10.0.0.${index} x\n`);
   for (const text of texts) apply(text);
@@ -80,7 +78,7 @@ test("four texts are kept, those that were computed last", () => {
   assert.equal(counts.computed, 6);
 });
 
-test("256 plans are kept; one more, and all are made again as they are needed", () => {
+test("256 plans are kept; one more clears them all", () => {
   const names = Array.from({ length: 257 }, (_, index) => `n${index}.example.com`);
   const { counts, apply } = start(...names);
   const [last = "", ...others] = names.map((name) => `10.0.0.1 ${name}\n`);
@@ -93,7 +91,7 @@ test("256 plans are kept; one more, and all are made again as they are needed", 
   assert.equal(counts.planned, 258);
 });
 
-test("with a new map nothing is kept but the parsed aliases", () => {
+test("with a new map, only the parsed aliases are kept", () => {
   const { plans, counts, apply } = start();
   const parsed = plans.aliases(ALIASES);
   assert.deepEqual(parsed, liveAliases(ALIASES));

@@ -15,7 +15,7 @@ const maps = fc.dictionary(goodNames, fc.uniqueArray(ips, { minLength: 1, maxLen
 /** A pod's own name may also be a public name. */
 const ownNames = fc.oneof(fc.constantFrom("api-0", "api-1", "api-2"), goodNames);
 
-test("property: results that are cached for other pods make no difference", () => {
+test("property: results that are cached for other pods do not change a pod's result", () => {
   fc.assert(
     fc.property(
       fc.array(maps, { minLength: 1, maxLength: 3 }),

@@ -30,7 +30,7 @@ export interface LivePlans {
   clear(): void;
 }
 
-/** A text that was computed, and its input. */
+/** A computed text and its input. */
 interface CachedText {
   readonly aliases: LiveAliases;
   readonly revision: string;
@@ -77,7 +77,7 @@ export function createLivePlans(limits = hostsFileLimits()): LivePlans {
     const text = before.toString("latin1");
     checkLines(text, limits);
     const applied = applyLive(text, aliases, selected, plan);
-    // A file that the block makes too large could not be read again, and the block would stay for good.
+    // If the block made the file too large, the agent could not read it again, and the block would stay forever.
     checkLines(applied, limits);
     const after = Buffer.from(applied, "latin1");
     const cached = { aliases, revision, before: Buffer.from(text, "latin1"), after };
@@ -104,11 +104,11 @@ export function createLivePlans(limits = hostsFileLimits()): LivePlans {
   };
 }
 
-/** Counts the characters that a cache keeps, and a little for each text, so that many short ones count, too. */
+/** Counts the characters in a cache, and 100 more for each text, so that many short texts count too. */
 class KeptCharacters {
   #characters = 0;
 
-  /** Adds texts. Returns whether the cache has to be emptied first; then these alone are counted. */
+  /** Adds texts. Returns true if the caller must clear the cache first: then only these texts are counted. */
   overflows(texts: Iterable<string>): boolean {
     let added = 0;
     for (const text of texts) added += text.length + 100;

@@ -9,7 +9,7 @@ const PROBLEM: Reason = { code: "index-missing", text: "no index" };
 const IDLE_MS = 10 * 60_000;
 
 function start() {
-  /** What each subscription calls, in the order in which they were started. */
+  /** The callbacks of all subscriptions, in the order in which they started. */
   const offers: Array<(offer: PublishedMap | Reason) => void> = [];
   const rig = { now: 0, stopped: 0, maps: [] as Array<string | undefined>, problems: [] as string[] };
   const demand = followOnDemand({
@@ -31,7 +31,7 @@ function start() {
   return { rig, demand, offers };
 }
 
-test("nothing is followed until a pod needs it, and then once", () => {
+test("the map is not followed until a pod needs it, and then only once", () => {
   const { demand, offers } = start();
   demand.need(false);
   assert.deepEqual([offers.length, demand.following, demand.inactiveMs], [0, false, 0]);
@@ -40,7 +40,7 @@ test("nothing is followed until a pod needs it, and then once", () => {
   assert.deepEqual([offers.length, demand.following, demand.inactiveMs], [1, true, 7]);
 });
 
-test("an offer that is no map is reported, and the map that was there stays", () => {
+test("an offer that is not a map is reported, and the last map stays", () => {
   const { rig, demand, offers } = start();
   demand.need(true);
   offers[0]?.(PROBLEM);
@@ -72,7 +72,7 @@ test("the map is dropped ten minutes after a pod last needed it; later offers of
   assert.deepEqual([rig.maps, demand.hasMap], [["r1", undefined, "r1"], true]);
 });
 
-test("a stop ends what is followed, and is nothing where nothing is", async () => {
+test("a stop ends a running subscription, and does nothing without one", async () => {
   const { rig, demand, offers } = start();
   await demand.stop();
   assert.equal(rig.stopped, 0);

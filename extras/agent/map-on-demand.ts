@@ -3,35 +3,35 @@ import type { MapReader, Subscription } from "#lib/documents/map-reader.ts";
 import { isMap } from "#lib/documents/published-map.ts";
 
 export interface MapOnDemand {
-  /** Whether the map is followed: a pod of the node needs it, or did a while ago. */
+  /** Whether the map is followed: the node needs it, or needed it less than `IDLE_MS` ago. */
   readonly following: boolean;
-  /** Whether there is a map. */
+  /** Whether a map has arrived. */
   readonly hasMap: boolean;
-  /** Why the last map that was offered is not used. */
+  /** Why the last offered map is not used. Undefined if it is used. */
   readonly problem: Reason | undefined;
   readonly inactiveMs: number;
-  /** Follows the map from now on if a pod needs it; if none has for a while, follows it no more. */
+  /** Starts to follow the map if it is needed. Stops if it has not been needed for `IDLE_MS`. */
   need(isNeeded: boolean): void;
   stop(): Promise<void>;
 }
 
 /**
- * The whole map is read when the first pod needs it, so pods that come and go do not make the agent read it again
- * and again.
+ * How long the map is still followed after it was last needed, in milliseconds. A new start reads the whole map, so
+ * short-lived pods must not cause one each time.
  */
 const IDLE_MS = 10 * 60_000;
 
 /**
- * Follows the map while a pod of the node does: on other nodes, each change would be sent to the agent for nothing,
- * and the map of 50,000 names would take megabytes of its memory. `setMap` gets undefined once it is followed no
- * more.
+ * Follows the map only while the node needs it. On other nodes, the agent would receive each change for nothing, and
+ * a map of 50,000 names would take megabytes of its memory. When the map is no longer followed, `setMap` gets
+ * undefined.
  */
 export function followOnDemand(deps: {
   readonly maps: MapReader;
   readonly setMap: (map: PublishedMap | undefined) => void;
-  /** A map was offered that is not used; the last good one stays. */
+  /** Called when an offered map cannot be used. The last good one stays. */
   readonly onProblem: (problem: Reason) => void;
-  /** Milliseconds, never going back. */
+  /** A monotonic clock in milliseconds. */
   readonly now: () => number;
 }): MapOnDemand {
   const { maps, setMap, onProblem, now } = deps;

@@ -1,4 +1,4 @@
-// Keys of objects that only agents, and the uninstall for them, write and read.
+// Keys of annotations that only this extra uses.
 
 /** Written on an agent's Lease: the pod revisions that the running pods of its node have (agent-lease-format.ts). */
 export const POD_REVISIONS_KEY = "switchback.dev/pod-revisions";
@@ -10,8 +10,8 @@ export const PROBLEM_KEY = "switchback.dev/problem";
 /** Written on an agent's Lease: the format version. */
 export const FORMAT_KEY = "switchback.dev/format";
 /**
- * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs without
- * it removes its block from its node's hosts file. Written on an agent's Lease: what that file has
+ * Written by the chart on the agents' DaemonSet while names are chosen for the nodes. Without it, an agent removes
+ * its block from its node's hosts file. Written on an agent's Lease: the report about that file
  * (node-hosts-report.ts).
  */
 export const NODE_HOSTS_KEY = "switchback.dev/node-hosts";

@@ -4,7 +4,7 @@ import type { HostsReconcilerState } from "./hosts-reconciler.ts";
 import { agentMetrics } from "./metrics.ts";
 import type { NodeHostsReport } from "./node-hosts-report.ts";
 
-test("the gauges, in the text format, as they are when somebody asks", () => {
+test("each scrape returns the current gauges in the text format", () => {
   const refused = (pod: string, code: string) => ({ pod, reason: { code, text: "why" } });
   let state: HostsReconcilerState & { nodeHosts: NodeHostsReport | undefined } = {
     applied: "r1",

@@ -2,7 +2,7 @@ import { countBy, MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { HostsReconcilerState } from "./hosts-reconciler.ts";
 import type { NodeHostsReport } from "./node-hosts-report.ts";
 
-/** What the agent shows of itself, as it is when somebody asks. */
+/** The agent's metrics. `read` is called at each scrape. */
 export function agentMetrics(
   read: () => HostsReconcilerState & { readonly nodeHosts?: NodeHostsReport | undefined },
 ): MetricsRegistry {

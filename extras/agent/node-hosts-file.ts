@@ -22,19 +22,19 @@ export interface NodeHostsFile {
   /** The current stamp; undefined if there is no file. */
   stamp(): string | undefined;
   /**
-   * Whether the node has another file under that name by now: an editor has replaced it by rename. The mount of a
-   * single file stays with the former one until the container is restarted.
+   * Whether the node's file was replaced, for example by an editor that renames a new file over it. The mount of a
+   * single file keeps the old file until the container is restarted.
    */
   isReplaced(): boolean;
   close(): void;
 }
 
-/** How long an empty file may be in the hands of an editor that truncates and then writes, milliseconds. */
+/** How long an empty file is left to an editor that truncates and then writes, in milliseconds. */
 const EMPTY_MS = 2_000;
 
 /**
- * Opens the node's hosts file at `path`. No symbolic link is followed, in any part of it; `owner` is the uid that
- * it must have. Throws `config-invalid` if its directory does not exist.
+ * Opens the node's hosts file at `path`. Follows no symbolic link in any part of the path. `owner` is the uid that
+ * the file must have. Throws `config-invalid` if its directory cannot be opened.
  */
 export function openNodeHostsFile(
   path: string,
@@ -64,10 +64,13 @@ export function openNodeHostsFile(
   };
 }
 
-/** What the kernel writes behind the path of a file that was deleted or replaced. */
+/** Suffix that the kernel adds to the path of a deleted or replaced file. */
 const DELETED = "//deleted";
 
-/** Which file of its file system is mounted at a path (proc(5), mountinfo); undefined: none is, by itself. */
+/**
+ * Returns which file of its file system is mounted at a path (proc(5), mountinfo). Undefined if the path is no mount
+ * point.
+ */
 export function mountedFrom(mounts: string, path: string): string | undefined {
   const fields = mounts.split("\n").map((line) => line.split(" ", 5));
   return fields.findLast(([, , , , point]) => point === path)?.[3];

@@ -10,7 +10,7 @@ const REPORT: NodeHostsReport = {
   problem: { code: "write-failed", text: "no space" },
 };
 
-test("a report is read as it was written, with the first taken names", () => {
+test("a report is read as it was written, but only with the first taken names", () => {
   assert.deepEqual(parseNodeHostsReport(renderNodeHostsReport(REPORT)), REPORT);
   const empty = { revision: undefined, names: 0, taken: [], problem: undefined };
   assert.deepEqual(parseNodeHostsReport(renderNodeHostsReport(empty)), empty);
@@ -18,7 +18,7 @@ test("a report is read as it was written, with the first taken names", () => {
   assert.deepEqual(parseNodeHostsReport(renderNodeHostsReport({ ...empty, taken }))?.taken, taken.slice(0, 5));
 });
 
-test("what is no report is none: other types, other text, too much of it", () => {
+test("a report with wrong types, invalid JSON or too much text counts as none", () => {
   for (const text of [undefined, "", "{", "null", "1", "[]", '{"names":"3","taken":[]}', '{"names":3}'])
     assert.equal(parseNodeHostsReport(text), undefined, String(text));
   assert.equal(parseNodeHostsReport(renderNodeHostsReport({ ...REPORT, taken: ["a".repeat(9_000)] })), undefined);
@@ -26,7 +26,7 @@ test("what is no report is none: other types, other text, too much of it", () =>
   assert.deepEqual(parseNodeHostsReport(odd), { revision: undefined, names: 1, taken: ["a"], problem: undefined });
 });
 
-test("a Lease has it beside the rest, and one of another format version says nothing", () => {
+test("a report is read from a Lease, but not from one with another format version", () => {
   const annotations = { "switchback.dev/revision": "r1", "switchback.dev/node-hosts": renderNodeHostsReport(REPORT) };
   const { mapRevision, nodeHosts } = parseAgentLease({ metadata: { annotations } });
   assert.deepEqual([mapRevision, nodeHosts], ["r1", REPORT]);

@@ -21,10 +21,10 @@ const ON = { "switchback.dev/node-hosts": "true" };
 const LEAVING = { "switchback.dev/leaving": "true" };
 const TEXT = "127.0.0.1 localhost\n";
 const MAP = publishedMapOf("r1", new Map(["a", "b"].map((name) => [`${name}.example.com`, ["198.51.100.9"]])));
-/** The DaemonSet is read this often, and every file looked at. */
+/** Within this time, the DaemonSet is read and every file is checked. */
 const LONG_MS = 31_000;
 
-/** A node's hosts file in a folder of its own. */
+/** A node's hosts file in its own folder. */
 function nodeFile(t: TestContext) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "switchback-node-")));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -82,7 +82,7 @@ async function rig(t: TestContext, nodeHosts: object, annotations: object = ON) 
     annotate: (next: object) => kube.put(DAEMON_SET, { metadata: { annotations: next } }),
     lease: () => kube.at(LEASE)?.metadata,
     hosts: (uid: number) => readFileSync(kubelet.path(uidOf(uid)), "latin1"),
-    /** A pod on the host's network, whose file the kubelet copied from the node's. */
+    /** Adds a pod on the host's network. The kubelet copied its file from the node's. */
     hostPod(index: number, more: object = {}) {
       kubelet.write(uidOf(index), node.text().replace(TEXT, ""));
       const spec = { nodeName: "node-1", hostNetwork: true };
@@ -91,7 +91,7 @@ async function rig(t: TestContext, nodeHosts: object, annotations: object = ON) 
   };
 }
 
-test("without any pod the node gets its names, its Lease says so, and an uninstall waits for their end", async (t) => {
+test("without any pod, the node gets its names, the Lease reports it, and an uninstall removes both", async (t) => {
   const { node, lease, annotate, pass } = await rig(t, { names: ["a.example.com"] });
   assert.deepEqual([hasName(node.text(), "a.example.com"), hasName(node.text(), "b.example.com")], [true, false]);
   assert.match(lease()?.annotations?.["switchback.dev/node-hosts"] ?? "", /"names":1,"taken":\[\]/);
@@ -100,7 +100,7 @@ test("without any pod the node gets its names, its Lease says so, and an uninsta
   assert.deepEqual([node.text(), lease()], [TEXT, undefined]);
 });
 
-test("a file that cannot be cleared keeps the Lease, so that the uninstall sees it", async (t) => {
+test("while a file cannot be cleared, the Lease stays, so that the uninstall sees it", async (t) => {
   const { node, lease, annotate, pass } = await rig(t, { names: ["*"] });
   renameSync(node.path, `${node.path}-moved`);
   writeFileSync(node.path, "x\n".repeat(10_000));
@@ -112,7 +112,7 @@ test("a file that cannot be cleared keeps the Lease, so that the uninstall sees 
   assert.equal(lease(), undefined);
 });
 
-test("names that are taken back go from the node, by the annotation of the DaemonSet", async (t) => {
+test("names are removed from the node when the DaemonSet loses its annotation", async (t) => {
   const rolled = await rig(t, { names: ["*"] });
   assert.ok(hasName(rolled.node.text(), "a.example.com"));
   rolled.annotate({});
@@ -121,7 +121,7 @@ test("names that are taken back go from the node, by the annotation of the Daemo
   assert.equal(rolled.lease()?.annotations?.["switchback.dev/node-hosts"], undefined);
 });
 
-test("names that are taken back go from the node when the agent is replaced before it has noticed", async (t) => {
+test("withdrawn names are removed from the node even if the agent is replaced before it has noticed", async (t) => {
   const stopped = await rig(t, { names: ["*"] });
   assert.ok(hasName(stopped.node.text(), "a.example.com"));
   stopped.annotate({});
@@ -129,7 +129,7 @@ test("names that are taken back go from the node when the agent is replaced befo
   assert.equal(stopped.node.text(), TEXT);
 });
 
-test("an agent that is replaced by one of the same configuration changes nothing", async (t) => {
+test("an agent that is replaced by one with the same configuration changes nothing", async (t) => {
   const { node, stop } = await rig(t, { names: ["*"] });
   const written = node.text();
   assert.notEqual(written, TEXT);
@@ -154,7 +154,7 @@ for (const [what, nodeHosts, text] of [
   });
 }
 
-test("a pod on the host's network keeps a copy current until the names go; one without a copy gets none", async (t) => {
+test("on the host's network, a pod's copy stays current until the names go; without a copy it gets none", async (t) => {
   const { kube, hosts, hostPod, node, kubelet, annotate, pass } = await rig(t, { names: ["a.example.com"] });
   hostPod(1);
   kubelet.write(uidOf(2));
@@ -178,7 +178,7 @@ test("a pod on the host's network keeps a copy current until the names go; one w
   assert.deepEqual([hosts(1), hosts(2), hosts(3)], [kubeletText(), kubeletText(), kubeletText()]);
 });
 
-test("a replaced file ends the container: after the kubelet's back-off, or at once if the block has to go", (t) => {
+test("a replaced file restarts the container: after the kubelet's back-off, or at once if the block must go", (t) => {
   const node = nodeFile(t);
   const state = { now: 0, mounted: "/etc/hosts" };
   const daemonSet = { uninstalling: false, nodeHosts: true };

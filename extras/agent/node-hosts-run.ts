@@ -12,35 +12,36 @@ import { NodeHosts, nodeHostsPath } from "./node-hosts.ts";
 import { openNodeHostsFile } from "./node-hosts-file.ts";
 import type { NodeHostsReport } from "./node-hosts-report.ts";
 
-/** The names of the node's own hosts file, in a running agent. Without the mount of that file it does nothing. */
+/** The node's own hosts file, in a running agent. Without the mount of that file, it does nothing. */
 export interface RunningNodeHosts {
-  /** Whether the file is to have names: they are chosen, and neither taken back nor on the way out. */
+  /**
+   * Whether the file should have names: names are chosen, the DaemonSet has not withdrawn them, and no uninstall is
+   * running.
+   */
   readonly wanted: boolean;
   /** Whether the file is known to have no block of ours. */
   readonly isClean: boolean;
-  /** What the Lease says of it; undefined: nothing. */
+  /** Report for the Lease. Undefined if the file should have no names. */
   readonly report: NodeHostsReport | undefined;
-  /** What pods on the host's network have of it (`HostsReconciler`). */
+  /** Names that pods on the host's network inherit from the file (`HostsReconciler`). */
   inherited(): SelectedHosts | "unknown" | undefined;
   setMap(map: PublishedMap | undefined): void;
   reconcile(): void;
-  /** A liveness that fails, so that the container is restarted; undefined: there is no need to. */
+  /** A failing liveness if the container must be restarted, else undefined. */
   restart(): Health | undefined;
   close(): void;
 }
 
-/** What tests replace. */
+/** Dependencies that tests replace. */
 interface Replaced {
   readonly now?: () => number;
   readonly open?: typeof openNodeHostsFile;
 }
 
-/** After ten minutes the kubelet starts a container again without a delay. */
+/** The kubelet restarts a container without a delay if it has run for ten minutes. */
 const RESTART_AFTER_MS = 10 * 60_000;
 
-/**
- * Opens the hosts file of the node where the chart mounts it. Throws `config-invalid` if its directory is not there.
- */
+/** Opens the node's hosts file where the chart mounts it. Throws `config-invalid` if its directory cannot be opened. */
 export function runNodeHosts(
   config: Pick<Config, "inject" | "clusterDomain">,
   daemonSet: Pick<DaemonSetPoll, "uninstalling" | "nodeHosts">,
@@ -70,7 +71,7 @@ export function runNodeHosts(
     reconcile: () => hosts?.reconcile(isWanted()),
     restart() {
       if (hosts?.isReplaced !== true) return undefined;
-      // Not more often than the kubelet's back-off forgets, unless the block has to go.
+      // Wait until the kubelet's back-off has expired, unless the block must be removed.
       if (isWanted() && now() - started < RESTART_AFTER_MS) return undefined;
       const text = "node-hosts-replaced: the node has another hosts file, which is seen after a restart";
       return { ok: false, text };

@@ -36,7 +36,7 @@ function mapOf(...names: string[]) {
 
 const isTaken = ({ fields }: { fields: object }) => "code" in fields && fields.code === "node-hosts-taken";
 
-/** A node's hosts file in a folder of its own, and what keeps it current. */
+/** A node's hosts file in its own folder, and the object that keeps it current. */
 function start(t: TestContext, names: readonly string[] = ["*.example.com"], maxNames = 500) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "switchback-node-")));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -51,7 +51,7 @@ function start(t: TestContext, names: readonly string[] = ["*.example.com"], max
   return { folder, path, mounts, hosts, log, text, before: text() };
 }
 
-test("the chosen names are in a block, everything else byte for byte, and the block goes without a trace", (t) => {
+test("the chosen names are in a block, every other byte stays, and the block is removed without a trace", (t) => {
   const { hosts, path, text, before } = start(t, ["registry.example.com", "*.internal.example.com"]);
   const inode = statSync(path).ino;
   const map = mapOf("registry.example.com", "a.internal.example.com", "shop.example.com");
@@ -72,7 +72,7 @@ test("the chosen names are in a block, everything else byte for byte, and the bl
   assert.deepEqual([hosts.report.revision, hosts.report.names], [undefined, 0]);
 });
 
-test("before the map is known the file keeps what an agent before this one wrote", (t) => {
+test("while there is no map, the file keeps what was last written", (t) => {
   const { hosts, text } = start(t);
   hosts.setMap(mapOf("a.example.com"));
   hosts.reconcile(true);
@@ -86,7 +86,7 @@ test("before the map is known the file keeps what an agent before this one wrote
   assert.doesNotMatch(text(), /switchback/);
 });
 
-test("a name that the user's own line has is left out, wherever the line is, and comes back once that is gone", (t) => {
+test("a name that is in a user's line anywhere in the file is left out until that line is gone", (t) => {
   const { hosts, log, path, text } = start(t);
   hosts.setMap(mapOf("a.example.com", "b.example.com", "c.example.com"));
   hosts.reconcile(true);
@@ -105,7 +105,7 @@ test("a name that the user's own line has is left out, wherever the line is, and
   assert.equal(log.lines.filter(isTaken).length, 2, "once each");
 });
 
-test("a file without a newline at its end has none again when the block is gone", (t) => {
+test("a file without a final newline has none again when the block is gone", (t) => {
   const { hosts, path, text } = start(t);
   writeFileSync(path, "127.0.0.1 localhost");
   hosts.setMap(mapOf("a.example.com"));
@@ -115,7 +115,7 @@ test("a file without a newline at its end has none again when the block is gone"
   assert.equal(text(), "127.0.0.1 localhost");
 });
 
-test("what an admin adds or removes in place stays, and a block that was removed by hand comes back", (t) => {
+test("a line that an admin adds stays, and a block that was removed by hand comes back", (t) => {
   const { hosts, path, text, before } = start(t);
   hosts.setMap(mapOf("a.example.com"));
   hosts.reconcile(true);
@@ -127,7 +127,7 @@ test("what an admin adds or removes in place stays, and a block that was removed
   assert.ok(hasName(text(), "a.example.com"));
 });
 
-test("nothing is read while nothing has changed", (t) => {
+test("the file is not read while nothing has changed", (t) => {
   const { hosts, path } = start(t);
   hosts.setMap(mapOf("a.example.com"));
   hosts.reconcile(true);
@@ -140,7 +140,7 @@ test("nothing is read while nothing has changed", (t) => {
   assert.equal(statSync(path).atimeMs, read);
 });
 
-/** The code for which the file is refused, as it is then. */
+/** Code of the reason why the file is refused now. */
 function refused({ hosts }: ReturnType<typeof start>): string | undefined {
   hosts.setMap(mapOf("a.example.com"));
   hosts.reconcile(true);
@@ -148,7 +148,7 @@ function refused({ hosts }: ReturnType<typeof start>): string | undefined {
   return hosts.report.problem?.code;
 }
 
-test("a link, a pipe, a directory, a second name, another owner are refused; nothing is written there", (t) => {
+test("a link, a pipe, a second name and a missing file are refused, and nothing is written", (t) => {
   const rig = start(t);
   const { folder, path } = rig;
   const target = join(folder, "target");
@@ -175,7 +175,7 @@ test("a file of another owner is refused", (t) => {
   assert.equal(rig.text(), rig.before);
 });
 
-test("a file over the limits is not read, one with too many lines not changed", (t) => {
+test("a file over the limits is not read, and a file with too many lines is not changed", (t) => {
   const rig = start(t);
   truncateSync(rig.path, 5 * 1024 ** 3);
   assert.equal(refused(rig), "file-too-large");
@@ -186,7 +186,7 @@ test("a file over the limits is not read, one with too many lines not changed", 
   assert.deepEqual([rig.hosts.report.problem, rig.hosts.report.names], [undefined, 1]);
 });
 
-test("a file that was just emptied is left to its editor, one that is empty for long is written", (t) => {
+test("a file that was just emptied is left to its editor; a file that stays empty is written", (t) => {
   const rig = start(t);
   writeFileSync(rig.path, "");
   assert.equal(refused(rig), "file-empty");
@@ -196,7 +196,7 @@ test("a file that was just emptied is left to its editor, one that is empty for 
   assert.ok(hasName(rig.text(), "a.example.com"));
 });
 
-test("a file that was replaced by rename is written no more, and not called clean", (t) => {
+test("a file that was replaced by rename is not written any more, and does not count as clean", (t) => {
   const rig = start(t);
   const { path, mounts, hosts } = rig;
   const line = (root: string) => `36 35 98:0 ${root} ${path} rw shared:1 - ext4 /dev/sda1 rw\n`;
@@ -222,7 +222,7 @@ test("a file that was replaced by rename is written no more, and not called clea
   assert.equal(hosts.isReplaced, false);
 });
 
-test("no more names than a pod gets: those published first, and the report says so", (t) => {
+test("the node gets at most as many names as a pod, those published first, and the report says so", (t) => {
   const { hosts, text } = start(t, ["*"], 2);
   hosts.setMap(mapOf("a.example.com", "b.example.com", "c.example.com"));
   hosts.reconcile(true);
@@ -230,7 +230,7 @@ test("no more names than a pod gets: those published first, and the report says 
   assert.equal(hasName(text(), "c.example.com"), false);
 });
 
-test("names of the cluster are not written, whatever the map and the choice say", (t) => {
+test("names of the cluster are not written, even if the map has them and they are chosen", (t) => {
   const { hosts, text } = start(t, ["*"]);
   hosts.setMap(mapOf("a.example.com", "kubernetes.default.svc.k8s.corp.example", "web.shop.svc"));
   hosts.reconcile(true);
@@ -239,7 +239,7 @@ test("names of the cluster are not written, whatever the map and the choice say"
   assert.match(hosts.report.problem?.text ?? "", /^2 names are left out: /);
 });
 
-test("which file is mounted at a path, by the last mount there", () => {
+test("the file that is mounted at a path is that of the last mount there", () => {
   const mounts =
     "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /old /n/hosts rw - ext4 a rw\n3 1 8:1 /etc/hosts /n/hosts rw - ext4 a rw\n";
   assert.equal(mountedFrom(mounts, "/n/hosts"), "/etc/hosts");

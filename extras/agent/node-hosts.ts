@@ -11,7 +11,7 @@ import { liveAliases, planLive } from "./live-hosts-plan.ts";
 import type { NodeHostsFile } from "./node-hosts-file.ts";
 import { MAX_TAKEN, type NodeHostsReport } from "./node-hosts-report.ts";
 
-/** Where the agent finds the hosts file of its node; undefined: the chart mounts none. */
+/** Path of the node's hosts file in the agent's pod. Undefined if the chart does not mount it. */
 export function nodeHostsPath(config: object): string | undefined {
   const { names, remove, path } = nodeHostsSettings(config);
   return names.length > 0 || remove ? path : undefined;
@@ -22,12 +22,12 @@ interface NodeHostsDeps {
   /** Names and patterns that are chosen for the node. */
   readonly names: readonly string[];
   readonly maxNames: number;
-  /** Has the last word: a stolen token of the controller publishes any map. */
+  /** Rejects names whatever the map has: with a stolen token of the controller, anybody can publish any map. */
   readonly protect: NameProtection;
   readonly log: Logger;
 }
 
-/** A hosts file of a node has no lines of a pod's spec. */
+/** A node's hosts file has no lines from a pod's spec. */
 const NO_ALIASES = liveAliases([]);
 
 const REPLACED: Reason = {
@@ -36,13 +36,13 @@ const REPLACED: Reason = {
 };
 
 /**
- * Keeps a block of chosen names in the hosts file of the node, and everything else in it as it is. A name that a
- * line of somebody else has is left out of the block.
+ * Keeps a block of chosen names in the node's hosts file, and changes nothing else in it. The block leaves out names
+ * that a foreign line has.
  */
 export class NodeHosts {
   readonly #deps: NodeHostsDeps;
   #selected: SelectedHosts | undefined;
-  /** Revision of the block that the file has; "" if it has none. Undefined: not known. */
+  /** Revision of the block in the file; "" if there is none. Undefined if not known. */
   #written: string | undefined;
   #stamp: string | undefined;
   #taken: readonly string[] = [];
@@ -54,7 +54,7 @@ export class NodeHosts {
     this.#deps = deps;
   }
 
-  /** Undefined: the map is not followed. The file keeps what it has. */
+  /** `map` is undefined if the map is not followed. The file then stays as it is. */
   setMap(map: PublishedMap | undefined): void {
     const { names, maxNames, protect } = this.#deps;
     this.#selected = map === undefined ? undefined : createSelector(map, maxNames)(names.join(","));
@@ -66,7 +66,7 @@ export class NodeHosts {
     });
   }
 
-  /** What the node's file is to have; undefined: not known. */
+  /** Names that the node's file should have. Undefined if not known. */
   get selected(): SelectedHosts | undefined {
     return this.#selected;
   }
@@ -76,13 +76,13 @@ export class NodeHosts {
     return this.#written === "" && this.#problem === undefined;
   }
 
-  /** Whether the agent sees a file that is the node's no longer. */
+  /** Whether the mounted file is no longer the node's file. */
   get isReplaced(): boolean {
     return this.#problem === REPLACED;
   }
 
   /**
-   * Brings the file up to date; `wanted`: whether it is to have a block at all. Reads nothing if nothing has changed.
+   * Updates the file. `wanted`: whether the file should have a block. Does not read the file if nothing has changed.
    */
   reconcile(wanted: boolean): void {
     const selected = wanted ? this.#selected : undefined;
@@ -161,7 +161,7 @@ export class NodeHosts {
   }
 }
 
-/** A file that does not exist has no block; one that is to have a block has to exist. */
+/** Returns the problem of an outcome. A missing file is a problem only if it should have a block. */
 function problemOf(outcome: HostsFileUpdate, revision: string | undefined): Reason | undefined {
   if (outcome.kind === "refused") return outcome.reason;
   if (outcome.kind !== "absent" || revision === "") return undefined;

@@ -10,7 +10,7 @@ import { watchNodeNamespaces } from "./node-namespaces.ts";
 const NAMESPACES = "/api/v1/namespaces";
 const PAUSE_MS = 5_000;
 
-/** A node with pods in these namespaces; `arrive` adds one. `lists` are the names that were asked for. */
+/** A node with pods in these namespaces. `arrive` adds one. `lists` has the names of each request. */
 function rig(t: TestContext, ...present: string[]) {
   const pass = stopTime(t, 50);
   const kube = new MemoryKube();
@@ -44,7 +44,7 @@ function rig(t: TestContext, ...present: string[]) {
   return { pass, kube, put, lists, names, seen, namespaces, arrive, inject };
 }
 
-test("only the namespaces of the node's pods are listed, and their changes seen", async (t) => {
+test("only the namespaces of the node's pods are listed, and only their changes are reported", async (t) => {
   const { pass, put, lists, seen, namespaces, inject } = rig(t, "shop", "bank");
   for (const name of ["shop", "other"]) put(name, "enabled");
   put("bank");
@@ -65,14 +65,14 @@ test("only the namespaces of the node's pods are listed, and their changes seen"
   }
 });
 
-test("a node without pods asks for no namespace", async (t) => {
+test("without pods, a node requests no namespace", async (t) => {
   const { pass, lists, seen, namespaces } = rig(t);
   namespaces.follow();
   await pass(100);
   assert.deepEqual([namespaces.synced, seen.changes, lists], [true, 1, []]);
 });
 
-test("a namespace in which a pod arrives is watched too, and the watch before it ends", async (t) => {
+test("when a pod arrives in a new namespace, a new watch includes it, and the old watch ends", async (t) => {
   const { pass, kube, put, lists, namespaces, arrive, inject } = rig(t, "shop");
   put("shop", "enabled");
   put("bank", "enabled");
@@ -89,7 +89,7 @@ test("a namespace in which a pod arrives is watched too, and the watch before it
   assert.deepEqual(kube.watched, []);
 });
 
-test("while a new list gets no answer or is refused, what is known stays and goes on changing", async (t) => {
+test("while a new list is refused or gets no answer, known namespaces stay and are updated", async (t) => {
   const { pass, kube, put, namespaces, arrive, inject } = rig(t, "shop");
   put("shop", "enabled");
   namespaces.follow();
@@ -113,7 +113,7 @@ test("while a new list gets no answer or is refused, what is known stays and goe
   assert.equal(inject("bank"), "enabled");
 });
 
-test("pods that keep arriving in new namespaces start a watch once in a pause, all of them together", async (t) => {
+test("if pods keep arriving in new namespaces, one new watch per pause covers all of them", async (t) => {
   const { pass, lists, names, namespaces, arrive } = rig(t, "shop");
   namespaces.follow();
   await pass(100);
@@ -126,7 +126,7 @@ test("pods that keep arriving in new namespaces start a watch once in a pause, a
   assert.ok(lists.every((list) => list.length <= 128));
 });
 
-test("a namespace whose pods come and go stays in the watch, until there are too many", async (t) => {
+test("a namespace without pods stays in the watch, until there are too many namespaces", async (t) => {
   const { pass, lists, names, namespaces, arrive } = rig(t, "shop", "job");
   namespaces.follow();
   await pass(PAUSE_MS);

@@ -12,9 +12,9 @@ export interface NodeNamespaces {
   readonly synced: boolean;
   /** Milliseconds since a watch last received or tried anything; 0 while nothing is watched. */
   readonly inactiveMs: number;
-  /** What a Namespace says; undefined: it is not watched, or does not exist. */
+  /** Returns the facts of a Namespace. Undefined if it is not watched or does not exist. */
   get(name: string): NamespaceFacts | undefined;
-  /** A pod is in this namespace; undefined: the pods of the node are known now. */
+  /** Reports that a pod is in this namespace. Without a namespace: the pods of the node are known now. */
   follow(namespace?: string): void;
   stop(): Promise<void>;
 }
@@ -25,23 +25,24 @@ export interface NodeNamespaces {
  */
 const NAME_LABEL = "kubernetes.io/metadata.name";
 /**
- * The most namespaces of a watch: they stand in its URL. The kubelet runs 110 pods by default, but anybody can bind
- * pods to a node. Up to this number, namespaces whose pods have gone stay, so that jobs do not restart the watch.
+ * Maximum number of namespaces in a watch, because its URL lists them. The kubelet runs 110 pods by default, but
+ * anybody can bind pods to a node. Up to this number, namespaces without pods stay in the watch, so that jobs do not
+ * restart it.
  */
 const MAX_NAMES = 128;
 
 /**
- * Watches the Namespaces of the node's pods by their names. When a pod arrives in another namespace, a watch with that
- * name too replaces the watch as soon as its list is complete.
+ * Watches the Namespaces of the node's pods by name. When a pod arrives in a new namespace, a new watch starts that
+ * includes it. It replaces the old watch when its list is complete.
  */
 export function watchNodeNamespaces(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
   /** The namespaces of the node's pods. */
   readonly names: () => Iterable<string>;
-  /** The least time between two watches, milliseconds. */
+  /** Minimum time between two watches, in milliseconds. */
   readonly pauseMs: () => number;
-  /** The first list is complete, or the facts of a Namespace changed. */
+  /** Called when a list is complete, or when the facts of a Namespace change. */
   readonly onChange: () => void;
 }): NodeNamespaces {
   const { client, log, names, pauseMs, onChange } = deps;
@@ -76,7 +77,7 @@ export function watchNodeNamespaces(deps: {
       watched = all.size > MAX_NAMES ? present : all;
       const listed = Promise.withResolvers<boolean>();
       next = start(() => listed.resolve(true));
-      // Without an answer, the watch so far goes on.
+      // Until there is an answer, the old watch continues.
       if (!(await Promise.race([listed.promise, stopping.promise]))) return;
       void current?.stop();
       current = next;

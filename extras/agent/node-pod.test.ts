@@ -28,7 +28,7 @@ function raw(name: string, aliases = MANAGED) {
   };
 }
 
-test("of a pod is kept what the agent needs, of its aliases those that the webhook added", () => {
+test("only the facts that the agent needs are kept, and only the aliases that the webhook added", () => {
   const { owner, ...pod } = createProjection()(raw("db-0"));
   assert.deepEqual(pod, {
     namespace: "shop",
@@ -44,20 +44,20 @@ test("of a pod is kept what the agent needs, of its aliases those that the webho
   assert.deepEqual([owner?.kind, owner?.name], ["StatefulSet", "db"]);
 });
 
-test("a pod without metadata, spec and status is projected, too", () => {
+test("a pod without metadata, spec and status is projected too", () => {
   const nothing = { namespace: "", name: "", uid: "", owner: undefined, inject: undefined, mirror: false };
   const rest = { hosts: undefined, onChange: undefined, managedAliases: [], ended: false };
   assert.deepEqual(createProjection()({}), { ...nothing, ...rest });
 });
 
-test("a pod has ended when its phase says so", () => {
+test("a pod has ended in the phases Succeeded and Failed", () => {
   const ended = ["Pending", "Running", "Succeeded", "Failed", "Unknown"].filter(
     (phase) => createProjection()({ ...raw("a"), status: { phase } }).ended,
   );
   assert.deepEqual(ended, ["Succeeded", "Failed"]);
 });
 
-test("equal aliases of many pods are one list in memory, others are their own", () => {
+test("pods with equal aliases share one list in memory, and others do not", () => {
   const project = createProjection();
   const other = [{ ip: "198.51.100.9", hostnames: ["c.example.com"] }];
   const [first, second, third, fourth] = [raw("a"), raw("b", other), raw("c"), raw("d", other)].map(
@@ -69,7 +69,7 @@ test("equal aliases of many pods are one list in memory, others are their own", 
   assert.equal(project({}).managedAliases, project({}).managedAliases);
 });
 
-test("a pod that resolves through pod DNS is known by its revision", () => {
+test("a pod that resolves through pod DNS is recognized by its revision", () => {
   const annotated = (revision: string) => {
     const pod = raw("a");
     return { ...pod, metadata: { ...pod.metadata, annotations: { "switchback.dev/revision": revision } } };

@@ -11,33 +11,33 @@ import { hostsFileLimits } from "./hosts-file-limits.ts";
 
 type AgentFacts = "namespace" | "name" | "uid" | "owner" | "inject" | "mirror" | "hosts" | "onChange";
 
-/** What the agent keeps of a pod of its node. */
+/** Facts that the agent keeps about a pod of its node. */
 export interface NodePod extends Pick<PodFacts, AgentFacts> {
-  /** The aliases of its spec that the webhook added. */
+  /** Aliases in the pod's spec that the webhook added. */
   readonly managedAliases: readonly HostAlias[];
-  /** It resolves through pod DNS: its hosts file is left alone. */
+  /** The pod resolves names through pod DNS, so its hosts file is left alone. */
   readonly byDns?: boolean;
-  /** It uses the host's network: the kubelet copied the node's hosts file for it. */
+  /** The pod uses the host's network, so the kubelet copied the node's hosts file for it. */
   readonly hostNetwork?: boolean;
-  /** Every container has ended for good. */
+  /** Whether every container has ended for good. */
   readonly ended: boolean;
-  /** Why its hosts file is not written, whatever that contains. */
+  /** Why the pod's hosts file is not written, whatever the file contains. */
   readonly refusal?: Reason;
 }
 
 const NOTHING: readonly HostAlias[] = [];
 
 /**
- * The most memory that the managed aliases of one pod take, in bytes as `memoryOf` counts them. Users who may
- * create pods can forge them, and 110 pods of a node with other aliases each must fit into the agent's heap. 500
- * names of 25 bytes take 33 KB at one address.
+ * Maximum memory of one pod's managed aliases, in bytes as `memoryOf` counts them. Users who may create pods can
+ * forge these aliases, and the aliases of 110 different pods must fit into the agent's heap. 500 names of 25 bytes
+ * take 33 KB at one address.
  */
 const ALIAS_BYTES = 32 * 1024;
 const ALIAS_BYTES_PER_NAME = 256;
 
 /**
- * Keeps what is needed. The pods of a node mostly carry the same aliases, 500 names each: of equal lists only one
- * is kept. `maxNames`: the most names that the webhook adds to a pod.
+ * Creates a function that keeps only the facts that the agent needs. Most pods of a node have the same aliases, 500
+ * names each, so equal lists are kept once. `maxNames`: maximum number of names that the webhook adds to a pod.
  */
 export function createProjection(maxNames = 500): (raw: RawPod) => NodePod {
   const maxLines = hostsFileLimits(maxNames).lines;
@@ -52,7 +52,7 @@ export function createProjection(maxNames = 500): (raw: RawPod) => NodePod {
     lists.set(key, new WeakRef(list));
     return list;
   };
-  /** The managed aliases; undefined: more than the webhook ever adds, or than a hosts file may have. */
+  /** The managed aliases. Undefined if there are more than the webhook ever adds, or than a hosts file may have. */
   const managedAliasesOf = (raw: RawPod): readonly HostAlias[] | undefined => {
     if ((raw.spec?.hostAliases?.length ?? 0) > maxLines) return undefined;
     const { managedAliases } = splitAliases(hostAliasesOf(raw), raw.metadata?.annotations?.[OWNED_KEY]);
@@ -85,7 +85,7 @@ const TOO_MANY_ALIASES: Reason = {
   text: "the pod's hostAliases are more than the webhook adds or a hosts file may have",
 };
 
-/** About how many bytes of memory a list takes. */
+/** Approximate memory of a list, in bytes. */
 function memoryOf(list: readonly HostAlias[]): number {
   let bytes = 0;
   for (const { hostnames } of list) {

@@ -16,7 +16,7 @@ function podOf(owner: OwnerRef | undefined): NodePod {
 
 const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "app-1" };
 
-/** An API server of workloads by path; `fail` makes it refuse. */
+/** An API server with workloads by path. If `rig.status` is set, it refuses with that status. */
 function start(objects: Record<string, object>, random = 0.5) {
   const log = new LineLog();
   const rig = { spreadMs: 0, now: 0, asked: [] as string[], learned: 0, status: 0 };
@@ -47,7 +47,7 @@ async function settle(): Promise<void> {
   for (let turns = 0; turns < 5; turns += 1) await turn();
 }
 
-test("the word is the Deployment's, by way of the ReplicaSet; it is asked for once and remembered", async () => {
+test("the Deployment's annotation is found through the ReplicaSet, requested once and remembered", async () => {
   const deployment = { apiVersion: "apps/v1", kind: "Deployment", name: "app", controller: true };
   const { rig, owners } = start({
     "replicasets/app-1": { annotations: { [ON_CHANGE]: "none" }, ownerReferences: [deployment] },
@@ -61,7 +61,7 @@ test("the word is the Deployment's, by way of the ReplicaSet; it is asked for on
   assert.equal(rig.asked.length, 2);
 });
 
-test("a changed word is noticed within minutes, and told", async () => {
+test("a changed annotation is detected within minutes and reported", async () => {
   const set = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db" };
   const { rig, owners, objects } = start({ "statefulsets/db": { annotations: { [ON_CHANGE]: "live" } } });
   owners.onChangeOf(podOf(set));
@@ -74,7 +74,7 @@ test("a changed word is noticed within minutes, and told", async () => {
   assert.equal(rig.learned, 2);
 });
 
-test("what cannot be read stays as it was known, or unknown, and is asked for again", async () => {
+test("if an annotation cannot be read, its last value stays, and the request is retried", async () => {
   const { rig, owners } = start({ "replicasets/app-1": {} });
   rig.status = 403;
   owners.onChangeOf(podOf(replicaSet));
@@ -93,7 +93,7 @@ test("what cannot be read stays as it was known, or unknown, and is asked for ag
   assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
 });
 
-test("no owner, an owner of another kind or group, and one that is gone have no word", async () => {
+test("without an owner, or if it has another kind or group or is gone, there is no annotation", async () => {
   const { rig, owners } = start({});
   for (const owner of [
     undefined,
@@ -119,7 +119,7 @@ test("owners that no pod has any more are forgotten", async () => {
   assert.equal(rig.asked.length, 2);
 });
 
-test("an owner that cannot be read is read again after fifteen seconds, not before, with a line each", async () => {
+test("an owner that cannot be read is retried after fifteen seconds, with a log line for each failure", async () => {
   const { rig, owners, log } = start({});
   rig.now = 1_000;
   rig.status = 500;
@@ -143,7 +143,7 @@ for (const [random, dueMs] of [
   [0.5, 5 * 60_000],
   [1, 6 * 60_000],
 ]) {
-  test(`a word is fresh for ${dueMs} ms where the dice say ${random}`, async () => {
+  test(`an annotation is fresh for ${dueMs} ms if the random number is ${random}`, async () => {
     const { rig, owners } = start({ "replicasets/app-1": {} }, random);
     const pod = podOf(replicaSet);
     owners.onChangeOf(pod);
@@ -161,14 +161,14 @@ for (const [random, dueMs] of [
   });
 }
 
-test("many pods of one owner make one question, also while it is not answered", async () => {
+test("many pods of one owner cause one request, also while it is not answered", async () => {
   const { rig, owners } = start({ "replicasets/app-1": {} });
   for (let count = 0; count < 5; count += 1) owners.onChangeOf({ ...podOf(replicaSet), uid: `u${count}` });
   await settle();
   assert.equal(rig.asked.length, 1);
 });
 
-test("each owner has a word of its own: by namespace, kind and name", async () => {
+test("each owner, by namespace, kind and name, has its own annotation", async () => {
   const of = (kind: string, name: string) => ({ apiVersion: "apps/v1", kind, name });
   const { owners, rig } = start({
     "statefulsets/db": { annotations: { [ON_CHANGE]: "live" } },
@@ -188,7 +188,7 @@ test("each owner has a word of its own: by namespace, kind and name", async () =
   assert.match(rig.asked.at(-1) ?? "", /namespaces.bank/);
 });
 
-test("only a ReplicaSet's controller is read, and none above it; what is no controller says nothing", async () => {
+test("if a ReplicaSet's controller is no workload, nothing else is read; other owners have no effect", async () => {
   const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "above", controller: true };
   const { owners, rig } = start({
     "replicasets/app-1": { ownerReferences: [{ ...owner, kind: "Deployment", name: "no", controller: false }, owner] },
@@ -205,7 +205,7 @@ test("only a ReplicaSet's controller is read, and none above it; what is no cont
   );
 });
 
-test("an owner that is asked about between two tidyings is kept", async () => {
+test("an owner that is looked up between two calls of `tidy` is kept", async () => {
   const { rig, owners } = start({ "replicasets/app-1": {} });
   owners.onChangeOf(podOf(replicaSet));
   await settle();
@@ -216,7 +216,7 @@ test("an owner that is asked about between two tidyings is kept", async () => {
   assert.equal(rig.asked.length, 1);
 });
 
-test("where many agents run, an annotation is kept for longer, and a random fifth more or less", async () => {
+test("with many agents, an annotation is kept for longer, with a random fifth more or less", async () => {
   const set = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db" };
   for (const [random, keptMs] of [
     [0, 432_000],
@@ -238,7 +238,7 @@ test("where many agents run, an annotation is kept for longer, and a random fift
   }
 });
 
-test("what a namespace says is read by its name, and kept like the annotation of a workload", async () => {
+test("a namespace's facts are read by its name, and kept like the annotation of a workload", async () => {
   const path = "/api/v1/namespaces/shop";
   const labels = { "switchback.dev/inject": "enabled" };
   const { rig, owners, objects } = start({ [path]: { labels, annotations: { [ON_CHANGE]: "live" } } });

@@ -12,25 +12,30 @@ import { isWorkloadKind, replicaSetPath, workloadPath } from "#lib/workloads/wor
 import type { NodePod } from "./node-pod.ts";
 
 /**
- * The annotation `switchback.dev/on-change` of a workload. `known: false`: it was requested, and no answer has come
- * yet.
+ * The annotation `switchback.dev/on-change` of a workload. `known: false`: it was requested, but no answer has
+ * arrived yet.
  */
 export type OwnerAnnotation =
   | { readonly known: true; readonly onChange: string | undefined }
   | { readonly known: false };
 
 export interface OwnerAnnotations {
-  /** The annotation of a pod's workload, at once, from memory. Requests it if it is not known or too old. */
+  /**
+   * Returns the annotation of a pod's workload from memory, without waiting. Requests it if it is missing or too old.
+   */
   onChangeOf(pod: NodePod): OwnerAnnotation;
-  /** What a namespace says, likewise; undefined: not known yet. One that does not exist says nothing. */
+  /**
+   * Returns the facts of a namespace in the same way. Undefined if not known yet. A missing namespace has no label or
+   * annotation.
+   */
   namespaceOf(name: string): NamespaceFacts | undefined;
   /** Forgets the owners that were not looked up since the last call. */
   tidy(): void;
 }
 
 /**
- * A changed annotation is noticed this late. A node reads each of its workloads and namespaces this often, and no
- * others.
+ * How long an answer is kept, in milliseconds. A changed annotation is detected this late. A node reads only its own
+ * workloads and namespaces.
  */
 const FRESH_MS = 5 * 60_000;
 const RETRY_MS = 15_000;
@@ -38,7 +43,9 @@ const RETRY_MS = 15_000;
 const SPREAD = 0.4;
 
 interface Known {
-  /** A workload has no label that opts in. Undefined: no answer has come yet. */
+  /**
+   * The last answer. Undefined if there is none yet. For a workload, `inject` is undefined: its labels do not opt in.
+   */
   answer: NamespaceFacts | undefined;
   /** When to read it again, by the caller's clock. */
   dueAt: number;
@@ -49,19 +56,19 @@ interface Known {
 const NONE: NamespaceFacts = { inject: undefined, onChange: undefined };
 
 /**
- * The annotations of the pods' workloads, and what namespaces say that are not watched, each read with GETs and kept
- * for minutes: a watch of every workload of the cluster on every node would cost far more. An owner of another kind
- * has no annotation.
+ * Reads the annotations of the pods' workloads, and the facts of namespaces that are not watched. It reads each with
+ * GETs and keeps the answer for minutes. A watch of every workload of the cluster on every node would cost far more.
+ * An owner of another kind has no annotation.
  */
 export function createOwnerAnnotations(deps: {
   readonly client: Pick<KubeClient, "get">;
   readonly log: Logger;
-  /** Milliseconds, never going back. */
+  /** A monotonic clock in milliseconds. */
   readonly now: () => number;
   readonly random: () => number;
-  /** What the agents of many nodes add to the time that an annotation is kept, milliseconds. */
+  /** Time that is added to the lifetime of an answer when many agents run, in milliseconds. */
   readonly spreadMs: () => number;
-  /** An annotation that was requested became known, or changed. */
+  /** Called when a requested answer arrives for the first time, or has changed. */
   readonly onLearned: () => void;
 }): OwnerAnnotations {
   const { client, log, now, random, spreadMs, onLearned } = deps;
@@ -76,7 +83,7 @@ export function createOwnerAnnotations(deps: {
       known.answer = answer;
       if (before?.inject !== answer.inject || before?.onChange !== answer.onChange || before === undefined) onLearned();
     } catch (error) {
-      // What was known stays known.
+      // The last answer stays.
       known.dueAt = now() + RETRY_MS;
       log.warn({ owner: key, error: describeError(error) }, "annotation: not read");
     } finally {
@@ -92,7 +99,7 @@ export function createOwnerAnnotations(deps: {
     return known.answer;
   };
 
-  /** An owner that cannot exist is kept as one that was read, so that it is reported once. */
+  /** Logs an owner that cannot exist. It is kept like an owner that was read, so that it is logged only once. */
   const report = (key: string, pod: NodePod, reason: Reason): void => {
     const known = owners.get(key);
     if (known !== undefined) {
@@ -113,7 +120,7 @@ export function createOwnerAnnotations(deps: {
       const answer = lookUp(key, async () => ({ inject: undefined, onChange: await readOnChange(client, pod) }));
       return answer === undefined ? { known: false } : { known: true, onChange: answer.onChange };
     },
-    // The keys of workloads have slashes.
+    // A namespace's name cannot be the key of a workload: those have slashes.
     namespaceOf: (name) => lookUp(name, () => readNamespace(client, name)),
     tidy() {
       for (const [key, known] of owners) {

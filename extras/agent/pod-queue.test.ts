@@ -8,7 +8,7 @@ function takeAll(queue: PodQueue): string[] {
   return taken;
 }
 
-test("pods are taken in the order in which they were added, each once, those that took longer last", () => {
+test("pods are taken in the order in which they were added, each once, but slower pods last", () => {
   const queue = new PodQueue();
   for (const [uid, costMs] of [
     ["s1", 5],
@@ -35,7 +35,7 @@ test("a pod that was taken can be added again, and a cleared queue is empty", ()
   assert.deepEqual([queue.size, queue.take()], [0, undefined]);
 });
 
-test("a class ends at each power of two milliseconds, and one has all over 16", () => {
+test("each class ends at a power of two milliseconds, and the last has all pods over 16 ms", () => {
   const queue = new PodQueue();
   for (const costMs of [900, 17, 16, 8.1, 8, 4.1, 4, 2.1, 2, 1.1, 1, 0]) queue.add(`${costMs}`, costMs);
   assert.deepEqual(takeAll(queue), ["1", "0", "2", "1.1", "4", "2.1", "8", "4.1", "16", "8.1", "900", "17"]);

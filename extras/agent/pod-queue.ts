@@ -1,10 +1,12 @@
-/** A pod in one class took about twice as long as one in the class before, from 1 ms. */
+/**
+ * Number of classes. The first class has pods that took up to 1 ms. Each class has twice the limit of the one before,
+ * and the last has no limit.
+ */
 const CLASSES = 6;
 
 /**
- * The uids of the pods that a round has to deal with, each once. Those that took little CPU time when they were
- * last dealt with come first, so that many large hosts files, which containers write, do not delay the files of
- * others.
+ * The uids of the pods that a round has to update, each once. Pods whose last update took little CPU time come first.
+ * So many large hosts files, which containers write, do not delay the files of others.
  */
 export class PodQueue {
   readonly #classes = Array.from({ length: CLASSES }, () => new Set<string>());
@@ -13,13 +15,13 @@ export class PodQueue {
     return this.#classes.reduce((sum, { size }) => sum + size, 0);
   }
 
-  /** `costMs`: the CPU time that the pod took, in milliseconds. */
+  /** `costMs`: CPU time of the pod's last update, in milliseconds. */
   add(uid: string, costMs: number): void {
     const index = Math.min(CLASSES - 1, Math.ceil(Math.log2(Math.max(1, costMs))));
     if (this.#classes.every((uids) => !uids.has(uid))) this.#classes[index]?.add(uid);
   }
 
-  /** Removes and returns the next one; undefined if there is none. */
+  /** Removes and returns the next uid. Undefined if the queue is empty. */
   take(): string | undefined {
     for (const uids of this.#classes) {
       for (const uid of uids) {

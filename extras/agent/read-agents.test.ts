@@ -23,7 +23,7 @@ const source = () => ({ client: server.client, namespace: "ours", config: CONFIG
 const missing = notKnown("right-missing", "missing permission: list leases.coordination.k8s.io in the namespace nodes");
 
 describe("agents", () => {
-  test("have been silent since their Lease was renewed, or since 1970", async () => {
+  test("count as silent since their Lease was renewed, or since 1970 without a renewal", async () => {
     const annotations = { "switchback.dev/revision": "r1" };
     const renewTime = new Date(NOW - 1500).toISOString();
     server.add(LEASES, "switchback-agent-a", { metadata: { labels: LABELS, annotations }, spec: { renewTime } });
@@ -38,13 +38,13 @@ describe("agents", () => {
     assert.deepEqual(updaters.known && updaters.value.all, agents);
   });
 
-  test("are not known where Leases cannot be read", async () => {
+  test("are not known if Leases cannot be read", async () => {
     server.onCall = () => refusal(403, "Forbidden");
     assert.deepEqual([await readAgents(source()), await readUpdaters(source())], [missing, missing]);
   });
 });
 
-describe("where a pod is live, the doctor reads the agents' Leases", () => {
+describe("if a pod is live, the doctor reads the agents' Leases", () => {
   const added = { sections: AGENT_SECTIONS, checks: [AGENT_CHECK] };
   const run = async (config: string) => {
     server.add("/api/v1/namespaces", "shop", { metadata: { labels: { "switchback.dev/inject": "enabled" } } });
@@ -66,7 +66,7 @@ describe("where a pod is live, the doctor reads the agents' Leases", () => {
     });
   });
 
-  test("in the default namespace where the configuration cannot be read", async () => {
+  test("in the default namespace if the configuration cannot be read", async () => {
     assert.deepEqual(await run("unheard: 1"), { asked: [LEASES.replace("nodes", "switchback-agent")], all: [] });
   });
 });
@@ -88,7 +88,7 @@ describe("an agent updates the pods of its node", () => {
     assert.deepEqual(await stateOf(30_001, config), [false, "r1"]);
   });
 
-  test("for ten minutes where there is no configuration that can be read", async () => {
+  test("for ten minutes if the configuration cannot be read", async () => {
     assert.deepEqual(await stateOf(600_000, undefined), [true, "r1"]);
     assert.deepEqual(await stateOf(600_001, undefined), [false, "r1"]);
   });

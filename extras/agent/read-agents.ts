@@ -6,7 +6,7 @@ import type { Config } from "#lib/config/schema.ts";
 import { type AgentLease, agentLeaseName, listAgentLeases } from "./agent-lease-format.ts";
 import { agentSettings } from "./config.ts";
 
-/** A node's agent, by its Lease. */
+/** A node's agent, as its Lease shows it. */
 export interface AgentInfo extends UpdaterInfo, Pick<AgentLease, "podRevisions" | "nodeHosts"> {}
 
 /** Reads the agents' Leases. A Lease without a renewal counts as renewed in 1970. */
@@ -22,7 +22,7 @@ export async function readAgents({ client, config, now }: FactSource): Promise<F
   });
 }
 
-/** What the agents have done with running pods. */
+/** Reads which revisions the agents have applied to running pods. */
 export async function readUpdaters(source: FactSource): Promise<Fact<NodeUpdaters>> {
   const agents = await readAgents(source);
   return agents.known ? known(updatersOf(agents.value)) : agents;
@@ -38,7 +38,7 @@ function updatersOf(all: readonly AgentInfo[]): NodeUpdaters {
   };
 }
 
-/** An agent that has been silent for longer does not work. */
+/** Maximum silence of an agent that works, in milliseconds. */
 function maxSilenceMs(config: Config | undefined): number {
   return (config?.pods.agentSilenceSeconds ?? DEFAULT_AGENT_SILENCE_SECONDS) * 1000;
 }

@@ -16,7 +16,7 @@ const removeLive = (text: string, managedAliases: readonly HostAlias[]) => remov
 
 class Killed extends Error {}
 
-/** A file in memory. `budget`: bytes that may still be written; then `fault` is thrown. */
+/** A file in memory. It accepts `budget` more bytes, then throws `fault`. */
 class FakeFile implements WritableFile {
   content: Buffer;
   budget = Number.POSITIVE_INFINITY;
@@ -96,8 +96,8 @@ const MARKERS = [
 ];
 
 /**
- * The lines of a text, except those that a killed write may leave and resolvers ignore: empty lines and fragments
- * of markers.
+ * The lines of a text, except the lines that a killed write may leave and that resolvers ignore: empty lines and
+ * fragments of markers.
  */
 function effectiveLines(text: string): string[] {
   const isFragment = (line: string) =>
@@ -117,7 +117,7 @@ test("property: the file gets the new content", () => {
   );
 });
 
-test("property: between two steps a reader sees whole lines of old or new content, and all common ones", () => {
+test("property: between two steps, a reader sees only whole old or new lines, and all lines that both have", () => {
   fc.assert(
     fc.property(changes, ({ before, apply }) => {
       const after = apply(before);
@@ -133,7 +133,7 @@ test("property: between two steps a reader sees whole lines of old or new conten
   );
 });
 
-test("property: killed at any byte, foreign lines are intact, and the next start restores the desired content", () => {
+test("property: after a kill at any byte, foreign lines are intact, and the next start completes the content", () => {
   fc.assert(
     fc.property(changes, fc.nat({ max: 3_000 }), ({ managedAliases, before, apply }, budget) => {
       const after = apply(before);
@@ -183,7 +183,7 @@ test("a write that fails halfway is reverted", () => {
     try {
       return put(part, position);
     } catch (error) {
-      // The blocks of the old bytes are still allocated.
+      // The disk blocks of the old bytes are still allocated, so they can be written again.
       file.budget = Number.POSITIVE_INFINITY;
       throw error;
     }

@@ -1,6 +1,9 @@
 import { concatenated, createScratchBuffer } from "./file-bytes.ts";
 
-/** A file open for writing: the calls of a rewrite, so that a test can make each of them fail or stop halfway. */
+/**
+ * A file that is open for writing. It has the calls of a rewrite, so that a test can make each of them fail or stop
+ * halfway.
+ */
 export interface WritableFile {
   /** Appends at the current end of the file (O_APPEND). Returns the number of bytes written; throws errno errors. */
   append(bytes: Buffer): number;
@@ -113,7 +116,7 @@ function firstDifference(a: Buffer, b: Buffer): number {
   return same;
 }
 
-/** -1 when they are equal. */
+/** Index of the last byte that differs; -1 if the buffers are equal. */
 function lastDifference(a: Buffer, b: Buffer): number {
   let [different, same] = [0, a.length];
   while (different < same) {

@@ -4,7 +4,7 @@ import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
 const bytes = (text: string) => Buffer.from(text, "latin1");
 
-/** A file that records the calls of a rewrite. `take`: how many of a call's bytes are written; it may throw. */
+/** A file that records the calls of a rewrite. `take` returns how many of a call's bytes are written, or throws. */
 function recordingFile(size: number, take: (text: string, call: number) => number = (text) => text.length) {
   const calls: string[] = [];
   const put = (call: string, part: Buffer): number => {
@@ -66,7 +66,7 @@ describe("a rewrite", () => {
     });
   }
 
-  it("goes on after a write of a part", () => {
+  it("continues after a partial write", () => {
     const grown = recordingFile(2, () => 2);
     rewrite(grown.file, bytes("a\n"), bytes("a\nbc\ndef\n".slice(0, 8)));
     assert.deepEqual(grown.calls, ['append "bc\\ndef"', 'append "\\ndef"', 'append "ef"']);
@@ -75,13 +75,13 @@ describe("a rewrite", () => {
     assert.deepEqual(changed.calls, ['write@1 "ABCDEF"', 'write@3 "CDEF"', 'write@5 "EF"']);
   });
 
-  it("of which nothing is written fails", () => {
+  it("fails if a write returns 0 bytes", () => {
     const { file, calls } = recordingFile(2, () => 0);
     assert.throws(() => rewrite(file, bytes("a\n"), bytes("a\nb\n")), { message: "the write returned 0 bytes" });
     assert.deepEqual(calls, ['append "b\\n"']);
   });
 
-  it("that cannot extend the file cuts off what was appended", () => {
+  it("that cannot extend the file removes what was appended", () => {
     const { file, calls } = recordingFile(2, (_, call) => {
       if (call === 2) throw full;
       return 1;
@@ -90,7 +90,7 @@ describe("a rewrite", () => {
     assert.deepEqual(calls, ['append "b\\n"', 'append "\\n"', "truncate 2"]);
   });
 
-  it("that fails does not make a file longer that somebody has shortened", () => {
+  it("that fails does not extend a file that somebody has shortened", () => {
     const { file, calls, state } = recordingFile(2, () => {
       state.size = 1;
       throw full;
@@ -114,7 +114,7 @@ describe("a rewrite", () => {
     ]);
   });
 
-  it("that cannot restore either fails with the first error", () => {
+  it("that cannot restore the old bytes either fails with the first error", () => {
     const { file, calls } = recordingFile(4, (_, call) => {
       throw call === 1 ? full : new Error("the second");
     });

@@ -14,9 +14,9 @@ import {
   agentRig as rig,
 } from "./fakes/agent-rig.ts";
 
-// How an agent starts, when it reads the map, and what it leaves behind.
+// Tests how an agent starts, when it reads the map, and what it leaves behind.
 
-test("a node where no pod follows reads no map, and is ready; the first pod that does gets its names", async (t) => {
+test("without a following pod, a node reads no map and is ready; the first such pod gets its names", async (t) => {
   const { pod, map, maps, hosts, lease, agent, ask, pass } = await rig(t);
   map("r1", "a.example.com");
   await pass(60_000, 1_000);
@@ -29,7 +29,7 @@ test("a node where no pod follows reads no map, and is ready; the first pod that
   assert.deepEqual([maps.started, agent.state.applied], [1, "r1"]);
 });
 
-test("ten minutes after its last pod has gone a node follows no map; the next pod gets the newest", async (t) => {
+test("ten minutes after its last pod, a node stops following the map; the next pod gets the newest", async (t) => {
   const { kube, pod, pathOf, map, maps, hosts, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -46,7 +46,7 @@ test("ten minutes after its last pod has gone a node follows no map; the next po
   assert.equal(maps.started, 2);
 });
 
-test("an agent that starts again reports nothing of its pods before it has a map", async (t) => {
+test("after a restart, an agent reports no pod revisions before it has a map", async (t) => {
   const { kube, pod, map, pass, lease } = await rig(t);
   pod(1);
   await pass(5_000);
@@ -60,7 +60,7 @@ test("an agent that starts again reports nothing of its pods before it has a map
   assert.equal(lease()?.annotations?.[LIST], podRevision);
 });
 
-test("where many agents start, each begins to read at another time, and not if it is stopped before", async (t) => {
+test("if many agents start, each waits for a random time before it reads", async (t) => {
   t.mock.method(Math, "random", () => 0.5);
   const { kube, pod, pass, stop } = await rig(t, { desiredNumberScheduled: 5_000, numberReady: 1_000 });
   pod(1);
@@ -72,7 +72,7 @@ test("where many agents start, each begins to read at another time, and not if i
   await stop();
 });
 
-test("an agent that is stopped before its turn reads nothing any more", async (t) => {
+test("an agent that is stopped during that wait does not read", async (t) => {
   t.mock.method(Math, "random", () => 0.5);
   const { kube, pass, stop } = await rig(t, { desiredNumberScheduled: 5_000, numberReady: 1_000 });
   await pass(1_000);
@@ -84,7 +84,7 @@ test("an agent that is stopped before its turn reads nothing any more", async (t
   );
 });
 
-test("once the DaemonSet says that it leaves, the blocks go, then the Lease; taken back, both come back", async (t) => {
+test("when the DaemonSet is told to leave, blocks and Lease go; if that is withdrawn, both come back", async (t) => {
   const { kube, pod, map, hosts, lease, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -100,7 +100,7 @@ test("once the DaemonSet says that it leaves, the blocks go, then the Lease; tak
   assert.equal(lease()?.annotations?.[REVISION], "r1");
 });
 
-test("a Lease that cannot be deleted is said so, and ends nothing", async (t) => {
+test("a Lease that cannot be deleted is logged, and the agent continues", async (t) => {
   const { kube, log, pod, map, hosts, stop, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -115,7 +115,7 @@ test("a Lease that cannot be deleted is said so, and ends nothing", async (t) =>
   await stop();
 });
 
-test("an agent that stops for an upgrade leaves the files and the Lease, and closes all that it opened", async (t) => {
+test("an agent that stops for an upgrade leaves files and Lease as they are, and closes what it opened", async (t) => {
   const { kube, maps, pod, map, hosts, lease, stop, ask, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -137,7 +137,7 @@ test("an agent that stops because its DaemonSet is gone first removes the blocks
   pod(1);
   map("r1", "a.example.com");
   await pass(LEASE_MS);
-  // The watch has not heard of it yet.
+  // The agent has not read the DaemonSet since.
   const deleted = Promise.withResolvers<void>();
   kube.onRead = (path) => {
     if (path === DAEMON_SET) throw refusal(path, 404);
@@ -156,7 +156,7 @@ test("an agent that stops because its DaemonSet is gone first removes the blocks
   assert.equal(lease(), undefined);
 });
 
-test("garbage is collected once two sweeps have passed without a new map and without a file written", async (t) => {
+test("garbage is collected after two sweeps without a new map and without a written file", async (t) => {
   let collected = 0;
   globalThis.gc = (() => {
     collected += 1;

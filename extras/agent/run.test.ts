@@ -29,7 +29,7 @@ for (const [what, agent, message] of [
     /agent\.kubeletRoot: \/nowhere\/pods cannot/,
   ],
 ] as const) {
-  test(`without ${what} there is no agent`, async () => {
+  test(`without ${what}, the agent does not start`, async () => {
     const kube = new MemoryKube();
     const maps = { start: () => assert.fail("it has begun") };
     const deps = { client: kube.client, maps, log: new LineLog(), identity: "agent-1", now: Date.now };
@@ -38,7 +38,7 @@ for (const [what, agent, message] of [
   });
 }
 
-test("the files of the node's pods follow the map, and the Lease says how far", async (t) => {
+test("the files of the node's pods follow the map, and the Lease reports the revisions", async (t) => {
   const { kube, pod, map, hosts, lease, agent, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -70,7 +70,7 @@ for (const what of ["/api/v1/pods", "/api/v1/namespaces"]) {
   });
 }
 
-test("when the last pod that is behind goes, the Lease says that the rest is in step", async (t) => {
+test("when the last pod that is behind goes, the Lease reports that the others are in step", async (t) => {
   const { kube, kubelet, pod, pathOf, map, lease, pass } = await rig(t);
   for (const index of [1, 2]) pod(index);
   writeFileSync(kubelet.path(uidOf(2)), "127.0.0.1 localhost\n");
@@ -87,7 +87,7 @@ test("when the last pod that is behind goes, the Lease says that the rest is in 
   assert.deepEqual(lease()?.annotations, { "switchback.dev/format": "1", [LIST]: podRevision, [REVISION]: "r1" });
 });
 
-test("a pod that takes the place of another of its name is followed, the other is forgotten", async (t) => {
+test("a pod that replaces another with the same name is followed, and the other is forgotten", async (t) => {
   const { pod, map, hosts, agent, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -98,7 +98,7 @@ test("a pod that takes the place of another of its name is followed, the other i
   assert.equal(agent.state.live, 1);
 });
 
-test("a namespace that opts out takes its pods with it, and a change of its other labels writes nothing", async (t) => {
+test("if a namespace opts out, its pods stop following; a change of its other labels has no effect", async (t) => {
   const { kube, pod, map, hosts, label, agent, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -111,7 +111,7 @@ test("a namespace that opts out takes its pods with it, and a change of its othe
   assert.deepEqual([hosts(1), agent.state.live], [kubeletText(), 0]);
 });
 
-test("the annotation of a namespace without the label counts for a pod that opted in by its own label", async (t) => {
+test("a namespace's annotation counts even if only the pod's own label opts in", async (t) => {
   const { kube, kubelet, map, hosts, agent, pass } = await rig(t);
   const other = "/api/v1/namespaces/other";
   kube.put(other, { metadata: { annotations: { "switchback.dev/on-change": "none" } } });
@@ -132,7 +132,7 @@ test("the annotation of a namespace without the label counts for a pod that opte
   assert.deepEqual([hosts(1), agent.state.live], [kubeletText(), 1]);
 });
 
-test("a pod in a namespace that is new on the node follows before the watch has that namespace", async (t) => {
+test("a pod in a namespace that is new on the node follows before the watch includes that namespace", async (t) => {
   const { kube, kubelet, pod, map, hosts, agent, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
@@ -153,12 +153,12 @@ test("a pod in a namespace that is new on the node follows before the watch has 
   assert.deepEqual([hosts(2), agent.state.live], [kubeletText(), 1]);
 });
 
-test("every file is looked at once in sweepSeconds, whatever was noticed", async (t) => {
+test("every file is checked once in sweepSeconds, even without an event", async (t) => {
   const { kubelet, pod, map, hosts, stop, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
   await pass(500);
-  // Of the same length and modification time: neither an event nor the stamp shows the change.
+  // Neither an event nor the stamp shows this change: the length and the modification time are the same.
   kubelet.write(uidOf(1));
   await pass(30_000);
   assert.match(hosts(1), NAME);
@@ -168,7 +168,7 @@ test("every file is looked at once in sweepSeconds, whatever was noticed", async
   assert.equal(hosts(1), kubeletText());
 });
 
-test("ready once pods, namespaces and a map are known, with what is wrong in the text", async (t) => {
+test("ready when pods, namespaces and a map are known; the text names what is wrong", async (t) => {
   const { kubelet, pod, map, offer, log, ask, pass } = await rig(t);
   pod(1);
   await pass(500);
@@ -195,7 +195,7 @@ test("ready once pods, namespaces and a map are known, with what is wrong in the
   assert.match((await ask("/metrics")).text, /^switchback_agent_pods 1$/m);
 });
 
-test("alive as long as every watch hears or tries something", async (t) => {
+test("live while every watch receives or tries something", async (t) => {
   const { kube, pod, maps, ask, pass } = await rig(t);
   pod(1);
   await pass(2_000);
@@ -204,7 +204,7 @@ test("alive as long as every watch hears or tries something", async (t) => {
   const later = (ms: number) => t.mock.timers.tick(ms);
   for (const silent of [undefined, ...paths]) {
     for (const path of paths) kube.bookmark(path);
-    // Short of what a watch itself takes for dead.
+    // Less than the time after which a watch counts itself as dead.
     for (let passed = 0; passed < 181_000; passed += 60_000) {
       for (const path of paths) if (path !== silent) kube.bookmark(path);
       later(60_334);
@@ -217,7 +217,7 @@ test("alive as long as every watch hears or tries something", async (t) => {
   assert.equal((await ask("/healthz")).status, 503);
 });
 
-test("a change of the map that concerns no pod of the node writes no file and no Lease", async (t) => {
+test("a change of the map that concerns no pod writes no file, and no Lease before the renewal", async (t) => {
   const { kube, pathOf, pod, map, lease, agent, pass } = await rig(t);
   pod(1);
   const annotations = { "switchback.dev/hosts": "a.example.com" };
@@ -233,7 +233,7 @@ test("a change of the map that concerns no pod of the node writes no file and no
   assert.equal(agent.state.applied, "r12");
   assert.deepEqual([agent.state.written, kube.writes.length], [written, writes]);
   assert.equal(lease()?.resourceVersion, resourceVersion);
-  // The renewal says the map's revision.
+  // The renewal writes the map's revision.
   await pass(30_000);
   assert.equal(lease()?.annotations?.[REVISION], "r12");
   map("r13", "other.example.com");

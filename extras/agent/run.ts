@@ -38,23 +38,25 @@ export interface RunningAgent {
   readonly healthPort: number;
   readonly state: HostsReconcilerState;
   /**
-   * Stops. The hosts files stay as they are unless our DaemonSet is being deleted: an upgrade changes nothing for
-   * any pod.
+   * Stops the agent. Removes all blocks if our DaemonSet is being deleted. Otherwise the hosts files stay unchanged,
+   * so that no pod notices an upgrade.
    */
   stop(): Promise<void>;
 }
 
 /**
- * Lease writes of all agents together after a change of the map, each second: as many as their renewals cost at any
- * time.
+ * Lease writes per second of all agents together, after a change of the map. Their renewals cost as much at any time.
  */
 const LEASES_PER_SECOND = 200;
 /**
- * Agents that read the annotations of their workloads again, each second; a node has two dozen of them, and a GET
- * or two each.
+ * Agents per second that read the annotations of their workloads again. A node has two dozen workloads, with a GET or
+ * two each.
  */
 const OWNERS_PER_SECOND = 20;
-/** With the 5 minutes that an annotation is kept anyway, less than the 10 minutes that a restart waits for an agent. */
+/**
+ * Maximum time that is added to the 5 minutes for which an annotation is kept. Before jitter, the sum is less than
+ * the 10 minutes that a restart waits for an agent.
+ */
 const MAX_OWNERS_MS = 4 * 60_000;
 
 /**
@@ -88,7 +90,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     const needsMap = state.live > 0 || nodeHosts.wanted;
     map.need(needsMap);
     if (!daemonSet.uninstalling) {
-      // What an agent before this one has reported stays until there is something to compare with.
+      // Until a map has arrived, the report of the previous agent stays.
       if (!needsMap || map.hasMap) lease.report({ ...state, nodeHosts: nodeHosts.report });
     } else if (follower.isClean && nodeHosts.isClean)
       left = lease.remove().catch((error) => log.warn({ error: describeError(error) }, "lease: not deleted"));
@@ -110,7 +112,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     clearInterval(sweep);
     if (await daemonSet.askNow()) follower.noteAll();
     await follower.settled();
-    // Taken back, and this agent is replaced by one that no longer sees the file.
+    // The names may have been withdrawn. The agent that replaces this one then does not see the file.
     nodeHosts.reconcile();
     await left;
     await Promise.all([map.stop(), daemonSet.stop(), cluster.stop()]);
@@ -174,7 +176,7 @@ function createLease(
   });
 }
 
-/** Where a map goes. */
+/** Users of a map. */
 interface MapUsers {
   readonly follower: HostsReconciler;
   readonly nodeHosts: RunningNodeHosts;
@@ -198,7 +200,7 @@ function createMap({ maps, log }: AgentDeps, { follower, nodeHosts }: MapUsers, 
 
 function open(podsDirectory: string, maxNames: number): HostsFiles {
   try {
-    // Only files of our own user are written: as root, those of root.
+    // The agent writes only files of its own user: as root, files of root.
     return openHostsFiles(podsDirectory, process.geteuid?.(), hostsFileLimits(maxNames));
   } catch (error) {
     throw new SwitchbackError(
@@ -209,7 +211,7 @@ function open(podsDirectory: string, maxNames: number): HostsFiles {
   }
 }
 
-/** Ready once the pods, the namespaces and, where a pod needs it, a map are known. */
+/** Ready when the pods, the namespaces and, if a map is followed, the map are known. */
 function readiness(
   { pods, namespaces }: ClusterWatch,
   { following, hasMap, problem }: MapOnDemand,

@@ -1,6 +1,6 @@
 /**
- * The time over which the agents of all nodes spread a request that each of them makes, so that the API server gets
- * `perSecond` of them a second: nothing to wait for on one node, `maxMs` at most on very many. Milliseconds.
+ * Time over which all agents spread a request that each of them makes, in milliseconds. The API server then gets
+ * `perSecond` of them each second. A single agent does not wait, and no agent waits longer than `maxMs`.
  */
 export function spreadMs(agents: number, perSecond: number, maxMs: number): number {
   return Math.min(maxMs, ((agents - 1) / perSecond) * 1000);

@@ -12,7 +12,7 @@ import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 const files = useFiles();
 
-test("the agent follows the pods of its node, until a signal stops it", async (t) => {
+test("the agent follows the pods of its node until a signal stops it", async (t) => {
   const api = await fakeApi(collection(new MemoryServer().respond, watch()));
   t.after(() => api.close());
   const own = {
@@ -35,7 +35,7 @@ test("the agent follows the pods of its node, until a signal stops it", async (t
     break;
   }
   child.stderr.resume();
-  // It follows a map once a pod follows it.
+  // The agent follows a map only when a pod follows it, so wait for its pods here.
   await until(() => api.calls.some(({ query }) => query.get("fieldSelector") === "spec.nodeName=node-1"), "the pods");
   const agents = api.calls.map(({ headers }) => headers["user-agent"]?.split("/")[0]);
   assert.deepEqual([...new Set(agents)], ["switchback-agent"]);

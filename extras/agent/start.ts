@@ -12,7 +12,7 @@ export async function startAgent(
   config: Config,
   { env, log, connect, identity, command, clusterDomain }: ProcessContext,
 ): Promise<Running> {
-  // By hand, a kubeconfig may name programs that have to be executed.
+  // If the agent runs by hand, a kubeconfig may name programs that must be executed.
   const settings = agentSettings(config);
   if (settings.confine && isInPod(env) && !env.KUBECONFIG)
     await confine({ config: settings, nodeHosts: nodeHostsPath(config), env, log, command: command() });

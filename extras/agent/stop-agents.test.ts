@@ -22,7 +22,7 @@ function run(t: TestContext, api: MemoryServer, { timeoutMs = 5_000, onWait = (_
   return { left, said, time };
 }
 
-test("without agents there is nothing to wait for, and nothing is written", async (t) => {
+test("without agents, the uninstall does not wait and writes nothing", async (t) => {
   const api = new MemoryServer();
   api.add(AGENT_LEASES, "switchback-agent-left-over", { metadata: { labels: AGENT_LABELS } });
   const { left, said, time } = run(t, api);
@@ -44,12 +44,12 @@ test("the DaemonSet is marked, and each agent that is done deletes its Lease", a
   assert.equal(patch?.query.get("fieldManager"), "switchback-uninstall");
 });
 
-test("agents that are done at once are not waited for", async (t) => {
+test("the uninstall does not wait for agents that are done at once", async (t) => {
   const { left, time } = run(t, withAgents());
   assert.deepEqual([await left, time.waits], [[], []]);
 });
 
-test("what is still there when the time is over is named; Leases of others are none of theirs", async (t) => {
+test("Leases that are left at the timeout are returned; other Leases are not", async (t) => {
   const api = withAgents("a", "b");
   api.add(AGENT_LEASES, "somebody-elses", { metadata: { labels: { "app.kubernetes.io/name": "switchback" } } });
   api.add(AGENT_LEASES.replace("switchback-agent", "other"), "elsewhere", { metadata: { labels: AGENT_LABELS } });
@@ -64,7 +64,7 @@ for (const [what, method, path] of [
   ["listing Leases", "GET", AGENT_LEASES],
 ] as const) {
   for (const status of method === "GET" && path === AGENT_PATH ? [403, 409, 500] : [403, 404, 409, 500]) {
-    test(`a ${status} when ${what} is passed on`, async (t) => {
+    test(`a ${status} when ${what} is thrown`, async (t) => {
       const api = withAgents("a");
       api.onCall = (call) => (call.method === method && call.path === path ? refusal(status, "Refused") : undefined);
       await assert.rejects(run(t, api).left, { code: "kube-status", status });

@@ -9,7 +9,7 @@ interface StopAgentsOptions {
   readonly client: KubeClient;
   /** The agents' namespace. */
   readonly namespace: string;
-  /** How long they may take, milliseconds. */
+  /** Timeout for the agents, in milliseconds. */
   readonly timeoutMs: number;
   readonly now: () => number;
   readonly say: (line: string) => void;
@@ -18,9 +18,9 @@ interface StopAgentsOptions {
 const POLL_MS = 1_000;
 
 /**
- * Asks the agents to remove their blocks from the hosts files of running pods: these hold Switchback's addresses
- * too, and no pod's spec shows them. An agent that is done deletes its Lease. Returns the Leases that are left when
- * the time is over; none without agents.
+ * Asks the agents to remove their blocks from the hosts files of running pods. The blocks hold Switchback's addresses
+ * too, and no pod's spec shows them. An agent that is done deletes its Lease. Returns the Leases that are left at the
+ * timeout; none if there are no agents.
  */
 export async function stopAgents({ client, namespace, timeoutMs, now, say }: StopAgentsOptions): Promise<string[]> {
   const path = workloadPath(namespace, "DaemonSet", AGENT_DAEMON_SET);

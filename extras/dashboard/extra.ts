@@ -1,13 +1,13 @@
 import { InvalidArgumentError } from "commander";
 import type { Extra } from "../extension-points.ts";
 
-/** The page: in a checkout its sources, else the built files. */
+/** Folder of the page: it has the sources in a checkout, and the built files in a released command. */
 const PAGE = "extras/dashboard/page";
 
 export const dashboard: Extra = {
   name: "dashboard",
   addCommands(line) {
-    // The image leaves the page out: it is for the machine of a person.
+    // The image does not contain the page, which is for a person's own machine.
     if (!line.ownFiles.hasOwnFolder(PAGE)) return;
     line
       .addClusterCommand("dashboard", "dashboard", "dashboard --port 8080 --no-open")

@@ -11,7 +11,7 @@ import { POD_DNS_SECTION } from "./config.ts";
 
 interface PodDnsChange {
   readonly enabled?: boolean;
-  /** Which of the Services `a` and `b` are there. */
+  /** Which of the Services `a` and `b` exist. */
   readonly services?: readonly string[];
   /** Ready pods of the second resolver. */
   readonly ready?: number;

@@ -15,7 +15,8 @@ const LOST = "look-ups of pods with pod DNS depend on the other resolver alone";
 export const POD_DNS_CHECK: AddedCheck = { prepare: async () => checkResolvers };
 
 /**
- * Whether the resolvers of pod DNS are there and ready, and are those that pods have. Nothing where nobody uses them.
+ * Checks whether the resolvers of pod DNS exist and are ready, and whether pods have their addresses. Finds nothing
+ * if pod DNS is not enabled and no pod uses it.
  */
 export function checkResolvers(facts: ClusterFacts): Finding[] {
   const { install, pods, services, namespace } = facts;
@@ -40,13 +41,16 @@ function checkResolver(name: string, services: readonly ServiceFacts[], facts: C
       ? [broken(`Service ${namespace}/${name}`, "resolver-missing", `it does not exist: ${LOST}`, cure)]
       : [];
   const { deployments } = install;
-  // What cannot be read is said once, of all Deployments.
+  // If the Deployments cannot be read, another check reports it once, for all of them.
   if (!deployments.known) return found;
   const deployment = deployments.value.find((one) => one.name === name);
   return [...found, checkDeployment(`Deployment ${namespace}/${name}`, deployment, LOST)];
 }
 
-/** A ClusterIP that is freed may become another Service's: a pod that asks it has half a DNS, or none. */
+/**
+ * Checks the addresses that pods have. A freed ClusterIP may be given to another Service. A pod that still asks it
+ * has half a DNS, or none.
+ */
 function checkHolders(holders: readonly PodInfo[], services: readonly ServiceFacts[]): Finding[] {
   if (holders.length === 0) return [];
   const addresses = new Set(services.flatMap(({ clusterIPs }) => clusterIPs));
@@ -77,7 +81,7 @@ function checkHolders(holders: readonly PodInfo[], services: readonly ServiceFac
     : [ok("pods", "resolvers-held", `${holders.length} pod(s) have resolvers that are there`)];
 }
 
-/** As webhook/inject-dns.ts writes them. */
+/** Reads the addresses that webhook/inject-dns.ts writes. */
 function resolversOf({ annotations }: PodInfo): string[] {
   return (annotations[RESOLVERS_KEY] ?? "").split(" ");
 }

@@ -3,7 +3,7 @@ import type { Section } from "#lib/config/sections.ts";
 import { bindPort, domain, label, optionalSetting, port, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { integer, strictObject, text } from "#lib/errors/schemas.ts";
 
-/** The resolvers of pod DNS: CoreDNS, and beside it the sidecar that writes its files. */
+/** Settings of the pod DNS resolvers: CoreDNS, and the sidecar that writes its files. */
 const podDnsSchema = strictObject({
   enabled: setting(
     v.boolean(),

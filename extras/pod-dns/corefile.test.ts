@@ -15,7 +15,7 @@ const OPTIONS = {
   reloadMs: 200,
 };
 
-test("the cluster's names, then addresses, then everything else", () => {
+test("the Corefile has the cluster's names first, then addresses, then everything else", () => {
   assert.equal(
     renderCorefile(OPTIONS),
     `cluster.local:1053 {
@@ -64,7 +64,7 @@ for (const [address, bind, metrics] of [
   ["192.0.2.1", "bind 192.0.2.1", "192.0.2.1:9153"],
   ["2001:db8::1", "bind 2001:db8::1", "[2001:db8::1]:9153"],
 ] as const) {
-  test(`bound to ${address}`, () => {
+  test(`every server block and the metrics bind ${address}`, () => {
     const text = renderCorefile({ ...OPTIONS, address });
     assert.equal(text.split(bind).length, 4);
     assert.match(text, new RegExp(`prometheus ${RegExp.escape(metrics)}\n`));

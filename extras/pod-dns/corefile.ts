@@ -1,6 +1,6 @@
-/** What a Corefile depends on. It does not depend on the map, so CoreDNS never has to reload it. */
+/** Inputs of a Corefile. The map is not one of them, so CoreDNS never has to reload the Corefile. */
 export interface CorefileOptions {
-  /** Where hosts file and zone file are. */
+  /** Directory of the hosts file and the zone file. */
   readonly directory: string;
   /** Address and ports that CoreDNS binds; `::` is every address. */
   readonly address: string;
@@ -12,27 +12,27 @@ export interface CorefileOptions {
   readonly upstream: string;
   /** Names at or below these always come from the upstream, whatever a wildcard covers. */
   readonly clusterDomains: readonly string[];
-  /** Of our records, seconds. */
+  /** TTL of our records, in seconds. */
   readonly ttl: number;
-  /** How often CoreDNS looks whether the files have changed, milliseconds. */
+  /** How often CoreDNS checks whether the files have changed, in milliseconds. */
   readonly reloadMs: number;
 }
 
-/** The files, in the directory that the sidecar shares with CoreDNS. */
+/** Names of the files, in the directory that the sidecar shares with CoreDNS. */
 export const COREFILE = "Corefile";
 export const HOSTS_FILE = "hosts";
 export const ZONE_FILE = "wildcards.zone";
 
 /**
- * Look-ups that wait for the upstream at once, in each server block; more are refused, and the asking pod turns to
- * the other resolver. Each takes about 2 KB, so that an upstream that is away does not end the resolvers.
+ * Maximum number of look-ups that wait for the upstream, in each server block. CoreDNS refuses more, and the pod asks
+ * the other resolver. Each takes about 2 KB, so the limit keeps the resolvers alive while the upstream is away.
  */
 const MAX_CONCURRENT = 1_000;
 
 /**
- * The Corefile of the resolvers. A name of ours is answered for A and AAAA only: all other types are the
- * upstream's, such as the TXT records of DNS-01. `view` does this with every CoreDNS, and decides before any plugin
- * runs. The plugins run in CoreDNS' own order: `hosts`, `file`, `forward`.
+ * Renders the Corefile of the resolvers. They answer our names for A and AAAA only. All other types, such as the TXT
+ * records of DNS-01, come from the upstream. The `view` plugin decides this, before any other plugin runs. Every
+ * CoreDNS has it. The plugins run in CoreDNS' own order: `hosts`, `file`, `forward`.
  */
 export function renderCorefile(options: CorefileOptions): string {
   const { address, port, upstream, clusterDomains, ttl } = options;

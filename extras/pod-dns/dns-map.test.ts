@@ -25,7 +25,7 @@ test("names are counted without wildcards, and only wildcards at any depth are k
   assert.deepEqual([...wildcardsOf(map.parts)], [["c.test", [RELAY]]]);
 });
 
-test("a snapshot of published shards has the lines of each; a shard that did not change is not read again", () => {
+test("a map has the lines of all published shards; an unchanged shard is not read again", () => {
   const texts = [...ENTRIES].map(([name, addresses], at) => renderHosts([{ name, addresses, order: at + 1 }]));
   const changed = renderHosts([{ name: "d.test", addresses: [RELAY] }]);
   const builder = new SnapshotAssembler(dnsMapForm(() => undefined));
@@ -49,7 +49,7 @@ test("a snapshot of published shards has the lines of each; a shard that did not
   assert.equal("code" in builder.build(), true, "part of a map is never used");
 });
 
-test("a file is written as a whole, however many batches it takes", async (t) => {
+test("a file is written completely, even in many batches", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "switchback-dns-"));
   t.after(() => rmSync(folder, { recursive: true }));
   const path = join(folder, "hosts");
@@ -60,7 +60,7 @@ test("a file is written as a whole, however many batches it takes", async (t) =>
   assert.equal(readFileSync(path, "utf8"), "");
 });
 
-test("an unfinished file of a write that failed is gone: it takes no room from the next one", async (t) => {
+test("the unfinished file of a failed write is deleted, so that it leaves room for the next one", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "switchback-dns-"));
   t.after(() => rmSync(folder, { recursive: true }));
   const path = join(folder, "hosts");

@@ -8,31 +8,31 @@ import { hostsLines } from "./hosts-file.ts";
 import type { Wildcards } from "./wildcard-zone.ts";
 
 /**
- * What the sidecar keeps of a shard: its part of the files, and not the names that it was made of, which take three
- * times the memory.
+ * What the sidecar keeps of a shard: its part of the files. The names that it was made of would take three times the
+ * memory.
  */
 interface DnsPart extends HashedShard {
   /** Lines of the hosts file. */
   readonly hosts: string;
   readonly wildcards: Wildcards;
   readonly wildcardOrders: ReadonlyMap<string, number>;
-  /** Names, without wildcards. */
+  /** Number of names, without wildcards. */
   readonly size: number;
-  /** Names that are not answered. */
+  /** Names that the resolvers do not answer. */
   readonly leftOut: LeftOut;
 }
 
 /** The map as the sidecar has it. */
 export interface DnsMap {
   readonly revision: string;
-  /** Names, without wildcards. */
+  /** Number of names, without wildcards. */
   readonly size: number;
   readonly parts: readonly DnsPart[];
 }
 
 /**
- * How the sidecar reads the published map. `protect` has the last word on what it answers: a stolen token of the
- * controller publishes any map.
+ * How the sidecar reads the published map. `protect` rejects names whatever the map has: with a stolen token of the
+ * controller, anybody can publish any map.
  */
 export function dnsMapForm(protect: NameProtection): SnapshotForm<DnsPart, DnsMap> {
   return {
@@ -44,7 +44,7 @@ export function dnsMapForm(protect: NameProtection): SnapshotForm<DnsPart, DnsMa
   };
 }
 
-/** A map from entries. */
+/** Creates a map from entries. */
 export function dnsMapOf(
   revision: string,
   entries: ReadonlyMap<string, readonly string[]>,

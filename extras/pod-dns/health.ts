@@ -4,19 +4,19 @@ import type { Health } from "#lib/http/listen.ts";
 
 /** The current state of the sidecar. */
 export interface DnsState {
-  /** The map that CoreDNS has files of. */
+  /** The map in CoreDNS' files. */
   written: { readonly revision: string; readonly names: number } | undefined;
-  /** How many of its names are not, and why. */
+  /** How many names of that map are not in the files, and why. */
   leftOut: Pick<LeftOut, "count" | "reason"> | undefined;
-  /** Why the newest map is not in them; undefined if it is. */
+  /** Why the newest map is not in the files. Undefined if it is. */
   problem: Reason | undefined;
-  /** The Service whose rollout comes first. */
+  /** Service whose rollout must come first. Undefined if there is none to wait for. */
   waitsFor: string | undefined;
 }
 
 /**
- * Ready once a map is written and no other resolver's rollout comes first; CoreDNS is started then. A problem with
- * a newer map is only reported: a resolver with the last good map is worth more than none.
+ * Ready when a map is written and no other resolver's rollout must come first. CoreDNS then starts. A problem with a
+ * newer map is only reported, because a resolver with the last good map is better than none.
  */
 export function dnsReadiness({ written, leftOut, problem, waitsFor }: Readonly<DnsState>): Health {
   const what = written === undefined ? "not written" : `revision ${written.revision}, ${written.names} names`;

@@ -6,11 +6,11 @@ import { fc } from "#test/property.ts";
 import { DNS_HEALTH_NAME, revisionHealthName } from "./health-name.ts";
 import { healthLine, hostsLines } from "./hosts-file.ts";
 
-test("the health names are those of every resolver and of this rollout", () => {
+test("the first line has the health names of all resolvers and of this rollout", () => {
   assert.equal(healthLine("4f2a"), `127.0.0.1 ${DNS_HEALTH_NAME} ${revisionHealthName("4f2a")}\n`);
 });
 
-test("names and wildcards of one label are lines; a wildcard at any depth is not", () => {
+test("names and wildcards of one label have lines; a wildcard at any depth has none", () => {
   const entries = new Map([
     ["shop.test", ["198.51.100.9", "2001:db8::9"]],
     ["*.wild.test", ["198.51.100.9"]],
@@ -20,7 +20,7 @@ test("names and wildcards of one label are lines; a wildcard at any depth is not
   assert.equal(hostsLines(entries), lines);
 });
 
-test("nobody can claim the health names", () => {
+test("the map cannot set the health names", () => {
   const names = [DNS_HEALTH_NAME, revisionHealthName("next")];
   assert.equal(hostsLines(new Map(names.map((name) => [name, ["127.0.0.1"]]))), "");
 });

@@ -19,7 +19,7 @@ describe("the resolvers of pod DNS", () => {
     assert.deepEqual(await addressesOf({ enabled: true, resolvers: ["switchback-dns-a", "switchback-dns-b"] }), BOTH);
   });
 
-  test("have the chart's names where the configuration leaves them out", async () => {
+  test("have the chart's names if the configuration has none", async () => {
     assert.deepEqual(await addressesOf({ enabled: true }), BOTH);
   });
 

@@ -17,13 +17,16 @@ interface RawService {
   readonly spec?: { readonly clusterIP?: string; readonly clusterIPs?: readonly string[] };
 }
 
-/** Only what matters here, and leniently: the install may be of another version. */
+/** Reads only two settings, and leniently, because the install may have another version. */
 const { enabled, resolvers } = POD_DNS_SECTION.schema.wrapped.entries;
 const schema = section(
   object({ enabled: leniently(v.boolean(), enabled), resolvers: leniently(v.array(v.string()), resolvers) }),
 );
 
-/** The ClusterIPs of the resolvers. Of one whose Service is gone, the pods themselves say that they hold it. */
+/**
+ * Returns the ClusterIPs of the resolvers. If a Service is gone, the pods' own annotations show that they use its
+ * address.
+ */
 async function resolverAddresses(
   client: KubeClient,
   namespace: string,

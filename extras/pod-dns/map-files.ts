@@ -8,11 +8,11 @@ import { replaceFile } from "./write-file.ts";
 
 interface MapFilesOptions {
   readonly directory: string;
-  /** Of the records, seconds. */
+  /** TTL of the records, in seconds. */
   readonly ttl: number;
-  /** Of the rollout. */
+  /** Revision of the rollout. */
   readonly revision: string;
-  /** Seconds since 1970: a zone's serial has to differ from that of the process before. */
+  /** Seconds since 1970. The zone's serial starts there, so that it differs from the previous process'. */
   readonly seconds: () => number;
 }
 
@@ -28,11 +28,11 @@ export class MapFiles {
   readonly #ttl: number;
   readonly #seconds: () => number;
   readonly #health: string;
-  /** As they were last written. */
+  /** The revision and the records that were last written. */
   #revision: string | undefined;
   #records: string | undefined;
   #serial = 0;
-  /** The wildcards of the last map, their records, and those without. */
+  /** The wildcards of the last map, their records, and the wildcards without records. */
   #rendered: Rendered = { of: [], records: "", leftOut: new LeftOut() };
 
   constructor({ directory, ttl, revision, seconds }: MapFilesOptions) {
@@ -43,8 +43,8 @@ export class MapFiles {
   }
 
   /**
-   * Writes what has changed since the last call that succeeded. Rejects if a file cannot be written; the files stay
-   * whole. Returns the names of the map that are not in them.
+   * Writes what has changed since the last call that succeeded. Rejects if a file cannot be written: no file is then
+   * half written. Returns the names of the map that are not in the files.
    */
   async write(map: DnsMap): Promise<LeftOut> {
     const { records, leftOut: wildcards } = this.#recordsOf(map);
@@ -62,7 +62,7 @@ export class MapFiles {
     return leftOut;
   }
 
-  /** Wildcards change seldom: what does not change costs nothing. */
+  /** Renders the records of the wildcards. Wildcards seldom change, so the last result is kept. */
   #recordsOf({ parts }: DnsMap): Rendered {
     const found = parts.map(({ wildcards }) => wildcards).filter(({ size }) => size > 0);
     const rendered = this.#rendered;

@@ -1,10 +1,10 @@
 import { hashValue, MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { DnsState } from "./health.ts";
 
-/** The sidecar's metrics; those of the look-ups are CoreDNS' own. */
+/** The sidecar's metrics. CoreDNS itself has the metrics of look-ups. */
 interface DnsMetrics {
   readonly registry: MetricsRegistry;
-  /** Counts a write of the files, or one that failed. */
+  /** Counts a write of the files, by result. */
   wrote(result: "ok" | "failed"): void;
 }
 

@@ -78,7 +78,7 @@ test("a map that cannot be used is reported once, and the last one stays", async
   assert.match((await get("/metrics")).text, new RegExp(`switchback_dns_map_hash ${hashValue("r2")}\n`));
 });
 
-test("files that cannot be written are tried again", async (t) => {
+test("the write is retried if files cannot be written", async (t) => {
   const { dns, directory, get, read, offer } = await start(t);
   mkdirSync(join(directory, "hosts.new"));
   offer(mapOf("r1", "a.test"));
@@ -91,12 +91,12 @@ test("files that cannot be written are tried again", async (t) => {
   assert.equal(dns.state.problem, undefined);
 });
 
-test("what a process before this one has not finished is deleted at the start", async (t) => {
+test("unfinished files of a previous process are deleted at the start", async (t) => {
   const { directory } = await start(t, silentLogger, ["hosts.new", "wildcards.zone.new", "hosts"]);
   assert.deepEqual(readdirSync(directory).sort(), ["Corefile", "hosts"]);
 });
 
-test("the serial grows with the wildcards, and only then; not below that of the process before", async (t) => {
+test("the serial grows only if the wildcards change, and starts at the current time", async (t) => {
   const { dns, read, offer } = await start(t);
   const serial = () => Number(/SOA \S+ \S+ (\d+) /.exec(read("wildcards.zone"))?.[1]);
   const write = async (map: DnsMap) => {
@@ -110,7 +110,7 @@ test("the serial grows with the wildcards, and only then; not below that of the 
   assert.ok((await write(mapOf("r3", "**.c.test"))) > first);
 });
 
-test("a wildcard too far below another one is reported once, and the names above it are answered", async (t) => {
+test("a wildcard too far below another one is reported once and gets no records", async (t) => {
   const warnings: object[] = [];
   const { dns, read, offer } = await start(t, { ...silentLogger, warn: (fields) => warnings.push(fields) });
   const deep = `${"a.".repeat(100)}test`;

@@ -19,7 +19,7 @@ import { removePartial, replaceFile } from "./write-file.ts";
 
 interface DnsDeps {
   readonly maps: MapReader<DnsMap>;
-  /** Undefined: not known. */
+  /** Undefined if not known. */
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
   /** Milliseconds since 1970. */
@@ -29,18 +29,21 @@ interface DnsDeps {
 interface RunningDns {
   readonly healthPort: number;
   readonly state: Readonly<DnsState>;
-  /** Stops. The files stay: CoreDNS goes on with the last map. */
+  /** Stops. The files stay, so CoreDNS continues with the last map. */
   stop(): Promise<void>;
 }
 
-/** Waits between attempts to write the files, as when the volume is full. */
+/**
+ * Shortest and longest wait before another attempt to write the files, in milliseconds. A write fails if the volume
+ * is full.
+ */
 const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
-/** Every cluster's API server is below it in a pod's search list. */
+/** Domain of the cluster if it is not known. It is the default of Kubernetes. */
 const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
 
 /**
- * Runs the sidecar of a resolver: writes the Corefile once, and the files with the map whenever it changes. Throws
+ * Runs the sidecar of a resolver. Writes the Corefile once, and the other files whenever the map changes. Throws
  * `listen-failed`; rejects if the Corefile cannot be written.
  */
 export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<RunningDns> {
@@ -121,7 +124,7 @@ export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<R
 
 async function writeCorefile(settings: PodDnsSettings, clusterDomain: string): Promise<void> {
   const { directory } = settings;
-  // A process before this one may have ended in the middle of a write.
+  // A previous process may have ended in the middle of a write.
   for (const file of [COREFILE, HOSTS_FILE, ZONE_FILE]) await removePartial(join(directory, file));
   await replaceFile(join(directory, COREFILE), renderCorefile(corefileOptions(settings, clusterDomain)));
 }

@@ -17,7 +17,7 @@ export async function startDns(
   const { namespace } = config;
   const settings = settingsOf(config, POD_DNS_SECTION);
   const cluster = readClusterDns(resolvConf, namespace, settings.searches);
-  // Resolvers are spread over nodes, so that some of them see what the webhook's node has not.
+  // Resolvers run on several nodes. Some of them may see search domains that the webhook's node does not have.
   const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, settings.searches);
   if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
   const protect = protectNames(clusterDomain, searchesOfPods(resolvConf, config));

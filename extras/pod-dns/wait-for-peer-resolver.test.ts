@@ -5,7 +5,7 @@ import { waitForPeerResolver } from "./wait-for-peer-resolver.ts";
 
 const NEW = `new.${DNS_HEALTH_NAME}`;
 
-/** What the Service answers to each question in turn; at the end the signal fires. */
+/** Waits for a Service that gives these answers, one for each question. After the last one, the signal fires. */
 async function waits(...answers: ("new" | "old" | "none")[]): Promise<{ questions: number; ended: boolean }> {
   const stopping = new AbortController();
   let questions = 0;
@@ -25,16 +25,16 @@ async function waits(...answers: ("new" | "old" | "none")[]): Promise<{ question
   return { questions, ended: !stopping.signal.aborted };
 }
 
-test("the second resolver starts once the first answers as this rollout, five times in a row", async () => {
+test("the second resolver starts when the first has answered for this rollout five times in a row", async () => {
   const five = ["new", "new", "new", "new", "new"] as const;
   assert.deepEqual(await waits("old", "new", "new", "old", ...five, "old"), { questions: 8, ended: true });
 });
 
-test("it waits for as long as the first one answers as the rollout before", async () => {
+test("the second resolver waits while the first answers for the previous rollout", async () => {
   assert.deepEqual(await waits(...Array<"old">(600).fill("old")), { questions: 600, ended: false });
 });
 
-test("a first resolver that answers nothing is not waited for, one that answers now and then is", async () => {
+test("the second resolver does not wait if the first never answers, but waits if it answers sometimes", async () => {
   assert.deepEqual(await waits("none", "none", "none", "old"), { questions: 2, ended: true });
   assert.deepEqual(await waits("none", "none", "old", "none", "none", "old"), { questions: 6, ended: false });
 });

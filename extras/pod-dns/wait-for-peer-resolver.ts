@@ -7,7 +7,7 @@ import { answersHealth } from "./health-question.ts";
 interface PeerDeps {
   /** The first resolver's Service, in the same namespace. */
   readonly service: string;
-  /** Of this rollout. */
+  /** Revision of this rollout. */
   readonly revision: string;
   /** Whether the Service answers this name as healthy. */
   readonly answers: (service: string, name: string) => Promise<boolean>;
@@ -16,17 +16,23 @@ interface PeerDeps {
   readonly signal: AbortSignal;
 }
 
-/** The Service leads to any of its pods, of this rollout or the one before, so that one answer says little. */
+/**
+ * Number of answers of this rollout in a row. The Service leads to any of its pods, of this rollout or the one
+ * before, so one answer says little.
+ */
 const ANSWERS_OF_THIS_ROLLOUT = 5;
-/** Without an answer there is nothing to wait for: this resolver must be there all the sooner. */
+/**
+ * Number of missing answers in a row that end the wait. If the other resolver does not answer, this one is needed
+ * even more.
+ */
 const SILENCE = 3;
 
 const PERIOD_MS = 1_000;
 
 /**
- * Waits until the other resolver has been rolled to this revision and answers, so that a rollout that breaks one
- * resolver never reaches the other. Ends at once if `signal` fires, and after some questions if the other one
- * answers nothing at all.
+ * Waits until the other resolver has been rolled to this revision and answers. So a rollout that breaks one resolver
+ * never reaches the other. Ends at once if `signal` fires. Ends after a few questions if the other resolver does not
+ * answer at all.
  */
 export async function waitForPeerResolver({
   service,
@@ -50,7 +56,7 @@ export async function waitForPeerResolver({
   }
 }
 
-/** Asks once a second, and the DNS of the cluster for the Service's address. */
+/** Asks once a second. Looks up the Service's address in the DNS of the cluster each time. */
 export function peerQuestions(signal: AbortSignal): Pick<PeerDeps, "answers" | "nextQuestion" | "signal"> {
   return {
     async answers(service, name) {

@@ -5,7 +5,7 @@ import { chooseWildcards, wildcardRecords, wildcardsOf, wildcardZone } from "./w
 
 const RELAY = "198.51.100.9";
 
-/** Few labels, so that wildcards stand above each other. */
+/** Names with few labels, so that some wildcards lie above others. */
 const names = fc
   .array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 5 })
   .map((labels) => `${labels.join(".")}.test`);
@@ -14,7 +14,7 @@ const wildcards = fc
   .map((apexes) => new Map(apexes.map((apex, index) => [apex, [`198.51.100.${(index % 3) + 1}`]])));
 
 /**
- * What a server of the zone answers (RFC 4592, 3.3.1): the name itself, or the wildcard at the closest name that
+ * The answer of a server with this zone (RFC 4592, 3.3.1): the name itself, or the wildcard at the closest name that
  * exists.
  */
 function lookUp(zone: ReadonlyMap<string, string>, name: string): string | undefined {
@@ -28,13 +28,13 @@ function lookUp(zone: ReadonlyMap<string, string>, name: string): string | undef
   return undefined;
 }
 
-/** What Gateway API means: the longest wildcard that has the name below it. */
+/** The answer by Gateway API: the longest wildcard that has the name below it. */
 function expected(all: ReadonlyMap<string, readonly string[]>, name: string): string | undefined {
   const above = [...all.keys()].filter((apex) => name.endsWith(`.${apex}`)).sort((a, b) => b.length - a.length);
   return all.get(above[0] ?? "")?.[0];
 }
 
-test("by the rules of DNS, the records lead each name to the longest wildcard above it, at any depth", () => {
+test("by the rules of DNS, the records give each name the addresses of the longest wildcard above it", () => {
   fc.assert(
     fc.property(wildcards, fc.array(names, { minLength: 1, maxLength: 20 }), (all, asked) => {
       const zone = new Map(
@@ -48,7 +48,7 @@ test("by the rules of DNS, the records lead each name to the longest wildcard ab
   );
 });
 
-test("records of both families, in an order that does not depend on the map's", () => {
+test("records have both families, in an order that does not depend on the map's order", () => {
   const one = new Map([
     ["b.test", ["2001:db8::9", RELAY]],
     ["a.test", [RELAY]],
@@ -59,7 +59,7 @@ test("records of both families, in an order that does not depend on the map's", 
   assert.equal(wildcardZone(text, 7, 5), `. 5 IN SOA switchback.invalid. nobody.invalid. 7 3600 3600 3600 5\n${text}`);
 });
 
-test("a wildcard that leads where the one above it does needs no records", () => {
+test("a wildcard with the same addresses as the one above it needs no records", () => {
   const all = new Map([
     ["c.b.a.test", [RELAY]],
     ["a.test", [RELAY]],
@@ -69,13 +69,13 @@ test("a wildcard that leads where the one above it does needs no records", () =>
   assert.deepEqual([[...kept.keys()].sort(), leftOut.count], [["a.test", "other.test"], 0]);
 });
 
-test("wildcards of a hundred labels take a bounded number of records; ordinary ones beside them keep theirs", () => {
+test("wildcards of a hundred labels take a limited number of records; ordinary wildcards keep their records", () => {
   const deep = (index: number) => `${"a.".repeat(100)}h${index}.test`;
   const hostile = Array.from({ length: 500 }, (_, index) => [deep(index), ["198.51.100.2"]] as const);
   const all = new Map<string, readonly string[]>([...hostile, ["test", [RELAY]], ["e.d.c.b.test", ["198.51.100.3"]]]);
   const { kept, leftOut } = chooseWildcards(all);
   assert.deepEqual([[...kept.keys()].sort(), leftOut.count], [["e.d.c.b.test", "test"], 500]);
-  // Eight labels below each other, by turns to another address: the most that each can take.
+  // Wildcards eight labels below each other, with alternating addresses: each takes the maximum number of records.
   const chain = Array.from(
     { length: 12 },
     (_, at) => [`${"a.".repeat(8 * at)}x.test`, [`198.51.100.${at % 2}`]] as const,
@@ -85,7 +85,7 @@ test("wildcards of a hundred labels take a bounded number of records; ordinary o
   assert.ok(wildcardRecords(chained.kept, 5).split("\n").length <= 12 * 17);
 });
 
-test("where there is no room for all, those that were published first have it, whatever else comes", () => {
+test("if there is no room for all wildcards, those that were published first are kept", () => {
   const label = "x".repeat(60);
   const above = (at: number) => `${label}.${label}.${label}.n${at}.test`;
   const hostile = (at: number) => `${"a.".repeat(8)}${above(at)}`;

@@ -3,16 +3,19 @@ import { compareNames, show } from "#hostmap/hostnames.ts";
 import { LeftOut } from "#hostmap/protected-names.ts";
 import type { Reason } from "#hostmap/types.ts";
 
-/** Addresses by the name below which a wildcard at any depth holds: `x` of `**.x`. */
+/** Addresses of wildcards at any depth, by the name below which each holds: `x` for `**.x`. */
 export type Wildcards = ReadonlyMap<string, readonly string[]>;
 
-/** The wildcards of a part of a map, and when each was first published; without that, they count as the oldest. */
+/**
+ * The wildcards of a part of a map, and the order in which they were first published. A wildcard without an order
+ * counts as the oldest.
+ */
 interface WildcardPart {
   readonly wildcards: Wildcards;
   readonly wildcardOrders?: ReadonlyMap<string, number>;
 }
 
-/** All wildcards at any depth of a map, those first that were published first. */
+/** All wildcards at any depth of a map, in the order of their first publication. */
 export function wildcardsOf(parts: Iterable<WildcardPart>): Wildcards {
   return new Map(
     [...parts]
@@ -25,26 +28,32 @@ export function wildcardsOf(parts: Iterable<WildcardPart>): Wildcards {
 }
 
 /**
- * Labels that a wildcard may lie below the next one. Each takes two records, and tenants write wildcards of a
- * hundred labels.
+ * Maximum number of labels that a wildcard may lie below the next one. Each label takes two records, and tenants may
+ * write wildcards of a hundred labels.
  */
 const MAX_LABELS_BELOW = 8;
-/** Of all records. CoreDNS keeps some ten times their bytes, and twice that while it reads the file again. */
+/**
+ * Maximum size of all records, in bytes. CoreDNS needs about ten times as much memory, and twice that while it reads
+ * the file again.
+ */
 const MAX_BYTES = 2 * 1024 * 1024;
-/** Of the name below which a wildcard holds. */
+/** Minimum number of labels in the name below which a wildcard holds. */
 const MIN_LABELS = 2;
-/** What a record has beside its name, at most: an IPv6 address and its type. */
+/** Maximum number of bytes in a record without its name: an IPv6 address and its type. */
 const BYTES_OF_A_RECORD = 64;
 
 interface WildcardChoice {
   readonly kept: Wildcards;
-  /** Those for which there is no room, and those too many labels below another, whose addresses their names get. */
+  /**
+   * Wildcards without room, and wildcards too many labels below another. Names below the latter get the other's
+   * addresses.
+   */
   readonly leftOut: LeftOut;
 }
 
 /**
- * The wildcards that get records: those that lead elsewhere than the next one above them, and do not lie far below it.
- * If there is no room for all, the first ones get it.
+ * Chooses the wildcards that get records. A wildcard needs none if it leads to the same addresses as the next one
+ * above it. It gets none if it lies too far below that one. If there is no room for all, the first ones get it.
  */
 export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
   const kept = new Map<string, readonly string[]>();
@@ -70,7 +79,10 @@ export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
   return { kept, leftOut };
 }
 
-/** The bytes of a wildcard's records if one at the highest place above it leads elsewhere: so it never needs more. */
+/**
+ * Maximum size of a wildcard's records, in bytes. It needs most if the next wildcard above it is as far away as
+ * possible and leads elsewhere.
+ */
 function mostBytesOf(apex: string): number {
   const between = Math.min(MAX_LABELS_BELOW, labelsOf(apex) - MIN_LABELS);
   return Math.max(1, 2 * between) * (apex.length + BYTES_OF_A_RECORD);
@@ -86,15 +98,15 @@ function tooDeep(apex: string, above: string): Reason {
 }
 
 /**
- * The records of a zone file for the root, in which CoreDNS' `file` plugin looks for names that the hosts file
- * lacks. What it does not find either falls through to the upstream.
+ * Renders the records of a zone file for the root. CoreDNS' `file` plugin looks there for names that are not in the
+ * hosts file. If a name is not there either, it falls through to the upstream.
  *
- * A wildcard of DNS covers any number of labels, but never a name below another that exists, and a name exists if
- * anything below it does (RFC 4592, 2.2). So with `**.x` and `**.c.b.x`, neither `*.x` nor anything else would
- * cover `b.x`, `a.b.x` and `c.b.x`: records of their own lead them to `x`'s addresses.
+ * A DNS wildcard covers any number of labels, but never a name below another name that exists. A name exists if
+ * anything below it does (RFC 4592, 2.2). So with `**.x` and `**.c.b.x`, `*.x` does not cover `b.x`, `a.b.x` and
+ * `c.b.x`, and nothing else would. They have their own records, with `x`'s addresses.
  *
  * @param wildcards as `chooseWildcards` keeps them.
- * @param ttl of the records, seconds.
+ * @param ttl TTL of the records, in seconds.
  */
 export function wildcardRecords(wildcards: Wildcards, ttl: number): string {
   const records = new Map<string, readonly string[]>();
@@ -130,7 +142,7 @@ function coverOf(
   return undefined;
 }
 
-/** `name` and the names above it, down from but without `top`. */
+/** Returns `name` and the names above it, up to but without `top`. */
 function namesBetween(name: string, top: string): string[] {
   const names: string[] = [];
   for (let at: string | undefined = name; at !== undefined && at !== top; at = parentOf(at)) names.push(at);

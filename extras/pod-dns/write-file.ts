@@ -1,11 +1,11 @@
 import { rename, rm, writeFile } from "node:fs/promises";
 
-/** Characters of one write. A large file is never in memory as a whole. */
+/** Characters per write, so that a large file is never in memory as a whole. */
 const BATCH = 64 * 1024;
 
 /**
- * Replaces a file as a whole: CoreDNS reads the old one or the new one. It is not synced to the disk: after a crash
- * of the node the sidecar writes it again before CoreDNS starts.
+ * Replaces a file as a whole: CoreDNS reads the old one or the new one. It is not synced to the disk, because after a
+ * crash of the node the sidecar writes it again before CoreDNS starts.
  */
 export async function replaceFile(path: string, text: string | Iterable<string>): Promise<void> {
   const partial = partialOf(path);
@@ -18,9 +18,9 @@ export async function replaceFile(path: string, text: string | Iterable<string>)
   }
 }
 
-/** Deletes what an unfinished write of a file has left: on a full volume, even a small file would have no room. */
+/** Deletes the rest of an unfinished write. On a full volume, it would leave no room even for a small file. */
 export async function removePartial(path: string): Promise<void> {
-  // What cannot be deleted is no file of ours; the next write reports it.
+  // If it cannot be deleted, it is no file of ours, and the next write reports it.
   await rm(partialOf(path), { force: true }).catch(() => {});
 }
 

@@ -28,7 +28,7 @@ function run(states: Record<string, PublisherState | Reason> | undefined, publis
 const ON = { coredns: { enabled: true } };
 const BOTH = { ...ON, corednsImport: { enabled: true } };
 
-test("no finding if nothing is published and no other tool left lines", () => {
+test("no finding if no publisher is enabled and none has reported, also without the right to read reports", () => {
   assert.deepEqual(run({}), []);
   assert.deepEqual(run(undefined), []);
 });
@@ -75,7 +75,7 @@ for (const [what, states, settings, expected] of [
   });
 }
 
-test("two publishers with different maps, for longer than one follows the other", () => {
+test("two publishers that have had different maps for too long are a finding", () => {
   const other = { ...good, publisher: "coredns-import", revision: "r2" };
   assert.equal(run({ coredns: good, "coredns-import": { ...other, publishedAt: NOW - 1_000 } }, BOTH).length, 2);
   const found = run({ coredns: good, "coredns-import": other }, BOTH);

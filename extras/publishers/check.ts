@@ -12,10 +12,13 @@ const { ok, warning, broken, unknown } = findingsOf("cluster-dns");
 const PAGE = "docs/publishers.md";
 /** Sections of the configuration, by the name of the publisher. */
 const SECTIONS = { "coredns-import": "corednsImport", coredns: "coredns", "external-dns": "externalDns" } as const;
-/** A kubelet hands a ConfigMap to its pods within 90 seconds, and CoreDNS looks every 30 to 45. */
+/**
+ * After this time, readers without the newest map are late. A kubelet updates a ConfigMap in its pods within 90
+ * seconds, and CoreDNS reads it every 30 to 45 seconds.
+ */
 const LATE_MS = 300_000;
 
-/** What the publishers report of themselves, and whether that is what is configured. */
+/** Checks what the publishers report about themselves, and whether it matches the configuration. */
 export const PUBLISHERS_CHECK: AddedCheck = {
   async prepare({ client, namespace, config, now }) {
     const states = await readFact({ verb: "list", resource: "configmaps", namespace }, () =>
@@ -102,7 +105,7 @@ function stateFinding(name: string, state: PublisherState | Reason, now: number)
   return ok(subject, "publisher-current", `${names} names in the ${state.place}${age}${more}${taken}`);
 }
 
-/** Publishers with different maps answer some names differently; for some minutes that is how they follow. */
+/** Publishers with different maps may answer a name differently. For some minutes after a change this is normal. */
 function differing(states: ReadonlyMap<string, PublisherState | Reason>, now: number): Finding[] {
   const settled = [...states].flatMap(([name, state]) =>
     "code" in state || state.revision === undefined ? [] : [{ name, state }],

@@ -4,7 +4,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 
-/** Who last wrote which fields, as the API server keeps it. */
+/** A record of the API server: which manager wrote which fields last. */
 interface ManagedFields {
   readonly manager?: string;
   readonly time?: string;
@@ -17,23 +17,23 @@ interface RawConfigMap {
   readonly binaryData?: Readonly<Record<string, string>>;
 }
 
-/** A ConfigMap as it was read. */
+/** A ConfigMap that was read. */
 export interface ReadConfigMap {
   readonly data: Readonly<Record<string, string>>;
   readonly metadata: RawConfigMap["metadata"];
-  /** About the bytes of the values that are in it. */
+  /** Approximate size of its keys and values, in bytes. */
   readonly bytes: number;
 }
 
 export type ConfigMapClient = Pick<KubeClient, "get" | "create" | "mergePatch" | "delete">;
 
 const FIELD_MANAGER = "switchback-publisher";
-/** On a ConfigMap that did not exist before: with our key it goes as a whole. */
+/** Marks a ConfigMap that a publisher created. It is deleted as a whole if our key was its only one. */
 const CREATED_ANNOTATION = "switchback.dev/created-by-publisher";
 
 /**
- * One key of a ConfigMap that may be somebody else's. Every write names the version that it replaces, and changes
- * nothing but the key.
+ * One key of a ConfigMap that may belong to somebody else. Every write names the version that it replaces, and
+ * changes only this key.
  */
 export class ConfigMapKey {
   readonly #client: ConfigMapClient;
@@ -52,7 +52,7 @@ export class ConfigMapKey {
     return `key ${this.key} of the ConfigMap ${this.namespace}/${this.name}`;
   }
 
-  /** Undefined: there is no such ConfigMap. Rejects as the client does. */
+  /** Undefined if the ConfigMap does not exist. Rejects as the client does. */
   async read(): Promise<ReadConfigMap | undefined> {
     try {
       const { metadata, data = {}, binaryData = {} } = await this.#client.get<RawConfigMap>(this.#path);
@@ -65,14 +65,14 @@ export class ConfigMapKey {
     }
   }
 
-  /** Sets the key of the ConfigMap as it was read; null removes it. Rejects with status 409 if somebody was faster. */
+  /** Sets the key; null removes it. Rejects with status 409 if the ConfigMap has changed since it was read. */
   async set({ metadata }: ReadConfigMap, text: string | null): Promise<void> {
     const { resourceVersion } = metadata;
     const patch = { metadata: { resourceVersion }, data: { [this.key]: text } };
     await this.#client.mergePatch(this.#path, patch, { fieldManager: FIELD_MANAGER });
   }
 
-  /** Creates the ConfigMap with this key alone. Rejects with status 409 if it exists. */
+  /** Creates the ConfigMap with only this key. Rejects with status 409 if it exists. */
   async create(text: string): Promise<void> {
     const { namespace, name } = this;
     const metadata = { namespace, name, annotations: { [CREATED_ANNOTATION]: "true" } };
@@ -80,7 +80,7 @@ export class ConfigMapKey {
     await this.#client.create(corePath("configmaps", namespace), object, { fieldManager: FIELD_MANAGER });
   }
 
-  /** Removes the key, and the ConfigMap with it if it was created for it and has no other. */
+  /** Removes the key. Deletes the whole ConfigMap if a publisher created it and it has no other key. */
   async unset(read: ReadConfigMap): Promise<void> {
     const { metadata, data } = read;
     const isOurs = metadata.annotations?.[CREATED_ANNOTATION] === "true";
@@ -92,8 +92,8 @@ export class ConfigMapKey {
   }
 
   /**
-   * Gives up what the API server has noted as ours: who applies the object again with another value would be
-   * refused otherwise (server-side apply).
+   * Removes our entries from the managed fields. Otherwise the API server would refuse if somebody else applied the
+   * object with another value (server-side apply).
    */
   async disown(): Promise<void> {
     const read = await this.read();
@@ -101,7 +101,7 @@ export class ConfigMapKey {
     const others = fields?.filter(({ manager }) => manager !== FIELD_MANAGER);
     if (fields === undefined || others === undefined || others.length === fields.length) return;
     const { resourceVersion } = read?.metadata ?? {};
-    // An empty list would be one that the server fills again.
+    // The server would fill an empty list again.
     const managedFields = others.length === 0 ? [{}] : others;
     await this.#client.mergePatch(this.#path, { metadata: { resourceVersion, managedFields } });
   }
@@ -112,8 +112,8 @@ export class ConfigMapKey {
 }
 
 /**
- * Who has set a key of a ConfigMap to what it is, or if that is gone changed the ConfigMap's data last; undefined:
- * not known, or us.
+ * The manager that last wrote a key of a ConfigMap. If the key is gone, the one that last changed the ConfigMap's
+ * data. Undefined if that is not known, or if it was us.
  */
 export function lastWriter({ metadata }: ReadConfigMap, key: string): string | undefined {
   const others = (metadata.managedFields ?? []).filter(({ manager }) => manager !== FIELD_MANAGER);

@@ -3,7 +3,7 @@ import type { Section } from "#lib/config/sections.ts";
 import { bindPort, described, label, seconds, secondsFrom, section, setting } from "#lib/config/values.ts";
 import { integer, record, strictObject } from "#lib/errors/schemas.ts";
 
-// The settings of the publishers. Each is a process that gives the map to others than pods that opted in.
+// Settings of the publishers. Each publisher is a process that gives the map to readers other than opted-in pods.
 
 const objectName = v.pipe(
   v.string(),
@@ -88,7 +88,7 @@ const externalDnsSchema = strictObject({
   ),
 });
 
-/** What all publishers have in common, and a section for each. */
+/** Settings that all publishers share, and a section for each. */
 const publishersSchema = strictObject({
   address: setting(v.string(), "::", "Address that the port binds."),
   healthPort: setting(bindPort, 8087, "Health and metrics."),

@@ -5,10 +5,13 @@ import { renderRootTemplates } from "./root-templates.ts";
 import { type BlocksOptions, renderServerBlocks, type ServerBlocks } from "./server-blocks.ts";
 import type { ServerZones } from "./server-zones.ts";
 
-/** The API server takes objects of about 1 MiB, and the file of the kubelet's Corefile is the same text. */
+/**
+ * Maximum size of a ConfigMap's content, in bytes. The API server accepts objects of about 1 MiB, and the kubelet
+ * writes the same text to the Corefile's file.
+ */
 const ROOM_BYTES = 900_000;
 
-/** Renders the server blocks of a map, and again only when the map or the Corefile changes. */
+/** Renders the server blocks of a map. Renders again only when the map or the Corefile changes. */
 export class BlocksRenderer {
   readonly #fixed: Pick<BlocksOptions, "publisher" | "first" | "ttl">;
   #key = "";
@@ -18,12 +21,15 @@ export class BlocksRenderer {
     this.#fixed = fixed;
   }
 
-  /** `others`: bytes that the ConfigMap has beside our text. `isInside`: for inside of the block of the root. */
+  /**
+   * `others`: bytes in the ConfigMap beside our text. `isInside`: whether the text goes inside the server block of
+   * the root.
+   */
   render(map: PublisherMap, { listen, taken }: ServerZones, others: number, isInside = false): ServerBlocks | Reason {
     if (listen === undefined) {
       return { code: "publisher-no-root", text: "no server block of the Corefile answers everything (`.`)" };
     }
-    // In steps, so that a few bytes more or less of somebody else's change nothing.
+    // Rounded, so that a few bytes more or less in somebody else's text change nothing.
     const maxBytes = Math.max(0, ROOM_BYTES - Math.ceil(others / 10_000) * 10_000);
     const key = JSON.stringify([map.revision, listen, [...taken].sort(), maxBytes, isInside]);
     if (this.#blocks === undefined || key !== this.#key) {
@@ -35,12 +41,12 @@ export class BlocksRenderer {
   }
 }
 
-/** Nothing is written. */
+/** The outcome if nothing is written. */
 export function refused(problem: Reason): PublishOutcome {
   return { names: 0, leftOut: 0, problem, refused: true };
 }
 
-/** What became of a map whose blocks are written. */
+/** The outcome if the blocks are written. */
 export function outcomeOf({ names, tooMany, elsewhere }: ServerBlocks): PublishOutcome {
   const taken = `${elsewhere} names are left out: another server block answers for them`;
   const room = `${tooMany} names are left out: there is no room for more`;

@@ -8,13 +8,13 @@ import { CorednsImportPublisher } from "./coredns-import.ts";
 
 const MAPS = "/api/v1/namespaces/kube-system/configmaps";
 const CORE = "    errors\n    forward . /etc/resolv.conf\n    reload\n";
-/** As Cozystack has it. */
+/** As in Cozystack. */
 const INSIDE = `.:53 {\n${CORE}    import /etc/coredns/custom/*.override\n    loadbalance\n}\n`;
-/** As AKS has it. */
+/** As in AKS. */
 const BOTH = `.:53 {\n${CORE}    import custom/*.override\n}\nimport custom/*.server\n`;
 const MAP = { revision: "r1", entries: [["shop.example.com", ["198.51.100.9"]]] } as const;
 
-/** What is in the key after a publication, and what the publisher says. */
+/** The text in the key after a publication, and the problem that the publisher reports. */
 async function published(corefile: string, key: string) {
   const server = new MemoryServer();
   server.add(MAPS, "coredns", { data: { Corefile: corefile } });
@@ -31,7 +31,7 @@ for (const [what, corefile] of [
   ["inside of the block of the root alone", INSIDE],
   ["inside and beside", BOTH],
 ] as const) {
-  test(`a Corefile that imports *.override ${what}: plugins, and no server block`, async () => {
+  test(`a Corefile that imports *.override ${what} gets plugins, and no server block`, async () => {
     const { text = "", problem } = await published(corefile, "switchback.override");
     assert.equal(problem, undefined);
     assert.match(text, /^# BEGIN switchback coredns-import: 1 names, revision r1\. Do not edit\.\n/);
@@ -40,7 +40,7 @@ for (const [what, corefile] of [
   });
 }
 
-test("*.server of a Corefile that has both: server blocks", async () => {
+test("*.server of a Corefile with both imports gets server blocks", async () => {
   const { text = "" } = await published(BOTH, "switchback.server");
   assert.match(text, /\nexample\.com:53 \{\n {4}view /);
 });

@@ -10,14 +10,14 @@ import type { PublisherMap } from "./publisher-map.ts";
 const NAME = "coredns-import";
 
 /**
- * Publishes in a file that the cluster's Corefile imports, as a key of the ConfigMap with these files: our server
- * blocks, or plugins where the Corefile imports it inside of a server block.
+ * Publishes in a file that the cluster's Corefile imports. The file is a key of the ConfigMap with the imported
+ * files. It contains our server blocks, or plugins if the Corefile imports it inside a server block.
  */
 export class CorednsImportPublisher implements Publisher {
   readonly name = NAME;
   readonly readers: Readers;
   readonly #target: ConfigMapKey;
-  /** With the Corefile, which is only read. */
+  /** The key with the Corefile, which is only read. */
   readonly #importer: ConfigMapKey;
   readonly #renderer: BlocksRenderer;
   /** What this process wrote last. */

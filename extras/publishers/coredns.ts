@@ -12,7 +12,7 @@ import { type ServerZones, serverZones } from "./server-zones.ts";
 
 const NAME = "coredns";
 
-/** Publishes in the cluster's Corefile: our server blocks at its beginning, between two lines. */
+/** Publishes in the cluster's Corefile. Our server blocks are at its beginning, between two marker lines. */
 export class CorednsPublisher implements Publisher {
   readonly name = NAME;
   readonly readers: Readers;
@@ -94,8 +94,8 @@ export class CorednsPublisher implements Publisher {
 }
 
 /**
- * Who keeps the whole object as it is at all times. Helm and GitOps tools change it only now and then: for them a
- * publisher notices.
+ * The owner that keeps the whole object unchanged at all times; undefined if there is none. Helm and GitOps tools
+ * only restore it now and then, which a publisher detects.
  */
 function ownerOf({ metadata }: ReadConfigMap): string | undefined {
   const controller = metadata.ownerReferences?.find((reference) => reference.controller);

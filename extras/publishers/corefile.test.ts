@@ -11,7 +11,7 @@ function parsed(text: string): Corefile {
 
 const keysOf = (text: string) => parsed(text).blocks.map(({ keys }) => keys);
 
-test("server blocks, snippets, imports, comments, quotes, variables", () => {
+test("parses server blocks, snippets, imports, comments, quotes and variables", () => {
   const { blocks, imports } = parsed(`# a comment with { and "
 (snippet) {
   errors # not "quoted"
@@ -49,7 +49,7 @@ a.test:53, b.test:53,
   assert.deepEqual(blocks[0]?.directives[1]?.args, [".", '{combined} "{type}" # no comment']);
 });
 
-test("an empty file has nothing, one of Windows has what it has", () => {
+test("an empty file has no blocks, and a file with Windows line ends is parsed", () => {
   assert.deepEqual(keysOf("\n# nothing\n"), []);
   assert.deepEqual(keysOf(". {\r\n  errors\r\n}\r\n"), [["."]]);
 });
@@ -67,14 +67,14 @@ for (const [what, text, why] of [
   ["an import of two", "import a b\n", /more than one pattern/],
   ["a name alone", "a.test", /without `\{`/],
 ] as const) {
-  test(`not taken: ${what}`, () => {
+  test(`refused: ${what}`, () => {
     const answer = parseCorefile(text);
     assert.ok(typeof answer === "string");
     assert.match(answer, why);
   });
 }
 
-test("zones: port, bind and reload of the root, what others answer, and not what a view lets in", () => {
+test("zones: port, bind and reload of the root, and the zones of other blocks, except those with a view", () => {
   const zones = serverZones(
     parsed(`.:5353 {
   bind 192.0.2.10 192.0.2.11
@@ -100,7 +100,7 @@ viewed.test:5353 {
   assert.equal(serverZones(parsed("a.test {\n}\n")).listen, undefined);
 });
 
-test("time is linear in the bytes of a hostile file", () => {
+test("parsing takes time linear in the bytes of a hostile file", () => {
   const size = 900_000;
   for (const text of [
     "{".repeat(size),

@@ -1,5 +1,5 @@
-// Reads a Corefile as CoreDNS does (coredns/caddy, caddyfile/lexer.go and parse.go): what its server blocks are,
-// without what their plugins make of their lines.
+// Parses the server blocks of a Corefile as CoreDNS does (coredns/caddy, caddyfile/lexer.go and parse.go), but does
+// not interpret the lines of plugins.
 
 interface Token {
   readonly text: string;
@@ -15,23 +15,23 @@ interface Directive {
 interface ServerBlock {
   readonly keys: readonly string[];
   readonly directives: readonly Directive[];
-  /** Patterns that are imported inside of it. */
+  /** Patterns that are imported inside the block. */
   readonly imports: readonly string[];
 }
 
 export interface Corefile {
   readonly blocks: readonly ServerBlock[];
-  /** Patterns that are imported outside of server blocks: whole server blocks are in their files. */
+  /** Patterns that are imported outside of server blocks. Their files contain whole server blocks. */
   readonly imports: readonly string[];
 }
 
 /** Why a Corefile cannot be used. */
 class CorefileError extends Error {}
 
-/** Far above any Corefile: a ConfigMap has 1 MiB. */
+/** Far above the length of any Corefile: a ConfigMap has at most 1 MiB. */
 const MAX_LENGTH = 2 * 1024 * 1024;
 
-/** Parses a Corefile. @returns what is wrong, for people, if CoreDNS would not take it, or it has no braces. */
+/** Parses a Corefile. @returns an error text for people if CoreDNS would refuse the file, or if it has no braces. */
 export function parseCorefile(text: string): Corefile | string {
   if (text.length > MAX_LENGTH) return "it is too long";
   try {
@@ -50,8 +50,8 @@ function tokensOf(text: string): Token[] {
   let line = 1;
   for (const [part, quoted, close] of text.replaceAll("\r", "").matchAll(PART)) {
     if (quoted !== undefined) {
-      // CoreDNS takes a quotation that nobody closes to be one up to the end: then the rest of the file is not what
-      // it seems.
+      // For CoreDNS, an unclosed quotation continues to the end of the file. The rest would not mean what it seems to
+      // mean.
       if (close === "") throw new CorefileError(`line ${line}: a quotation mark without its counterpart`);
       tokens.push({ text: quoted.replaceAll('\\"', '"'), line });
       line += quoted.split("\n").length - 1;
@@ -84,11 +84,11 @@ class Parser {
     const keys = this.#keys();
     const [first = ""] = keys;
     const isSnippet = keys.length === 1 && first.startsWith("(") && first.endsWith(")");
-    // What is in a snippet counts where it is imported: as if it was in a block, for what is asked here.
+    // A snippet takes effect where it is imported. Here it is enough to treat it as a block without names.
     this.#blocks.push({ keys: isSnippet ? [] : keys, ...this.#content() });
   }
 
-  /** Consumes the names of a server block, and its `{`. Other names may be on further lines, behind a comma. */
+  /** Consumes the names of a server block, and its `{`. After a comma, names may continue on the next line. */
   #keys(): string[] {
     const keys: string[] = [];
     let expectsAnother = true;
@@ -143,7 +143,7 @@ class Parser {
     }
   }
 
-  /** Consumes `{`, everything up to its `}`, and that. */
+  /** Consumes `{` and everything up to its `}`, including that. */
   #skipBraces(): void {
     let nesting = 0;
     do {

@@ -22,7 +22,7 @@ const FACTORIES: Readonly<Record<string, (config: PublisherConfig, client: KubeC
   },
 };
 
-/** The publisher of this name; undefined: there is none. */
+/** The publisher with this name; undefined if it does not exist. */
 export function createPublisher(name: string, config: PublisherConfig, client: KubeClient): Publisher | undefined {
   return Object.hasOwn(FACTORIES, name) ? FACTORIES[name]?.(config, client) : undefined;
 }

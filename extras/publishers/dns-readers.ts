@@ -4,20 +4,19 @@ import { NO_ANSWER, NOT_OURS, type Readers } from "./publisher.ts";
 import { healthNameOf, tagOf } from "./server-blocks.ts";
 
 /**
- * Questions at once to each server. Each has a socket of its own, so that they reach all the pods behind a
+ * Number of simultaneous questions to each server. Each uses a separate socket, so that they reach all pods behind a
  * Service's address.
  */
 const QUESTIONS = 16;
 const TRIES = { timeout: 1_000, tries: 2 };
 /**
- * What c-ares says where a server did answer: there is no such name, no such record, or none for whoever asks (a
- * closed network's).
+ * Codes of c-ares for an answer without an address: no such name, no such record, or refused (in a closed network).
  */
 const NEGATIVE: readonly unknown[] = ["ENOTFOUND", "ENODATA", "NXDOMAIN", "EREFUSED"];
 
 /**
- * Asks the cluster's DNS what pods get of a publisher's server blocks: the servers of this process's own
- * resolv.conf, which in a pod with dnsPolicy ClusterFirst are the cluster's.
+ * Asks the cluster's DNS what pods get from a publisher's server blocks. It asks the servers of this process's
+ * resolv.conf. In a pod with dnsPolicy ClusterFirst, these are the cluster's servers.
  */
 export function dnsReaders(publisher: string, servers: () => readonly string[] = getServers): Readers {
   const name = healthNameOf(publisher);

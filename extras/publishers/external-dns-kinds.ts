@@ -5,7 +5,7 @@ import type { DnsRecord, PartLimits } from "./external-dns-parts.ts";
 
 type Settings = PublishersSettings["externalDns"];
 
-/** A kind of objects that external-dns reads. */
+/** A kind of object that external-dns reads. */
 export interface ExternalDnsKind {
   readonly apiVersion: string;
   readonly kind: Settings["kind"];
@@ -17,14 +17,14 @@ export interface ExternalDnsKind {
     readonly annotations: Readonly<Record<string, string>>;
     readonly body: object;
   };
-  /** Changes whenever somebody changes what was rendered; it may change at other times, too. */
+  /** A version that changes whenever somebody changes the rendered fields. It may change at other times, too. */
   versionOf(metadata: { readonly generation?: number; readonly resourceVersion?: string }): string | undefined;
 }
 
-/** What a record has beside its name and labels, once for each address. */
+/** Bytes of a record beside its name and labels, for each address. */
 const ENDPOINT_BYTES = 130;
 
-/** `prefixes`: of the annotations that external-dns reads. */
+/** `prefixes`: prefixes of the annotations that external-dns reads. */
 export function kindOf(settings: Settings, prefixes: readonly string[]): ExternalDnsKind {
   return settings.kind === "Service" ? services(settings, prefixes) : dnsEndpoints(settings);
 }
@@ -65,18 +65,18 @@ function dnsEndpoints({ ttlSeconds, recordLabels }: Settings): ExternalDnsKind {
         },
       },
     }),
-    // external-dns writes the status, which is no new generation.
+    // external-dns writes the status, which does not change the generation.
     versionOf: ({ generation }) => generation?.toString(),
   };
 }
 
-/** A headless Service without pods, whose annotations say what names lead where (`--source=service`). */
+/** A headless Service without pods. Its annotations have the names and their addresses (`--source=service`). */
 function services({ ttlSeconds }: Settings, prefixes: readonly string[]): ExternalDnsKind {
   return {
     apiVersion: "v1",
     kind: "Service",
     path: (namespace, name) => resourcePath({ version: "v1", resource: "services", namespace, name }),
-    // An object has at most 256 KiB of annotations, and each name is in one for each prefix.
+    // An object has at most 256 KiB of annotations, which contain each name once for each prefix.
     limits: { byAddresses: true, names: 256, bytes: 200_000 / prefixes.length, bytesOf: ({ name }) => name.length + 1 },
     render: (records) => {
       const annotations: Record<string, string> = {};
@@ -85,7 +85,7 @@ function services({ ttlSeconds }: Settings, prefixes: readonly string[]): Extern
         annotations[`${prefix}target`] = (records[0]?.addresses ?? []).join(",");
         annotations[`${prefix}ttl`] = String(ttlSeconds);
       }
-      // Ports are needed by nobody, and API servers before 1.20 demand one.
+      // Nobody needs the port, but API servers before 1.20 demand one.
       return {
         annotations,
         body: { spec: { type: "ClusterIP", clusterIP: "None", ports: [{ name: "none", port: 1 }] } },

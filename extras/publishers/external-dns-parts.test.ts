@@ -16,7 +16,7 @@ function records(count: number): DnsRecord[] {
 const placesOf = (parts: readonly Part[]) =>
   new Map(parts.flatMap(({ key, records: all }) => all.map(({ name }) => [name, key] as const)));
 
-test("both kinds of wildcards are one record, and the one that came first counts", () => {
+test("both kinds of wildcards become one record, and the one that comes first counts", () => {
   const entries = [
     ["**.a.example.com", ["198.51.100.1"]],
     ["*.a.example.com", ["198.51.100.2"]],
@@ -28,7 +28,7 @@ test("both kinds of wildcards are one record, and the one that came first counts
   ]);
 });
 
-test("property: every record is in one part, or left out for its part's bytes; parts do not exceed objects", () => {
+test("property: every record is in one part, or left out because its part is full; parts do not exceed objects", () => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.nat(5_000), { maxLength: 300 }), fc.boolean(), (indexes, byAddresses) => {
       const all = indexes.map((index) => record(index, `198.51.100.${index % 5}`));
@@ -52,7 +52,7 @@ test("names stay in their part while others come and go", () => {
   for (const [name, key] of after) assert.equal(key, before.get(name), name);
 });
 
-test("the number of parts follows the names, and falls only when they are far fewer", () => {
+test("the number of parts grows with the names, and falls only when there are far fewer", () => {
   const divider = new Divider(LIMITS);
   const count = (names: number) => divider.divide(records(names)).parts[0]?.key.split("/")[1];
   assert.deepEqual([1, 4, 5, 8, 9, 100].map(count), ["1", "1", "2", "2", "4", "32"]);
@@ -63,13 +63,13 @@ test("the number of parts follows the names, and falls only when they are far fe
   for (const odd of ["", "all", "all/x/1", "all/1e9/1"]) new Divider(LIMITS).remember(odd);
 });
 
-test("of a part that is full those that were published first stay", () => {
+test("a full part keeps the names that were published first", () => {
   const limits = { ...LIMITS, names: 1_000, bytes: 60 };
   const { parts, leftOut } = new Divider(limits).divide(records(10));
   assert.deepEqual([parts[0]?.records.map(({ name }) => name), leftOut], [records(3).map(({ name }) => name), 7]);
 });
 
-test("more groups than objects: those beyond are left out, and counted", () => {
+test("groups beyond the maximum number of objects are left out, and counted", () => {
   const all = Array.from({ length: MAX_PARTS + 8 }, (_, index) => record(index, `198.51.${index >> 8}.${index % 256}`));
   const { parts, leftOut } = new Divider({ ...LIMITS, byAddresses: true }).divide(all);
   assert.deepEqual([parts.length, leftOut], [MAX_PARTS, 8]);

@@ -1,8 +1,8 @@
 import { shortHash, spreadHash } from "#hostmap/hash.ts";
 import { plannedNameOf } from "#hostmap/wildcards.ts";
 
-// The map, divided into objects for external-dns. A name stays in its part while the number of parts does, so that
-// a change of one name writes one object.
+// The map, divided into objects for external-dns. A name stays in its part while the number of parts stays the same,
+// so that a change of one name writes one object.
 
 /** A record: a name or wildcard, as in DNS, with its addresses. */
 export interface DnsRecord {
@@ -12,30 +12,33 @@ export interface DnsRecord {
 
 /** What one object holds. */
 export interface Part {
-  /** Equal for the part with the same names later. */
+  /** Key of the part. It stays the same for the part's names while the number of parts stays the same. */
   readonly key: string;
-  /** Where in the pool of object names it goes, if that is free. */
+  /** Preferred index in the pool of object names, which is used if it is free. */
   readonly preferred: number;
   readonly records: readonly DnsRecord[];
 }
 
-/** How an object of some kind is filled. */
+/** Limits of the parts for a kind of object. */
 export interface PartLimits {
   /** Whether all records of an object have the same addresses. */
   readonly byAddresses: boolean;
-  /** Names of a part on average, at most. */
+  /** Maximum number of names in a part, on average. */
   readonly names: number;
-  /** The most bytes of a part's records; of more, those that were published first are in it. */
+  /** Maximum size of a part's records, in bytes. If there are more, those that were published first stay. */
   readonly bytes: number;
   readonly bytesOf: (record: DnsRecord) => number;
 }
 
-/** The most objects there are. */
+/** Maximum number of objects. */
 export const MAX_PARTS = 512;
-/** Fewer parts are made only when they are this much emptier, so that a name that comes and goes moves no others. */
+/**
+ * The number of parts falls only if this many times fewer are needed, so that a name that comes and goes moves no
+ * others.
+ */
 const SHRINK = 4;
 
-/** Divides records into parts. Of a map with too many, the names that were published first are in it. */
+/** Divides records into parts. If a map has too many, the names that were published first stay. */
 export class Divider {
   readonly #limits: PartLimits;
   /** How many parts each group was divided into before. */
@@ -45,7 +48,9 @@ export class Divider {
     this.#limits = limits;
   }
 
-  /** A part that exists from before this process: a name is not moved for having fewer parts than before. */
+  /**
+   * Remembers a part that an earlier process wrote, so that its names do not move because fewer parts are enough now.
+   */
   remember(key: string): void {
     const [group = "", count] = key.split("/");
     if (count !== undefined) this.#counts.set(group, Math.max(1, Math.min(MAX_PARTS, Number(count) || 1)));
@@ -74,7 +79,7 @@ export class Divider {
     }));
   }
 
-  /** A power of two: with twice as many, half of the names of each part move to a new one. */
+  /** The number of parts, a power of two: if it doubles, half of the names of each part move to a new one. */
   #countFor(group: string, names: number): number {
     const needed = Math.min(MAX_PARTS, 2 ** Math.ceil(Math.log2(Math.max(1, names / this.#limits.names))));
     const before = this.#counts.get(group) ?? 1;
@@ -91,9 +96,7 @@ export class Divider {
   }
 }
 
-/**
- * The names of the map as DNS has them: both kinds of wildcards are `*.x` there, and the one that came first counts.
- */
+/** The map's names as DNS records. Both kinds of wildcards become `*.x`, and the one that comes first counts. */
 export function recordsOf(entries: Iterable<readonly [name: string, addresses: readonly string[]]>): DnsRecord[] {
   const records = new Map<string, DnsRecord>();
   for (const [mapped, addresses] of entries) {

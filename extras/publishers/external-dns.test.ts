@@ -29,7 +29,7 @@ function rig(settings: object = {}, services: object = {}) {
   return { kube, start, publisher: start() };
 }
 
-test("names become DNSEndpoints, with A and AAAA, TTL and the labels that are configured", async () => {
+test("names become DNSEndpoints, with A and AAAA, the TTL and the configured labels", async () => {
   const { kube, publisher } = rig({
     ttlSeconds: 30,
     labels: { team: "dns", "switchback.dev/publisher": "other" },
@@ -57,7 +57,7 @@ test("names become DNSEndpoints, with A and AAAA, TTL and the labels that are co
   assert.match(path, /\/switchback-names-0$/);
 });
 
-test("Services have the annotations of the prefixes that the source reads", async () => {
+test("Services get annotations with the configured prefixes", async () => {
   const annotationPrefixes = ["internal.example.com/"];
   const { kube, publisher } = rig({ kind: "Service" }, { annotationPrefixes });
   await publisher.publish(mapOf(A));
@@ -69,7 +69,7 @@ test("Services have the annotations of the prefixes that the source reads", asyn
   );
 });
 
-test("names become headless Services, one for equal addresses, with the annotations of both prefixes", async () => {
+test("names become headless Services, one for each set of addresses, with annotations of both prefixes", async () => {
   const { kube, publisher } = rig({ kind: "Service" });
   const C = ["c.example.com", "198.51.100.1"] as const;
   await publisher.publish(mapOf(A, B, C));
@@ -88,7 +88,7 @@ test("names become headless Services, one for equal addresses, with the annotati
   }
 });
 
-test("the same map again writes nothing, one more name writes one object, and what is removed comes back", async () => {
+test("the same map writes nothing, one more name writes one object, and a deleted object is restored", async () => {
   const { kube, publisher } = rig();
   await publisher.publish(mapOf(A, B));
   const before = kube.writes.length;
@@ -102,7 +102,7 @@ test("the same map again writes nothing, one more name writes one object, and wh
   assert.deepEqual(kube.paths(ENDPOINTS), [path]);
 });
 
-test("what somebody edits is written again", async () => {
+test("an object that somebody edits is written again", async () => {
   const { kube, publisher } = rig({ kind: "Service" });
   await publisher.publish(mapOf(A));
   const [path = ""] = kube.paths(SERVICES);
@@ -113,7 +113,7 @@ test("what somebody edits is written again", async () => {
   assert.deepEqual([hosts.length, hosts[0]?.["external-dns.kubernetes.io/hostname"]], [1, A[0]]);
 });
 
-test("more names: new objects come before names leave old ones; fewer: objects go last", async () => {
+test("for more names, new objects come before names leave old ones; for fewer names, objects go last", async () => {
   const { kube, publisher, start } = rig();
   const many = (count: number) =>
     mapOf(...Array.from({ length: count }, (_, index) => [`n${index}.example.com`, "198.51.100.1"] as const));
@@ -132,7 +132,7 @@ test("more names: new objects come before names leave old ones; fewer: objects g
   assert.deepEqual(later, ["APPLY", ...Array<string>(7).fill("DELETE")]);
 });
 
-test("half of the writes are refused: the next try writes what is missing", async () => {
+test("if some writes are refused, the next publication writes what is missing", async () => {
   const { kube, publisher } = rig();
   const many = mapOf(
     ...Array.from({ length: 1_000 }, (_, index) => [`n${index}.example.com`, "198.51.100.1"] as const),
@@ -150,7 +150,7 @@ test("half of the writes are refused: the next try writes what is missing", asyn
   assert.deepEqual([kube.paths(ENDPOINTS).length, kube.writes.length - before], [8, 5]);
 });
 
-test("a cluster without the definition: nothing is written, a code says why, and it is tried again", async () => {
+test("without the definition of DNSEndpoint, nothing is written and a code says why; a retry succeeds", async () => {
   const { kube, publisher } = rig();
   kube.onRead = (path) => {
     throw refusal(path, 404);
@@ -162,7 +162,7 @@ test("a cluster without the definition: nothing is written, a code says why, and
   assert.deepEqual(await publisher.publish(mapOf(A)), { names: 1, leftOut: 0 });
 });
 
-test("an object of somebody else with a name of ours stays as it is", async () => {
+test("somebody else's object with a name of ours is not changed", async () => {
   const { kube, publisher } = rig();
   kube.put(`${ENDPOINTS}/switchback-names-0`, { spec: { endpoints: [] } });
   kube.onWrite = ({ method, path }) => {
@@ -173,7 +173,7 @@ test("an object of somebody else with a name of ours stays as it is", async () =
   assert.deepEqual(kube.at(`${ENDPOINTS}/switchback-names-0`)?.spec, { endpoints: [] });
 });
 
-test("removal deletes our objects and nobody else's, and again changes nothing", async () => {
+test("removal deletes only our objects, and a second removal changes nothing", async () => {
   const { kube, publisher } = rig();
   await publisher.publish(mapOf(A));
   kube.put(`${ENDPOINTS}/somebodys`, { metadata: { labels: { "switchback.dev/publisher": "x" } } });

@@ -20,9 +20,9 @@ interface Listed {
 }
 
 export const EXTERNAL_DNS = "external-dns";
-/** Of every object that is ours, and nobody else's. */
+/** Selects all our objects, and no others. */
 const SELECTOR = `${PUBLISHER_LABEL}=${EXTERNAL_DNS}`;
-/** Which part of the map an object has. */
+/** Annotation with the key of the part that an object contains. */
 const PART_KEY = "switchback.dev/part";
 const NAME_PREFIX = "switchback-names-";
 const FIELD_MANAGER = "switchback-external-dns";
@@ -33,10 +33,10 @@ interface Written {
   readonly version: string | undefined;
 }
 
-/** Publishes the map as objects of our own namespace that external-dns makes DNS records from. */
+/** Publishes the map as objects in our own namespace, from which external-dns makes DNS records. */
 export class ExternalDnsPublisher implements Publisher {
   readonly name = EXTERNAL_DNS;
-  /** A write reaches external-dns alone, which waits for more by itself. */
+  /** A write only reaches external-dns, which itself waits for more changes. */
   readonly minIntervalMs = 0;
   readonly writesRecords = true;
   readonly #settings: PublishersSettings["externalDns"];
@@ -44,7 +44,7 @@ export class ExternalDnsPublisher implements Publisher {
   readonly #client: ExternalDnsClient;
   readonly #kind: ExternalDnsKind;
   readonly #divider: Divider;
-  /** By name of the object. */
+  /** The objects as they were last written, by name. */
   readonly #written = new Map<string, Written>();
 
   constructor(
@@ -80,7 +80,7 @@ export class ExternalDnsPublisher implements Publisher {
     const present = new Map(listed.map(({ metadata }) => [metadata.name ?? "", metadata]));
     const placed = placeParts(parts, names, new Set(present.keys()));
     let foreign = 0;
-    // A name that moves is in both objects for a moment, and never in none.
+    // New objects are written first: a name that moves is briefly in both objects, and never in none.
     for (const { name, part } of placed.toSorted((a, b) => Number(present.has(a.name)) - Number(present.has(b.name)))) {
       if (!(await this.#write(name, part, present.get(name)))) foreign += part.records.length;
     }
@@ -96,8 +96,8 @@ export class ExternalDnsPublisher implements Publisher {
   }
 
   /**
-   * Deletes every object of ours. Whoever calls goes on to delete what the names lead to, so external-dns gets time
-   * to notice.
+   * Deletes all our objects, and waits until external-dns has had time to notice: the caller then deletes what the
+   * names lead to.
    */
   async remove(): Promise<void> {
     const listed = (await this.#list()) ?? [];
@@ -105,7 +105,7 @@ export class ExternalDnsPublisher implements Publisher {
     if (listed.length > 0) await pause(this.#settings.removeWaitSeconds * 1000);
   }
 
-  /** Undefined: the cluster does not know this kind. */
+  /** Undefined if the cluster does not know this kind. */
   async #list(): Promise<readonly Listed[] | undefined> {
     try {
       const query = { labelSelector: SELECTOR };
@@ -117,7 +117,7 @@ export class ExternalDnsPublisher implements Publisher {
     }
   }
 
-  /** Writes an object unless it is as it was written. False: there is one of this name that is not ours. */
+  /** Writes an object unless it is unchanged since our last write. False if somebody else's object has this name. */
   async #write(name: string, part: Part, before: Metadata | undefined): Promise<boolean> {
     const { path, versionOf } = this.#kind;
     const object = this.#objectOf(name, part);
@@ -165,7 +165,7 @@ export class ExternalDnsPublisher implements Publisher {
   }
 }
 
-/** The names of the objects that exist, by the part that each has. */
+/** The names of the existing objects, by the part that each contains. */
 function namesByPart(listed: readonly Listed[]): Map<string, string> {
   return new Map(
     listed.flatMap(({ metadata }) => {
@@ -179,7 +179,7 @@ function partOf({ annotations }: Metadata): string | undefined {
   return annotations?.[PART_KEY];
 }
 
-/** The part without the number of parts: it keeps its object when that changes. */
+/** The part without the number of parts: a part keeps its object when that number changes. */
 function shardOf(key: string): string {
   const [group, , shard] = key.split("/");
   return `${group}/${shard}`;

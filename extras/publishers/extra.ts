@@ -22,7 +22,7 @@ export const publishers: Extra = {
         const { removeOnePublisher } = await start();
         return await removeOnePublisher(name, await readConfig({ config, set }), flags, { context, agree });
       }
-      // A publisher that runs takes the cluster from its environment.
+      // A running publisher gets the cluster from its environment, not from these options.
       const [other] = Object.keys(flags);
       if (other !== undefined) throw new SwitchbackError("input-invalid", `${optionOf(other)} goes with --remove`);
       await serve("publisher", async () => (await start()).publisherStarter(name), { config, set, logFormat });

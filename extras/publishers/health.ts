@@ -2,7 +2,7 @@ import type { Reason } from "#hostmap/types.ts";
 import type { PublisherState } from "#lib/documents/publisher-state.ts";
 import type { Health } from "#lib/http/listen.ts";
 
-/** What a publisher knows of itself. */
+/** What a publisher knows about itself. */
 export interface PublisherFacts {
   readonly state: PublisherState;
   /** Why the last step failed. */
@@ -11,7 +11,7 @@ export interface PublisherFacts {
   readonly mapProblem: Reason | undefined;
 }
 
-/** Ready unless it cannot work at all: a problem of its own is for the status, and restarting it cures nothing. */
+/** Ready unless the last step failed. Other problems are for the status, because a restart does not cure them. */
 export function publisherReadiness({ state, failure, mapProblem }: PublisherFacts): Health {
   const { revision, names, problem } = state;
   const what = revision === undefined ? "nothing published" : `revision ${revision}, ${names} names`;

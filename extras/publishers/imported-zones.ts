@@ -3,28 +3,31 @@ import { type Corefile, parseCorefile } from "./corefile.ts";
 import { type ServerZones, serverZones } from "./server-zones.ts";
 
 interface ImportingFile {
-  /** Where the Corefile is, and where the files that it imports are, for people. */
+  /** Where the Corefile is, and where its imported files are, for people. */
   readonly corefilePlace: string;
   readonly filesPlace: string;
-  /** Undefined: there is no Corefile. */
+  /** Undefined if there is no Corefile. */
   readonly corefile: string | undefined;
-  /** The files, by name; ours may be among them. */
+  /** The imported files, by name; ours may be among them. */
   readonly files: Readonly<Record<string, string>>;
   /** The name of our file. */
   readonly own: string;
 }
 
-/** How a Corefile imports our file: beside its server blocks, or inside of the one that answers everything. */
+/**
+ * The zones, and how a Corefile imports our file: beside its server blocks, or inside the one that answers
+ * everything.
+ */
 interface ImportedZones extends ServerZones {
   readonly isInside: boolean;
 }
 
 /**
- * The server blocks of a Corefile and of the files that it imports, without ours; a Reason if it does not import
- * ours, or is unreadable.
+ * The zones of a Corefile and of the files that it imports, without ours. A Reason if a file is unreadable, if the
+ * Corefile does not reload, or if it does not import our file in exactly one of the two ways.
  *
- * `import custom/*.server` stands beside the blocks of AKS, `import custom/*.override` inside of `.:53`
- * (learn.microsoft.com/azure/aks/coredns-custom). Cozystack has the second alone
+ * AKS has `import custom/*.server` beside its server blocks, and `import custom/*.override` inside `.:53`
+ * (learn.microsoft.com/azure/aks/coredns-custom). Cozystack has only the second
  * (packages/system/coredns/tests/__snapshot__/coredns_custom_test.yaml.snap).
  */
 export function importedZones(of: ImportingFile): ImportedZones | Reason {
@@ -69,7 +72,7 @@ function isImported(imports: readonly string[], file: string): boolean {
   return imports.some((pattern) => takes(pattern, file));
 }
 
-/** Whether an import's pattern, such as `custom/*.server`, takes a file of this name. CoreDNS allows one wildcard. */
+/** Whether an import's pattern, such as `custom/*.server`, matches this file name. CoreDNS allows one wildcard. */
 function takes(pattern: string, file: string): boolean {
   const last = pattern.slice(pattern.lastIndexOf("/") + 1);
   const [head = "", tail] = last.split("*");

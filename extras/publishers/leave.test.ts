@@ -30,7 +30,7 @@ function leave(api: MemoryServer, settings: unknown, say: (line: string) => void
   return leavePublishers({ ...options, sections: { publishers: settings }, say });
 }
 
-test("what each publisher has written goes, and it is waited for where nobody can ask", async (t) => {
+test("what each publisher has written is taken out, and the uninstall waits if it cannot ask the DNS", async (t) => {
   const time = skipWaits(t);
   const api = server("coredns");
   const said: string[] = [];
@@ -40,13 +40,13 @@ test("what each publisher has written goes, and it is waited for where nobody ca
   assert.match(said.at(-1) ?? "", /by waiting/);
 });
 
-test("without a publisher nothing is asked of its settings, and nothing is waited for", async (t) => {
+test("without a publisher, its settings are not checked, and the uninstall does not wait", async (t) => {
   const time = skipWaits(t);
   await leave(new MemoryServer(), { nonsense: true });
   assert.equal(time.elapsed(), 0);
 });
 
-test("settings or publishers of another version end it, with nothing changed", async () => {
+test("settings or publishers of another version end the uninstall, and nothing is changed", async () => {
   const other = server("coredns");
   await assert.rejects(leave(other, { nonsense: true }), { code: "data-corrupt" });
   const unknown = server("another");
@@ -56,7 +56,7 @@ test("settings or publishers of another version end it, with nothing changed", a
   }
 });
 
-test("of the documents that are left, only those under the names of publishers are ours", async () => {
+test("only documents with the names of publishers count as ours", async () => {
   const api = server("coredns");
   const labels = { "switchback.dev/publisher": "coredns" };
   api.add(`/api/v1/namespaces/${NAMESPACE}/configmaps`, "somebody-elses", { metadata: { labels } });

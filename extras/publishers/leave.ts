@@ -14,8 +14,9 @@ export const PUBLISHERS_UNINSTALL: UninstallPart = {
 };
 
 /**
- * Takes out what each publisher has written, while proxies and front Services still serve: running pods go on with
- * an answer of the cluster's DNS until it stops giving it. Throws `still-held` if it does not.
+ * Takes out what each publisher has written, while proxies and front Services still serve: running pods use answers
+ * of the cluster's DNS until it stops giving them. Throws `still-held` if it does not stop, or if a publisher is of
+ * another version.
  */
 export async function leavePublishers(options: TakeOutOptions): Promise<void> {
   const { client, namespace } = options;

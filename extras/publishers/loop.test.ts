@@ -10,7 +10,7 @@ import type { PublisherMap } from "./publisher-map.ts";
 const CHECK_MS = 30_000;
 const ANSWER_MS = 300_000;
 
-/** A publisher whose place and readers the test plays, and a clock that jumps to each next step. */
+/** A publisher whose place and readers the test simulates, and a clock that jumps to each next step. */
 function rig(t: TestContext) {
   let now = 1_000_000;
   let next: { at: number; run: () => void } | undefined;
@@ -21,10 +21,10 @@ function rig(t: TestContext) {
     answers: [] as string[],
     stored: undefined as StoredPublisherState | undefined,
     failing: undefined as Error | undefined,
-    /** What becomes of the next write of anything; "lost": it is done, and its answer does not arrive. */
+    /** The result of the next write. "lost": the write is done, but its answer does not arrive. */
     fate: (): "taken" | "refused" | "lost" => "taken",
   };
-  /** What is in the place: the same again is no write. */
+  /** The content of the place. Publishing the same content again is not a write. */
   let content: string | undefined;
   const written = <T>(write: () => T): T => {
     const fate = there.fate();
@@ -86,7 +86,7 @@ function rig(t: TestContext) {
     t.after(() => loop.stop());
     return loop;
   };
-  /** Lets the next step begin, and end. @returns how long it was waited for. */
+  /** Runs the next step. @returns how long the loop waited before it, milliseconds. */
   const step = async (): Promise<number> => {
     const due = next;
     assert.ok(due !== undefined, "a step is planned");
@@ -110,7 +110,7 @@ function rig(t: TestContext) {
 
 const mapOf = (revision: string): PublisherMap => ({ revision, entries: [["a.test", ["198.51.100.9"]]] });
 
-test("the original is kept before the first write, and readers are asked until they have the map", async (t) => {
+test("the original is stored before the first write, and readers are asked until they have the map", async (t) => {
   const { startLoop, step, there, done, state, now } = rig(t);
   there.answers = [NOT_OURS];
   startLoop().offer(mapOf("r1"));
@@ -130,7 +130,7 @@ test("the original is kept before the first write, and readers are asked until t
   assert.equal(await step(), CHECK_MS);
 });
 
-test("taken back once it is written again, twice within ten minutes it is not", async (t) => {
+test("what is taken back once is written again; if it is taken back twice within ten minutes, it is not", async (t) => {
   const { startLoop, step, there, done, state } = rig(t);
   there.answers = ["tag-r1"];
   startLoop().offer(mapOf("r1"));
@@ -151,7 +151,7 @@ test("taken back once it is written again, twice within ten minutes it is not", 
   assert.equal(done.length, 2, "nor by the next process");
 });
 
-test("taken back twice with more than ten minutes between, it is written each time", async (t) => {
+test("what is taken back at intervals of more than ten minutes is written again each time", async (t) => {
   const { startLoop, step, there, done, state, advance } = rig(t);
   there.answers = ["tag-r1"];
   startLoop().offer(mapOf("r1"));
@@ -167,7 +167,7 @@ test("taken back twice with more than ten minutes between, it is written each ti
 });
 
 for (const silence of [NOT_OURS, NO_ANSWER]) {
-  test(`readers that never get it (${silence}): taken out after the patience, and not written again`, async (t) => {
+  test(`if readers never get it (${silence}), it is taken out after the timeout, and not written again`, async (t) => {
     const { startLoop, step, there, done, state, now } = rig(t);
     there.answers = [silence];
     const loop = startLoop();
@@ -185,7 +185,7 @@ for (const silence of [NOT_OURS, NO_ANSWER]) {
   });
 }
 
-test("readers that had a map before and do not get the next: taken out, and tried again in an hour", async (t) => {
+test("if readers had a map and do not get the next, it is taken out, and tried again in an hour", async (t) => {
   const { startLoop, step, there, done, state, advance } = rig(t);
   there.answers = ["tag-r1"];
   const loop = startLoop();
@@ -203,7 +203,7 @@ test("readers that had a map before and do not get the next: taken out, and trie
   assert.equal(done.at(-1), "publish r2");
 });
 
-test("no answer at all from readers that have had this map is not its fault", async (t) => {
+test("a map that readers have had is not taken out if they get no answer at all later", async (t) => {
   const { startLoop, step, there, done, advance } = rig(t);
   there.answers = ["tag-r1"];
   startLoop().offer(mapOf("r1"));
@@ -216,7 +216,7 @@ test("no answer at all from readers that have had this map is not its fault", as
   assert.ok(!done.includes("remove"));
 });
 
-test("while the map keeps changing, readers that follow some changes behind are only late", async (t) => {
+test("while the map keeps changing, readers that are some changes behind are only late", async (t) => {
   const { startLoop, step, there, done, advance } = rig(t);
   const loop = startLoop();
   for (let number = 1; number < 60; number += 1) {
@@ -229,7 +229,7 @@ test("while the map keeps changing, readers that follow some changes behind are 
   assert.equal(done.at(-1), "publish r59");
 });
 
-test("two publications are the least interval apart", async (t) => {
+test("two publications are at least the minimum interval apart", async (t) => {
   const { startLoop, step, there, done } = rig(t);
   there.answers = ["tag-r1"];
   const loop = startLoop();
@@ -254,7 +254,7 @@ test("a check that has nothing new to write does not delay the next map", async 
   assert.deepEqual(done, ["publish r1", "publish r1", "publish r2"]);
 });
 
-test("marked as leaving, or without its document, nothing is written; an old mark counts no more", async (t) => {
+test("nothing is written with a removal mark, or without the document; an expired mark is ignored", async (t) => {
   const { startLoop, step, there, done, state, advance, now } = rig(t);
   there.answers = ["tag-r1"];
   startLoop().offer(mapOf("r1"));
@@ -272,7 +272,7 @@ test("marked as leaving, or without its document, nothing is written; an old mar
   assert.equal(done.length, 2, "somebody removed the publisher");
 });
 
-test("what is refused leaves what was published as it is, and says why", async (t) => {
+test("a refused map leaves the last publication as it is, and the document says why", async (t) => {
   const { startLoop, step, there, state, advance } = rig(t);
   there.answers = ["tag-r1"];
   const loop = startLoop();
@@ -288,7 +288,7 @@ test("what is refused leaves what was published as it is, and says why", async (
   assert.deepEqual([state().revision, state().problem], ["r2", undefined]);
 });
 
-test("other settings write nowhere while the place before has something", async (t) => {
+test("settings for another place write nothing while the old place has a publication", async (t) => {
   const { startLoop, step, there, done, state } = rig(t);
   there.answers = ["tag-r1"];
   startLoop().offer(mapOf("r1"));
@@ -300,7 +300,7 @@ test("other settings write nowhere while the place before has something", async 
   assert.equal(done.length, 1);
 });
 
-test("a step that fails is tried again, sooner than the next check", async (t) => {
+test("a failed step is retried sooner than the next check", async (t) => {
   const { startLoop, step, there, done } = rig(t);
   const loop = startLoop();
   there.failing = new Error("no API server");
@@ -313,7 +313,7 @@ test("a step that fails is tried again, sooner than the next check", async (t) =
 });
 
 for (const fate of ["refused", "lost"] as const) {
-  test(`with half of the writes ${fate}: the newest map is published, the original kept, nobody blamed`, async (t) => {
+  test(`with half of the writes ${fate}, the newest map is published, the original kept, nobody blamed`, async (t) => {
     const { startLoop, step, there, done, state, advance } = rig(t);
     let writes = 0;
     there.fate = () => (writes++ % 2 === 0 ? fate : "taken");
@@ -333,7 +333,7 @@ for (const fate of ["refused", "lost"] as const) {
   });
 }
 
-test("names that were left out of the map before it is published count, and say why", async (t) => {
+test("names that were left out before the publisher got the map are counted, and the document says why", async (t) => {
   const { startLoop, step, there, state } = rig(t);
   there.answers = ["tag-r1"];
   const reason = { code: "search-domain", text: "2 names are left out" };

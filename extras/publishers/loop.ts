@@ -29,21 +29,21 @@ interface LoopDeps {
 
 const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 60_000;
-/** While readers have something else than the newest map. */
+/** Time between two questions while readers lack the newest map. */
 const ASK_MS = 2_000;
-/** A change that is taken back this often within this time is not made again. */
+/** If somebody takes a change back this often within this time, it is not made again. */
 const TAKEN_BACK_TIMES = 2;
 const TAKEN_BACK_MS = 600_000;
-/** Kept of those that were taken back. */
+/** Maximum number of entries in `takenBack`. */
 const MAX_TAKEN_BACK = 10;
-/** Somebody began to remove this publisher, and did not go on. */
+/** A mark of a removal expires after this time: somebody began to remove this publisher, and did not finish. */
 const LEAVING_MS = 3_600_000;
-/** After readers did not get what was published, though they did before. */
+/** Pause after readers did not get what was published, although they got an earlier publication. */
 const PAUSE_MS = 3_600_000;
 
 /**
- * Keeps a publisher's place as the newest map wants it, one step at a time, and its document as things are. It
- * stops by itself where somebody else wants the place otherwise, or where readers do not get what was written.
+ * Publishes the newest map, one step at a time, and keeps the publisher's document current. Stops by itself if
+ * somebody takes its changes back, or if readers do not get what was written.
  */
 export class PublisherLoop {
   readonly #deps: LoopDeps;
@@ -53,7 +53,7 @@ export class PublisherLoop {
   #stored: StoredPublisherState | undefined;
   #state: PublisherState;
   #begun = false;
-  /** The document was deleted while this process runs: somebody removes this publisher. */
+  /** True if the document was deleted while this process ran: somebody is removing this publisher. */
   #removed = false;
   #wroteAt = Number.NEGATIVE_INFINITY;
   #failure: Reason | undefined;
@@ -77,12 +77,12 @@ export class PublisherLoop {
     return this.#state;
   }
 
-  /** Why the last step failed; undefined: it did not. */
+  /** Why the last step failed; undefined if it did not. */
   get failure(): Reason | undefined {
     return this.#failure;
   }
 
-  /** A newer map is to be published. */
+  /** Publishes a newer map in a later step. */
   offer(map: PublisherMap): void {
     this.#map = map;
     this.#reconciler.enqueue();
@@ -108,7 +108,7 @@ export class PublisherLoop {
     return { requeueAfter: Math.max(0, wait ?? settings.checkMs) };
   }
 
-  /** Reads the document: others may have marked it. */
+  /** Reads the document, which others may have marked or deleted. */
   async #load(): Promise<void> {
     const { publisher, store, log } = this.#deps;
     this.#stored = await store.read();
@@ -127,7 +127,7 @@ export class PublisherLoop {
     }
   }
 
-  /** @returns when to look again, milliseconds; undefined: at the next check. */
+  /** @returns milliseconds until the next step; undefined for the time between two checks. */
   async #act(): Promise<number | undefined> {
     const { publisher, now } = this.#deps;
     if (this.#removed || this.#isLeaving() || this.#state.stopped) return undefined;
@@ -175,7 +175,10 @@ export class PublisherLoop {
     return leaving !== undefined && this.#deps.now() - leaving < LEAVING_MS;
   }
 
-  /** Whether the settings name another place than the one that has our text: it would stay there. */
+  /**
+   * Whether the settings name another place than the one with our text, which would stay there. If so, reports a
+   * problem.
+   */
   async #hasMoved(): Promise<boolean> {
     const { publisher } = this.#deps;
     const { place, since } = this.#state;
@@ -187,7 +190,7 @@ export class PublisherLoop {
     return true;
   }
 
-  /** Whether somebody took back what was written; "stop" if that happened too often. */
+  /** Checks whether somebody took back what was written. @returns "stop" if that happened too often. */
   async #takenBack(): Promise<"stop" | undefined> {
     const { publisher, now, log } = this.#deps;
     if (this.#state.revision === undefined || publisher.presence === undefined) return undefined;
@@ -208,7 +211,7 @@ export class PublisherLoop {
     return isStopped ? "stop" : undefined;
   }
 
-  /** Before the first write, so that there is never a write without it. */
+  /** Stores the original before the first write, so that there is never a write without it. */
   async #keepOriginal(): Promise<void> {
     const { publisher } = this.#deps;
     if (this.#stored !== undefined) return;
@@ -218,8 +221,8 @@ export class PublisherLoop {
   }
 
   /**
-   * Whether readers get what was written. @returns when to ask again; undefined: they have the newest map, or
-   * cannot be asked.
+   * Checks whether readers get what was written. Takes it out if they do not. @returns milliseconds until the next
+   * question; undefined if there is nothing to ask.
    */
   async #watchReaders(): Promise<number | undefined> {
     const { publisher, now, log } = this.#deps;
@@ -258,7 +261,7 @@ export class PublisherLoop {
   }
 }
 
-/** The outcome, with the names that were left out before the publisher had the map. */
+/** The outcome, including the names that were left out before the publisher got the map. */
 function withLeftOut(outcome: PublishOutcome, { leftOut }: PublisherMap): PublishOutcome {
   if (leftOut === undefined || leftOut.count === 0) return outcome;
   return { ...outcome, leftOut: outcome.leftOut + leftOut.count, problem: outcome.problem ?? leftOut.reason };

@@ -1,18 +1,18 @@
-// The part of a file that is ours, between two lines of its own. Everything else is somebody else's, and stays byte
+// Our part of a file, between two marker lines. Everything else belongs to somebody else, and stays unchanged byte
 // for byte.
 
 const beginOf = (publisher: string) => `# BEGIN switchback ${publisher}:`;
 const endOf = (publisher: string) => `# END switchback ${publisher}\n`;
 
-/** A file without our part, and that part. */
+/** A file, split into our part and the text around it. */
 interface Split {
   readonly before: string;
-  /** With both of its lines; undefined: there is none. */
+  /** Our part with both marker lines; undefined if the file does not have it. */
   readonly block: string | undefined;
   readonly after: string;
 }
 
-/** Finds our part. A beginning without its end is none of ours: somebody has edited it. */
+/** Finds our part. A first line without a last line is not ours: somebody has edited it. */
 export function splitMarked(text: string, publisher: string): Split {
   const begin = beginOf(publisher);
   const start = text.startsWith(begin) ? 0 : text.indexOf(`\n${begin}`) + 1;
@@ -24,7 +24,7 @@ export function splitMarked(text: string, publisher: string): Split {
   return { before: text.slice(0, start), block: text.slice(start, after), after: text.slice(after) };
 }
 
-/** Our part, with its lines. `what` is a short text for people. */
+/** Our part, with its marker lines. `what` is a short text for people. */
 export function markedBlock(body: string, publisher: string, what: string): string {
   return `${beginOf(publisher)} ${what}\n${body}${endOf(publisher)}`;
 }

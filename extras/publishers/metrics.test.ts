@@ -7,7 +7,7 @@ import { createPublisherMetrics } from "./metrics.ts";
 const NOW = 2_000_000;
 const empty = emptyPublisherState("coredns", "here");
 
-/** The samples of a publisher with this state, without `writes`. */
+/** The samples of a publisher with this state, without `writes` and `map_hash`. */
 function samples(state: PublisherState, more: Partial<PublisherFacts> = {}): string[] {
   const facts = { state, failure: undefined, mapProblem: undefined, ...more };
   const { registry } = createPublisherMetrics(
@@ -19,7 +19,7 @@ function samples(state: PublisherState, more: Partial<PublisherFacts> = {}): str
   return lines.filter((line) => /^switchback_publisher_(?!writes|map_hash)/.test(line)).map((line) => line.slice(21));
 }
 
-test("a publisher that has published: what, since when, how far it is behind, who took it back", () => {
+test("a publication has its names, its time, how far readers are behind, and who took it back", () => {
   const takenBack = [{ at: 1, by: "flux" }, { at: 2 }, { at: 3, by: "flux" }];
   const state = {
     ...empty,
@@ -41,7 +41,7 @@ test("a publisher that has published: what, since when, how far it is behind, wh
   ]);
 });
 
-test("one that has published nothing has no time; a failure comes before a problem of map or place", () => {
+test("without a publication there is no time; a failure comes before a problem of the map or the place", () => {
   const problem = (code: string) => ({ code, text: "why" });
   const state: PublisherState = { ...empty, stopped: 1, problem: problem("of-the-place") };
   const rest = [

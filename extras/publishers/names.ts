@@ -1,2 +1,2 @@
-/** What there is a publisher for. */
+/** The names of all publishers. */
 export const PUBLISHERS = ["coredns-import", "coredns", "external-dns"] as const;

@@ -20,7 +20,7 @@ function read(form: ReturnType<typeof publisherMapForm>) {
   return form.assemble("r1", [form.parse(renderHosts(lines))]);
 }
 
-test("those that were published first come first, and names that are never given to DNS are left out", () => {
+test("names that were published first come first, and protected names are left out", () => {
   const { entries, leftOut } = read(publisherMapForm(protect));
   assert.deepEqual(
     entries.map(([name]) => name),
@@ -30,7 +30,7 @@ test("those that were published first come first, and names that are never given
   assert.match(leftOut?.reason?.text ?? "", /^3 names are left out: .*"k8s\.corp\.example".*search domain/);
 });
 
-test("a wildcard of one label is left out, too, where it becomes a record of DNS", () => {
+test("a wildcard of one label is left out, too, if it becomes a DNS record", () => {
   const { entries, leftOut } = read(publisherMapForm((name) => protect(asDnsWildcard(name))));
   assert.deepEqual(
     entries.map(([name]) => name),

@@ -11,7 +11,7 @@ type Entry = readonly [name: string, addresses: readonly string[]];
 export interface PublisherMap {
   /** Equal revisions mean equal content. */
   readonly revision: string;
-  /** Every name once, those first that were published first. Sorted on first use. */
+  /** Every name once. Names that were published first come first. Sorted on first use. */
   readonly entries: readonly Entry[];
   /** Names of the map that no publisher gives to DNS. */
   readonly leftOut?: Pick<LeftOut, "count" | "reason">;
@@ -24,8 +24,8 @@ interface PublisherShard extends HashedShard {
 }
 
 /**
- * How the map is read for a publisher. `protect` has the last word on what is given to DNS: a stolen token of the
- * controller publishes any map.
+ * How the map is read for a publisher. `protect` has the last word on what is given to DNS, because a stolen token of
+ * the controller can publish any map.
  */
 export function publisherMapForm(protect: NameProtection): SnapshotForm<PublisherShard, PublisherMap> {
   return {

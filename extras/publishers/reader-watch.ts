@@ -1,25 +1,25 @@
 import { NO_ANSWER, NOT_OURS, type Readers } from "./publisher.ts";
 
 /**
- * What readers get: the newest map; an earlier one, or not yet any; or for too long nothing that shows that it was
- * accepted.
+ * `current`: readers get the newest map. `waiting`: they get an earlier one, or none yet. `overdue`: for too long, no
+ * answer has shown that the map was accepted.
  */
 type ReaderState = "current" | "waiting" | "overdue";
 
-/** Revisions that are remembered: readers may be some publications behind while the map keeps changing. */
+/** Number of remembered revisions: readers may be some publications behind while the map keeps changing. */
 const MAX_REVISIONS = 100;
 
 /**
- * Judges by the answers that readers get whether a publication reaches them. Readers that get a map that was
- * replaced a moment ago are only late. Readers that get one that was replaced long ago, or none, will not get the
+ * Decides from the answers that readers get whether a publication reaches them. Readers that get a map that was
+ * replaced a moment ago are only late. If readers get one that was replaced long ago, or none, they will not get the
  * newest: it was not accepted.
  */
 export class ReaderWatch {
   readonly #readers: Readers;
   readonly #patienceMs: number;
-  /** By tag: when it was replaced by a newer one; infinite for the newest. */
+  /** When a revision was replaced by a newer one, by the revision's tag; infinite for the newest. */
   readonly #replacedAt = new Map<string, number>();
-  /** When an answer last showed that what is published is accepted, or there was last a reason to wait. */
+  /** When an answer last showed that publications are accepted, or when there was last a reason to wait. */
   #goodAt: number;
 
   constructor(readers: Readers, patienceMs: number, now: number) {
@@ -28,7 +28,7 @@ export class ReaderWatch {
     this.#goodAt = now;
   }
 
-  /** A revision was written. `first`: nothing of ours was there before. */
+  /** Records that a revision was written. `first`: whether nothing of ours was there before. */
   published(revision: string, first: boolean, now: number): void {
     if (first) this.#goodAt = now;
     for (const [tag, replaced] of this.#replacedAt) if (replaced > now) this.#replacedAt.set(tag, now);
@@ -42,8 +42,8 @@ export class ReaderWatch {
   }
 
   /**
-   * Asks. `accepted`: readers have had this revision before, so that readers who get no answer at all are not its
-   * fault.
+   * Asks the readers. `accepted`: whether they have had this revision before. If so, it is not the cause of a missing
+   * answer.
    */
   async check(revision: string, accepted: boolean, now: () => number): Promise<ReaderState> {
     const wanted = this.#readers.tagOf(revision);

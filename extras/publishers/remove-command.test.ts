@@ -38,7 +38,7 @@ describe("publish --remove", () => {
     });
   }
 
-  it("names the cluster and asks, where the names or the publisher's document are", async () => {
+  it("names the cluster and asks, if the names or the publisher's document exist", async () => {
     const [names, document] = [new MemoryServer(), new MemoryServer()];
     names.add(KUBE_SYSTEM, "coredns", { data: { Corefile: `${markedBlock("a {\n}\n", "coredns", "")}.:53 {\n}\n` } });
     document.add(OURS, "switchback-publisher-coredns", { data: {} });
@@ -58,7 +58,7 @@ describe("publish --remove", () => {
     assert.deepEqual([code, writes.at(-1)], [0, `DELETE ${OURS}/switchback-publisher-external-dns`]);
   });
 
-  it("a publisher that runs refuses its options: they would not choose its cluster", async () => {
+  it("its options are refused without --remove, because they would not choose the publisher's cluster", async () => {
     for (const [flag, ...value] of [["--context", "x"], ["--yes"], ["--request-timeout", "5s"]]) {
       const { code, stderr } = await remove(new MemoryServer(), "coredns", flag ?? "", ...value);
       assert.deepEqual([code, stderr], [2, `switchback: ${flag} goes with --remove\n`]);

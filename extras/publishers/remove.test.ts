@@ -6,7 +6,7 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import { NO_ANSWER, NOT_OURS, type Publisher } from "./publisher.ts";
 import { removePublisher } from "./remove.ts";
 
-/** `answers`: of one round each; the last one stays. */
+/** `answers`: the answers of each round; the last round repeats. */
 function rig(answers: string[][]) {
   let now = 1_000;
   let stored: StoredPublisherState | undefined = {
@@ -71,7 +71,7 @@ function rig(answers: string[][]) {
   };
 }
 
-test("marks first, then takes out, and goes on until nobody answers in three rounds", async () => {
+test("marks first, then takes out, and goes on until three successive rounds have no answer of ours", async () => {
   const { run, done, stored } = rig([["r1"], ["r1", NOT_OURS], [NOT_OURS], [NO_ANSWER], [NOT_OURS]]);
   await run();
   assert.deepEqual(done.slice(0, 2), ["mark", "remove"]);
@@ -82,27 +82,27 @@ test("marks first, then takes out, and goes on until nobody answers in three rou
   assert.deepEqual([state.leaving, state.names, state.revision, original], [1_000, 0, undefined, "theirs"]);
 });
 
-test("readers that go on answering, or do not answer at all, are an error after the time", async () => {
+test("readers that still get the names, or no answer at all, are an error after the timeout", async () => {
   for (const answers of [["r1"], [NO_ANSWER]]) {
     await assert.rejects(rig([answers]).run({ timeoutMs: 5_000 }), { code: "still-held" });
   }
 });
 
-test("a DNS without answers is waited for as if nobody could ask; answers with ours restart that", async () => {
+test("without answers of the DNS it waits as if it could not ask; answers of ours restart the wait", async () => {
   const { run, done, said } = rig([[NO_ANSWER], [NOT_OURS, NO_ANSWER], ["r1", NO_ANSWER], [NO_ANSWER]]);
   await run({ blindMs: 10_000 });
   assert.equal(done.filter((each) => each === "ask").length, 3 + 10);
   assert.match(said.at(-1) ?? "", /by waiting: it gives no answer$/);
 });
 
-test("the publisher that writes its document at the same time does not prevent the mark", async () => {
+test("a publisher that writes its document at the same time does not prevent the mark", async () => {
   const one = rig([[NOT_OURS]]);
   one.conflict(2);
   await one.run();
   assert.ok(one.done.includes("mark"));
 });
 
-test("without its document, what is there is taken out all the same; without a way to ask, it is waited", async () => {
+test("without the document, the names are taken out all the same; without a way to ask, it waits", async () => {
   const one = rig([[NOT_OURS]]);
   one.forget();
   await one.run({ canAsk: false, blindMs: 0 });

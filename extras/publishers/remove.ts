@@ -13,26 +13,26 @@ interface RemoveOptions {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly say: (line: string) => void;
-  /** Between two looks; shorter only in tests. */
+  /** Time between two rounds of questions; shorter only in tests. */
   readonly pollMs?: number;
-  /** How long to wait where nobody can ask, or gets no answer; shorter only in tests. */
+  /** How long to wait if this process cannot ask, or gets no answer; shorter only in tests. */
   readonly blindMs?: number;
 }
 
 const POLL_MS = 2_000;
 const SAY_MS = 20_000;
 /**
- * A kubelet hands a ConfigMap to its pods within 90 seconds, CoreDNS looks every 30 to 45; caches keep an answer
- * for its TTL. Where the servers behind the cluster's DNS are out of reach, as in a closed network, it gives no
- * answer for a name that is not there.
+ * A kubelet updates a ConfigMap in its pods within 90 seconds. CoreDNS reads it every 30 to 45 seconds. Caches keep
+ * an answer for its TTL. If the cluster's DNS cannot reach the servers behind it, as in a closed network, it gives no
+ * answer for a missing name.
  */
 const BLIND_MS = 150_000;
-/** Rounds of questions in a row that nobody answers with a name of ours. */
+/** Number of successive rounds of questions that must be answered, and without a name of ours. */
 const ROUNDS = 3;
 
 /**
- * Takes out what a publisher has written, whether or not it runs: a mark in its document keeps it from writing
- * again. Resolves when readers get nothing of it any more. Throws `still-held` if they still do after `timeoutMs`.
+ * Takes out what a publisher has written, whether or not it runs: a mark in its document keeps it from writing again.
+ * Resolves when readers no longer get any of it. Throws `still-held` if they still do after `timeoutMs`.
  */
 export async function removePublisher(options: RemoveOptions): Promise<void> {
   const { publisher, say } = options;
@@ -44,7 +44,7 @@ export async function removePublisher(options: RemoveOptions): Promise<void> {
   say(`${publisher.name}: the cluster's DNS has stopped answering, ${await untilForgotten(options, readers)}`);
 }
 
-/** Resolves when readers get nothing of it any more. @returns how that is known, for people. */
+/** Resolves when readers no longer get what was taken out. @returns how that is known, for people. */
 async function untilForgotten(options: RemoveOptions, readers: Readers): Promise<string> {
   const { publisher, say, now, canAsk, timeoutMs, pollMs = POLL_MS, blindMs = BLIND_MS } = options;
   const began = now();
@@ -67,12 +67,12 @@ async function untilForgotten(options: RemoveOptions, readers: Readers): Promise
   }
 }
 
-/** Decides from what readers are answered whether they have forgotten what was taken out. */
+/** Decides from the answers to readers whether the DNS has forgotten what was taken out. */
 class Listener {
   readonly #blindMs: number;
-  /** Since when nobody was answered with something of ours. */
+  /** Time since which no answer was ours. */
   #unheardSince: number;
-  /** Rounds in a row in which all were answered with nothing of ours. */
+  /** Number of successive rounds in which all questions were answered, with nothing of ours. */
   #quiet = 0;
 
   constructor(began: number, blindMs: number) {
@@ -81,8 +81,8 @@ class Listener {
   }
 
   /**
-   * `answers`: undefined where nobody can ask. @returns how it is known that they have, for people; undefined: it
-   * is not.
+   * `answers`: undefined if this process cannot ask. @returns how it is known that the DNS has forgotten, for people;
+   * undefined while that is not known.
    */
   hear(answers: ReadonlySet<string> | undefined, now: number): string | undefined {
     const all = [...(answers ?? [NO_ANSWER])];

@@ -31,7 +31,7 @@ test("the text of a small map", () => {
   );
 });
 
-test("exact names come first, then wildcards, the nearest first, and of equal ones those of one label", () => {
+test("exact names come first, then the nearest wildcards, and of equally near ones those of one label", () => {
   const { text } = renderRootTemplates(mapOf("**.b.test", "*.b.test", "**.x.b.test", "a.b.test"), options);
   assert.deepEqual(matchesOf(text).slice(1), [
     "^(?:a[.]b[.]test)[.]$",
@@ -41,13 +41,13 @@ test("exact names come first, then wildcards, the nearest first, and of equal on
   ]);
 });
 
-test("what another server block answers is left out, at any depth below its zone", () => {
+test("names that another server block answers are left out, at any depth below its zone", () => {
   const names = ["corp.test", "a.b.corp.test", "*.corp.test", "xcorp.test", "**.invalid"];
   const { names: count, elsewhere } = renderRootTemplates(mapOf(...names), options);
   assert.deepEqual([count, elsewhere], [1, 4]);
 });
 
-test("a pattern has at most 100 names, and all have 2,000: those that were published first", () => {
+test("a pattern has at most 100 names, and all patterns 2,000: those that were published first", () => {
   const names = Array.from({ length: 2_500 }, (_, at) => `n${at}.example.com`);
   const { text, names: count, tooMany } = renderRootTemplates(mapOf(...names), options);
   assert.deepEqual([count, tooMany], [2_000, 500]);
@@ -56,7 +56,7 @@ test("a pattern has at most 100 names, and all have 2,000: those that were publi
   assert.ok(text.includes("(?:n0[.]") && text.includes("|n1999[.]") && !text.includes("|n2000[.]"));
 });
 
-test("the longest names, each with addresses of its own, stay within the room", () => {
+test("the longest names, each with different addresses, stay within the maximum size", () => {
   const label = "x".repeat(60);
   const entries = Array.from({ length: 3_000 }, (_, at) => {
     const name = `${at}.${label}.${label}.${label}.${at}.test`;

@@ -13,20 +13,21 @@ import {
 } from "./server-blocks.ts";
 
 /**
- * Names of one template. CoreDNS compiles them to a regular expression, and each question in flight takes memory in
- * proportion to the longest.
+ * Maximum number of names in a template. CoreDNS compiles them to a regular expression, and each question in flight
+ * takes memory in proportion to the longest one.
  */
 const NAMES_OF_A_TEMPLATE = 100;
-/** Each question of the block that is not in its cache runs through all templates. */
+/** Maximum number of names. Each question of the block that is not in its cache runs through all templates. */
 const MAX_NAMES = 2_000;
 
 /**
- * Plugins for the server block that answers everything, where a Corefile imports `*.override`: a `template` for A and
- * one for AAAA of each group of names. A question that none of them matches goes on to the block's other plugins, be it
- * another type of a mapped name (TXT of DNS-01). Only ANY is answered, too, by the addresses alone (RFC 8482).
+ * Plugins for the server block that answers everything, if a Corefile imports `*.override`. Each group of names has a
+ * `template` for A and one for AAAA. A question that no template matches goes to the block's other plugins. That
+ * includes other types of a mapped name (TXT of DNS-01). Only ANY is answered, too, with the addresses alone (RFC
+ * 8482).
  *
- * The `hosts` plugin will not do: it answers every type of its names, and a server block can have one only.
- * Of several templates the first that matches counts: exact names, then the nearest wildcards.
+ * The `hosts` plugin is not suitable: it answers every type of its names, and a server block can have only one. The
+ * first template that matches counts, so exact names come first, then the nearest wildcards.
  */
 export function renderRootTemplates(map: PublisherMap, options: Omit<BlocksOptions, "listen" | "first">): ServerBlocks {
   const { publisher, taken, ttl, maxBytes } = options;
@@ -35,7 +36,7 @@ export function renderRootTemplates(map: PublisherMap, options: Omit<BlocksOptio
     maxNames: MAX_NAMES,
     isElsewhere: (name) => isReserved(name) || isBelow(name, taken),
     kindOf: (name) => (isWildcard(name) ? wildcardKind(name) : ""),
-    // In the template of either type.
+    // Each name is in two templates, for A and for AAAA.
     bytesOf: (name) => 2 * escaped(name).length,
   });
   const parts = [templates(healthPattern(publisher), [tagOf(map.revision)], 1)];
@@ -48,7 +49,7 @@ export function renderRootTemplates(map: PublisherMap, options: Omit<BlocksOptio
 
 const healthPattern = (publisher: string) => patternOf([healthNameOf(publisher)]);
 
-/** Of one kind. The API server has checked the names: letters, digits, hyphens and dots. */
+/** A pattern for names of one kind. The API server has checked the names: letters, digits, hyphens and dots. */
 function patternOf(names: readonly string[]): string {
   const [first = ""] = names;
   const labels = !isWildcard(first) ? "" : first.startsWith(ANY_DEPTH) ? "(?:[^.]+[.])+" : "[^.]+[.]";
@@ -59,19 +60,22 @@ function escaped(name: string): string {
   return (apexOf(name) ?? name).replaceAll(".", "[.]");
 }
 
-/** Wildcards of one kind have equally many labels. */
+/** Wildcards of one kind have the same number of labels. */
 function wildcardKind(name: string): string {
   return `${name.startsWith(ANY_DEPTH) ? ANY_DEPTH : "*."}${apexOf(name)?.split(".").length}`;
 }
 
-/** What comes first: exact names, then wildcards by their labels, and of equally many those of one label. */
+/**
+ * Sort key of a group; the highest comes first. Exact names, then wildcards with more labels; if these are equal,
+ * wildcards of one label.
+ */
 function depthOf([first = ""]: readonly string[]): number {
   if (!isWildcard(first)) return Number.POSITIVE_INFINITY;
   const labels = apexOf(first)?.split(".").length ?? 0;
   return first.startsWith(ANY_DEPTH) ? labels : labels + 0.5;
 }
 
-/** Whether another server block answers for the name: the one of the longest zone does. */
+/** Whether another server block answers for the name. CoreDNS asks the block of the longest zone. */
 function isBelow(name: string, zones: ReadonlySet<string>): boolean {
   const apex = apexOf(name) ?? name;
   return [apex, ...parentsOf(apex)].some((zone) => zones.has(zone));

@@ -22,7 +22,7 @@ interface PublisherDeps {
 
 interface RunningPublisher {
   readonly healthPort: number;
-  /** Stops. What is published stays. */
+  /** Stops. The publication stays. */
   stop(): Promise<void>;
 }
 

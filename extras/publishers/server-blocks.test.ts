@@ -40,7 +40,7 @@ test("the text of a small map", () => {
   );
 });
 
-test("where there is no room for all, those that were published first are there, and the rest is counted", () => {
+test("if there is no room for all names, those that were published first stay, and the rest is counted", () => {
   const names = Array.from({ length: 5_000 }, (_, at) => `n${at}.example.com`);
   const { text, names: count, tooMany } = renderServerBlocks(mapOf(...names), { ...options, maxBytes: 100_000 });
   assert.ok(text.length <= 100_000 && count > 1_500, `${count} names in ${text.length} bytes`);
@@ -48,7 +48,7 @@ test("where there is no room for all, those that were published first are there,
   assert.ok(text.includes(`'n${count - 1}.example.com.'`) && !text.includes(`'n${count}.example.com.'`));
 });
 
-test("the longest names, each with addresses of its own, stay within the room", () => {
+test("the longest names, each with different addresses, stay within the maximum size", () => {
   const label = "x".repeat(60);
   const entries = Array.from({ length: 3_000 }, (_, at) => {
     const name = `${at}.${label}.${label}.${label}.${at}.test`;
@@ -58,7 +58,7 @@ test("the longest names, each with addresses of its own, stay within the room", 
   assert.ok(Buffer.byteLength(text) <= options.maxBytes && names > 500, `${names} names in ${text.length} bytes`);
 });
 
-test("a claim for the name by which publishers are asked, or a wildcard over it, is left out", () => {
+test("a claim for a publisher's health name, or for a wildcard over it, is left out", () => {
   const names = [
     "coredns-import.publisher.switchback.invalid",
     "*.publisher.switchback.invalid",
@@ -70,7 +70,7 @@ test("a claim for the name by which publishers are asked, or a wildcard over it,
   assert.ok(!text.includes("coredns-import") && !text.includes("matches"), text);
 });
 
-test("a part that somebody has cut in two is nobody's; one in the middle is taken out alone", () => {
+test("a part without its last line is not ours, and a part in the middle of a file is found alone", () => {
   const block = markedBlock("body\n", "coredns", "x");
   assert.deepEqual(splitMarked(`a\n${block}b\n`, "coredns"), { before: "a\n", block, after: "b\n" });
   assert.deepEqual(splitMarked(`${block}b\n`, "coredns"), { before: "", block, after: "b\n" });
@@ -80,7 +80,7 @@ test("a part that somebody has cut in two is nobody's; one in the middle is take
   assert.equal(splitMarked(block, "coredns-import").block, undefined);
 });
 
-test("no text of a view, and no list of zones of a template, grows with the wildcards", () => {
+test("neither a view nor a template's list of zones grows with the number of wildcards", () => {
   const names = Array.from({ length: 500 }, (_, at) => [`*.t${at}.example.com`, `**.t${at}.example.com`]).flat();
   const { text } = renderServerBlocks(mapOf(...names, "**.a.t1.example.com"), options);
   const views = text.split("\n").filter((line) => line.includes("matches"));

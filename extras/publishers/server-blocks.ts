@@ -6,65 +6,71 @@ import type { ServerZones } from "./server-zones.ts";
 
 /** What the server blocks of a map depend on. */
 export interface BlocksOptions {
-  /** The publisher: several may have blocks in one CoreDNS. */
+  /** Name of the publisher. Several publishers may have blocks in one CoreDNS. */
   readonly publisher: string;
   readonly listen: NonNullable<ServerZones["listen"]>;
   /** Zones of other server blocks. */
   readonly taken: ReadonlySet<string>;
   /**
-   * Whether these blocks come before all others. CoreDNS refuses a view behind a block without one that has the
-   * same zone.
+   * Whether these blocks come before all others. CoreDNS refuses a block with a view after a block of the same zone
+   * without one.
    */
   readonly first: boolean;
-  /** Of the records, seconds. */
+  /** TTL of the records, seconds. */
   readonly ttl: number;
-  /** Of the text. */
+  /** Maximum size of the text, in bytes. */
   readonly maxBytes: number;
 }
 
 export interface ServerBlocks {
   readonly text: string;
   readonly names: number;
-  /** Names for which there is no room, and names whose zone another server block answers. */
+  /** Number of names without room; `elsewhere`: number of names whose zone another server block answers. */
   readonly tooMany: number;
   readonly elsewhere: number;
 }
 
-/** An expression with more than 10,000 nodes is refused (expr-lang, conf.DefaultMaxNodes). */
+/**
+ * Maximum number of names in a view. CoreDNS refuses an expression with more than 10,000 nodes (expr-lang,
+ * conf.DefaultMaxNodes).
+ */
 const NAMES_OF_A_VIEW = 4_000;
-/** Far above what comes with a name beside itself, twice: quotes, and its zone if no other name has it. */
+/**
+ * Far above the bytes that a name needs beside itself: quotes and separators. The name itself counts twice, because
+ * it is also a zone if no other name has that zone.
+ */
 const BYTES_OF_A_NAME = 16;
 const BYTES_OF_A_BLOCK = 600;
-/** The tag of a revision is an address of loopback: it leads nowhere. */
+/** Bytes of the tag of a revision. The tag is a loopback address, so it leads nowhere. */
 const TAG_BYTES = 3;
 const INDENT = "    ";
 
-/** Names of one block: with the same addresses and, if they are wildcards, of the same kind and number of labels. */
+/** Names of one block. They have the same addresses. Wildcards also have the same kind and number of labels. */
 interface Group {
   readonly addresses: readonly string[];
   readonly names: string[];
 }
 
 /**
- * Names that readers ask for to learn which map they have: no name of the public DNS ends with `.invalid` (RFC 6761).
+ * Name that readers ask for to learn which map they have. No name of the public DNS ends with `.invalid` (RFC 6761).
  */
 export function healthNameOf(publisher: string): string {
   return `${publisher}.publisher.switchback.invalid`;
 }
 
-/** What the health name resolves to with the blocks of a revision. */
+/** The address of the health name in the blocks of a revision. */
 export function tagOf(revision: string): string {
   const bytes = Buffer.from(shortHash(revision), "hex");
   return ["127", ...bytes.subarray(0, TAG_BYTES)].join(".");
 }
 
 /**
- * Server blocks of CoreDNS that answer A and AAAA of a map's names, and nothing else: a view lets in what they
- * answer, and everything else goes on to the block that it went to before, be it another type of the same name (TXT
- * of DNS-01), another name of the same zone, or another zone. What is asked for other zones meets no view at all.
+ * Server blocks of CoreDNS that answer only A and AAAA of a map's names. A view lets in these questions alone. Every
+ * other question goes to the same block as before: other types of the same name (TXT of DNS-01), other names of the
+ * same zone, and other zones. A question for another zone does not meet a view at all.
  *
- * A question finds its block by its zone, in a hash table. The view of a block of names has a list, which CoreDNS
- * compiles to another one. So a question costs the same, however many names there are.
+ * A question finds its block by its zone, in a hash table. The view of a block has a list of names, which CoreDNS
+ * compiles to another hash table. So the cost of a question does not depend on the number of names.
  */
 export function renderServerBlocks(map: PublisherMap, options: BlocksOptions): ServerBlocks {
   const { publisher, listen, ttl, maxBytes } = options;
@@ -109,19 +115,21 @@ interface Choice {
   readonly maxNames: number;
   /** Whether another server block answers for the name. */
   readonly isElsewhere: (name: string) => boolean;
-  /** Of a wildcard: only those of one kind can be in a group. */
+  /** Kind of a wildcard. A group only has wildcards of one kind. */
   readonly kindOf: (name: string) => string;
-  /** What the name itself takes of the text. */
+  /** Bytes of the text for the name itself. */
   readonly bytesOf: (name: string) => number;
 }
 
-/** Names of a group together; wildcards after the names, since an exact name is preferred. */
+/**
+ * Chooses the names that fit, in groups. Wildcards come after exact names, because an exact name takes precedence.
+ */
 export function chooseNames(map: PublisherMap, choice: Choice) {
   let bytes = 2 * BYTES_OF_A_BLOCK;
   let [names, tooMany, elsewhere] = [0, 0, 0];
   const exact = new Map<string, Group>();
   const wild = new Map<string, Group>();
-  // If there is no room for all, those that were published first are.
+  // If there is no room for all names, those that were published first stay.
   for (const [name, addresses] of map.entries) {
     if (choice.isElsewhere(name)) {
       elsewhere += 1;
@@ -145,13 +153,13 @@ export function chooseNames(map: PublisherMap, choice: Choice) {
   return { groups: [...exact.values(), ...wild.values()], names, tooMany, elsewhere };
 }
 
-/** The name below which a wildcard holds; undefined: it is none. */
+/** The name below which a wildcard holds; undefined if the name is not a wildcard. */
 export function apexOf(name: string): string | undefined {
   if (name.startsWith(ANY_DEPTH)) return name.slice(ANY_DEPTH.length);
   return name.startsWith("*.") ? name.slice(2) : undefined;
 }
 
-/** Nobody but publishers themselves answers what readers ask them by. */
+/** Whether only publishers may answer the name, because it is in the zone of their health names. */
 export function isReserved(name: string): boolean {
   return /(?:^|\.)invalid$/.test(name);
 }
@@ -161,8 +169,9 @@ function isServedElsewhere(name: string, { taken, first }: BlocksOptions): boole
 }
 
 /**
- * The zone by which questions for a name reach its block. CoreDNS asks the blocks of the longest zone first. The
- * zone above the name is that of many names; a name of two labels has its own, as `com` is nobody's.
+ * The zone by which questions for a name reach its block. CoreDNS asks the blocks of the longest zone first. Usually
+ * it is the parent, which many names share. If the parent has one label, it is the name itself, as `com` belongs to
+ * nobody. It is also the name itself if another block has the zone of the parent or the name.
  */
 function zoneFor(name: string, { taken }: BlocksOptions): string {
   const apex = apexOf(name);
@@ -171,16 +180,16 @@ function zoneFor(name: string, { taken }: BlocksOptions): string {
   return parent.includes(".") && !taken.has(parent) && !taken.has(name) ? parent : name;
 }
 
-/** The part of the view's expression that knows the names: all of one group. */
+/** The part of the view's expression that matches the names, which are of one group. */
 function condition(names: readonly string[]): string {
   const [first = ""] = names;
   return isWildcard(first) ? viewOfWildcard(first) : `name() in [${names.map((name) => `'${name}.'`).join(",")}]`;
 }
 
 /**
- * What a question has to be beside in the zone of a wildcard, which is the name below which it holds: one label more,
- * or at least one. So it is a count of labels, the same for all wildcards of a block. A pattern with their names would
- * cost each question in one of their zones the time of all.
+ * The condition of a view for wildcards. The block's zone is the name below which a wildcard holds. So the view only
+ * counts the labels of a question: one more than the zone, or at least one more. This is the same for all wildcards
+ * of a block. A pattern with all their names would make each question in one of their zones as slow as all of them.
  */
 function viewOfWildcard(name: string): string {
   const labels = apexOf(name)?.split(".").length ?? 0;
@@ -189,10 +198,10 @@ function viewOfWildcard(name: string): string {
 }
 
 /**
- * For any zone (`.`): by default a template has those of its block, and CoreDNS compares each question with one after
- * the other. With `pattern` for the names that match alone; all others go on.
+ * Templates for any zone (`.`): by default a template has the zones of its block, and CoreDNS compares each question
+ * with one zone after the other. With `pattern`, a template answers only names that match, and all others go on.
  *
- * Without an address of a family: no record, rather than the upstream's.
+ * If there is no address of a family, the answer has no record, instead of the upstream's.
  */
 export function templates(pattern: string | undefined, addresses: readonly string[], ttl: number): string[] {
   const template = (type: "A" | "AAAA", ofType: readonly string[]) => [

@@ -1,15 +1,15 @@
 import type { Corefile } from "./corefile.ts";
 
-/** What of a cluster's Corefile matters for server blocks beside its own. */
+/** The parts of a cluster's Corefile that matter for server blocks beside its own. */
 export interface ServerZones {
   /**
-   * Where the cluster's DNS listens: the port, and the addresses of `bind`. Undefined: no server block answers
+   * Where the cluster's DNS listens: the port, and the addresses of `bind`. Undefined if no server block answers
    * everything.
    */
   readonly listen: { readonly port: number; readonly bind: readonly string[] } | undefined;
-  /** Zones that server blocks on this port answer whatever is asked, in lower case, without the last dot. */
+  /** Zones of the server blocks on this port that answer every question, in lower case, without the last dot. */
   readonly taken: ReadonlySet<string>;
-  /** What the server block that answers everything imports. */
+  /** Patterns that are imported inside the server block that answers everything. */
   readonly imports: readonly string[];
   /** Whether CoreDNS reads the files again when they change. */
   readonly reloads: boolean;

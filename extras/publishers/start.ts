@@ -16,10 +16,10 @@ import { publisherMapForm } from "./publisher-map.ts";
 import { removePublisher } from "./remove.ts";
 import { runPublisher } from "./run.ts";
 
-/** Until the cluster's DNS has stopped answering. */
+/** How long to wait until the cluster's DNS has stopped answering. */
 const REMOVE_MS = 300_000;
 
-/** `switchback publish NAME`: gives the map to others than pods that opted in. */
+/** `switchback publish NAME`: gives the map to readers other than opted-in pods. */
 export function publisherStarter(name: string) {
   return async (config: Config, { log, connect, clusterDomain, resolvConf }: ProcessContext): Promise<Running> =>
     await withOwnClient(connect, (client) => {
@@ -41,8 +41,8 @@ interface RemoveFlags extends ConnectFlags {
 }
 
 /**
- * `switchback publish NAME --remove`: asks, takes out what the publisher has written, and forgets it. Throws what
- * `removePublisher` throws, and `declined` if the question is not answered with yes.
+ * `switchback publish NAME --remove`: asks for confirmation, takes out what the publisher has written, and deletes
+ * its document. Throws what `removePublisher` throws, and `declined` if the answer is not yes.
  */
 export async function removeOnePublisher(
   name: string,

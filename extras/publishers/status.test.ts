@@ -41,7 +41,7 @@ for (const [what, state, expected] of [
   });
 }
 
-test("documents are read one by one; one that is missing, forbidden or not ours is left out", async (t) => {
+test("each document is read separately; one that is missing, forbidden or not ours is left out", async (t) => {
   const api = await fakeApi((call) => {
     if (call.path.endsWith("-import")) return refuse(403, "Forbidden")(call);
     const metadata = { name: "switchback-publisher-coredns", resourceVersion: "7" };

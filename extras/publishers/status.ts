@@ -7,7 +7,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { StatusPart, StatusPartOptions } from "../extension-points.ts";
 import { PUBLISHERS } from "./names.ts";
 
-/** What publishers report of themselves, by name: those that do. */
+/** Reports of the publishers that have one, by name. */
 type PublisherStates = Readonly<Record<string, PublisherState | Reason>>;
 
 /** What `switchback status` adds to the controller's status. Throws as `readPublishers` does. */
@@ -23,7 +23,10 @@ export async function publishersStatus(
   };
 }
 
-/** Reads it with the rights of the role switchback-operator. Without them it says nothing. */
+/**
+ * Reads the reports with the rights of the Role switchback-operator. Leaves out reports that it may not read or that
+ * are not ours.
+ */
 export async function readPublishers(
   client: KubeClient,
   namespace: string,
@@ -43,7 +46,7 @@ export async function readPublishers(
   return Object.fromEntries(states.flat());
 }
 
-/** A line for each. `now`: milliseconds since 1970. */
+/** A line for each publisher. `now`: milliseconds since 1970. */
 export function publisherLines(states: PublisherStates, now: number): string[] {
   return Object.entries(states).map(([name, state]) => printable(`publisher ${name}: ${describe(state, now)}`));
 }

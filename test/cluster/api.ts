@@ -3,19 +3,19 @@ import type { IncomingHttpHeaders } from "node:http";
 import { Agent, request } from "node:https";
 import { text } from "node:stream/consumers";
 
-/** An answer of the API server. `body` is parsed where it is JSON, else text. */
+/** An answer of the API server. `body` is parsed if it is JSON; otherwise it is text. */
 export interface ApiAnswer {
   status: number;
   body: unknown;
-  /** In lower case, as Node.js has them. */
+  /** Names are in lower case, as Node.js returns them. */
   headers: IncomingHttpHeaders;
 }
 
 export interface ApiRequest {
   method?: string;
-  /** With its query, such as `/api/v1/namespaces?limit=1`. */
+  /** Includes the query, such as `/api/v1/namespaces?limit=1`. */
   path: string;
-  /** Sent as JSON, unless `contentType` says otherwise and it is text already. */
+  /** A text is sent unchanged; other values are sent as JSON. */
   body?: unknown;
   contentType?: string;
   headers?: Readonly<Record<string, string>>;
@@ -23,7 +23,7 @@ export interface ApiRequest {
   token: string;
 }
 
-/** The least client that the harness itself needs, so that it does not test the product with the product. */
+/** A minimal client for the harness, so that the tests do not use the product to test the product. */
 export class Api {
   readonly #url: string;
   readonly #agent: Agent;

@@ -24,7 +24,7 @@ async function executable(path: string, text: string): Promise<void> {
   await chmod(path, 0o755);
 }
 
-/** A stand-in for Go that runs `script` with `$output` for what `-o` names, and counts its builds. */
+/** A stand-in for Go that runs `script` and counts its builds. `$output` is the value of `-o`. */
 async function env(script?: string): Promise<NodeJS.ProcessEnv> {
   const path = join(folder, "path");
   if (script !== undefined) {
@@ -38,7 +38,7 @@ ${script}
 `;
     await executable(join(path, "go"), text);
   }
-  // This folder alone, so that a real Go is not found.
+  // PATH has only this folder, so that no real Go is found.
   return { PATH: path, XDG_CACHE_HOME: folder };
 }
 
@@ -49,7 +49,7 @@ async function builds(): Promise<string[]> {
 }
 
 describe("a binary", () => {
-  it("is built once into a folder of its version, then found there", async () => {
+  it("is built once into a folder for its version, and found there later", async () => {
     const options = { env: await env(WRITES_OUTPUT), progress };
     const path = await binary("etcd", options);
     assert.equal(await binary("etcd", options), path);
@@ -58,28 +58,28 @@ describe("a binary", () => {
     assert.match(lines.join(""), /etcd v\S+: built in/);
   });
 
-  it("is built once by two that ask at the same time", async () => {
+  it("is built once if two callers ask at the same time", async () => {
     const options = { env: await env(`sleep 0.2; ${WRITES_OUTPUT}`), progress };
     const [one, two] = await Promise.all([binary("etcd", options), binary("etcd", options)]);
     assert.equal(one, two);
     assert.equal((await builds()).length, 1);
   });
 
-  it("is built with the Go that its go.mod names where it asks for a newer one", async () => {
+  it("is built with the newer Go that its go.mod names, if the module needs it", async () => {
     const given = { ...(await env(`echo "$GOTOOLCHAIN" > "$output"; chmod +x "$output"`)), GOTOOLCHAIN: "local" };
     const options = { env: given, progress };
     assert.equal(await readFile(await binary("external-dns", options), "utf8"), "auto\n");
     assert.equal(await readFile(await binary("etcd", options), "utf8"), "local\n");
   });
 
-  it("does not exist after a build that failed, and the error shows what Go said", async () => {
+  it("does not exist after a failed build, and the error shows Go's output", async () => {
     const options = { env: await env('echo half > "$output"; echo "no such module" >&2; exit 1'), progress };
     await assert.rejects(binary("etcd", options), /etcd v\S+: go build ended with 1\nno such module/);
     const [key = ""] = await readdir(join(folder, "switchback", "bin"));
     assert.deepEqual(await readdir(join(folder, "switchback", "bin", key)), []);
   });
 
-  it("is built again where an earlier process was killed at it", async () => {
+  it("is built again after an earlier process was killed during the build", async () => {
     const options = { env: await env(WRITES_OUTPUT), progress };
     const path = await binary("etcd", options);
     await rm(path);
@@ -91,7 +91,7 @@ describe("a binary", () => {
     assert.deepEqual(await readdir(dirname(path)), [basename(path)]);
   });
 
-  it("comes from KUBEBUILDER_ASSETS where it is there", async () => {
+  it("comes from KUBEBUILDER_ASSETS if it is there", async () => {
     const assets = join(folder, "assets");
     await executable(join(assets, "etcd"), "");
     const options = { env: { ...(await env()), KUBEBUILDER_ASSETS: assets }, progress };
@@ -99,7 +99,7 @@ describe("a binary", () => {
     await assert.rejects(binary("helm", options), /helm is not in KUBEBUILDER_ASSETS .*, and there is no "go"/);
   });
 
-  it("of a release is built by that release's go.mod, with published modules for its folders", async () => {
+  it("is built from a release with its go.mod, and with published modules instead of its folders", async () => {
     const source = join(folder, "source");
     const staged = ["api", "endpointslice"].map((name) => `\tk8s.io/${name} => ./staging/src/k8s.io/${name}`);
     await mkdir(source);
@@ -122,7 +122,7 @@ describe("a binary", () => {
     assert.match(build, /version\.gitVersion=v1\.31\.14 .*version\.gitMinor=31 /);
   });
 
-  it("is unavailable without Go, with one line that says what to do", async () => {
+  it("is unavailable without Go, and one line says what to do", async () => {
     await assert.rejects(binary("kubectl", { env: await env(), progress }), (error: Error) => {
       assert.ok(error instanceof Unavailable);
       assert.equal(error.code, "unavailable");
@@ -133,7 +133,7 @@ describe("a binary", () => {
 });
 
 describe("a source", () => {
-  it("has the version of its go.mod, for the linker too", () => {
+  it("has the version from its go.mod, also for the linker", () => {
     const { version, flags, package: goPackage } = sourceOf("kube-apiserver");
     const ldflags = flags.find((flag) => flag.startsWith("-ldflags=")) ?? "";
     assert.match(version, /^v1\.37\.\d+$/);
@@ -142,18 +142,18 @@ describe("a source", () => {
     assert.match(ldflags, /version\.gitMajor=1 .*version\.gitMinor=37$/);
   });
 
-  it("of Helm is that of Helm 3 where TEST_HELM says so", () => {
+  it("is Helm 3 if TEST_HELM says so", () => {
     assert.match(sourceOf("helm", { TEST_HELM: "3" }).version, /^v3\./);
     assert.match(sourceOf("helm", {}).version, /^v4\./);
   });
 
-  it("of external-dns is the version whose definitions are read", () => {
+  it("of external-dns has the same version as its definitions", () => {
     const definitions = readFileSync(join(import.meta.dirname, "modules", "external-dns", "go.mod"), "utf8");
     const { version } = sourceOf("external-dns");
     assert.ok(definitions.includes(` ${version} `), version);
   });
 
-  it("of ours is pinned with its text", () => {
+  it("is pinned with its text if the program is ours", () => {
     const { version, pins } = sourceOf("cert-manager-controller");
     assert.match(version, /^v1\.\d+\.\d+$/);
     assert.match(pins, /^module github\.com\/cert-manager\/cert-manager\/.*^package main$/ms);

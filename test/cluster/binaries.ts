@@ -7,7 +7,7 @@ import { withLock } from "./lock.ts";
 import { type BinaryName, type BinarySource, sourceOf } from "./modules.ts";
 import { type Progress, progressLines } from "./progress.ts";
 
-/** What the integration tests run on. */
+/** Binaries that the integration tests need. */
 export const INTEGRATION_BINARIES = [
   "etcd",
   "kube-apiserver",
@@ -18,8 +18,8 @@ export const INTEGRATION_BINARIES = [
 ] as const satisfies readonly BinaryName[];
 
 /**
- * Neither a ready binary nor Go to build it with: tests that need it cannot run here. The message is one line and
- * says what to do.
+ * The binary is not ready, and there is no Go to build it with, so that tests that need it cannot run here. The
+ * message is one line that says what to do.
  */
 export class Unavailable extends Error {
   override readonly name = "Unavailable";
@@ -27,15 +27,18 @@ export class Unavailable extends Error {
 }
 
 export interface BinaryOptions {
-  /** Where PATH, KUBEBUILDER_ASSETS, XDG_CACHE_HOME and Go's own settings are read. Default: this process's. */
+  /**
+   * Environment with PATH, KUBEBUILDER_ASSETS, XDG_CACHE_HOME and Go's own settings. Default: this process's
+   * environment.
+   */
   env?: NodeJS.ProcessEnv;
   progress?: Progress;
 }
 
 /**
- * The absolute path of a binary: from `$KUBEBUILDER_ASSETS` where it is there, else from the cache, else built by
- * Go into the cache with progress on standard error.
- * @throws Unavailable where there is neither; any other error is a build that failed.
+ * The absolute path of a binary. It comes from `$KUBEBUILDER_ASSETS`, or else from the cache. If it is in neither, Go
+ * builds it into the cache, and progress goes to standard error.
+ * @throws Unavailable if the binary is in neither and Go is missing; any other error if the build fails
  */
 export async function binary(name: BinaryName, options: BinaryOptions = {}): Promise<string> {
   const { env = process.env, progress = progressLines() } = options;
@@ -55,7 +58,7 @@ export async function binary(name: BinaryName, options: BinaryOptions = {}): Pro
   return path;
 }
 
-/** The path of a binary that needs no build; undefined if it does. */
+/** The path of a binary that needs no build; undefined if a build is needed. */
 export async function readyBinary(name: BinaryName, env = process.env): Promise<string | undefined> {
   const given = await fromAssets(name, env);
   if (given !== undefined) return given;
@@ -68,13 +71,13 @@ function folderOf(source: BinarySource, env: NodeJS.ProcessEnv): string {
   return join(userCache("bin", env), cacheKey(source));
 }
 
-/** All of `names`, one after the other: a Go build uses every core by itself. */
+/** Provides all binaries in `names`, one after the other, because one Go build already uses every core. */
 export async function binaries(names: readonly BinaryName[]): Promise<void> {
   const progress = progressLines();
   for (const name of names) await binary(name, { progress });
 }
 
-/** A half-written binary never has the final name: it is built beside it and renamed. */
+/** Builds a binary beside its final path and then renames it, so that the final path never has a half-written file. */
 async function buildInto(source: BinarySource, folder: string, options: Required<BinaryOptions>): Promise<void> {
   const partial = `${source.name}.partial-`;
   for (const file of await readdir(folder)) {
@@ -102,13 +105,14 @@ function unavailableReason(name: BinaryName, env: NodeJS.ProcessEnv): string {
   return `${name} ${given}, and there is no "go" on the PATH to build it with (https://go.dev/dl)`;
 }
 
-/** A folder of the user's cache: outside the checkout, so that a fresh clone finds what an earlier one has built. */
+/** A folder of the user's cache. It is outside the checkout, so that a fresh clone finds earlier builds. */
 export function userCache(name: string, env = process.env): string {
   return join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", name);
 }
 
 /**
- * Changes with anything that changes the binary: a version, a replaced dependency, a flag, the machine's kind.
+ * A key that changes with everything that changes the binary: a version, a replaced dependency, a flag, the machine's
+ * platform.
  */
 function cacheKey(source: BinarySource): string {
   const hash = createHash("sha256").update(source.pins).update(source.flags.join(" ")).digest("hex").slice(0, 8);

@@ -3,9 +3,9 @@ import { ADDON_BINARIES } from "./addons/all.ts";
 import { binaries, INTEGRATION_BINARIES, Unavailable } from "./binaries.ts";
 import { NODE_BINARIES } from "./node/up.ts";
 
-// Builds what later tests need while something else runs, at the lowest priority. `e2e`: what a whole node needs, too.
-// A build that fails is not this program's failure: a test that needs the binary builds it again, and says why it
-// fails.
+// Builds what later tests need, at the lowest priority, while something else runs. `e2e`: also builds what a whole node
+// needs. A failed build does not fail this program: a test that needs the binary builds it again, and reports the
+// failure.
 
 setPriority(constants.priority.PRIORITY_LOW);
 try {

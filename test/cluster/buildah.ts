@@ -6,24 +6,24 @@ import { type ImageSpec, withLibraries, writeImage } from "./image.ts";
 import { nodeLayer } from "./images.ts";
 import { run } from "./node/run.ts";
 
-/** buildah, and the libraries of it that a machine may lack. */
+/** buildah, and those of its libraries that a machine may lack. */
 const PACKAGES = ["buildah", "libgpgme11", "libsubid4"];
 
 /**
- * Builds a Dockerfile as it stands, without an engine and without namespaces (`--isolation chroot`), with the
- * pinned Node, this machine's npm and a shell as the base image `base`. Everything that buildah writes is in
- * `folder`. Returns the root of the image.
+ * Builds an unmodified Dockerfile without a container engine and without namespaces (`--isolation chroot`). The base
+ * image `base` has the pinned Node, this machine's npm and a shell. buildah writes everything into `folder`. Returns
+ * the built image's root folder and its settings.
  */
 export async function buildDockerfile(context: string, base: string, folder: string): Promise<BuiltImage> {
   const unpacked = await unpackedDebian("buildah", async () => PACKAGES);
   const [policy, registries] = [join(folder, "policy.json"), join(folder, "registries.conf")];
   await writeFile(policy, JSON.stringify({ default: [{ type: "insecureAcceptAnything" }] }));
-  // The name of the base has no registry: it is the one that was made here.
+  // The base's name has no registry. This alias leads to the image that is made here.
   await writeFile(registries, `[aliases]\n"${base.split(":")[0]}" = "docker.io/library/${base.split(":")[0]}"\n`);
   const storage = ["--root", join(folder, "storage"), "--runroot", join(folder, "run"), "--storage-driver", "vfs"];
   const settings = ["--registries-conf", registries];
-  // Its helpers are started without LD_LIBRARY_PATH: they find the libraries by a cache of the linker, which nobody
-  // else sees.
+  // buildah starts its helpers without LD_LIBRARY_PATH. They find the libraries through a cache of the linker, which no
+  // other program sees.
   const cache = join(folder, "ld.so.cache");
   const [libraries = ""] = globSync("usr/lib/*-linux-gnu", { cwd: unpacked });
   await run("ldconfig", "-X", "-C", cache, join(unpacked, libraries));
@@ -45,16 +45,16 @@ export async function buildDockerfile(context: string, base: string, folder: str
   return { root: (await buildah("mount", container)).trim(), config: config.OCIv1.config };
 }
 
-/** An image that was built: its files, and its settings as OCI has them. */
+/** A built image: its files, and its settings in the form of OCI. */
 export interface BuiltImage {
   readonly root: string;
   readonly config: Readonly<Record<string, unknown>>;
 }
 
-/** What the Dockerfile's base has that its build takes: Node, npm and a shell. */
+/** The parts of the Dockerfile's base image that the build needs: Node, npm and a shell. */
 async function baseImage(name: string): Promise<ImageSpec> {
   const npm = dirname(dirname(await realpath((await run("which", "npm")).trim())));
-  // As on this machine, whose authorities npm would not know.
+  // npm's registry of this machine. npm in the image would not know the machine's certificate authorities.
   const registry = (await run("npm", "config", "get", "registry")).trim();
   const authorities = "/etc/ssl/certs/ca-certificates.crt";
   const shell = await withLibraries({ from: await realpath("/bin/sh"), at: "/bin/sh" }, { from: "/usr/bin/env" });

@@ -7,19 +7,19 @@ import { runTool, SWITCHBACK, type ToolResult } from "./tools.ts";
 
 const POLL_MS = 500;
 
-/** A Kubernetes object, as far as the tests look into one. */
+/** A Kubernetes object, with the fields that the tests read. */
 export type KubeObject = { apiVersion: string; kind: string; metadata: object } & Record<string, unknown>;
 
 /** How programs of this machine reach a cluster. */
 export interface ClusterAccess {
   tool(name: "kubectl" | "helm", args: string[], input: string): Promise<ToolResult>;
-  /** Any other program, with the cluster's kubeconfig in its environment. */
+  /** Runs any other program, with the cluster's kubeconfig in its environment. */
   program(command: string, args: string[]): Promise<ToolResult>;
 }
 
 const OWN_NODE: ClusterAccess = { tool: nodeTool, program: nodeProgram };
 
-/** With somebody's kubeconfig; `home` takes what the tools write. */
+/** Access with a given kubeconfig. The tools write their files into `home`. */
 export function accessBy(kubeconfig: string, home: string): ClusterAccess {
   const env = { HOME: home, KUBECONFIG: kubeconfig };
   return {
@@ -28,7 +28,7 @@ export function accessBy(kubeconfig: string, home: string): ClusterAccess {
   };
 }
 
-/** The one-node cluster of this machine, or one that is there already, as the end-to-end tests use it. */
+/** The cluster of the end-to-end tests: the one-node cluster of this machine, or a cluster that already exists. */
 export class Cluster {
   readonly #access: ClusterAccess;
 
@@ -36,17 +36,17 @@ export class Cluster {
     this.#access = access;
   }
 
-  /** kubectl or helm to its end. A failure is a `code` that is not 0. */
+  /** Runs kubectl or helm until it ends. A failure is a `code` other than 0. */
   async tool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
     return await this.#access.tool(name, args, input);
   }
 
-  /** `switchback`, as somebody runs it with the cluster's kubeconfig. */
+  /** Runs `switchback` as a user does, with the cluster's kubeconfig. */
   async switchback(...args: string[]): Promise<ToolResult> {
     return await this.#access.program(process.execPath, [SWITCHBACK, ...args]);
   }
 
-  /** Standard output. @throws with what kubectl said. */
+  /** Returns kubectl's standard output. @throws with kubectl's error message. */
   async kubectl(...args: string[]): Promise<string> {
     return await this.#expect("kubectl", args);
   }
@@ -67,22 +67,22 @@ export class Cluster {
     await this.#expect("kubectl", ["delete", "--ignore-not-found", "-f", "-"], toYaml(objects));
   }
 
-  /** A command in a running pod (`<namespace>/<name>`, or `<namespace>/deployment/<name>`). */
+  /** Runs a command in a running pod (`<namespace>/<name>`, or `<namespace>/deployment/<name>`). */
   async exec(pod: string, ...command: string[]): Promise<ToolResult> {
     const [namespace = "", ...name] = pod.split("/");
     return await this.tool("kubectl", ["-n", namespace, "exec", name.join("/"), "--", ...command]);
   }
 
-  /** The log of all pods of a selection since a time. */
+  /** The logs of all pods that a selector matches, since a time. */
   async logs(namespace: string, selector: string, since?: Date): Promise<string> {
     const from = since === undefined ? [] : [`--since-time=${since.toISOString()}`];
     return await this.kubectl("-n", namespace, "logs", "-l", selector, "--tail=-1", "--all-containers", ...from);
   }
 
   /**
-   * Until what a Helm release runs in these namespaces is rolled out. Instead of `--wait`: Helm 4 works out
-   * statuses side by side and may take an older one of a Deployment for its last; then it fails although all is
-   * ready, or waits for nothing.
+   * Waits until a Helm release's workloads in these namespaces are rolled out. This replaces `--wait`: Helm 4
+   * computes statuses in parallel and may take an older status of a Deployment for the last one. Then it fails
+   * although everything is ready, or does not wait at all.
    */
   async releaseRuns(release: string, ...namespaces: string[]): Promise<void> {
     for (const namespace of namespaces) {
@@ -105,7 +105,7 @@ export class Cluster {
   }
 
   /**
-   * Polls until `check` gives a value; an error of `check` counts as none yet. @throws with the last error after
+   * Polls until `check` returns a value. An error of `check` counts as no value. @throws with the last error after
    * `seconds`.
    */
   async until<T>(what: string, seconds: number, check: () => Promise<T | undefined>): Promise<T> {

@@ -17,16 +17,18 @@ const START_TRIES = 3;
 
 export interface ControlPlaneOptions {
   /**
-   * Also run kube-controller-manager: default ServiceAccounts, owners, endpoints, namespace deletion. Default: true.
+   * Also run kube-controller-manager, for default ServiceAccounts, owners, endpoints and the deletion of namespaces.
+   * Default: true.
    */
   controllerManager?: boolean;
-  /** Added to the API server's own flags; the last of a flag wins. */
+  /** Added to the API server's own flags. If a flag occurs twice, the last one wins. */
   apiServerArgs?: string[];
 }
 
 /**
  * Starts etcd, kube-apiserver and kube-controller-manager on 127.0.0.1, without root, and waits until they are ready.
- * @throws Unavailable where a binary is missing and cannot be built. A start that fails keeps its logs and says where.
+ * @throws Unavailable if a binary is missing and cannot be built. A failed start keeps its logs, and the error says
+ * where they are.
  */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   for (let tries = 1; ; tries++) {
@@ -35,7 +37,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
       await controlPlane.start();
       return controlPlane;
     } catch (error) {
-      // A port that was free a moment ago can be another program's by now.
+      // The port was free a moment ago, but another program may have taken it since.
       const again = String(error).includes("address already in use") && tries < START_TRIES;
       await controlPlane.stop({ keepLogs: !again });
       if (!again) throw error;
@@ -54,7 +56,7 @@ export class ControlPlane {
   readonly adminToken: string;
   /** Path of a kubeconfig with `adminToken`. */
   readonly adminKubeconfig: string;
-  /** All files of this control plane; `logs/` in it has one a component. Removed by `stop`. */
+  /** All files of this control plane. `logs/` in it has one file for each component. `stop` removes the folder. */
   readonly folder: string;
 
   readonly #layout: Layout;
@@ -86,19 +88,19 @@ export class ControlPlane {
     await this.startApiServer();
     if (this.#options.controllerManager === false) return;
     await this.#run("kube-controller-manager", controllerManagerArgs(this.#layout));
-    // The first thing of its own that a pod needs.
+    // Pods cannot be created before kube-controller-manager has made this ServiceAccount.
     await this.#until("kube-controller-manager", "/api/v1/namespaces/default/serviceaccounts/default");
   }
 
-  /** One API call as the admin, or as the bearer of `token`. Any status is an answer. */
+  /** One API call as the admin, or with `token`. Any HTTP status is a result, not an error. */
   async call(request: Omit<ApiRequest, "token"> & { token?: string }): Promise<ApiAnswer> {
     return await this.#api.call({ token: this.adminToken, ...request });
   }
 
   /**
-   * A bearer token of a ServiceAccount, given as `<namespace>/<name>`, by the TokenRequest API. Valid for an hour.
-   * With `node` it is the token of a pod there, as the kubelet asks for it; the pod, and the node where it is
-   * missing, are made for it.
+   * A bearer token of a ServiceAccount (`<namespace>/<name>`) from the TokenRequest API, valid for an hour. With
+   * `node`, it is the token of a pod on this node, as the kubelet requests it. The pod is created for it, and so is
+   * the node if it is missing.
    */
   async tokenFor(serviceAccount: string, node?: string): Promise<string> {
     const [namespace = "", name = ""] = serviceAccount.split("/");
@@ -115,8 +117,8 @@ export class ControlPlane {
   }
 
   /**
-   * The path of a new kubeconfig for a token, or for a client certificate (`ca.client(user, groups)`). `url`:
-   * another way to the API server, on 127.0.0.1 too.
+   * The path of a new kubeconfig for a token, or for a client certificate (`ca.client(user, groups)`). `url`: another
+   * address through which to reach the API server, also on 127.0.0.1.
    */
   async kubeconfigFor(identity: Identity, url = this.url): Promise<string> {
     this.#kubeconfigs++;
@@ -134,8 +136,8 @@ export class ControlPlane {
   }
 
   /**
-   * kubectl or helm with standard input or another identity. No node runs the chart's check after an install, and Helm
-   * would wait for it. `--set installCheck.enabled=true` overrides that.
+   * Runs kubectl or helm, optionally with standard input or another identity. The chart's check after an install is
+   * off, because no node would run it and Helm would wait for it. `--set installCheck.enabled=true` turns it on.
    */
   async tool(name: "kubectl" | "helm", args: string[], options: ToolOptions = {}): Promise<ToolResult> {
     const installs = name === "helm" && /^(?:install|upgrade)$/.test(args[0] ?? "");
@@ -157,22 +159,23 @@ export class ControlPlane {
   }
 
   /**
-   * Sends the API server's connections to a Service (`<namespace>/<name>`, by its port) to ports of 127.0.0.1, taken in
-   * turn: webhooks by `clientConfig.service`, and `services/<name>/proxy`. None: connections are refused.
+   * Routes the API server's connections to a Service (`<namespace>/<name>`, by its port) to ports of 127.0.0.1, in
+   * turn. Such connections are webhook calls by `clientConfig.service`, and `services/<name>/proxy`. Without ports,
+   * connections are refused.
    */
   routeService(service: string, port: number, localPorts: LocalPorts): void {
     this.#egress.routeService(`${service}:${port}`, localPorts);
   }
 
-  /** The same for an address that the API server dials itself, such as that of a pod in an EndpointSlice. */
+  /** Does the same for an address that the API server dials directly, such as a pod's address in an EndpointSlice. */
   routeAddress(ip: string, port: number, localPorts: LocalPorts): void {
     this.#egress.routeAddress(`${ip.includes(":") ? `[${ip}]` : ip}:${port}`, localPorts);
   }
 
   /**
-   * Does the scheduler's and the kubelet's part for a pod (`<namespace>/<name>`): it is bound to a node, and its status
-   * becomes Running and Ready with this IP, so that Endpoints, EndpointSlices and a Deployment's availability follow.
-   * `ports` leads what the API server sends to the pod's ports to local ones.
+   * Does the scheduler's and the kubelet's work for a pod (`<namespace>/<name>`). It binds the pod to a node and sets
+   * its status to Running and Ready with this IP. Endpoints, EndpointSlices and a Deployment's availability then
+   * follow. `ports` maps the pod's ports to local ones for connections of the API server.
    */
   async runPod(pod: string, ip: string, ports: Record<number, number> = {}): Promise<void> {
     for (const [port, local] of Object.entries(ports)) this.routeAddress(ip, Number(port), [local]);
@@ -189,18 +192,18 @@ export class ControlPlane {
     await this.#until("kube-apiserver", "/readyz");
   }
 
-  /** On the same port, with the same data. */
+  /** Restarts it on the same port and with the same data. */
   async restartApiServer(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
     await this.stopApiServer(signal);
     await this.startApiServer();
   }
 
-  /** Copies etcd's data, for `restore`. The API server is away meanwhile, as etcd is. */
+  /** Copies etcd's data for `restore`. etcd and the API server are stopped during the copy. */
   async backUp(): Promise<void> {
     await this.#withoutEtcd(async (data) => await cp(data, `${data}.backup`, { recursive: true }));
   }
 
-  /** Goes back to the backup: what came after it never was, and versions are given a second time. */
+  /** Goes back to the backup. All later changes are lost, and etcd gives their versions out a second time. */
   async restore(): Promise<void> {
     await this.#withoutEtcd(async (data) => {
       await rm(data, { recursive: true });
@@ -216,10 +219,10 @@ export class ControlPlane {
     await this.startApiServer();
   }
 
-  /** Ends everything and removes `folder`; with `keepLogs`, says on standard error where the logs are. */
+  /** Ends everything and removes `folder`. With `keepLogs`, the logs stay, and standard error says where they are. */
   async stop({ keepLogs = false }: { keepLogs?: boolean } = {}): Promise<void> {
     this.#api.close();
-    // Nothing here is worth an orderly end: the data goes with the folder.
+    // An orderly end is not needed, because the data is deleted with the folder.
     await Promise.all([...this.#components.values()].reverse().map((component) => component.stop("SIGKILL")));
     await this.#egress.close();
     if (keepLogs) {
@@ -233,7 +236,7 @@ export class ControlPlane {
     this.#components.set(name, this.#processes.start(name, await binary(name), args));
   }
 
-  /** Waits until `path` answers 200, and fails early when the component has ended. */
+  /** Waits until `path` answers 200. Fails early if any component has ended. */
   async #until(name: string, path: string): Promise<void> {
     const component = this.#components.get(name);
     const deadline = Date.now() + READY_DEADLINE_MS;
@@ -259,7 +262,7 @@ export class ControlPlane {
   async #serviceByIp(ip: string): Promise<string | undefined> {
     const selected = `/api/v1/services?fieldSelector=spec.clusterIP%3D${encodeURIComponent(ip)}`;
     const answer = await this.call({ path: selected });
-    // Kubernetes 1.30 cannot select by that field.
+    // Kubernetes 1.30 cannot select Services by that field.
     const { body } = answer.status === 400 ? await this.call({ path: "/api/v1/services" }) : answer;
     const { items } = body as {
       items?: { metadata: { namespace: string; name: string }; spec: { clusterIP?: string } }[];

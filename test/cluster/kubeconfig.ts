@@ -4,7 +4,7 @@ import type { KeyPair } from "./pki.ts";
 /** The user of a kubeconfig. */
 export type Identity = { token: string } | { clientCert: KeyPair };
 
-/** A kubeconfig that holds everything inline, so that the file can be handed around alone. */
+/** A kubeconfig that contains all credentials, so that the file can be used alone. */
 export function kubeconfigText(url: string, ca: string, identity: Identity): string {
   const user =
     "token" in identity

@@ -7,8 +7,8 @@ export const NODE = "node-1";
 const CONFLICT = 409;
 
 /**
- * Binds a pod (`<namespace>/<name>`) to a node and writes the status of a running, ready one. The node is an object
- * alone: without one, kube-controller-manager leaves the pod out of EndpointSlices.
+ * Binds a pod (`<namespace>/<name>`) to a node, and sets its status to running and ready. The node is only an object.
+ * It must exist, because kube-controller-manager leaves pods without a node out of EndpointSlices.
  */
 export async function playKubelet(call: Call, pod: string, ip: string): Promise<void> {
   const [namespace, name] = pod.split("/");
@@ -27,8 +27,8 @@ export async function playKubelet(call: Call, pod: string, ip: string): Promise<
 }
 
 /**
- * Creates a pod of a ServiceAccount on a node, which needs to be no more than an object; gives what a token of the
- * pod refers to.
+ * Creates a pod of a ServiceAccount on a node. The node is created as an object if it is missing. Returns the
+ * reference that a token of the pod needs.
  */
 export async function createPodOn(
   call: Call,

@@ -7,22 +7,22 @@ import { kubeconfigText } from "./kubeconfig.ts";
 import { createTestCa, type TestCa } from "./pki.ts";
 import { freePorts } from "./ports.ts";
 
-/** Documentation ranges: nothing answers there, should a packet ever leave. */
+/** Documentation ranges, so that nothing answers if a packet ever leaves the machine. */
 const SERVICE_RANGES = "198.51.100.0/24,2001:db8:6::/112";
 const ADVERTISED_ADDRESS = "192.0.2.1";
 
 /** The files and ports of one control plane, written before anything starts. */
 export interface Layout {
-  /** Everything is under it. */
+  /** The folder that contains all files. */
   folder: string;
-  /** One file a component. */
+  /** The folder with one log file for each component. */
   logs: string;
   url: string;
   ca: TestCa;
   adminToken: string;
   /** The Unix socket of the egress proxy. */
   egressSocket: string;
-  /** A path under `folder`. */
+  /** A path in `folder`. */
   file(name: LayoutFile): string;
   ports: { etcd: number; etcdPeer: number; apiServer: number; controllerManager: number };
 }
@@ -40,7 +40,7 @@ type LayoutFile =
   | "etcd-data"
   | "home";
 
-/** Makes the folder, with keys, tokens and configuration for the programs. */
+/** Creates the folder, with keys, tokens and configuration for the programs. */
 export async function createLayout(): Promise<Layout> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-"));
   const [etcd = 0, etcdPeer = 0, apiServer = 0, controllerManager = 0] = await freePorts(4);
@@ -89,7 +89,7 @@ function egressConfiguration(socket: string): string {
   });
 }
 
-/** No fsync: the data of a test need not survive a power cut. */
+/** Without fsync, because a test's data does not need to survive a power cut. */
 export function etcdArgs({ ports, file }: Layout): string[] {
   const client = `http://127.0.0.1:${ports.etcd}`;
   const peer = `http://127.0.0.1:${ports.etcdPeer}`;
@@ -122,7 +122,7 @@ export function apiServerArgs({ folder, ports, file }: Layout): string[] {
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
     `--service-account-key-file=${file("service-account.pub")}`,
     `--service-account-signing-key-file=${file("service-account.key")}`,
-    // Else an orderly stop waits for every open watch.
+    // Without this flag, an orderly stop would wait for every open watch.
     "--shutdown-watch-termination-grace-period=1s",
     `--egress-selector-config-file=${file("egress.yaml")}`,
   ];
@@ -135,9 +135,9 @@ export function controllerManagerArgs({ ports, file }: Layout): string[] {
     `--secure-port=${ports.controllerManager}`,
     `--cert-dir=${file("home")}`,
     "--leader-elect=false",
-    // No kubelet renews the Lease of a node that a test makes.
+    // This controller is off, because no kubelet renews the Lease of a node that a test creates.
     "--controllers=*,-node-lifecycle-controller",
-    // One identity for all of them, and no client-side rate limit: it starts in 3 s, not 9.
+    // All controllers use one identity, without client-side rate limit. They then start in 3 s instead of 9.
     "--kube-api-qps=-1",
     `--service-account-private-key-file=${file("service-account.key")}`,
     `--root-ca-file=${file("ca.crt")}`,

@@ -5,14 +5,15 @@ import { setTimeout as delay } from "node:timers/promises";
 const HEARTBEAT_MS = 3_000;
 const POLL_MS = 500;
 
-/** How long a lock file may go untouched before its holder counts as dead. */
+/** Time without a touch of the lock file, after which its holder counts as dead. */
 const STALE_MS = 20_000;
 
 /**
- * Runs `work` while holding the lock file `path`, across processes. The holder touches the file; one that was killed is
- * told by its age, not by its process id, which another process may have by now. `waiting` is called at each poll.
+ * Runs `work` while holding the lock file `path`, across processes. The holder touches the file regularly. The age of
+ * the file shows that a holder was killed. Its process id would not show it, because another process may have the
+ * same id by now. `waiting` is called at each poll.
  *
- * Should two processes ever take over one stale lock at the same moment, both do the work: callers must survive that.
+ * If two processes ever take over a stale lock at the same moment, both run `work`. Callers must survive that.
  */
 export async function withLock<T>(path: string, work: () => Promise<T>, waiting: () => void): Promise<T> {
   await mkdir(dirname(path), { recursive: true });
@@ -47,7 +48,7 @@ async function create(path: string): Promise<boolean> {
 
 async function isStale(path: string): Promise<boolean> {
   try {
-    // Of the future, where a clock was set back: nobody touches that either.
+    // The time may be in the future, after the clock was set back. Such a file has no live holder either.
     return Math.abs(Date.now() - (await stat(path)).mtimeMs) > STALE_MS;
   } catch {
     return false;

@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { Cluster } from "./cluster.ts";
 import { collectLogs } from "./logs.ts";
 
-/** Two pods of different people: one has restarted, one has an init container. */
+/** Two pods in different namespaces: one has restarted, one has an init container. */
 const PODS = {
   items: [
     {
@@ -24,7 +24,7 @@ const PODS = {
   ],
 };
 
-/** Answers `get pods -o json`, and each other command with itself. */
+/** Answers `get pods -o json` with `pods`, and each other command with its own text. */
 function cluster(pods: string): Cluster {
   const tool = async (_: string, args: string[]) => {
     const line = args.join(" ");
@@ -47,7 +47,7 @@ async function collect(pods: string, components?: string): Promise<string> {
   return folder;
 }
 
-test("of another cluster every container's log is kept, also of what ran before a restart", async () => {
+test("on another cluster, the logs of all containers are kept, including those from before a restart", async () => {
   const logs = join(await collect(JSON.stringify(PODS)), "logs");
   assert.deepEqual((await readdir(logs)).sort(), [
     "kube-system_dns_first.log",
@@ -60,7 +60,7 @@ test("of another cluster every container's log is kept, also of what ran before 
   assert.match(await read("shop_web-1_main.previous.log"), / --previous$/);
 });
 
-test("of this machine's node its own folder is kept, with what components and pods have written", async () => {
+test("on this machine's node, its log folder is kept, with the logs of components and pods", async () => {
   const components = await mkdtemp(join(tmpdir(), "switchback-logs-"));
   folders.push(components);
   await mkdir(join(components, "pods"));
@@ -69,7 +69,7 @@ test("of this machine's node its own folder is kept, with what components and po
   assert.deepEqual(await readdir(join(folder, "logs"), { recursive: true }), ["pods", join("pods", "0.log")]);
 });
 
-test("a cluster that does not answer leaves what it said instead", async () => {
+test("if a cluster does not answer, its error message is kept instead", async () => {
   const folder = await collect("no such host");
   assert.deepEqual(await readdir(join(folder, "logs")), []);
   assert.equal(await readFile(join(folder, "pods.txt"), "utf8"), "get pods -A -o wide");

@@ -17,14 +17,14 @@ const QUERIES: Record<string, string[]> = {
   "cert-manager.yaml": ["get", "certificates,certificaterequests,orders,challenges,issuers", "-A", "-o", "yaml"],
 };
 
-/** Of one container; somebody's cluster may have any number. */
+/** Limit for one container's log. A user's cluster may have any number of containers. */
 const LIMIT = "--limit-bytes=20000000";
 
 /**
- * The logs of every component and pod, and what the API server says of the objects at hand, in a new folder that
- * outlives the cluster. `components` is the folder with the logs of a node of this machine; of another cluster the
- * API server is asked for those of its pods, also of containers that have ended. What cannot be had says so in its
- * place. @returns the folder.
+ * Collects the logs of every component and pod, and what the API server says about the objects, in a new folder that
+ * outlives the cluster. `components` is the log folder of a node of this machine. For another cluster, the API server
+ * returns the logs of its pods, including containers that have ended. If something is not available, its file has the
+ * error message. @returns the folder.
  */
 export async function collectLogs(cluster: Cluster, components?: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-e2e-logs-"));
@@ -65,7 +65,7 @@ const SUMMARY: readonly string[][] = [
   ["-n", "cert-manager", "logs", "deployment/cert-manager", "--tail=25"],
 ];
 
-/** What most often says why a test failed, for a run whose machine nobody can look at afterwards. */
+/** The queries that most often explain a failed test, for a run whose machine nobody can examine afterwards. */
 export async function summaryOf(cluster: Cluster): Promise<string> {
   const parts: string[] = [];
   for (const args of SUMMARY) {
@@ -91,7 +91,7 @@ interface PodList {
   }[];
 }
 
-/** Every container of every pod that was ever started. */
+/** Every container of every pod, if the container was ever started. */
 async function containers(cluster: Cluster) {
   const { items } = await cluster.get<PodList>("pods", "-A").catch((): PodList => ({ items: [] }));
   return items.flatMap(({ metadata: { namespace, name: pod }, status }) =>

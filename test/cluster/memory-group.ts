@@ -4,18 +4,18 @@ import { join } from "node:path";
 const V1 = "/sys/fs/cgroup/memory";
 const V2 = "/sys/fs/cgroup";
 const V1_PEAK = "memory.max_usage_in_bytes";
-/** Since Linux 5.19. */
+/** Exists since Linux 5.19. */
 const V2_PEAK = "memory.peak";
 const PREFIX = "switchback-test-";
 
 /**
- * A cgroup with a memory limit, as the kubelet makes one for a container. Only root may; elsewhere a component's
- * peak is read alone.
+ * A cgroup with a memory limit, like the one that the kubelet creates for a container. Only root can create it.
+ * Without it, tests only read a component's peak.
  */
 export interface MemoryGroup {
-  /** Starts a program in it: put before the program and its arguments. */
+  /** Runs a program in the cgroup: put this before the program and its arguments. */
   readonly command: readonly string[];
-  /** Removes it once its processes have ended. */
+  /** Removes the cgroup after its processes have ended. */
   remove(): void;
 }
 
@@ -34,15 +34,16 @@ export function memoryGroup(name: string, limitBytes: number): MemoryGroup | und
       try {
         rmdirSync(folder);
       } catch {
-        // A process of it is ending still: the empty group costs nothing and goes with the machine.
+        // One of its processes is still ending. The empty cgroup costs nothing and disappears with the machine.
       }
     },
   };
 }
 
 /**
- * The most memory that a process has had, in bytes: what its MemoryGroup was charged, which is what its limit
- * counts, or, without a group, what was resident (proc(5), VmHWM), the pages of the program's file too.
+ * Peak memory of a process, in bytes. With a MemoryGroup, it is the memory that was charged to the group, which is
+ * what the limit counts. Without one, it is the resident memory (proc(5), VmHWM), including the pages of the
+ * program's file.
  */
 export function peakMemory(pid: number): number {
   const [, group] = new RegExp(`^\\d+:(?:memory)?:/(${PREFIX}.*)$`, "m").exec(read(`/proc/${pid}/cgroup`)) ?? [];

@@ -2,24 +2,27 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { HELM_3, KUBERNETES, type Release } from "./releases.ts";
 
-/** Chooses a minor of `KUBERNETES`. */
+/** Name of the variable that selects a minor version of `KUBERNETES`. */
 export const TEST_KUBERNETES = "TEST_KUBERNETES";
-/** `3` puts Helm 3 in the place of Helm 4. */
+/** Name of the variable that replaces Helm 4 with Helm 3 if its value is `3`. */
 export const TEST_HELM = "TEST_HELM";
 
-/** How one folder of `modules/` (a go.mod and go.sum of its own), or a release, becomes binaries. */
+/** How to build the binaries of one folder in `modules/` (with its own go.mod and go.sum), or of a release. */
 interface ModuleSpec {
   /** The Go module whose version in go.mod is the version of these binaries. */
   source: string;
   /**
-   * Names for the linker's `-X`, to be set to the version: programs built outside their own release do not know theirs.
+   * Names for the linker's `-X`, which sets them to the version. Programs that are built outside their own release do
+   * not know their version.
    */
   versionSymbols?: (version: string) => Record<string, string>;
-  /** Asks for a newer Go than people may have: Go fetches the one that go.mod names, whatever GOTOOLCHAIN says. */
+  /**
+   * The module asks for a newer Go than people may have. Go fetches the version in go.mod, regardless of GOTOOLCHAIN.
+   */
   fetchesGo?: true;
-  /** The release that is built, and not what is in the folder. */
+  /** The release to build instead of the module in the folder. */
   release?: (env: NodeJS.ProcessEnv, name: string) => Release | undefined;
-  /** Binary name to Go package; one that begins with `./` is a folder of ours, with a main.go. */
+  /** Go package by binary name. A package that begins with `./` is a folder of ours with a main.go. */
   binaries: Record<string, string>;
 }
 
@@ -38,7 +41,7 @@ const MODULES = {
   },
   kubernetes: {
     source: "k8s.io/kubernetes",
-    // No test depends on the version of kubectl, so that one does for all.
+    // No test depends on the version of kubectl, so one version is enough.
     release: (env, name) => (name === "kubectl" ? undefined : KUBERNETES[env[TEST_KUBERNETES] ?? ""]),
     versionSymbols: (version) => ({
       [`${KUBERNETES_VERSION_PACKAGE}.gitVersion`]: version,
@@ -91,7 +94,8 @@ const MODULES = {
     source: "github.com/projectcalico/calico",
     binaries: {
       "calico-felix": "github.com/projectcalico/calico/felix/cmd/calico-felix",
-      // The CNI plugin that makes pods' devices as Felix expects them. It must have this name to know what it is.
+      // The CNI plugin that creates pods' devices as Felix expects them. It detects from its file name that it is the
+      // plugin.
       calico: "github.com/projectcalico/calico/cni-plugin/cmd/calico",
     },
   },
@@ -109,7 +113,7 @@ const MODULES = {
   "cert-manager": {
     source: "github.com/cert-manager/cert-manager",
     versionSymbols: (version) => ({ "github.com/cert-manager/cert-manager/pkg/util.AppVersion": version }),
-    // Commands of ours: cert-manager's own are modules that cannot be fetched.
+    // Our own commands, because cert-manager's commands are modules that cannot be fetched.
     binaries: {
       "cert-manager-controller": "./controller",
       "cert-manager-webhook": "./webhook",
@@ -121,7 +125,8 @@ const MODULES = {
     source: "github.com/traefik/traefik/v3",
     binaries: { traefik: "github.com/traefik/traefik/v3/cmd/traefik" },
   },
-  // Its HTTP server and its wrapper for PROXY headers, without the rest: 3 minutes of CPU.
+  // Our program has Caddy's HTTP server and its wrapper for PROXY headers, but nothing else. Its build takes 3 minutes
+  // of CPU time.
   caddy: {
     source: "github.com/caddyserver/caddy/v2",
     binaries: { caddy: "./program" },
@@ -139,7 +144,7 @@ const MODULES = {
     versionSymbols: (version) => ({ "github.com/projectcontour/contour/internal/build.Version": version }),
     binaries: { contour: "github.com/projectcontour/contour/cmd/contour" },
   },
-  // Apart from `external-dns`, whose definitions are read with the Go that there is.
+  // Separate from `external-dns`, so that its definitions can be read with the Go that is installed.
   "external-dns-program": {
     source: "sigs.k8s.io/external-dns",
     versionSymbols: (version) => ({ "sigs.k8s.io/external-dns/pkg/apis/externaldns.Version": version }),
@@ -154,7 +159,7 @@ type BinaryOf<M> = M extends { binaries: infer B } ? keyof B & string : never;
 type ModuleName = keyof Modules;
 export type BinaryName = { [M in ModuleName]: BinaryOf<Modules[M]> }[ModuleName];
 
-/** Everything that `go build` and the cache need to know of one binary. */
+/** Everything that `go build` and the cache need to know about one binary. */
 export interface BinarySource {
   name: BinaryName;
   module: ModuleName;
@@ -162,18 +167,18 @@ export interface BinarySource {
   folder: string;
   /** The Go package to build. */
   package: string;
-  /** With its `v`. */
+  /** Includes the `v`. */
   version: string;
-  /** What the binary is made of: the text of go.mod and go.sum, and of a main.go of ours; or the release. */
+  /** The binary's source: the text of go.mod and go.sum, and of our main.go if there is one; or the release. */
   pins: string;
-  /** For `go build`. */
+  /** Flags for `go build`. */
   flags: string[];
   fetchesGo: boolean;
-  /** Built from this, not from `folder`. */
+  /** The release to build, instead of the module in `folder`. */
   release?: Release;
 }
 
-/** Where `wanted` is built from. The versions are in `modules/<module>/go.mod` and in `releases.ts`. */
+/** How to build `wanted`. The versions are in `modules/<module>/go.mod` and in `releases.ts`. */
 export function sourceOf(wanted: BinaryName, env: NodeJS.ProcessEnv = process.env): BinarySource {
   const name = wanted === "helm" && env[TEST_HELM] === "3" ? "helm3" : wanted;
   for (const [module, spec] of Object.entries<ModuleSpec>(MODULES)) {

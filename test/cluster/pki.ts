@@ -18,14 +18,17 @@ export interface TestCa extends KeyPair {
 const DAY_MS = 86_400_000;
 const IP = /^[\d.]+$|:/;
 
-/** A CA that lives for a day, as everything it signs. RSA, since node-forge signs with nothing else. */
+/**
+ * A CA that is valid for a day, like everything that it signs. Its keys are RSA, because node-forge can sign with
+ * nothing else.
+ */
 export function createTestCa(commonName: string): TestCa {
   const keys = rsaKeys();
   const subject = [{ name: "commonName", value: commonName }];
   const sign = (attributes: forge.pki.CertificateField[], leaf: Keys, extensions: object[]): KeyPair => {
     const cert = forge.pki.createCertificate();
     cert.publicKey = leaf.publicKey;
-    // The first byte keeps the serial number positive and its encoding the shortest, as X.509 wants both.
+    // The first byte keeps the serial number positive and its encoding the shortest, as X.509 requires.
     cert.serialNumber = `40${forge.util.bytesToHex(forge.random.getBytesSync(15))}`;
     cert.validity.notBefore = new Date(Date.now() - 60_000);
     cert.validity.notAfter = new Date(Date.now() + DAY_MS);
@@ -66,7 +69,7 @@ interface Keys {
   privateKey: forge.pki.rsa.PrivateKey;
 }
 
-/** OpenSSL makes the key: node-forge's own search for primes takes seconds. */
+/** OpenSSL generates the key, because node-forge's own search for primes takes seconds. */
 function rsaKeys(): Keys {
   const { privateKey: pem } = generateKeyPairSync("rsa", {
     modulusLength: 2048,

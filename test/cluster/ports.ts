@@ -2,16 +2,16 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 
 /**
- * Below what Linux gives outgoing connections (ip(7), ip_local_port_range: 32768 to 60999), of which other tests
- * open thousands, and above the listen ports that are derived from targets.
+ * First port. The range is below the ports that Linux uses for outgoing connections (ip(7), ip_local_port_range:
+ * 32768 to 60999), of which other tests open thousands. It is above the listen ports that are derived from targets.
  */
 const FIRST = 25_000;
 const COUNT = 7_500;
 
-/** Where to look next. Processes begin at different places. */
+/** Where the next search starts. Each process starts at a random place. */
 let next = Math.floor(Math.random() * COUNT);
 
-/** Ports of 127.0.0.1 that were free a moment ago, all different, also from those given before. */
+/** Different ports of 127.0.0.1 that were free a moment ago. They also differ from those of earlier calls. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   for (let tries = 0; ports.length < count; tries += 1) {

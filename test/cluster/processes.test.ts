@@ -34,7 +34,7 @@ const isGone = (path: string) =>
 const newFolder = () => mkdtemp(join(tmpdir(), "switchback-processes-"));
 
 describe("a component", () => {
-  it("is ended when asked, by force where it does not listen, and the folder goes", async () => {
+  it("ends when asked, or by force if it ignores that, and the folder is removed", async () => {
     const folder = await newFolder();
     const processes = new Processes(folder, folder);
     const meek = processes.start("meek", "sleep", ["60"]);
@@ -48,7 +48,7 @@ describe("a component", () => {
     assert.ok(await isGone(folder));
   });
 
-  it("ends with a process that was killed, and the folder goes", async () => {
+  it("ends if its parent is killed, and the folder is removed", async () => {
     const folder = await newFolder();
     const script = `
       import { Processes } from ${JSON.stringify(new URL("processes.ts", import.meta.url).href)};

@@ -5,25 +5,28 @@ import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 
-/** How long a component has to end by itself before it is killed. */
+/** Time that a component has to end by itself before it is killed. */
 const STOP_GRACE_MS = 10_000;
 const TAIL_LINES = 15;
 
-/** A program of the test cluster, running. */
+/** A running program of the test cluster. */
 export interface Component {
   readonly name: string;
   readonly pid: number;
-  /** Its exit, if it has ended: code or signal. */
+  /** How it ended, as an exit code or a signal; undefined while it runs. */
   readonly exited: string | undefined;
-  /** SIGTERM, then SIGKILL if it does not end in time; or the given signal alone. Resolves when it has ended. */
+  /**
+   * Sends SIGTERM or the given signal, then SIGKILL if the program does not end in time. Resolves when the program
+   * has ended.
+   */
   stop(signal?: "SIGTERM" | "SIGKILL"): Promise<void>;
   /** The last lines of its log. */
   logTail(): Promise<string>;
 }
 
 /**
- * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids: when asked, and
- * also when this process dies without asking, in which case `folder` is removed too.
+ * Starts programs whose output goes to `<logs>/<name>.log`, and ends them by their own process ids. It ends them when
+ * asked. If this process dies first, the watchdog ends them and removes `folder`.
  */
 export class Processes {
   readonly #logs: string;
@@ -37,7 +40,8 @@ export class Processes {
   start(name: string, command: string, args: string[], env: Record<string, string> = {}): Component {
     const logFile = join(this.#logs, `${name}.log`);
     const log = openSync(logFile, "a");
-    // In a session of its own: Ctrl-C in the terminal reaches this process, which then stops them in order.
+    // The program has its own session. So Ctrl-C in the terminal reaches only this process, which then stops the
+    // programs in order.
     const child = spawn(command, args, {
       detached: true,
       stdio: ["ignore", log, log],
@@ -64,7 +68,7 @@ export class Processes {
     };
   }
 
-  /** Ends the watchdog. All components must have been stopped. It removes the folder, unless that is to be kept. */
+  /** Ends the watchdog, after all components have stopped. The watchdog removes the folder unless `keepFolder`. */
   async close(keepFolder: boolean): Promise<void> {
     if (keepFolder) this.#watchdog.stdin?.write("keep\n");
     this.#watchdog.stdin?.end();
@@ -75,8 +79,8 @@ export class Processes {
 }
 
 /**
- * A shell that reads which processes run, and at the end of its input (which comes when its parent dies, however it
- * dies) kills those that still do and removes the folder.
+ * A shell that reads which processes run. Its input ends when its parent dies, for whatever reason. Then it kills the
+ * processes that still run, and removes the folder.
  */
 const WATCHDOG = `
 pids=""
@@ -97,7 +101,8 @@ function startWatchdog(folder: string): ChildProcess {
     detached: true,
     stdio: ["pipe", "ignore", "ignore"],
   });
-  // Nothing here keeps a test process alive that forgot to stop its cluster: it ends, and the watchdog cleans up.
+  // If a test forgets to stop its cluster, this child and its pipe do not keep the test's process alive. The process
+  // ends, and the watchdog cleans up.
   watchdog.unref();
   (watchdog.stdin as Socket).unref();
   return watchdog;

@@ -21,8 +21,8 @@ interface ImageFiles {
 }
 
 /**
- * The image as the Dockerfile makes it, from the same list of files, on the pinned Node in place of the base image.
- * Gives `work` the image while the files are there.
+ * Builds the image from the same list of files as the Dockerfile, but on the pinned Node instead of the base image.
+ * Calls `work` with the image, and deletes the files afterwards.
  */
 export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>): Promise<T> {
   const list = await imageFiles(TOP);
@@ -46,9 +46,8 @@ export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>
 }
 
 /**
- * The program as the image has it, in a folder; for a measurement of what a pod needs. `tree`: another checkout
- * than this one, with its own dependencies where they are installed, else this one's. Gives the path of
- * `cli/main.js`.
+ * Compiles the program of the image into a folder, to measure what a pod needs. `tree`: another checkout to compile.
+ * If that has no installed dependencies, this checkout's are used. Returns the path of `cli/main.js`.
  */
 export async function compileProduct(folder: string, tree = TOP): Promise<string> {
   return join(await compile(await imageFiles(tree), tree, folder), "cli", "main.js");
@@ -58,7 +57,7 @@ async function imageFiles(top: string): Promise<ImageFiles> {
   return JSON.parse(await readFile(join(top, "manifests", "image-files.json"), "utf8")) as ImageFiles;
 }
 
-/** What the Dockerfile's build stage does, with this checkout's compiler, which checks no types. */
+/** Does the same as the Dockerfile's build stage, with this checkout's compiler, which does not check types. */
 async function compile(list: ImageFiles, top: string, folder: string): Promise<string> {
   const wanted = (path: string) => !list.exclude.some((pattern) => matchesGlob(relative(top, path), pattern));
   for (const name of [...list.folders, ...list.files, ...list.buildFiles]) {

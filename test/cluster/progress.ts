@@ -1,16 +1,16 @@
 const INTERVAL_MS = 10_000;
 
-/** Long work that shows it is alive. */
+/** Reports the progress of long work. */
 export interface Progress {
-  /** What is being done now. Shown at the next interval, unless something else is by then. */
+  /** The current activity. It is shown after the next interval, unless another activity has replaced it by then. */
   status(text: string): void;
-  /** Shown at once. */
+  /** A text that is shown at once. */
   say(text: string): void;
 }
 
 /**
- * Lines on standard error: `say` at once, `status` at most one line every 10 s. Each starts with the time since the
- * start.
+ * Writes lines to standard error: `say` at once, `status` at most one line every 10 s. Each line starts with the time
+ * since the start.
  */
 export function progressLines(write: (line: string) => void = (line) => process.stderr.write(line)): Progress {
   const started = performance.now();
@@ -27,7 +27,7 @@ export function progressLines(write: (line: string) => void = (line) => process.
   };
 }
 
-/** `7 s`, `4 min 05 s`. */
+/** Formats a duration: `7 s`, `4 min 05 s`. */
 export function elapsed(milliseconds: number): string {
   const seconds = Math.round(milliseconds / 1000);
   if (seconds < 60) return `${seconds} s`;

@@ -9,16 +9,16 @@ import { userCache } from "./binaries.ts";
 import { withLock } from "./lock.ts";
 import { progressLines } from "./progress.ts";
 
-/** Packages that can be had now, and the arguments by which the release command takes them. */
+/** Packages that are available now, and the arguments that make the release command use them. */
 export interface UsableBase {
   readonly debian: DebianPins;
   readonly args: readonly string[];
 }
 
 /**
- * What the image of a test is made from: the packages that tools/release/image/base.json names. Where Debian has
- * replaced one of them and its archive cannot be reached, the newest: what is tested does not depend on a version,
- * and an update of Debian's fails no test.
+ * The Debian packages for a test's image. By default, they are those in tools/release/image/base.json. If Debian has
+ * replaced one of them and its archive is not reachable, they are the newest ones. The tests do not depend on a
+ * version, so Debian's updates do not make them fail.
  */
 export async function usableBase(): Promise<UsableBase> {
   const problem = await problemWith(pins.debian);
@@ -39,7 +39,7 @@ async function provide(file: string): Promise<void> {
   await rename(`${file}.partial`, file);
 }
 
-/** Why these packages cannot be had. Undefined: they are in the user's cache now. */
+/** Why these packages are not available. Undefined: they are in the user's cache now. */
 async function problemWith(debian: DebianPins): Promise<string | undefined> {
   const files = debian.packages.flatMap((one) => ARCHITECTURES.map((of) => debianFile(debian, one, of)));
   const results = await Promise.allSettled(files.map(debianPackage));

@@ -3,12 +3,15 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/** A published release of a Go program, to be built by the go.mod and go.sum that it has itself. */
+/** A published release of a Go program, which is built with its own go.mod and go.sum. */
 export interface Release {
   readonly module: string;
-  /** With its `v`. */
+  /** Includes the `v`. */
   readonly version: string;
-  /** Folders of its repository whose modules cannot be downloaded in its version, and the version in its place. */
+  /**
+   * Folders of its repository whose modules cannot be downloaded in the release's version, and the version to use
+   * instead.
+   */
   readonly instead?: Readonly<Record<string, string>>;
 }
 
@@ -18,7 +21,7 @@ const kubernetes = (version: string, instead?: Release["instead"]): Release => (
   ...(instead && { instead }),
 });
 
-/** The newest patch of each minor that the chart supports, beside the one in `modules/`. */
+/** The newest patch release of each minor that the chart supports, in addition to the version in `modules/`. */
 export const KUBERNETES: Readonly<Record<string, Release>> = {
   "1.30": kubernetes("v1.30.14"),
   "1.31": kubernetes("v1.31.14", {
@@ -37,9 +40,12 @@ export const KUBERNETES: Readonly<Record<string, Release>> = {
 /** The newest Helm 3. */
 export const HELM_3: Release = { module: "helm.sh/helm/v3", version: "v3.22.0" };
 
-/** In the go.mod of Kubernetes: a module in a folder of its repository. A downloaded module has no such folder. */
+/**
+ * A line in the go.mod of Kubernetes that names a module in a folder of its repository. A downloaded module has no
+ * such folder.
+ */
 const STAGED = /=> \.\/staging\/src\/k8s\.io\/(\S+)/g;
-/** Required by the tests of Kubernetes alone. */
+/** Only the tests of Kubernetes require this module. */
 const FOR_TESTS = /^\tk8s\.io\/sample-apiserver v.*\n/m;
 
 /** Where to run `go build`, and which go.mod it uses. */
@@ -49,9 +55,9 @@ export interface ModuleUse {
 }
 
 /**
- * Writes `<name>.mod` and `<name>.sum` into `folder`, by which Go builds a release outside its repository. Where the
- * release's go.mod names a folder of that repository, the published version of that module takes its place. Go adds
- * the checksums of these modules, which it verifies as GOSUMDB says.
+ * Writes `<name>.mod` and `<name>.sum` into `folder`, with which Go builds a release outside its repository. Where
+ * the release's go.mod names a folder of that repository, they name the published version of that module. Go adds the
+ * checksums of these modules, and verifies them according to GOSUMDB.
  */
 export async function useRelease(
   { module, version, instead = {} }: Release,

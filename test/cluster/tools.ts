@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { bareEnvironment } from "../processes.ts";
 
-/** Nothing hangs for ever; `helm uninstall` alone may take five minutes. */
+/** Timeout of each command. `helm uninstall` alone may take five minutes. */
 const TIMEOUT_MS = 360_000;
 
-/** `switchback` of this checkout. */
+/** The main file of this checkout's `switchback`. */
 export const SWITCHBACK = join(import.meta.dirname, "..", "..", "cli", "main.ts");
-/** What `switchback` says on standard error while it waits: it depends on how busy the machine is. */
+/** Progress lines that `switchback` writes to standard error while it waits. They depend on how busy the machine is. */
 const PROGRESS = /^.* \(\d+ s\)\n/gm;
 
-/** What a command line tool answered. A failure is a `code` that is not 0, never an exception. */
+/** The result of a command-line tool. A failure is a `code` other than 0, never an exception. */
 export interface ToolResult {
   stdout: string;
   stderr: string;
@@ -21,13 +21,13 @@ export interface ToolResult {
 export interface ToolOptions {
   /** Standard input, as for `apply -f -`. */
   input?: string;
-  /** Another identity than the admin: a path. */
+  /** Path of a kubeconfig for another identity than the admin. */
   kubeconfig?: string;
 }
 
 /**
- * Runs `command` with these variables and `bareEnvironment` only: nothing of the user's own configuration is seen or
- * written.
+ * Runs `command` with these variables and `bareEnvironment` only, so that it neither sees nor changes the user's own
+ * configuration.
  */
 export async function runTool(
   command: string,
@@ -44,14 +44,14 @@ export async function runTool(
     child.once("error", reject);
     child.once("close", (code) => resolve(code ?? 1));
   });
-  // A tool that does not read its input closes it.
+  // If a tool does not read its input, it closes the pipe.
   child.stdin.on("error", () => {});
   child.stdin.end(input);
   const [code, stdout, stderr] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
   return { stdout, stderr, code };
 }
 
-/** Runs `switchback` of this checkout as `runTool` does. Its progress is left out of `stderr`. */
+/** Runs `switchback` of this checkout as `runTool` does. Its progress lines are removed from `stderr`. */
 export async function runSwitchback(
   args: readonly string[],
   env: Record<string, string>,

@@ -7,7 +7,7 @@ import { requireRoot } from "./node/requirements.ts";
 import { enforcesNetworkPolicies, hasLayout, isUp, type UpOptions, up } from "./node/up.ts";
 import { type Progress, progressLines } from "./progress.ts";
 
-/** Runs `work` while no other process brings the machine's cluster up or down. */
+/** Runs `work` while no other process starts or stops the machine's cluster. */
 export async function withMachine<T>(progress: Progress, work: () => Promise<T>): Promise<T> {
   requireRoot();
   const waiting = () => progress.status("waiting for another process that brings a cluster up or down");
@@ -15,10 +15,10 @@ export async function withMachine<T>(progress: Progress, work: () => Promise<T>)
 }
 
 /**
- * This machine's cluster with all add-ons; what is there already stays. `fresh` says whether the node had to be
- * brought up. One that is brought up as `temporary` goes with the run of tests that asked for it, unless somebody
- * asks for it to stay (false). `networkPolicies`: one that does not enforce them (false: that does) is replaced;
- * undefined takes either. One with other families or nodes than this run is replaced.
+ * Provides this machine's cluster with all add-ons, and keeps what already exists. `fresh` says whether the cluster
+ * had to be started. A `temporary` cluster ends with the run of tests that asked for it, unless a later call passes
+ * `temporary: false`. `networkPolicies`: a cluster with the other setting is replaced; undefined accepts either. A
+ * cluster with other address families or nodes than this run is replaced.
  */
 export async function wholeCluster(
   progress: Progress,
@@ -35,7 +35,7 @@ export async function wholeCluster(
   });
 }
 
-/** The cluster of the end-to-end tests, brought up where it is not. */
+/** The cluster of the end-to-end tests. It is started if it does not run. */
 export async function withCluster(): Promise<Cluster> {
   return (await wholeCluster(progressLines())).cluster;
 }

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { resolveImport } from "../import-names.ts";
 
-// docs/architecture.md says which room is on which floor; a room imports only rooms on floors below its own.
+// docs/architecture.md assigns each room to a floor. A room imports only from rooms on lower floors.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PAGE = readFileSync(join(ROOT, "docs", "architecture.md"), "utf8");
@@ -32,8 +32,9 @@ function importsOf(file: string, source: string): Import[] {
 }
 
 /**
- * The innermost room of a file; `outer`: its top floor's. That of an extra's bench is the bench: it also measures what
- * is above the extra. A folder that no table names is its own room, without a floor.
+ * The innermost room of a file. With `outer`, the outermost room that contains the file; a bench of an extra stays
+ * its own room, because it also measures what is above the extra. A folder that no table names is its own room,
+ * without a floor.
  */
 function roomOf(file: string, outer = false): string {
   const rooms = [...FLOORS.keys()].filter((room) => file.startsWith(`${room}/`)).sort();
@@ -49,7 +50,8 @@ function faultsOf(imports: readonly Import[]): string[] {
 }
 
 function isAllowed([from, to]: Import): boolean {
-  // The benches start the clusters and fakes of the tests; the release uses their built tools. None is in the image.
+  // The benches start the clusters and fakes of the tests, and the release uses the tools that the tests build. The
+  // image has neither.
   if (to.startsWith("test/")) return from.startsWith("tools/") || isBench(roomOf(from));
   if (roomOf(from) === roomOf(to)) return FLOORS.has(roomOf(from));
   const isInside = roomOf(from, true) === roomOf(to, true);
@@ -57,14 +59,14 @@ function isAllowed([from, to]: Import): boolean {
   return mine !== undefined && theirs !== undefined && mine > theirs;
 }
 
-/** Folders that import each other in a circle, and those between circles. A folder and those inside it count as one. */
+/** Folders that import each other in a circle, and those between circles. A folder and its subfolders count as one. */
 function foldersInCircles(imports: readonly Import[]): string[] {
   const targets = new Map<string, Set<string>>();
   for (const [from, to] of imports.map((files) => files.map((file) => `${dirname(file)}/`) as [string, string])) {
     if (from.startsWith(to) || to.startsWith(from)) continue;
     targets.set(from, (targets.get(from) ?? new Set()).add(to));
   }
-  // Removes folders that import none of the others, until none is left but circles.
+  // Repeatedly removes folders that import no remaining folder, until only circles are left.
   for (let size = -1; size !== targets.size; ) {
     size = targets.size;
     for (const [folder, others] of targets)
@@ -75,11 +77,11 @@ function foldersInCircles(imports: readonly Import[]): string[] {
 
 const IMPORTS = FILES.flatMap((file) => importsOf(file, readFileSync(join(ROOT, file), "utf8")));
 
-test("every folder with production code is in a table, and every folder of the tables has code", () => {
+test("every folder with production code is in a table, and every folder in the tables has code", () => {
   assert.deepEqual([...new Set(FILES.map((file) => roomOf(file)))].sort(), [...FLOORS.keys()].sort());
 });
 
-test("every import goes down", () => {
+test("every import goes to a lower floor", () => {
   assert.ok(IMPORTS.length > 1000, `${IMPORTS.length} imports`);
   assert.deepEqual(faultsOf(IMPORTS), []);
 });
@@ -114,7 +116,7 @@ for (const [from, specifier, isGood] of [
   });
 }
 
-test("a circle of folders is found; a folder and those inside it are none", () => {
+test("a circle of folders is found; a folder and its subfolders are no circle", () => {
   const away: Import = ["a/y/3.ts", "a/z/4.ts"];
   assert.deepEqual(foldersInCircles([["a/x/1.ts", "a/y/2.ts"], ["a/y/3.ts", "a/x/4.ts"], away]), ["a/x/", "a/y/"]);
   assert.deepEqual(foldersInCircles([["a/1.ts", "a/y/2.ts"], ["a/y/3.ts", "a/4.ts"], away]), []);

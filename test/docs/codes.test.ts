@@ -6,9 +6,7 @@ import { test } from "node:test";
 import { codeParts } from "#tools/gen/codes-page.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
-/**
- * Tests, measurements and tools for releases print no codes for users of Switchback. Only they parse PROXY headers.
- */
+/** Files of tests, measurements and release tools. They print no codes for users of Switchback. */
 const NOT_RUN =
   /^(?:test|bench|release|demo)\/|\.test\.ts$|\/(?:conformance|fakes|integration|e2e)\/|^proxy\/proxy-header-parse\.ts$/;
 const SOURCES = new Map(
@@ -23,7 +21,7 @@ const WORD = "[a-z][a-z0-9]*(?:-[a-z0-9]+)*";
 const HYPHENATED = "[a-z][a-z0-9]*(?:-[a-z0-9]+)+";
 /** Text with a space in it, possibly with values. */
 const SENTENCE = '(?:"[^"\\n]* [^"\\n]*"|`[^`]* [^`]*`)';
-/** Arguments before the code: a subject, in any form without a comma of its own. */
+/** Arguments before the code: a subject, in any form that contains no comma. */
 const ARGUMENTS = '(?:[^,()"]*(?:"[^"]*")?(?:\\([^()]*\\))?,\\s*)*?';
 
 /** How the sources write a code. Each pattern captures text with one or more words in quotes. */
@@ -40,14 +38,14 @@ const FORMS: ReadonlyArray<readonly [form: string, pattern: RegExp]> = [
   ["a function that returns a code", /\bfunction \w*Code\([^)]*\): string \{([\s\S]*?)\n\}/g],
 ];
 
-/** What the patterns find that is no code which a person sees. */
+/** Words that the patterns find but that are not codes. */
 const NO_CODES: ReadonlyMap<string, string> = new Map([
   ["self-signed", "the default of a setting"],
   ["coredns-custom", "the default of a setting"],
   ["switchback-system", "the default of a setting"],
 ]);
 
-/** Codes that are composed, by the constant end of the template in the sources. */
+/** Codes that the sources build with a template, by the constant end of the template. */
 const COMPOSED: ReadonlyMap<string, readonly string[]> = new Map([["-broken", ["ca-broken", "next-broken"]]]);
 
 /** Every code of the sources, with the files that have it. */
@@ -64,7 +62,7 @@ function codesOfSources(): Map<string, Set<string>> {
     for (const [template, end = ""] of text.matchAll(/\bcode: `\$\{\w+\}([a-z-]*)`/g)) {
       for (const code of COMPOSED.get(end) ?? [template]) add(code, file);
     }
-    // A code that several files use is a constant.
+    // If several files use a code, the code is a constant.
     for (const [, name = ""] of text.matchAll(/\bcode: ([A-Z][A-Z_]+)\b/g)) {
       const [, value] = all.match(new RegExp(`\\bconst ${name} = "(${WORD})"`)) ?? [];
       if (value !== undefined) add(value, file);
@@ -87,14 +85,14 @@ test("each form of a code is in use", () => {
   );
 });
 
-test("every code has a row in a table", () => {
+test("every code has a table row", () => {
   assert.deepEqual(
     [...found].filter(([code]) => !listed.has(code) && !NO_CODES.has(code)).map(([code, files]) => [code, ...files]),
     [],
   );
 });
 
-test("no row is about a code that exists nowhere", () => {
+test("every row is about codes that exist", () => {
   assert.deepEqual(
     [...listed].filter((code) => !found.has(code)),
     [],
@@ -105,7 +103,7 @@ test("no row is about a code that exists nowhere", () => {
   );
 });
 
-test("a row stands beside code that uses all of its codes", () => {
+test("all codes of a row are used in the row's part of the code", () => {
   const isUsed = (code: string, room: string) =>
     [...(found.get(code) ?? [])].some((file) => file.startsWith(`${room}/`));
   assert.deepEqual(
@@ -114,7 +112,7 @@ test("a row stands beside code that uses all of its codes", () => {
   );
 });
 
-test("a code stands once in a part", () => {
+test("a code has only one row in a part", () => {
   for (const part of parts) {
     const codes = part.rows.flatMap((row) => row.codes);
     assert.deepEqual(
@@ -124,7 +122,7 @@ test("a code stands once in a part", () => {
   }
 });
 
-test("docs/troubleshooting.md names no code that is in no table", () => {
+test("every code that docs/troubleshooting.md names is in a table", () => {
   const page = readFileSync(join(ROOT, "docs", "troubleshooting.md"), "utf8");
   const words = [...page.matchAll(new RegExp(`\`(${HYPHENATED})\``, "g"))].map(([, word = ""]) => word);
   assert.deepEqual(

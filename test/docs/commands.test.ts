@@ -6,18 +6,18 @@ import type { Command } from "commander";
 import { createProgram } from "#cli/program.ts";
 import { captured, runHere } from "#test/fakes/cli.ts";
 
-// Every `switchback ...` that a page asks somebody to type is one that the program takes: its command, options and
+// The program accepts every `switchback ...` command that a page asks the reader to type: its command, options and
 // arguments.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PAGES = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
 
-/** What a command that is only named leaves out. */
+/** Parser errors about missing arguments. A text may name a command without its arguments. */
 const LEFT_OUT = ["missingArgument", "optionMissingArgument", "missingMandatoryOptionValue"].map(
   (code) => `commander.${code}`,
 );
 
-/** Commands of indented blocks, and of code in running text. Options in brackets are given, too. */
+/** The commands in indented blocks and in code of running text. Options in brackets are included. */
 function commandsOf(page: string): string[] {
   const text = readFileSync(join(ROOT, page), "utf8")
     .replaceAll(/\\\n\s*/g, "")
@@ -34,7 +34,7 @@ function commandsOf(page: string): string[] {
   });
 }
 
-/** The arguments as a shell gives them to the program; what goes to a file does not. */
+/** The arguments that a shell passes to the program, without redirections to a file. */
 function wordsOf(command: string): string[] {
   const words = command.replace(/\s*>.*$/, "").match(/'[^']*'|"[^"]*"|\S+/g) ?? [];
   return words.map((word) => word.replaceAll(/^['"]|['"]$/g, ""));
@@ -47,7 +47,7 @@ function withoutActions(command: Command): Command {
   return command;
 }
 
-/** What the program says of the arguments; undefined if it takes them. */
+/** What the program says about the arguments; undefined if it accepts them. */
 async function complaint(words: string[]): Promise<string | undefined> {
   const output = { write() {} };
   const context = { stdout: output, stderr: output } as unknown as Parameters<typeof createProgram>[0];
@@ -64,7 +64,7 @@ async function complaint(words: string[]): Promise<string | undefined> {
 
 const HIDDEN = ["probe", "complete", "install-check"];
 
-test("each command has examples in its help, and the program takes them", async () => {
+test("each command has examples in its help, and the program accepts them", async () => {
   const { commands } = createProgram(captured().context, () => {});
   for (const name of commands.map((command) => command.name()).filter((each) => !HIDDEN.includes(each))) {
     const { stdout } = await runHere([name, "--help"], {});
@@ -78,7 +78,7 @@ test("each command has examples in its help, and the program takes them", async 
   }
 });
 
-test("each command that a page names is one that the program takes", async () => {
+test("the program accepts each command that a page names", async () => {
   const refused: string[] = [];
   let count = 0;
   for (const page of PAGES) {

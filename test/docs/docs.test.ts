@@ -8,7 +8,7 @@ import { EXAMPLE_REGISTRY } from "#tools/release/names.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 const COLUMNS = 100;
 const PAGES = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
-/** A file of this repository, as the pages name them. */
+/** A path of a file in this repository, as the pages write it. */
 const PATH = /(?<![\w./-])(?:[a-z][\w-]*\/)+[\w.-]+\.(?:ts|md|yaml|json|tpl|c)\b/g;
 
 /** Lines of running text: no tables, no code, no headings. */
@@ -20,7 +20,7 @@ function prose(page: string): string[] {
   });
 }
 
-test("there are pages to look at", () => {
+test("the list of pages is not empty", () => {
   assert.ok(PAGES.includes("README.md") && PAGES.includes("docs/architecture.md"), PAGES.join());
 });
 
@@ -28,7 +28,7 @@ for (const page of PAGES) {
   const text = readFileSync(join(ROOT, page), "utf8");
 
   test(`${page}: text wraps at ${COLUMNS} columns`, () => {
-    // What cannot be broken, such as a long command in code style, may stand alone.
+    // Text that cannot be broken, such as a long command in code style, may stand alone on a longer line.
     assert.deepEqual(
       prose(text).filter((line) => line.length > COLUMNS && !/^\s*\S?\s*`[^`]+`[.,;:]?$/.test(line)),
       [],
@@ -45,10 +45,10 @@ for (const page of PAGES) {
   });
 }
 
-/** About two minutes, at 250 words a minute; code is typed and markup is drawn, neither is read. */
+/** About two minutes at 250 words a minute. Lines of code and markup do not count. */
 const README_WORDS = 550;
 
-test("README.md takes two minutes, and its install names the ingress controller that has to trust first", () => {
+test("README.md takes two minutes to read, and its install names the ingress controller that must trust first", () => {
   const readme = readFileSync(join(ROOT, "README.md"), "utf8");
   const words = readme.split("\n").flatMap((line) => (/^( {4}|<)/.test(line) ? [] : line.match(/\S+/g)) ?? []);
   assert.ok(words.length <= README_WORDS, `${words.length} words`);

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { test } from "node:test";
 
-// docs/README.md is the map: every page is reachable from the README, in at most two steps for those of docs/.
+// docs/README.md is the map. Every page is reachable from the README, and pages of docs/ in at most two steps.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PAGES = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "*.md"], {
@@ -65,7 +65,7 @@ test("every link to a section leads to one", () => {
   );
 });
 
-test("every page is reachable from the README, those of docs/ by its map", () => {
+test("every page is reachable from the README, and pages of docs/ through its map", () => {
   const map = join("docs", "README.md");
   assert.ok(namedBy("README.md").includes(map));
   const direct = new Set(namedBy(map));

@@ -13,7 +13,7 @@ const GRAFANA = readFileSync(join(CHART_FILES, "grafana-dashboard.json"), "utf8"
 
 const rows = [...PAGE.matchAll(/^\| `((?:switchback|process)_[a-z_]+)` \|/gm)].map(([, name = ""]) => name);
 
-test("every metric has a row in docs/metrics.md, and every row a metric", () => {
+test("every metric has a row in docs/metrics.md, and every row has a metric", () => {
   const metrics = metricDefinitions()
     .map(({ name }) => name)
     .sort();
@@ -21,11 +21,11 @@ test("every metric has a row in docs/metrics.md, and every row a metric", () => 
   assert.deepEqual(rows.toSorted(), metrics);
 });
 
-test("each row says what its metric is for", () => {
+test("each row explains its metric", () => {
   assert.doesNotMatch(PAGE, /^\| `(?:switchback|process)_.*\|\s*\|$/m);
 });
 
-test("what the pages, the alerts and the Grafana dashboard watch for is there", () => {
+test("every metric that the pages, the alerts and the Grafana dashboard use exists", () => {
   const named = new Set(
     [
       ...`${PAGE}${ALERTS}${GRAFANA}`.matchAll(

@@ -12,7 +12,7 @@ const ROWS = [...INDEX.matchAll(/^\| \[([^\]]+)\]\(([\w-]+\.md)\) \|/gm)].map(([
   file,
 }));
 
-test("the index leads to every page, and has every ingress controller that the doctor knows", () => {
+test("the index leads to every page, and lists every ingress controller that the doctor knows", () => {
   const files = globSync("*.md", { cwd: FOLDER }).filter((file) => file !== "README.md");
   assert.deepEqual(ROWS.map(({ file }) => file).sort(), files.sort());
   assert.deepEqual(ROWS.map(({ title }) => title).sort(), KNOWN_SOFTWARE.map(({ title }) => title).sort());
@@ -23,7 +23,7 @@ for (const { title, file } of ROWS) {
     const page = readFileSync(join(FOLDER, file), "utf8");
     assert.ok(page.startsWith(`# ${title}\n`));
     assert.deepEqual(page.match(/^## .*$/gm), ["## Set", "## See that it works", "## Undo", "## Source"]);
-    // A list of addresses has to say which ones.
+    // A page with a list of addresses must link to the section that says which addresses.
     assert.equal(page.includes("<addresses of the proxy pods>"), page.includes("(README.md#the-proxies-addresses)"));
     const { source = "", versions = "versions 1 and 2" } = KNOWN_SOFTWARE.find((each) => each.title === title) ?? {};
     const stated = page.replaceAll("\n", " ").toLowerCase();

@@ -18,7 +18,7 @@ import {
 } from "./shop.ts";
 import { removeSwitchback, restoreCertManager } from "./switchback.ts";
 
-// Before: the failure that all of this is about, with nothing of Switchback in the cluster.
+// Without Switchback in the cluster: the failure that Switchback cures.
 
 const WAITING = "waits.example.com";
 const BROKEN_HEADER = /broken header: ".*" while reading PROXY protocol/s;
@@ -33,7 +33,7 @@ before(async () => {
   await openShop(cluster);
 });
 
-test("from outside the public name works", async () => {
+test("the public name works from outside", async () => {
   const answer = await cluster.until("the shop is open", 30, async () => {
     const got = await getOutside(cluster, `http://${NAME}/`, withPort(NGINX.address, 80));
     return got.status === 200 ? got : undefined;
@@ -41,11 +41,11 @@ test("from outside the public name works", async () => {
   assert.match(answer.body ?? "", /^the shop /);
 });
 
-// cert-manager from 1.21 (its PR 8858): where it is the only caller of public names, nobody needs Switchback.
+// In cert-manager from 1.21 (its PR 8858). If cert-manager is the only caller of public names, nobody needs Switchback.
 test("with waitInsteadOfSelfCheck a Certificate is issued too, and the doctor says that nobody needs us", async (t) => {
   const [since, ordered] = [new Date(), performance.now()];
-  // After this delay cert-manager asks the ACME server to validate, even if the solver is not ready yet. A failed
-  // validation ends the order, and cert-manager retries after an hour. With NetworkPolicies enforced, a solver's
+  // After this delay, cert-manager asks the ACME server to validate, even if the solver is not ready yet. A failed
+  // validation ends the order, and cert-manager retries only after an hour. With NetworkPolicies enforced, a solver's
   // pod took 5.8 s to start.
   await orderCertificate(cluster, WAITING, "waits-tls", { issuer: "waits", waitInsteadOfSelfCheck: "15s" });
   await certificateIsReady(cluster, "waits-tls");
@@ -55,7 +55,7 @@ test("with waitInsteadOfSelfCheck a Certificate is issued too, and the doctor sa
     await cluster.kubectl("-n", SHOP, "delete", object);
 });
 
-/** What the doctor says of the need and of the self-check, with nginx' log since then. */
+/** The doctor's findings about the need and the self-check. It reads nginx' log since then. */
 async function doctorFindings(since: Date, ...flags: string[]): Promise<string[]> {
   const file = statePath("nginx.log");
   await writeFile(file, await cluster.logs(NGINX.namespace, `app=${NGINX.service}`, since));
@@ -77,7 +77,7 @@ for (const scheme of ["http", "https"]) {
   });
 }
 
-test("cert-manager's self-check fails in the same way: the Challenge stays pending", async () => {
+test("cert-manager's self-check fails in the same way, and the Challenge stays pending", async () => {
   const since = new Date();
   await orderCertificate(cluster);
   const reason = await cluster.until("a Challenge with a failed self-check", 60, async () => {
@@ -91,7 +91,7 @@ test("cert-manager's self-check fails in the same way: the Challenge stays pendi
   assert.equal(await isCertificateReady(cluster), false);
   const atRisk = "warning/self-check/self-check-at-risk";
   assert.deepEqual(await doctorFindings(since), ["unknown/need/need-unseen", atRisk]);
-  // Nothing is installed, so the probe needs an image with Node: this one has it, and its own program is not run.
+  // Nothing is installed, so the probe needs an image with Node. This image has Node, and its own program does not run.
   const { repository, tag } = clusterTarget().image;
   const probe = ["--probe", "--image", `${repository}:${tag}`];
   assert.deepEqual(await doctorFindings(since, ...probe), ["warning/need/mapping-needed", atRisk]);
@@ -101,7 +101,7 @@ interface ChallengeList {
   items: { status?: { state?: string; reason?: string } }[];
 }
 
-/** nginx writes at once, but a log takes a moment to arrive. */
+/** Waits for the broken header in nginx' log. nginx writes at once, but the line takes a moment to arrive. */
 async function nginxLog(since: Date): Promise<string> {
   return await cluster.until("nginx logs the broken header", 15, async () => {
     const log = await cluster.logs(NGINX.namespace, `app=${NGINX.service}`, since);

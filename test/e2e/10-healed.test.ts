@@ -16,7 +16,7 @@ import {
   SYSTEM,
 } from "./switchback.ts";
 
-// The cure from the README: one command.
+// The README's cure, which is one command.
 
 const LATER = "later.example.com";
 
@@ -39,13 +39,13 @@ test("the chart installs, and the name of the Ingress is mapped to the front Ser
   for (const front of fronts) assert.match(map, new RegExp(`^${front}\\s.*\\b${NAME}\\b`, "m"));
 });
 
-test("the proxies of the image found that the linux engine works in a restricted pod", async () => {
+test("the proxies of the image detect that the linux engine works in a restricted pod", async () => {
   const logs = await cluster.logs(SYSTEM, "app.kubernetes.io/component=proxy");
   assert.match(logs, /"engine":"linux"/);
   assert.doesNotMatch(logs, /"engine":"portable"/);
 });
 
-test("with no further command the Certificate is issued, and cert-manager's pod shows the mapping", async (t) => {
+test("the Certificate is issued without a further command, and cert-manager's pod shows the mapping", async (t) => {
   const installed = performance.now();
   await certificateIsReady(cluster);
   t.diagnostic(`install to Certificate Ready: ${((performance.now() - installed) / 1000).toFixed(1)} s`);
@@ -59,14 +59,14 @@ test("with no further command the Certificate is issued, and cert-manager's pod 
   );
 });
 
-test("opted in by a label, cert-manager keeps the names without a restart", async () => {
+test("if a label opts cert-manager in instead, it keeps the names without a restart", async () => {
   await cluster.kubectl("label", "namespace", CERT_MANAGER, OPT_IN, "--overwrite");
   const before = await podsOfCertManager();
   await installSwitchback(cluster);
   assert.equal(await podsOfCertManager(), before);
 });
 
-test("a name that comes later takes a restart of cert-manager, and is issued too", async (t) => {
+test("a later name needs a restart of cert-manager, and then its Certificate is issued too", async (t) => {
   const created = performance.now();
   await cluster.apply(ingress("later", LATER, "nginx", "later-tls"));
   await orderCertificate(cluster, LATER, "later-tls");
@@ -80,7 +80,7 @@ test("a name that comes later takes a restart of cert-manager, and is issued too
   t.diagnostic(`Ingress created to Certificate Ready: ${((performance.now() - created) / 1000).toFixed(1)} s`);
 });
 
-test("the chain that is served outside is the ACME server's", async () => {
+test("outside clients get the certificate chain of the ACME server", async () => {
   const answer = await cluster.until("the new certificate is served", 30, async () => {
     const got = await getOutside(cluster, `https://${NAME}/`, withPort(NGINX.address, 443));
     return got.names?.includes(NAME) ? got : undefined;

@@ -6,7 +6,8 @@ import { withCluster } from "../cluster/whole.ts";
 import { certificateIsReady, ingress, orderCertificate } from "./shop.ts";
 import { certManagerInStep, certManagerWorkloads, installSwitchback } from "./switchback.ts";
 
-// `restart`: the controller restarts what has not the current names, and nobody touches cert-manager.
+// With `restart`, the controller restarts pods that do not have the current names. Nobody restarts cert-manager by
+// hand.
 
 const NAME = "restart.example.com";
 
@@ -19,7 +20,7 @@ after(async () => {
   await installSwitchback(cluster);
 });
 
-test("where the install lists the namespace, pods from before its opt-in are injected without anybody", async () => {
+test("if the install lists the namespace, pods from before its opt-in are injected automatically", async () => {
   await installSwitchback(cluster, { config: { restart: { namespaces: [CERT_MANAGER] } } });
   await certManagerInStep(cluster);
 });

@@ -12,12 +12,12 @@ import { NAME, SHOP } from "./shop.ts";
 import { openStandIn, prepared, resolvedPlainly } from "./stand-in.ts";
 import { frontAddresses, resolvedLine } from "./switchback.ts";
 
-// What did not opt in is as it was before.
+// Pods and settings that did not opt in are unchanged.
 
 const { other, target } = clusterTarget();
 
 let cluster: Cluster;
-/** Without Switchback. */
+/** How the name resolves without Switchback. */
 let resolved = resolvedLine(NAME, NGINX.addresses);
 let dns: unknown = { Corefile: COREFILE };
 
@@ -42,7 +42,7 @@ test("a pod that opted in resolves the name to the front Service", async () => {
   assert.equal(await inClient(cluster, RESOLVE, NAME), resolvedLine(NAME, fronts));
 });
 
-test("a pod that did not opt in resolves it as before: to the load balancer, where there is one", async () => {
+test("a pod that did not opt in resolves the name as before: to the load balancer, if there is one", async () => {
   await cluster.kubectl("-n", SHOP, "rollout", "restart", "deployment/client");
   await cluster.rolledOut(SHOP, "deployment/client");
   assert.equal(await resolvedPlainly(cluster), resolved);
@@ -50,7 +50,7 @@ test("a pod that did not opt in resolves it as before: to the load balancer, whe
   assert.doesNotMatch(pods, /switchback\.dev|hostAliases/);
 });
 
-test("the configuration of the cluster's DNS is byte for byte what it was", async (t) => {
+test("the configuration of the cluster's DNS is unchanged, byte for byte", async (t) => {
   if (dns === undefined) return t.skip("this cluster has no ConfigMap kube-system/coredns");
   assert.deepEqual(await dnsConfiguration(cluster), dns);
 });

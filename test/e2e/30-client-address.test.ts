@@ -9,7 +9,7 @@ import { clientAddresses, getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, ingress, NAME } from "./shop.ts";
 import { publishedMap } from "./switchback.ts";
 
-// The ingress controllers see the pod that called, not the relay.
+// The ingress controllers see the address of the calling pod, not that of the relay.
 
 const AT_TRAEFIK = "traefik.example.com";
 const BY_ROUTE = "route.example.com";
@@ -32,7 +32,7 @@ before(async () => {
   assert.equal(addresses.length, FAMILIES.length);
 });
 
-/** What each access log says of a request by the pod. */
+/** The line in each access log about a request by the pod. */
 const CASES = [
   {
     what: "nginx, PROXY v1",

@@ -9,8 +9,8 @@ import { clientAddresses, getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
-// Two ingress controllers with different PROXY versions at once, found by their load balancers' addresses: no
-// target is configured.
+// Two ingress controllers with different PROXY versions at the same time. No target is configured; they are found by
+// their load balancers' addresses.
 
 const BY_ROUTE = "gateway.example.com";
 const PROTOCOL = "switchback.dev/proxy-protocol";
@@ -72,7 +72,10 @@ for (const each of CASES) {
   test(`a target found ${each.what}: ${each.url} is answered, and the log has the pod's address`, () => arrives(each));
 }
 
-/** A request to a public name is answered, and the ingress controller saw the pod's own address: by the header. */
+/**
+ * Sends a request to a public name. It must be answered, and the ingress controller must see the pod's address, which
+ * comes from the header.
+ */
 async function arrives({ url, balancer, line }: (typeof CASES)[number]): Promise<void> {
   const since = new Date();
   for (const address of await clientAddresses(cluster)) {
@@ -86,7 +89,7 @@ async function arrives({ url, balancer, line }: (typeof CASES)[number]): Promise
   }
 }
 
-test("the status shows both targets with their versions, and that DNS resolves the names to them", async () => {
+test("the status shows both targets with their versions, and says that DNS resolves the names to them", async () => {
   await cluster.until(
     "the names to be verified",
     60,
@@ -108,7 +111,7 @@ test("the status shows both targets with their versions, and that DNS resolves t
   );
 });
 
-test("the Gateway's target with the other version: both of its names arrive by PROXY v1, too", async () => {
+test("after the Gateway's target changes its version, both of its names still arrive, by PROXY v1", async () => {
   await annotate(TRAEFIK, `${PROTOCOL}=v1`);
   await cluster.until("the target has v1", 30, async () => {
     const { targets } = await leaderStatus(cluster);

@@ -8,8 +8,8 @@ import { getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, getInside, ingress, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
-// No target is configured and no Service is annotated: the proxies ask the ingress controllers whether they expect a
-// PROXY header.
+// No target is configured and no Service has an annotation. The proxies ask the ingress controllers whether they expect
+// a PROXY header.
 
 const BY_ROUTE = "gateway.example.com";
 const ROUTE = gatewayAndRoute("asked", BY_ROUTE, CERTIFICATE);
@@ -61,7 +61,7 @@ test("targets that take a header are healed", async () => {
   await isAnswered(BY_ROUTE);
 });
 
-test("a new Service of an ingress controller: its names are mapped soon", async (t) => {
+test("an ingress controller gets a new Service, and its names are mapped soon", async (t) => {
   const { namespace, service: of } = NGINX;
   const balancer = { ...NGINX, service: "fresh", ...addressesOf(({ freshLoadBalancer }) => freshLoadBalancer) };
   const { spec } = await cluster.get<{ spec: { ports: { name: string; port: number; targetPort: string }[] } }>(
@@ -86,7 +86,7 @@ test("a new Service of an ingress controller: its names are mapped soon", async 
   t.diagnostic(`address to mapped: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
 });
 
-test("nginx without PROXY protocol: its name leaves the map, and pods reach it as it is", async (t) => {
+test("nginx stops using PROXY protocol: its name leaves the map, and pods reach it without Switchback", async (t) => {
   assert.notEqual((await getInside(cluster, `http://${NAME}/`)).status, 200, "it demands a header");
   await configureNginx(configuration.replaceAll(" proxy_protocol;", ";"));
   const begun = performance.now();
@@ -100,7 +100,7 @@ test("nginx without PROXY protocol: its name leaves the map, and pods reach it a
   assert.equal(answer.status, 200, JSON.stringify(answer));
 });
 
-test("nginx with PROXY protocol again: its name comes back, and opted-in pods are answered", async (t) => {
+test("nginx uses PROXY protocol again: its name returns to the map, and opted-in pods are answered", async (t) => {
   await configureNginx(configuration);
   const begun = performance.now();
   await mapped(cluster, NAME, NGINX);

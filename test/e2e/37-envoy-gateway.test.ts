@@ -22,14 +22,14 @@ import { programDeployment } from "./programs/run.ts";
 import { getInside, openShop, SHOP } from "./shop.ts";
 import { installSwitchback, publishedMap } from "./switchback.ts";
 
-// Envoy Gateway with its own Envoys. Nothing of it is annotated or configured: the proxies ask whether it wants a
-// PROXY header.
+// Envoy Gateway with its own Envoys, without annotations or configuration for Switchback. The proxies ask whether it
+// expects a PROXY header.
 
 const BY_ROUTE = "envoy.example.com";
 const BY_SET = "set.example.com";
 const PASSED = "passed.example.com";
 const OPTIONAL = "optional.example.com";
-/** Behind the Gateway that demands a header. */
+/** URLs of names behind the Gateway that demands a header. */
 const URLS = [`http://${BY_ROUTE}/`, `https://${BY_ROUTE}/`, `http://${BY_SET}/`, `https://${PASSED}/`];
 
 let cluster: Cluster;
@@ -52,7 +52,7 @@ before(async () => {
   await cluster.rolledOut(SHOP, "deployment/passed");
 });
 
-/** The Gateways first: without their EnvoyProxy, Envoy Gateway would begin to replace the Envoys. */
+/** Deletes the Gateways first. Without their EnvoyProxy, Envoy Gateway would begin to replace the Envoys. */
 after(async () => {
   await cluster.delete(...OBJECTS.filter(({ kind }) => kind === "Gateway"));
   await cluster.until("the Envoys to be gone", 120, async () => {
@@ -64,7 +64,7 @@ after(async () => {
   await installSwitchback(cluster);
 });
 
-/** The pods that Envoy Gateway makes. */
+/** Selects the pods that Envoy Gateway creates. */
 const ENVOYS = "app.kubernetes.io/managed-by=envoy-gateway";
 const GATEWAY_API = "gateway.networking.k8s.io/v1";
 
@@ -95,7 +95,7 @@ function route(name: string, host: string, parent: object, kind: "HTTPRoute" | "
   return { apiVersion: GATEWAY_API, kind, metadata: { namespace: SHOP, name }, spec };
 }
 
-/** As the page of docs/trust has it, for one of the Gateways. */
+/** The policy on the page of docs/trust, for one of the Gateways. */
 function policy(name: string, proxyProtocol?: object): KubeObject {
   const written = parse(trustSetting("envoy-gateway")) as KubeObject & { spec: { targetRefs: object[] } };
   const targetRefs = written.spec.targetRefs.map((ref) => ({ ...ref, name }));
@@ -103,7 +103,7 @@ function policy(name: string, proxyProtocol?: object): KubeObject {
   return { ...written, metadata: { namespace: SHOP, name }, spec };
 }
 
-/** Behind TLS that the Gateway passes through. */
+/** A backend for TLS that the Gateway passes through. */
 function passedBackend(): KubeObject[] {
   const program =
     `const [key, cert] = process.argv.slice(1); ` +
@@ -151,12 +151,12 @@ for (const url of URLS) {
   });
 }
 
-test("an optional header: pods are answered as well", async () => {
+test("with an optional header, pods are answered as well", async () => {
   await worksOutside(cluster, `http://${OPTIONAL}/`, ENVOY_OPTIONAL);
   assert.equal((await getInside(cluster, `http://${OPTIONAL}/`)).status, 200);
 });
 
-test("the doctor of somebody without Switchback names Envoy Gateway, and its own way out", async () => {
+test("without Switchback, the doctor names Envoy Gateway and its own solution", async () => {
   const { status, cures } = await foundWithoutUs(cluster, "pods-cut-off", ENVOY);
   assert.equal(status, "broken");
   assert.match(cures.join("\n"), /^Envoy Gateway: set `proxyProtocol: \{ optional: true \}`/m);
@@ -166,7 +166,7 @@ test("all names are healed without an annotation, and the client's address arriv
   await installSwitchback(cluster);
   for (const name of [BY_ROUTE, BY_SET, PASSED]) await mapped(cluster, name, ENVOY);
   await mapped(cluster, OPTIONAL, ENVOY_OPTIONAL);
-  // Envoy closes a TLS connection for a name that is served on port 80 alone: port 443 may have no answer.
+  // Envoy closes a TLS connection for a name that is served only on port 80, so port 443 may have no answer.
   await cluster.until("an answer", FOLLOWED_S, async () => {
     return (await answers(cluster, ENVOY))[80] === "demands-either" || undefined;
   });
@@ -176,7 +176,7 @@ test("all names are healed without an annotation, and the client's address arriv
   for (const scheme of ["http", "https"]) await addressArrives(cluster, `${scheme}://${OPTIONAL}/`);
 });
 
-test("of TLS that is passed through, Envoy's access log has the client's address", async () => {
+test("for TLS that is passed through, Envoy's access log has the client's address", async () => {
   const since = new Date();
   const [address] = await clientAddresses(cluster);
   assert.equal((await getMapped(cluster, `https://${PASSED}/`)).body, "passed");
@@ -190,11 +190,11 @@ async function envoyLog(name: string, since: Date): Promise<string> {
   return await cluster.logs(ENVOY.namespace, `gateway.envoyproxy.io/owning-gateway-name=${name}`, since);
 }
 
-test("the doctor sees that it works, as the page of docs/trust says", async () => {
+test("the doctor sees that the setting works, as the page of docs/trust says", async () => {
   await trustIsSeen(cluster, ENVOY, ENVOY_OPTIONAL);
 });
 
-test("Envoy restarted by its control plane while connections are open: no request fails", async (t) => {
+test("no request fails while Envoy's control plane restarts it with open connections", async (t) => {
   const load = inClient(cluster, "load", "240", ...URLS);
   const old = await envoyPods(ENVOY);
   assert.equal(old.length, 1);

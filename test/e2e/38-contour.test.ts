@@ -18,7 +18,8 @@ import { optIn } from "./opted-in.ts";
 import { ingress, openShop, SHOP } from "./shop.ts";
 import { installSwitchback } from "./switchback.ts";
 
-// Contour with its Envoy. Nothing of it is annotated or configured: the proxies ask whether it wants a PROXY header.
+// Contour with its Envoy, without annotations or configuration for Switchback. The proxies ask whether it expects a
+// PROXY header.
 
 const BY_INGRESS = "contour.example.com";
 const BY_PROXY = "httpproxy.example.com";
@@ -52,7 +53,7 @@ after(async () => {
   await installSwitchback(cluster);
 });
 
-test("before its first Ingress, the doctor of somebody without Switchback names Contour", async () => {
+test("without Switchback, the doctor names Contour even before Contour's first Ingress", async () => {
   const { evidence } = await foundWithoutUs(cluster, "short-circuited", CONTOUR);
   assert.match(evidence, /it has labels of Contour/);
   await cluster.apply(...OBJECTS);
@@ -73,6 +74,6 @@ test("both names are healed without an annotation, and the client's address arri
   for (const url of URLS) await addressArrives(cluster, url);
 });
 
-test("the doctor sees that it works, as the page of docs/trust says", async () => {
+test("the doctor sees that the setting works, as the page of docs/trust says", async () => {
   await trustIsSeen(cluster, CONTOUR);
 });

@@ -10,10 +10,10 @@ import { getMapped, optIn } from "./opted-in.ts";
 import { getInside, ingress, openShop, setIngressAddress } from "./shop.ts";
 import { installSwitchback, leaderStatus, SYSTEM } from "./switchback.ts";
 
-// nginx, HAProxy and Caddy, with lists of the addresses that they trust and without. Nothing says what they expect: the
-// proxies ask.
+// nginx, HAProxy and Caddy, with and without lists of trusted addresses. No setting says what they expect; the proxies
+// ask.
 
-/** What the proxies find, what a pod gets without us, and whose address arrives with us. */
+/** The answer that the proxies find, what a pod without Switchback gets, and whose address arrives with Switchback. */
 interface Expected {
   readonly answer: "demands-either" | "optional" | "refuses-header";
   readonly without: "fails" | "answered";
@@ -21,7 +21,7 @@ interface Expected {
 }
 
 const DEMANDS = { answer: "demands-either", without: "fails", seen: "client" } as const;
-/** For the proxies it is as with the PROXY protocol off. */
+/** For the proxies, this looks as if PROXY protocol were off. */
 const OFF = { answer: "refuses-header", without: "answered", seen: undefined } as const;
 const EXPECTED: Readonly<Record<string, Expected>> = {
   "nginx, list with the proxies": DEMANDS,
@@ -58,13 +58,13 @@ after(async () => {
   await installSwitchback(cluster);
 });
 
-/** As docs/trust/README.md lists the proxies' addresses. */
+/** The proxies' addresses, from the command in docs/trust/README.md. */
 async function proxyAddresses(): Promise<string[]> {
   const pods = ["-n", SYSTEM, "get", "pods", "-l", "app.kubernetes.io/component=proxy"];
   return (await cluster.kubectl(...pods, "-o", "jsonpath={.items[*].status.podIP}")).split(" ");
 }
 
-/** Until its name is not mapped, for this reason. */
+/** Waits until the receiver's name is not mapped, with this reason. */
 async function isNotExpected(receiver: Receiver): Promise<void> {
   await cluster.until("header-not-expected", FOLLOWED_S, async () => {
     const { names } = await leaderStatus(cluster);

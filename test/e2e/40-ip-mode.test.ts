@@ -6,7 +6,8 @@ import { STACK, withPort } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { getInside, NAME } from "./shop.ts";
 
-// The README's "When not to use it": with `ipMode: Proxy` nothing is short-circuited, and there is nothing to cure.
+// The README's "When not to use it": with `ipMode: Proxy`, kube-proxy short-circuits nothing, so there is nothing to
+// cure.
 
 let cluster: Cluster;
 
@@ -23,7 +24,7 @@ test("with ipMode VIP a pod that did not opt in gets no answer", async () => {
     assert.match((await getInside(cluster, `http://${NAME}/`, address)).error ?? "", /EOF/);
 });
 
-test("with ipMode Proxy the same pod reaches the load balancer, and is answered", async () => {
+test("with ipMode Proxy the same pod reaches the load balancer and is answered", async () => {
   await publishAddress(cluster, NGINX, "Proxy");
   for (const address of NGINX.addresses) {
     const answer = await cluster.until("kube-proxy leaves the address alone", 30, async () => {
@@ -34,9 +35,9 @@ test("with ipMode Proxy the same pod reaches the load balancer, and is answered"
   }
 });
 
-/** The rule that `controller/targets/service-view.ts` copies from kube-proxy. */
+/** Tests kube-proxy's rule that `controller/targets/service-view.ts` copies. */
 if (STACK === "dual-stack") {
-  test("of a Service with IPv4 alone, kube-proxy leaves the IPv6 address of its load balancer alone", async () => {
+  test("if a Service has only IPv4, kube-proxy leaves the IPv6 address of its load balancer alone", async () => {
     await publishAddress(cluster, NGINX);
     await setFamilies({ ipFamilyPolicy: "SingleStack" });
     const [four = "", six = ""] = NGINX.addresses;

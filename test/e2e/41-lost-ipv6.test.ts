@@ -7,7 +7,8 @@ import { getMapped, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
 import { frontAddresses, leaderStatus, publishedMap } from "./switchback.ts";
 
-// A node of a dual-stack cluster loses IPv6: packets vanish, and nothing says so. Names have an address of each family.
+// A node of a dual-stack cluster loses IPv6. Its IPv6 packets vanish, without any error. Names have an address of each
+// family.
 
 const URL_OF_NAME = `http://${NAME}/`;
 const REQUESTS = 20;
@@ -23,11 +24,11 @@ after(async () => {
   if (isLost) await setIpv6("up");
 });
 
-test("with both families, each of them is answered", async () => {
+test("requests over each family are answered", async () => {
   for (const family of [4, 6]) assert.equal((await getMapped(cluster, URL_OF_NAME, family)).status, 200);
 });
 
-test("without IPv6 every request that may choose is answered", async (t) => {
+test("without IPv6, every request that may choose its family is answered", async (t) => {
   await setIpv6("down");
   isLost = true;
   assert.notEqual((await getMapped(cluster, URL_OF_NAME, 6)).error ?? "", "", "IPv6 is lost");
@@ -40,14 +41,14 @@ test("without IPv6 every request that may choose is answered", async (t) => {
   t.diagnostic(`the slowest of ${REQUESTS} requests took ${Math.round(slowest)} ms, with the start of its process`);
 });
 
-test("the map keeps both addresses, and a controller leads", async () => {
+test("without IPv6, the map keeps both addresses, and a controller leads", async () => {
   assert.equal((await leaderStatus(cluster)).leader, true);
   const map = await publishedMap(cluster);
   for (const front of await frontAddresses(cluster, "ingress-nginx"))
     assert.match(map, new RegExp(`^${front}\\s.*\\b${NAME}\\b`, "m"));
 });
 
-test("with IPv6 again, it is answered again", async () => {
+test("when IPv6 is back, requests over it are answered again", async () => {
   await setIpv6("up");
   isLost = false;
   await cluster.until("an answer by IPv6", 60, async () => {

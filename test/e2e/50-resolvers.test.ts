@@ -10,7 +10,7 @@ import { ingress } from "./shop.ts";
 import { prepared } from "./stand-in.ts";
 import { frontAddresses, publishedMap, resolvedLine } from "./switchback.ts";
 
-// Three resolvers read the hosts files that the kubelet writes; each has limits of its own on lines.
+// Three resolvers read the hosts files that the kubelet writes. Each has different limits for lines.
 
 const COUNT = 300;
 const NAMES = Array.from({ length: COUNT }, (_, n) => `shop-number-${String(n).padStart(3, "0")}.many.example.com`);
@@ -37,7 +37,7 @@ before(async () => {
   cluster = await prepared();
   await optIn(cluster);
   await cluster.apply(...manyIngresses());
-  // Each name waits for its first answer of DNS, so the last one may come before others.
+  // Each name waits for its first answer from DNS, so the last name may be published before others.
   await cluster.until("the names are published", 60, async () => {
     const map = await publishedMap(cluster);
     return NAMES.every((name) => map.includes(name)) || undefined;
@@ -56,18 +56,18 @@ for (const { name, image, command, skip } of CLIENTS) {
   });
 }
 
-test("in a pod on the node's network, too", async () => {
+test("a pod on the node's network resolves them too", async () => {
   const spec = { hostNetwork: true, containers: [container("main", GLIBC.image, GLIBC.command)] };
   assert.equal(await output(pod("resolve-host-network", spec)), expected);
 });
 
-test("and in an init container", async () => {
+test("an init container resolves them too", async () => {
   const main = container("after", GLIBC.image, programCommand("client", "resolve", "localhost"));
   const spec = { initContainers: [container("main", GLIBC.image, GLIBC.command)], containers: [main] };
   assert.equal(await output(pod("resolve-init", spec)), expected);
 });
 
-/** Runs a pod to its end; what its container `main` has printed. */
+/** Runs a pod until it ends. Returns the output of its container `main`. */
 async function output(object: KubeObject): Promise<string> {
   const { name } = object.metadata as { name: string };
   await cluster.delete(object);
@@ -94,7 +94,7 @@ function container(name: string, of: string, command: string[]): object {
   return { name, image: of, imagePullPolicy: image.pullPolicy, command, securityContext: RESTRICTED_CONTAINER };
 }
 
-/** One rule a name, in objects of the size that people write. */
+/** One rule for each name, in Ingresses of a size that people write. */
 function manyIngresses(): KubeObject[] {
   return Array.from({ length: COUNT / 50 }, (_, n) => {
     const names = NAMES.slice(n * 50, (n + 1) * 50);

@@ -10,19 +10,20 @@ import { prepared } from "./stand-in.ts";
 import { installSwitchback, SYSTEM } from "./switchback.ts";
 import type { Load } from "./unnoticed.ts";
 
-// An upgrade changes a setting and replaces every process. Users that create pods or call public names must not notice.
+// An upgrade changes a setting and replaces every process. Users who create pods or call public names must not notice
+// it.
 
 const COMPONENTS = ["controller", "webhook", "proxy"];
-/** Far more than the upgrade takes. */
+/** Much longer than the upgrade takes. */
 const LOAD_SECONDS = 200;
 const SETTLE_MS = 5_000;
 
 /**
- * Answers of 20 s: less than the time that a stopping proxy gives its connections. There are several, so that each
- * proxy has some at any time.
+ * Answers that take 20 s, which is less than the time that a stopping proxy gives its connections. There are several,
+ * so that each proxy has some at any time.
  */
 const STREAMS = Array.from({ length: 4 }, () => `http://${NAME}/stream`);
-// The first is asked on kept connections too. A stand-in has no certificate.
+// The client also requests the first URL on kept connections. A stand-in has no certificate, so it has no HTTPS URL.
 const URLS = [
   `http://${NAME}/`,
   ...(clusterTarget().other === undefined ? [`https://${NAME}/`] : []),
@@ -43,8 +44,7 @@ async function podsOfOurs(): Promise<string[]> {
 }
 
 /**
- * With a setting that shows in what the webhook logs. The pods have to be new ones: an annotation of theirs changes
- * at each run.
+ * Upgrades with a setting that shows in the webhook's log. An annotation that changes at each run replaces all pods.
  */
 async function upgrade(): Promise<void> {
   const old = await podsOfOurs();
@@ -58,7 +58,7 @@ async function upgrade(): Promise<void> {
   await delay(SETTLE_MS);
 }
 
-test("helm upgrade with pods being created, and requests, kept connections and long answers in flight", async (t) => {
+test("helm upgrade does not disturb the creation of pods, requests, kept connections and long answers", async (t) => {
   const countsBefore = await admissionCounts(cluster);
   const load = inClient(cluster, "load", String(LOAD_SECONDS), ...URLS);
   const upgraded = { done: false };
@@ -82,7 +82,7 @@ test("helm upgrade with pods being created, and requests, kept connections and l
   assert.deepEqual(await admissionCounts(cluster), countsBefore, "no webhook call failed open or was rejected");
 });
 
-test("the setting is in force: the webhook tells of every pod", async () => {
+test("the setting is in force: the webhook logs every pod", async () => {
   await optIn(cluster);
   await cluster.until("the new pod in the webhook's log", 30, async () => {
     const log = await cluster.logs(SYSTEM, "app.kubernetes.io/component=webhook");

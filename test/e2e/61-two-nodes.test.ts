@@ -23,19 +23,19 @@ import {
 } from "./two-nodes.ts";
 import type { Load } from "./unnoticed.ts";
 
-// A proxy, an agent and a client on each of two nodes. The second node is drained, cut off, and comes back. The
-// ingress controller is on the first one, so that requests fail by what is lost of Switchback alone.
+// A proxy, an agent and a client on each of two nodes. The second node is drained, cut off, and comes back. The ingress
+// controller is on the first node, so that requests can fail only because a part of Switchback is lost.
 
 const OURS = `http://${NAME}/`;
-/** A Service without Switchback that has as many backends as a name has proxies: one on each node. */
+/** A Service without Switchback. It has as many backends as a name has proxies: one on each node. */
 const PLAIN = "plain";
-/** Far more than each load takes; `stop` ends it. */
+/** Much longer than each load takes. `stop` ends the load. */
 const LOAD_SECONDS = 300;
 const PERIOD_MS = 100;
-/** How long requests go on before a fault and after it, and through one that nothing has to notice. */
+/** Time for which requests continue before and after a fault, and through an event that nobody may notice. */
 const AROUND_MS = 5_000;
 const CUT_MS = 20_000;
-/** The lists of endpoints of two Services do not reach kube-proxy in the same moment. */
+/** The endpoints of two Services do not reach kube-proxy at the same moment. */
 const APART_MS = 2_000;
 const PODS = 10;
 
@@ -86,7 +86,7 @@ async function client(node: typeof FIRST, ...args: string[]): Promise<string> {
   return (await cluster.exec(`${OPTED_IN}/${pod}`, ...programCommand("client", ...args))).stdout.trim();
 }
 
-/** The client on the first node sends requests to the name and to the plain Service, side by side. */
+/** The client on the first node sends requests to the name and to the plain Service at the same time. */
 async function paced(fault: () => Promise<void>): Promise<{ ours: Paced; other: Paced }> {
   const load = client(FIRST, "pace", `${LOAD_SECONDS}`, `${PERIOD_MS}`, OURS, plain);
   try {
@@ -118,7 +118,7 @@ const bothServe = () =>
     return (await readyEndpoints(cluster, SYSTEM, "switchback-ingress-nginx")).length === 2 || undefined;
   });
 
-test("a pod on each node reaches the name; each node has a proxy", async () => {
+test("each node has a proxy, and a pod on each node reaches the name", async () => {
   for (const node of [FIRST, SECOND]) {
     await podOn(cluster, node, SYSTEM, "proxy");
     await answers(node);
@@ -132,7 +132,7 @@ test("the agent of each node keeps its running pods current", async (t) => {
   t.diagnostic(`Ingress created to the name in the pods of both nodes: ${secondsSince(created)} s`);
 });
 
-test("the node is drained: no request fails", async (t) => {
+test("no request fails while the node is drained", async (t) => {
   const urls = [OURS, `${OURS}slow`, `${OURS}stream`, `${OURS}stream`];
   const load = client(FIRST, "load", `${LOAD_SECONDS}`, ...urls);
   try {
@@ -153,7 +153,7 @@ test("the node is drained: no request fails", async (t) => {
 });
 
 for (const distribution of ["PreferClose", "PreferSameNode"]) {
-  test(`trafficDistribution ${distribution}: the proxy of the client's own zone or node serves`, async (t) => {
+  test(`trafficDistribution ${distribution}: the proxy in the client's own zone or node serves`, async (t) => {
     for (const { name } of [FIRST, SECOND]) {
       await cluster.kubectl("label", "node", name, `topology.kubernetes.io/zone=zone-of-${name}`, "--overwrite");
     }
@@ -178,7 +178,7 @@ for (const distribution of ["PreferClose", "PreferSameNode"]) {
   });
 }
 
-test("with PreferSameNode a cut node costs the other one no request at all", async (t) => {
+test("with PreferSameNode, no request on the other node fails while a node is cut off", async (t) => {
   const { ours } = await paced(async () => {
     await setSecondNodeLink("down");
     await delay(CUT_MS);
@@ -189,9 +189,10 @@ test("with PreferSameNode a cut node costs the other one no request at all", asy
   await answers(SECOND);
 });
 
-// Last but one: for two minutes the kernel remembers connections that the lost node never answered (conntrack's
-// SYN_SENT), and a new one from the same port of the client goes to the same backend, whatever kube-proxy's rules say.
-test("the leader's node is cut off: the others fail no more than a plain Service, and another leads", async (t) => {
+// This test is the last but one. For two minutes, the kernel remembers connections that the lost node never answered
+// (conntrack's SYN_SENT). A new connection from the same port of the client goes to the same backend, whatever
+// kube-proxy's rules say.
+test("the leader's node is cut off: no more requests fail than with a plain Service, and another leads", async (t) => {
   await installSwitchback(cluster, withAgent());
   await cluster.until("any proxy serves", 60, async () => {
     const { spec } = await cluster.get<{ spec: object }>("-n", SYSTEM, "service", "switchback-ingress-nginx");
@@ -233,12 +234,12 @@ test("the leader's node is cut off: the others fail no more than a plain Service
   t.diagnostic(`requests to the name that failed after the plain Service was well: ${beyond.length}`);
   assert.ok(other.failed.length > 20, "the plain Service lost requests");
   assert.deepEqual(beyond, []);
-  // Each request of either goes to one of two by chance: four standard deviations of the difference.
+  // Each request goes to one of two nodes by chance. The allowed difference is four standard deviations.
   const during = (last - Math.min(...other.failed)) / PERIOD_MS;
   assert.ok(ours.failed.length <= other.failed.length + 4 * Math.sqrt(during / 2));
 });
 
-test("the node comes back: its pods are answered, have what they missed, and the leader stays", async (t) => {
+test("the node comes back: its pods are answered and get the names they missed, and the leader stays", async (t) => {
   const joined = performance.now();
   await setSecondNodeLink("up");
   await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=120s", `node/${SECOND.name}`);

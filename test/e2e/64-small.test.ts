@@ -16,21 +16,24 @@ import {
   webhookAnswers,
 } from "./switchback.ts";
 
-// The chart's profile `small`: the same cure by one process, and back to the default profile.
+// The chart's profile `small`: one process provides the same cure. At the end, the default profile is restored.
 
 const SMALL = "small.example.com";
 const DEPLOYMENT = "switchback-all";
 const COMPONENT = "app.kubernetes.io/component=all";
-/** More than the tests need; `stop` ends it. */
+/** Longer than the tests need. `stop` ends the load. */
 const LOAD_SECONDS = 60;
 const PODS = 20;
 const URLS = Array<string>(6).fill(`http://${NAME}/`);
-/** What the chart requests for it, MiB; it takes less for itself, so that something is left for what comes and goes. */
+/**
+ * Memory that the chart requests for the process, in MiB. The process itself needs less, which leaves a reserve for
+ * temporary use.
+ */
 const REQUESTED = 96;
 const MOST_OF_REQUEST = 0.66;
 
 let cluster: Cluster;
-/** The front Service's, where Switchback was installed before in the default profile. */
+/** The front Service's address, if Switchback was installed before in the default profile. */
 let addressBefore: string | undefined;
 
 before(async () => {
@@ -75,7 +78,7 @@ test("the chart installs one Deployment with the linux engine; a front Service k
   assert.equal(address, addressBefore ?? address);
 });
 
-test("all of cert-manager is healed: a new Certificate is issued", async (t) => {
+test("a new Certificate is issued with all of cert-manager opted in", async (t) => {
   await cluster.apply(ingress("small", SMALL, "nginx", "small-tls"));
   await orderCertificate(cluster, SMALL, "small-tls");
   await mapped(SMALL);
@@ -101,7 +104,7 @@ test("the webhook answers while the relay is busy", async (t) => {
   assert.deepEqual(await admissionCounts(cluster), countsBefore, "no webhook call failed open or was rejected");
 });
 
-test("it takes little memory", async (t) => {
+test("the process needs little memory", async (t) => {
   const read =
     `for (const file of ["smaps_rollup", "status"]) process.stdout.write(require("fs").readFileSync("/proc/1/" + ` +
     "file))";
@@ -112,7 +115,7 @@ test("it takes little memory", async (t) => {
   assert.ok(anonymous < MOST_OF_REQUEST * REQUESTED, `${anonymous} MiB anonymous`);
 });
 
-test("after its pod is lost, names and admissions work again in seconds, and running pods need nothing", async (t) => {
+test("after a lost pod, names and admissions work again in seconds, and running pods need no restart", async (t) => {
   const lost = performance.now();
   await cluster.kubectl("-n", SYSTEM, "delete", "pod", "-l", COMPONENT, "--grace-period=0", "--force");
   await cluster.until("the running pod reaches the name again", 60, async () => {

@@ -8,7 +8,7 @@ import { NAME } from "./shop.ts";
 import { prepared, resolvedPlainly } from "./stand-in.ts";
 import { leaderStatus, SYSTEM, webhookAnswers } from "./switchback.ts";
 
-// Nothing of ours may block a pod: without the webhook pods are made as if it had never been there.
+// Switchback must never block a pod. Without the webhook, pods are created as if Switchback had never been there.
 
 let cluster: Cluster;
 
@@ -31,7 +31,7 @@ async function scale(replicas: number): Promise<void> {
   });
 }
 
-test("without the webhook's pods a pod is still made and runs, not injected; the API server counts it", async () => {
+test("without the webhook's pods, a pod is created and runs without names, and the API server counts it", async () => {
   const countsBefore = await admissionCounts(cluster);
   await scale(0);
   await optIn(cluster);
@@ -49,7 +49,7 @@ test("the controller reports the pod as not injected", async () => {
   assert.equal(client.code, "restart-not-permitted");
 });
 
-test("once it is back, new pods are injected again", async () => {
+test("when the webhook is back, new pods are injected again", async () => {
   await scale(2);
   await webhookAnswers(cluster);
   await optIn(cluster);

@@ -9,8 +9,8 @@ import { RESOLVE } from "./programs/run.ts";
 import { getInside, getOutside, ingress } from "./shop.ts";
 import { clusterIPs, publishedMap, resolvedLine } from "./switchback.ts";
 
-// A load balancer without PROXY protocol whose address does not answer to pods: names lead to the ingress
-// controller itself.
+// A load balancer without PROXY protocol, whose address does not answer to pods. Names lead to the ingress controller's
+// own Service.
 
 const AT_PLAIN = "plain.example.com";
 
@@ -27,7 +27,7 @@ before(async () => {
   await optIn(cluster);
 });
 
-test("from outside the name works", async () => {
+test("the name works from outside", async () => {
   const answer = await cluster.until("it is routed", 30, async () => {
     const got = await getOutside(cluster, `http://${AT_PLAIN}/`, withPort(PLAIN.address, 80));
     return got.status === 200 ? got : undefined;
@@ -35,11 +35,11 @@ test("from outside the name works", async () => {
   assert.match(answer.body ?? "", /^the shop /);
 });
 
-test("a pod that did not opt in waits in vain", async () => {
+test("a pod that did not opt in gets a timeout", async () => {
   assert.match((await getInside(cluster, `http://${AT_PLAIN}/`)).error ?? "", /timeout|deadline/i);
 });
 
-test("a pod that opted in has the Service's own ClusterIP for the name, and is answered", async () => {
+test("a pod that opted in resolves the name to the Service's own ClusterIP, and is answered", async () => {
   const { namespace, service } = PLAIN;
   const addresses = await clusterIPs(cluster, namespace, service);
   assert.equal(await inClient(cluster, RESOLVE, AT_PLAIN), resolvedLine(AT_PLAIN, addresses));

@@ -12,7 +12,7 @@ import { OPTED_IN, optIn } from "./opted-in.ts";
 import { openShop } from "./shop.ts";
 import { installSwitchback, leaderStatus, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
 
-// The doctor names each fault that is planted, with its code, and says that all is well when there is none.
+// The doctor reports each planted fault with its code. Without a fault, it says that all is well.
 
 const CONFIGURATION = "mutatingwebhookconfiguration/switchback-webhook";
 const FRONT = "service/switchback-ingress-nginx";
@@ -29,7 +29,7 @@ before(async () => {
   await restartAllOfCertManager(cluster);
 });
 
-/** What is left when a test failed half-way. */
+/** Restores what a failed test has left. */
 after(async () => {
   await publishAddress(cluster, NGINX);
   await cluster.kubectl("label", "namespace", "kube-public", "switchback.dev/inject-");
@@ -44,7 +44,7 @@ interface Examination {
   readonly code: number;
   readonly findings: readonly Finding[];
   readonly stderr: string;
-  /** What is not ok. */
+  /** The findings that are not ok, one per line. */
   readonly text: string;
 }
 
@@ -57,7 +57,7 @@ async function examine(...flags: string[]): Promise<Examination> {
   return { code, findings, stderr, text: text.join("\n") };
 }
 
-/** Asserts that a finding is there, with evidence and, where something is to be done, a cure. */
+/** Asserts that a finding exists. It must have evidence, and a cure if there is something to do. */
 function assertFound({ findings, text }: Examination, status: FindingStatus, code: string, subject: string): void {
   const finding = findings.find((one) => one.code === code && one.subject.includes(subject));
   assert.ok(finding, `${code} of ${subject} is not among\n${text}`);
@@ -66,7 +66,9 @@ function assertFound({ findings, text }: Examination, status: FindingStatus, cod
   if (status === "warning" || status === "broken") assert.ok(finding.cures.length > 0);
 }
 
-/** Until as many pods are there and ready; those that go still serve while they drain. */
+/**
+ * Scales and waits until exactly this number of pods exists, all ready. Pods that stop still serve while they drain.
+ */
 async function scale(component: string, replicas: number): Promise<void> {
   const deployment = `deployment/switchback-${component}`;
   await cluster.kubectl("-n", SYSTEM, "scale", deployment, `--replicas=${replicas}`);
@@ -95,7 +97,7 @@ async function patch(object: string, ...operations: object[]): Promise<void> {
   await cluster.kubectl("-n", SYSTEM, "patch", object, "--type=json", "-p", JSON.stringify(operations));
 }
 
-/** The object as somebody would save it; gives how to put it back, at the same address and whatever became of it. */
+/** Saves an object. Returns a function that restores it with the same address, whatever has happened to it. */
 async function save(object: string): Promise<() => Promise<void>> {
   const saved = await cluster.get<{ metadata: Record<string, unknown>; status?: unknown }>("-n", SYSTEM, object);
   const { name, namespace, labels, annotations } = saved.metadata;
@@ -108,8 +110,8 @@ async function save(object: string): Promise<() => Promise<void>> {
 }
 
 /**
- * Until nothing of earlier files is on its way out of the map: names that go would leave stale pods behind, as the
- * doctor rightly says. Many at once are held back, which its cure ends.
+ * Waits until no names of earlier files are about to leave the map. The doctor would rightly report stale pods for
+ * such names. If many names leave at once, the controller holds their removal, so this confirms it.
  */
 async function mapAtRest(): Promise<void> {
   await cluster.until("the map is at rest", 180, async () => {
@@ -122,7 +124,7 @@ async function mapAtRest(): Promise<void> {
   });
 }
 
-/** Until a healthy install says so: kube-proxy, endpoints and the controller follow within seconds. */
+/** Waits until the doctor finds no fault. kube-proxy, endpoints and the controller follow within seconds. */
 async function allIsWell(): Promise<Examination> {
   let last: Examination | undefined;
   const well = async () => {
@@ -132,7 +134,7 @@ async function allIsWell(): Promise<Examination> {
   return await cluster.until("all is well", 180, well).catch(() => assert.fail(last?.text));
 }
 
-test("of the healthy install it says that all is well; the probe pod is gone", async () => {
+test("for the healthy install, the doctor says that all is well, and it removes the probe pod", async () => {
   const examination = await allIsWell();
   assertFound(examination, "ok", "short-circuit-cured", NGINX.service);
   assertFound(examination, "ok", "header-accepted", `${NGINX.service} port 80`);
@@ -146,14 +148,14 @@ test("of the healthy install it says that all is well; the probe pod is gone", a
   assert.equal(await probePods(), "");
 });
 
-test("with ipMode Proxy nothing is short-circuited", async () => {
+test("with ipMode Proxy, the doctor says that nothing is short-circuited", async () => {
   await publishAddress(cluster, NGINX, "Proxy");
   assertFound(await examine(), "ok", "ip-mode-proxy", NGINX.service);
   await publishAddress(cluster, NGINX);
   assertFound(await examine(), "ok", "short-circuit-cured", NGINX.service);
 });
 
-test("a namespace that opted in, and that the webhook is never called for", async () => {
+test("a namespace that opted in but for which the webhook is never called is reported", async () => {
   await cluster.kubectl("label", "namespace", "kube-public", "switchback.dev/inject=enabled");
   const examination = await examine();
   assertFound(examination, "broken", "namespace-excluded", "kube-public");
@@ -161,7 +163,7 @@ test("a namespace that opted in, and that the webhook is never called for", asyn
   await cluster.kubectl("label", "namespace", "kube-public", "switchback.dev/inject-");
 });
 
-test("a pod of an earlier map, and one that the webhook has not seen", async () => {
+test("a pod with an earlier map and a pod that the webhook has not seen are reported", async () => {
   const clients = ["-n", OPTED_IN, "-l", "app=client"];
   const annotate = (value: string) => cluster.kubectl("annotate", "pods", ...clients, value, "--overwrite");
   const jsonpath = "jsonpath={.items[0].metadata.annotations.switchback\\.dev/revision}";
@@ -174,23 +176,23 @@ test("a pod of an earlier map, and one that the webhook has not seen", async () 
   await annotate(`switchback.dev/revision=${revision}`);
 });
 
-test("a webhook configuration that fails closed", async () => {
+test("a webhook configuration that fails closed is reported", async () => {
   const policy = (value: string) => patch(CONFIGURATION, { op: "replace", path: "/webhooks/1/failurePolicy", value });
   await policy("Fail");
   assertFound(await examine(), "broken", "webhook-fails-closed", CONFIGURATION.slice(-18));
   await policy("Ignore");
 });
 
-describe("without the controllers, who would mend it,", () => {
+describe("without the controllers, which would repair the faults, the doctor reports", () => {
   before(() => scale("controller", 0));
 
-  test("that none is there", async () => {
+  test("that no controller runs", async () => {
     const examination = await examine();
     assertFound(examination, "broken", "deployment-not-ready", "switchback-controller");
     assertFound(examination, "unknown", "not-read", "controller");
   });
 
-  test("a caBundle that is broken, and one of another CA", async () => {
+  test("a missing caBundle, and a caBundle of another CA", async () => {
     const bundle = (value: string) =>
       patch(CONFIGURATION, { op: "replace", path: "/webhooks/1/clientConfig/caBundle", value });
     const { webhooks } = await cluster.get<{ webhooks: { clientConfig: { caBundle: string } }[] }>(CONFIGURATION);
@@ -205,7 +207,7 @@ describe("without the controllers, who would mend it,", () => {
     await patch(CONFIGURATION, { op: "add", path: "/webhooks/1/clientConfig/caBundle", value: right });
   });
 
-  test("a front Service that leads elsewhere, and none", async () => {
+  test("a front Service with a wrong port, and a missing front Service", async () => {
     const restore = await save(FRONT);
     await patch(FRONT, { op: "replace", path: "/spec/ports/0/targetPort", value: 1 });
     assertFound(await examine(), "broken", "front-port-wrong", "ingress-nginx");
@@ -214,7 +216,7 @@ describe("without the controllers, who would mend it,", () => {
     await restore();
   });
 
-  test("headers that are not sent, or refused, names that lead elsewhere, an upstream that is not there", async () => {
+  test("headers that are not sent or are refused, names that lead elsewhere, and a missing upstream", async () => {
     const object = "configmap/switchback-targets";
     const restore = await save(object);
     const { data } = await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, object);
@@ -227,12 +229,12 @@ describe("without the controllers, who would mend it,", () => {
       const none = target.ports.map((port) => ({ ...port, protocol: "none" }));
       return target.name === "ingress-nginx" ? { ...target, ports: none } : target;
     });
-    // Its Traefik expects no header, and takes one for a request.
+    // The Traefik of `plain` expects no header, and takes a header for a request.
     const upstream = `${PLAIN.service}.${PLAIN.namespace}.svc.cluster.local.`;
     const ports = [{ port: 80, listenPort: 24_990, upstreamPort: 80, protocol: "v1" }];
     await tell([...bare, { name: "plain", upstream, ports, clusterIPs: [] }]);
     await publishAddress(cluster, { ...NGINX, ...addressesOf(({ freshLoadBalancer }) => freshLoadBalancer) });
-    // Until kube-proxy leaves the former address alone, nothing answers there.
+    // Until kube-proxy releases the former address, nothing answers there.
     const examination = await cluster.until("the proxies and kube-proxy follow", 60, async () => {
       const seen = await examine("--probe");
       const codes = new Set(seen.findings.map(({ code }) => code));
@@ -250,7 +252,7 @@ describe("without the controllers, who would mend it,", () => {
     await restore();
   });
 
-  test("no proxies, no webhook, and no configuration that would call it", async () => {
+  test("missing proxies, a missing webhook, and a missing webhook configuration", async () => {
     await Promise.all([scale("proxy", 0), scale("webhook", 0)]);
     const examination = await examine("--probe");
     assertFound(examination, "broken", "deployment-not-ready", "switchback-proxy");
@@ -264,7 +266,7 @@ describe("without the controllers, who would mend it,", () => {
     await restore();
   });
 
-  test("with all of it mended, all is well again", async () => {
+  test("that all is well again, once everything is repaired", async () => {
     await Promise.all(["controller", "proxy", "webhook"].map((component) => scale(component, 2)));
     await allIsWell();
   });

@@ -7,25 +7,25 @@ import { optIn } from "./opted-in.ts";
 import { openShop } from "./shop.ts";
 import { installSwitchback, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
 
-// Settings of the chart that only a real node shows: the check after an install, `helm test`, whose pod is the doctor,
-// and a webhook in the network of its node.
+// Settings of the chart that only a real node can test: the check after an install, `helm test` (its pod runs the
+// doctor), and a webhook in its node's network.
 
 let cluster: Cluster;
 
 before(async () => {
   cluster = await withCluster();
   await openShop(cluster);
-  // One node has the webhook's port once.
+  // A node has the webhook's port only once.
   await installSwitchback(cluster, {
     installCheck: { enabled: true },
     webhook: { hostNetwork: true, replicas: 1 },
     test: { probeNamespace: "default" },
   });
-  // The doctor finds pods that opted in and have no names.
+  // Otherwise, the doctor would report pods that opted in and have no names.
   await restartAllOfCertManager(cluster);
 });
 after(async () => {
-  // A test that failed leaves its pod.
+  // A failed test leaves its pod.
   await cluster.kubectl("-n", SYSTEM, "delete", "pod", "switchback-test", "--ignore-not-found");
   await installSwitchback(cluster);
 });
@@ -39,7 +39,7 @@ test("a webhook in the node's network has the node's address, and new pods are i
   const pods = await cluster.get<{
     items: { metadata: { deletionTimestamp?: string }; status: { podIP: string; hostIP: string } }[];
   }>("-n", SYSTEM, "pods", "-l", "app.kubernetes.io/component=webhook");
-  // Those of the rollout before drain for a while.
+  // Pods of the earlier rollout drain for a while.
   const items = pods.items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   const addresses = items.map(({ status }) => status.podIP);
   assert.ok(addresses.length > 0);
@@ -53,7 +53,7 @@ test("a webhook in the node's network has the node's address, and new pods are i
   assert.deepEqual(await admissionCounts(cluster), countsBefore, "no webhook call failed open or was rejected");
 });
 
-test("helm test passes, and leaves no account and no rights", async () => {
+test("helm test passes, and leaves no account and no permissions", async () => {
   const { code, output } = await helmTest();
   assert.equal(code, 0, output);
   const kinds = "pods,serviceaccounts,rolebindings,clusterrolebindings";
@@ -61,7 +61,7 @@ test("helm test passes, and leaves no account and no rights", async () => {
   assert.doesNotMatch(left, /switchback-test/);
 });
 
-test("helm test fails where the doctor finds something broken", async () => {
+test("helm test fails if the doctor finds a fault", async () => {
   await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-webhook", "--replicas=0");
   await cluster.until("no webhook is left", 60, async () => {
     const pods = ["get", "pods", "-l", "app.kubernetes.io/component=webhook", "-o", "name"];

@@ -17,8 +17,8 @@ import { programCommand, programDeployment } from "./programs/run.ts";
 import { ingress, openShop, SHOP } from "./shop.ts";
 import { AGENTS, frontAddress, installSwitchback, leaderStatus, OPT_IN, SYSTEM, webhookAnswers } from "./switchback.ts";
 
-// Each alert of the chart fires on a real node when its fault is planted, and resolves when it is mended, as a real
-// Prometheus sees the pods. What lasts minutes in the alerts lasts seconds here.
+// Each alert of the chart fires on a real node when its fault is planted, and resolves when the fault is repaired. A
+// real Prometheus scrapes the pods. Durations of minutes in the alerts are seconds here.
 
 const PORTS: Readonly<Record<string, number>> = { controller: 8080, webhook: 8081, proxy: 8082, agent: 8083 };
 const LIVELY = "alerts-lively";
@@ -70,8 +70,8 @@ after(async () => {
 const IF_THERE = ["--ignore-not-found", "--timeout=120s"];
 
 /**
- * The API server counts the failed calls of webhooks. Only the administrator may read its figures; the token is in a
- * file.
+ * The API server counts failed calls of webhooks. Only the administrator may read its metrics, so Prometheus gets the
+ * token in a file.
  */
 async function apiServerJob(): Promise<object> {
   const { clusters, users } = parse(await readFile(ADMIN_KUBECONFIG, "utf8"));
@@ -97,7 +97,7 @@ interface Pod {
   status: { podIP?: string };
 }
 
-/** Prometheus follows the pods that there are. */
+/** Makes Prometheus scrape the pods that exist now. */
 async function scrapeAll(): Promise<void> {
   const targets: ScrapeTarget[] = [];
   for (const namespace of [SYSTEM, AGENTS]) {
@@ -121,14 +121,14 @@ async function scale(namespace: string, deployment: string, replicas: number): P
   await cluster.rolledOut(namespace, `deployment/${deployment}`);
 }
 
-/** Without the pods of a Deployment an alert fires, and resolves once they are back. */
+/** Checks that an alert fires without the pods of a Deployment, and resolves when they are back. */
 async function firesWithout(
   alert: string,
   component: string,
   meanwhile: () => Promise<unknown> = async () => {},
 ): Promise<void> {
   await scale(SYSTEM, `switchback-${component}`, 0);
-  // Those that drain are not seen, either.
+  // Draining pods are not scraped either.
   await scrapeAll();
   await meanwhile();
   await prometheus.fires(alert);
@@ -144,14 +144,14 @@ async function openNamespace(name: string, annotations: Record<string, string> =
   await cluster.rolledOut(name, "deployment/web");
 }
 
-/** An Ingress with many hosts, of the shop. */
+/** An Ingress of the shop with many hosts. */
 function ingressOf(hosts: readonly string[]): KubeObject {
   const one = ingress("alerts", "", "nginx");
   const { rules, ...spec } = one.spec as { rules: Array<{ http: object }> };
   return { ...one, spec: { ...spec, rules: hosts.map((host) => ({ ...rules[0], host })) } };
 }
 
-/** So many connections to a front Service, each made again as often as it ends. */
+/** Keeps this number of connections open to a front Service. Each is made again when it ends. */
 function startClients(count: number, address: string): void {
   const [program, args] = inNamespace("node", process.execPath, ["-e", CLIENTS, String(count), address]);
   const child = spawn(program, args, { stdio: ["ignore", "ignore", "inherit"] });
@@ -178,7 +178,7 @@ test("SwitchbackCertificateExpiring", async () => {
   await prometheus.fires("SwitchbackCertificateExpiring");
 });
 
-test("of a healthy install no other one fires", async () => {
+test("no other alert fires for a healthy install", async () => {
   await webhookAnswers(cluster);
   await cluster.until("no other alert", 120, async () => {
     const names = (await prometheus.firing()).map(({ alertname }) => alertname);
@@ -186,7 +186,7 @@ test("of a healthy install no other one fires", async () => {
   });
 });
 
-test("SwitchbackTargetUnreachable, while clients come and there is no ingress controller", async () => {
+test("SwitchbackTargetUnreachable, while clients connect and no ingress controller runs", async () => {
   await scale(NGINX.namespace, NGINX.service, 0);
   startClients(2, await frontAddress(cluster, clusterTarget().target));
   const { target } = await prometheus.fires("SwitchbackTargetUnreachable");
@@ -208,7 +208,7 @@ test("SwitchbackLimitReached and SwitchbackConnectionsRefused, while others hold
 
 test("SwitchbackProxyMissing", () => firesWithout("SwitchbackProxyMissing", "proxy"));
 
-test("SwitchbackWebhookNotAnswering, and the API server counts the pods that it lets start", () => {
+test("SwitchbackWebhookNotAnswering, and the API server counts the pods that start without the webhook", () => {
   const counted = `sum(increase(apiserver_admission_webhook_fail_open_count{name=~".+[.]switchback[.]dev"}[20s])) > 0`;
   return firesWithout("SwitchbackWebhookNotAnswering", "webhook", () =>
     cluster.until("the API server's count", 120, async () => {
@@ -262,7 +262,7 @@ test("SwitchbackRemovalHeld, until it is confirmed; then SwitchbackHalfOfNamesGo
   await prometheus.resolves("SwitchbackHalfOfNamesGone");
 });
 
-test("SwitchbackWorkloadsStuck in a namespace that the chart has not seen; helm upgrade resolves it", async () => {
+test("SwitchbackWorkloadsStuck in a namespace that is new to the chart; helm upgrade resolves it", async () => {
   await openNamespace(LATE);
   await cluster.apply(ingress("alerts-one", "late-one.example.com", "nginx"));
   await cluster.until("the alert", 120, async () => {
@@ -276,7 +276,7 @@ test("SwitchbackWorkloadsStuck in a namespace that the chart has not seen; helm 
   await prometheus.resolves("SwitchbackCertificateExpiring");
 });
 
-/** Nobody writes the map any more. */
+/** Rejects all writes of the map. */
 const DENY_MAP: readonly KubeObject[] = [
   {
     apiVersion: "admissionregistration.k8s.io/v1",

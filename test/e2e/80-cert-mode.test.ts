@@ -8,7 +8,7 @@ import type { Condition } from "./shop.ts";
 import { prepared } from "./stand-in.ts";
 import { installSwitchback, SYSTEM } from "./switchback.ts";
 
-// The serving certificate from the cluster's cert-manager, there and back, while pods are made.
+// Switches the serving certificate to the cluster's cert-manager and back while pods are created.
 
 const NAME = "switchback-webhook";
 const SETTLE_MS = 5_000;
@@ -51,8 +51,8 @@ async function bundles(): Promise<(string | undefined)[]> {
 }
 
 /**
- * Until the certificate is cert-manager's and the API server has its CA. Its injector (from 1.19) leaves the
- * CAs that were there.
+ * Waits until cert-manager has issued the certificate and the API server has its CA. cert-manager's injector (from
+ * 1.19) keeps the CAs that were there.
  */
 async function inForce(): Promise<void> {
   await cluster.until("cert-manager's CA is in the caBundle", 90, async () => {
@@ -64,17 +64,17 @@ async function inForce(): Promise<void> {
   });
 }
 
-test("from the controller's own certificate to cert-manager's", async () => {
+test("the certificate changes from the controller's own to cert-manager's", async () => {
   await whilePodsAreMade(async () => {
     await installSwitchback(cluster, { config: { certs: { mode: "cert-manager" } } });
     await inForce();
   });
 });
 
-test("cert-manager renews it", async () => {
+test("cert-manager renews the certificate", async () => {
   await whilePodsAreMade(async () => {
     const { "tls.crt": old } = await servingSecret();
-    // What `cmctl renew` does.
+    // `cmctl renew` does the same.
     const condition = { type: "Issuing", status: "True", reason: "ManuallyTriggered", message: "renewed by a test" };
     const status = { conditions: [{ ...condition, lastTransitionTime: new Date().toISOString() }] };
     const patch = ["--subresource=status", "--type=merge", "-p", JSON.stringify({ status })];
@@ -84,7 +84,10 @@ test("cert-manager renews it", async () => {
   });
 });
 
-/** Until the certificate is the controller's, and the API server trusts its CA alone: both overlaps are over. */
+/**
+ * Waits until the certificate is the controller's and the API server trusts only its CA, so that both overlaps are
+ * over.
+ */
 async function ownAgain(theirs: string): Promise<void> {
   await cluster.until("the controller's certificate, and its CA alone in the caBundle", 90, async () => {
     const { "tls.crt": leaf } = await servingSecret();
@@ -93,8 +96,8 @@ async function ownAgain(theirs: string): Promise<void> {
   });
 }
 
-// cert-manager's CA has to stay trusted until every replica serves a certificate of ours.
-test("and back to the controller's own", async () => {
+// cert-manager's CA must stay trusted until every replica serves our own certificate.
+test("the certificate changes back to the controller's own", async () => {
   const { "tls.crt": theirs = "" } = await servingSecret();
   await whilePodsAreMade(async () => {
     await installSwitchback(cluster, { config: { certs: { overlapSeconds: 5 } } });

@@ -10,9 +10,10 @@ import { programCommand, programDeployment } from "./programs/run.ts";
 import { hookStandIns, listeningPorts, type Place, podPlace, reached } from "./reach.ts";
 import { AGENTS, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
 
-// Whether the chart's NetworkPolicies, as narrow as network-policy.ts makes them, let through what they should and
-// nothing else: every port at which a component listens, from everywhere, and everything that it might want to
-// reach. Only the node's own programs, such as its API server and kubelet, reach its pods whatever a policy says.
+// Tests the chart's NetworkPolicies, as narrow as network-policy.ts makes them. They must allow what is needed and
+// nothing else. The test tries every port at which a component listens, from everywhere, and everything that a
+// component might connect to. Programs of the node itself, such as its API server and kubelet, can reach its pods
+// despite any policy.
 
 const STRANGER = "stranger";
 const COMPONENTS = { controller: SYSTEM, webhook: SYSTEM, proxy: SYSTEM, agent: AGENTS } as const;
@@ -21,7 +22,7 @@ type Pod = Extract<Place, { pod: string }>;
 /** What a port is for. */
 type Purpose = "health" | "webhook" | "relay";
 
-/** programs/strict.ts. */
+/** The port of programs/strict.ts. */
 const STRICT_PORT = 8080;
 const HEALTH: Readonly<Record<Component, number>> = { controller: 8080, webhook: 8081, proxy: 8082, agent: 8083 };
 const WEBHOOK = 8443;
@@ -29,7 +30,7 @@ const WEBHOOK = 8443;
 let cluster: Cluster;
 let stranger: Pod;
 let monitoring: Pod;
-/** The pods that `helm uninstall` runs, or what stands for them. */
+/** Stand-ins for the pods that `helm uninstall` runs. */
 let hooks: Pod[];
 let hookObjects: KubeObject[] = [];
 const components = new Map<Component, Pod>();
@@ -79,7 +80,7 @@ function purposeOf(component: Component, port: number): Purpose {
   return "relay";
 }
 
-/** Every port of every component as `reached` takes it, with what it is for. */
+/** Every port of every component in the form that `reached` takes, with its purpose. */
 function listening(): { address: string; component: Component; purpose: Purpose }[] {
   return [...ports].flatMap(([component, own]) =>
     own.map((port) => {
@@ -101,7 +102,7 @@ function place(component: Component): Pod {
 
 const all = () => portsFor("health", "webhook", "relay");
 
-test("every component listens, the proxy for the connections of pods too", () => {
+test("every component listens, and the proxy also listens for connections of pods", () => {
   assert.deepEqual(new Set(listening().map(({ component }) => component)), new Set(Object.keys(COMPONENTS)));
   assert.deepEqual(portsFor("webhook").length, 1);
   assert.ok(portsFor("relay").length >= 2, "one for each port of a target");
@@ -111,15 +112,15 @@ test("any pod reaches the proxies' relaying ports, and no other port of a compon
   assert.deepEqual(await reached(cluster, stranger, all()), portsFor("relay"));
 });
 
-test("a pod that may read metrics reaches health ports too, but not the webhook", async () => {
+test("a pod that may read metrics also reaches health ports, but not the webhook", async () => {
   assert.deepEqual(await reached(cluster, monitoring, all()), portsFor("health", "relay"));
 });
 
-test("an API server on another machine reaches webhook and health ports, and relays nothing", async () => {
+test("an API server on another machine reaches webhook and health ports, but no relaying port", async () => {
   assert.deepEqual(await reached(cluster, apiServerElsewhere, all()), portsFor("health", "webhook"));
 });
 
-test("nobody else outside of the cluster reaches any of them", async () => {
+test("no other client outside the cluster reaches any port", async () => {
   assert.deepEqual(await reached(cluster, internet, all()), []);
 });
 
@@ -137,24 +138,27 @@ test("components reach no port of each other, but the controller reaches webhook
 const API_SERVER = [`tcp:${ADDRESSES.node}:6443`, `tcp:${ADDRESSES.apiService}:443`];
 const DNS = [`tcp:${ADDRESSES.dnsService}:53`, `dns:${ADDRESSES.dnsService}`];
 
-/** An ingress controller, by its Service's address and by its load balancer's, which kube-proxy short-circuits. */
+/**
+ * An ingress controller, by its Service's address and by its load balancer's address, which kube-proxy
+ * short-circuits.
+ */
 async function ingressController(): Promise<string[]> {
   const get = ["-n", NGINX.namespace, "get", "service", NGINX.service, "-o", "jsonpath={.spec.clusterIP}"];
   return [`tcp:${await cluster.kubectl(...get)}:80`, `tcp:${NGINX.address}:80`];
 }
 
-/** All that a pod of ours might want to reach: another pod, the kubelet and the internet, too. */
+/** Everything that one of our pods might connect to, including another pod, the kubelet and the internet. */
 async function anything(): Promise<string[]> {
   const elsewhere = [`${stranger.address}:${STRICT_PORT}`, `${ADDRESSES.node}:10250`, `${ADDRESSES.acme}:14000`];
   return [...API_SERVER, ...DNS, ...(await ingressController()), ...elsewhere.map((address) => `tcp:${address}`)];
 }
 
-test("a pod without a policy reaches all of these, so that what is not reached below is refused by one", async () => {
+test("a pod without a policy reaches all of these, so only a policy refuses what fails below", async () => {
   const addresses = await anything();
   assert.deepEqual(await reached(cluster, monitoring, addresses), addresses);
 });
 
-test("each component reaches the API server, and beyond that what it needs: DNS, the ingress controllers", async () => {
+test("each component reaches the API server and what else it needs: DNS, the ingress controllers", async () => {
   const addresses = await anything();
   const expected: Readonly<Record<Component, string[]>> = {
     controller: [...API_SERVER, ...DNS],
@@ -167,7 +171,7 @@ test("each component reaches the API server, and beyond that what it needs: DNS,
   }
 });
 
-test("the pods that `helm uninstall` runs reach the API server alone, and nobody reaches them", async () => {
+test("the pods that `helm uninstall` runs reach only the API server, and nobody reaches them", async () => {
   const addresses = await anything();
   for (const hook of hooks) {
     assert.deepEqual(await reached(cluster, hook, addresses), API_SERVER, hook.pod);
@@ -177,7 +181,7 @@ test("the pods that `helm uninstall` runs reach the API server alone, and nobody
   }
 });
 
-test("once its policy is deleted, every port of a component is open to every pod", async () => {
+test("if the policy of a component is deleted, every pod reaches all its ports", async () => {
   const names = Object.entries(COMPONENTS).map(([component, of]) => [of, `switchback-${component}`] as const);
   for (const [of, name] of names) await cluster.kubectl("-n", of, "delete", "networkpolicy", name);
   await cluster.until("all ports are open", 30, async () => {

@@ -9,14 +9,15 @@ import { NAME } from "./shop.ts";
 import { prepared, resolvedPlainly } from "./stand-in.ts";
 import { AGENTS, installSwitchback, OPT_IN, SYSTEM, withAgent } from "./switchback.ts";
 
-// Leaving: `helm uninstall` frees the pods of our addresses where it may, and refuses while others hold one.
+// Uninstall: `helm uninstall` restarts the pods that hold our addresses, where it is allowed to. It refuses while other
+// pods hold one.
 
-/** A namespace whose running pods the node's agent keeps current. Its pod was there before the namespace opted in. */
+/** A namespace whose running pods the node's agent keeps current. Its pod existed before the namespace opted in. */
 const FOLLOWING = "following";
 const isOwn = clusterTarget().other === undefined;
 /**
- * Where Switchback may restart: the pods of cert-manager have opted in long ago; in another cluster nobody else's
- * pods take part.
+ * Namespaces where Switchback may restart pods. cert-manager's pods have opted in long ago. In another cluster, no
+ * pods of its users take part.
  */
 const restartable = isOwn ? [CERT_MANAGER] : [];
 
@@ -36,7 +37,7 @@ after(async () => {
   await cluster?.kubectl("delete", "namespace", FOLLOWING, "--ignore-not-found", "--timeout=120s");
 });
 
-/** The hosts file of the pod that follows. */
+/** The hosts file of the pod in FOLLOWING. */
 async function hostsFile(): Promise<string> {
   const read = ["node", "-p", "fs.readFileSync('/etc/hosts', 'latin1')"];
   const { code, stdout, stderr } = await cluster.exec(`${FOLLOWING}/deployment/client`, ...read);
@@ -57,7 +58,7 @@ async function uninstall(): Promise<{ code: number; text: string }> {
   return { code, text: stdout + stderr };
 }
 
-/** Namespaces with a running pod that was injected. */
+/** Namespaces with a running pod that the webhook has injected. */
 async function injected(): Promise<string[]> {
   const { items } = await cluster.get<{
     items: { metadata: { namespace: string; annotations?: Record<string, string> }; status: { phase: string } }[];
@@ -69,7 +70,7 @@ async function injected(): Promise<string[]> {
   return [...new Set(found.map(({ metadata }) => metadata.namespace))].sort();
 }
 
-test("beforehand it says who holds our addresses", async () => {
+test("before an uninstall, the check lists the pods that hold our addresses", async () => {
   assert.deepEqual(await injected(), [...restartable, OPTED_IN]);
   const { code, stdout, stderr } = await cluster.switchback("uninstall", "--check");
   assert.equal(code, 1, stderr);
@@ -80,7 +81,7 @@ test("beforehand it says who holds our addresses", async () => {
   );
 });
 
-test("helm uninstall restarts what it may, names the rest and refuses: those pods go on as before", async () => {
+test("helm uninstall restarts the pods that it may, names the others and refuses; those work as before", async () => {
   const { code, text } = await uninstall();
   assert.notEqual(code, 0);
   assert.match(
@@ -93,7 +94,7 @@ test("helm uninstall restarts what it may, names the rest and refuses: those pod
   assert.ok((await hostsFile()).includes(NAME), "the agents stay as long as anything does");
 });
 
-test("once they are recreated it succeeds, and no object of Switchback is left", async () => {
+test("after the other pods are recreated, helm uninstall succeeds, and no object of Switchback is left", async () => {
   await cluster.kubectl("-n", OPTED_IN, "rollout", "restart", "deployment/client");
   await cluster.rolledOut(OPTED_IN, "deployment/client");
   await cluster.until("the old pods are gone", 60, async () => (await injected()).length === 0 || undefined);
@@ -101,7 +102,7 @@ test("once they are recreated it succeeds, and no object of Switchback is left",
   assert.equal(code, 0, text);
   assert.match(text, /no pod holds an address of Switchback/);
   assert.doesNotMatch(await hostsFile(), /switchback/, "the agents took their names out of the running pod's file");
-  // Pods that were told to stop serve for a while, until no Service leads to them any more.
+  // Stopping pods serve for a while, until no Service leads to them.
   let left: string[] = [];
   const isGone = async () => {
     left = await ofOurs();
@@ -112,7 +113,7 @@ test("once they are recreated it succeeds, and no object of Switchback is left",
   await cluster.kubectl("delete", "namespace", SYSTEM, "--timeout=120s");
 });
 
-/** Everything in the cluster with our name in its own, but Events. */
+/** All objects with "switchback" in their name, except Events. */
 async function ofOurs(): Promise<string[]> {
   const kinds = (await cluster.kubectl("api-resources", "--verbs=list", "-o", "name")).trim().split("\n");
   const listed = kinds.filter((kind) => !/^events|metrics\.k8s\.io$/.test(kind)).join(",");
@@ -120,7 +121,7 @@ async function ofOurs(): Promise<string[]> {
   return names.filter((name) => name.includes("switchback"));
 }
 
-test("a pod that had opted in reaches what it reached without us", async () => {
+test("a pod that had opted in gets the same result as without Switchback", async () => {
   assert.equal(await inClient(cluster, RESOLVE, NAME), await resolvedPlainly(cluster));
   const answer = await getMapped(cluster, `http://${NAME}/`);
   assert.match(

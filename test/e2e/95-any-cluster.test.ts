@@ -8,8 +8,8 @@ import { programCommand, programDeployment } from "./programs/run.ts";
 import type { Answer } from "./shop.ts";
 import { installSwitchback, OPT_IN, SYSTEM } from "./switchback.ts";
 
-// What any cluster can show, with nothing but the image of Switchback: a stand-in for an ingress controller that
-// rejects clients without a PROXY header, a pod that opted in, one that did not, and the uninstall.
+// What every cluster can test with only the image of Switchback: a stand-in for an ingress controller that rejects
+// clients without a PROXY header, a pod that opted in, a pod that did not, and the uninstall.
 
 const NAMESPACE = "switchback-e2e";
 const CLASS = "switchback-e2e";
@@ -54,7 +54,7 @@ function ingress() {
   };
 }
 
-/** GET from a pod: the body, undefined where there was no answer. */
+/** GET from a pod. Returns the body; undefined if there was no answer. */
 async function get(name: string): Promise<string | undefined> {
   const command = programCommand("client", "get", `http://${HOST}/`);
   const { stdout, stderr } = await cluster.exec(`${NAMESPACE}/deployment/${name}`, ...command);
@@ -85,7 +85,7 @@ test("a pod that opted in is answered, with its own address in the header; one t
   assert.equal(await get("plain"), undefined);
 });
 
-test("helm uninstall refuses while that pod holds our address, and leaves nothing once it is gone", async () => {
+test("helm uninstall refuses while that pod holds our address, and leaves nothing after the pod is gone", async () => {
   const uninstall = ["uninstall", "switchback", "--namespace", SYSTEM, "--wait"];
   const refused = await cluster.tool("helm", uninstall);
   assert.match(refused.stdout + refused.stderr, /switchback-e2e\/Deployment\/client \(.*\): .* restart it/);

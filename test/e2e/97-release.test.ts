@@ -19,7 +19,8 @@ import {
 } from "./shop.ts";
 import { removeSwitchback, restoreCertManager, SYSTEM, webhookAnswers } from "./switchback.ts";
 
-// A release, installed from its air-gap archive alone by the commands of the page in it: no checkout, no registry.
+// Installs a release only from its air-gap archive, with the commands of the page in it. It uses no checkout and no
+// registry.
 
 const TOP = join(import.meta.dirname, "..", "..");
 const COMPONENTS = ["controller", "webhook", "proxy"];
@@ -51,13 +52,13 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("the sums hold, and the image is imported under the name that the chart has", async () => {
+test("the checksums match, and the image is imported under the name in the chart", async () => {
   assert.match(await release.follow(1), new RegExp(`^switchback-image-${release.version}\\.tar: OK$`, "m"));
   await release.follow(2);
   assert.match(await ctr("images", "ls", "-q"), new RegExp(`^${release.image}$`, "m"));
 });
 
-test("the chart of the archive installs, and its pods run the imported image", async () => {
+test("the chart in the archive installs, and its pods run the imported image", async () => {
   assert.equal(await isCertificateReady(cluster, "released-tls"), false, "without Switchback its self-check fails");
   await release.follow(3);
   await cluster.releaseRuns("switchback", SYSTEM);
@@ -70,14 +71,14 @@ test("the chart of the archive installs, and its pods run the imported image", a
   assert.deepEqual([...new Set(images)], [release.image]);
 });
 
-test("cert-manager, which that command opted in, gets its Certificate without another one", async (t) => {
+test("the install command opts cert-manager in, and its Certificate is issued without another command", async (t) => {
   const installed = performance.now();
   await certificateIsReady(cluster, "released-tls");
   t.diagnostic(`installed to Certificate Ready: ${((performance.now() - installed) / 1000).toFixed(1)} s`);
   assert.match(await release.follow(4), new RegExp(HOST));
 });
 
-test("it leaves by the page, and takes its addresses out of the pods", async () => {
+test("the page's commands remove the release, and take its addresses out of the pods", async () => {
   await release.follow("remove");
   const left = await cluster.kubectl("get", "clusterroles,mutatingwebhookconfigurations", "-o", "name");
   assert.doesNotMatch(left, /switchback/);
@@ -85,7 +86,7 @@ test("it leaves by the page, and takes its addresses out of the pods", async () 
   assert.doesNotMatch(pods, new RegExp(HOST));
 });
 
-test("without Helm, its kustomization installs what injects pods, and is deleted again", async () => {
+test("without Helm, its kustomization installs a working webhook, and can be deleted again", async () => {
   await release.run("kubectl apply --server-side -k .");
   try {
     await cluster.rolledOut(SYSTEM, ...COMPONENTS.map((component) => `deployment/switchback-${component}`));

@@ -6,8 +6,8 @@ import { after, before, test } from "node:test";
 import { imageBundle } from "#tools/release/image/layers.ts";
 import { type BuiltImage, buildDockerfile } from "../cluster/buildah.ts";
 
-// The Dockerfile, built as it stands by buildah, over a base with this machine's npm. It gives what the release's
-// image has.
+// buildah builds the unmodified Dockerfile, over a base with this machine's npm. The result must match the release's
+// image.
 
 const TOP = join(import.meta.dirname, "..", "..");
 const list = JSON.parse(readFileSync(join(TOP, "manifests/image-files.json"), "utf8")) as {
@@ -24,7 +24,7 @@ before(async () => {
   built = await buildDockerfile(TOP, list.base, folder);
 });
 
-test("the Dockerfile gives the program of the release's image, byte for byte", async () => {
+test("the Dockerfile builds the same program as the release's image, byte for byte", async () => {
   const architecture = process.arch === "x64" ? "amd64" : "arm64";
   const { entries } = await imageBundle(TOP, architecture);
   const released = entries.map(({ path, content }) => [
@@ -39,7 +39,7 @@ test("the Dockerfile gives the program of the release's image, byte for byte", a
   assert.deepEqual(Object.fromEntries(found), Object.fromEntries(released));
 });
 
-test("the Dockerfile's image runs as the release's does", () => {
+test("the Dockerfile's image has the same run settings as the release's image", () => {
   const { User, WorkingDir, Entrypoint, Env } = built.config;
   assert.deepEqual([User, WorkingDir, Entrypoint], [list.user, list.workdir, list.entrypoint]);
   assert.ok((Env as string[]).includes("NODE_ENV=production"));

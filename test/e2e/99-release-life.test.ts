@@ -24,12 +24,12 @@ import {
 import { publishedMap, removeSwitchback, restoreCertManager, SYSTEM, webhookAnswers } from "./switchback.ts";
 import { unnoticed } from "./unnoticed.ts";
 
-// The life of a release, by its own page and from its folder alone: installed, healing, upgraded, rolled back, removed.
-// In both profiles. Only with --all.
+// The life of a release, with its own page and only from its folder: install, healing, upgrade, rollback, removal. In
+// both profiles. Only with --all.
 
 const TOP = join(import.meta.dirname, "..", "..");
 const FOLLOWING_VERSION = "0.999.0";
-/** An uninstall may restart the pods that have addresses of Switchback. It replaces the list of the page. */
+/** Lets an uninstall restart the pods that have addresses of Switchback. It replaces the list on the page. */
 const MAY_RESTART = `--set 'config.optIn.namespaces={${OPTED_IN}}'`;
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-e2e-life-"));
@@ -65,7 +65,7 @@ function subfolder(name: string): string {
   return path;
 }
 
-/** This checkout as the next release would be: with another version. */
+/** A copy of this checkout as the next release, with another version. */
 function followingTree(): string {
   const tree = copyTree(subfolder("tree"));
   replaceInFile(join(tree, "package.json"), /(?<="version": ")[^"]+/, FOLLOWING_VERSION);
@@ -77,14 +77,17 @@ function followingTree(): string {
   return tree;
 }
 
-/** The cluster without Switchback and without the shop. */
+/** Removes Switchback and the shop from the cluster. */
 async function clear(): Promise<void> {
   await removeSwitchback(cluster);
   await restoreCertManager(cluster);
   await cluster.kubectl("delete", "namespace", SHOP, OPTED_IN, "--ignore-not-found", "--timeout=120s");
 }
 
-/** Every pod of ours runs this image and no other does, the drained ones gone, and none has ever ended by itself. */
+/**
+ * Waits until every pod of ours runs this image, no other image runs, and drained pods are gone. No container may
+ * have restarted.
+ */
 async function runs(image: string): Promise<void> {
   await cluster.releaseRuns("switchback", SYSTEM);
   await cluster.until(`the pods to run ${image} alone`, 180, async () => {
@@ -124,7 +127,7 @@ function live(flag: string): void {
     await orderCertificate(cluster);
   });
 
-  test("by the page it is loaded and installed, heals a Certificate, and leaves nothing", async () => {
+  test("the page's commands load and install it, it heals a Certificate, and its removal leaves nothing", async () => {
     await load(release);
     assert.equal(await isCertificateReady(cluster), false, "without Switchback its self-check fails");
     await release.follow(3, flag);
@@ -136,11 +139,11 @@ function live(flag: string): void {
   });
 
   test("it is installed again, and a pod opts in", async () => {
-    // The chart's Role for restarts is in it.
+    // The chart creates its Role for restarts in this namespace.
     await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: OPTED_IN } });
     await release.follow(3, `${MAY_RESTART} ${flag}`);
     await runs(release.image);
-    // Its one name does not change: nothing is restarted.
+    // This annotation fixes the pod's one name, so nothing is restarted later.
     await optIn(cluster, { "switchback.dev/hosts": NAME });
   });
 
@@ -152,14 +155,14 @@ function live(flag: string): void {
     });
   });
 
-  test("the next release is rolled back to it", async (t) => {
+  test("the upgrade is rolled back to it", async (t) => {
     await unnoticed(cluster, t, async () => {
       await following.follow("go back");
       await runs(release.image);
     });
   });
 
-  test("it is removed by the page, after the pods that have its addresses", async () => {
+  test("the page's commands remove it, after the pods that have its addresses", async () => {
     await release.follow("remove");
     await nothingIsLeft();
   });

@@ -13,15 +13,16 @@ import { usableBase } from "../cluster/release-base.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const QEMU = "qemu-aarch64-static";
-/** Some thirty times as slow as the machine itself. */
+/** qemu is some thirty times as slow as the machine itself. */
 const LIMIT_MS = 45 * 60_000;
 
 /**
- * What can be seen of arm64 without such a machine: with the Node and the C library of the release's image for it,
- * under qemu's user mode, the linux engine's conformance suite and the demo from the sources, and `switchback
- * inject` from the image. The system calls are this machine's, translated; the code that makes them is arm64's.
+ * Tests for arm64 without such a machine, under qemu's user mode. They use the Node and the C library of the
+ * release's image for arm64. They run the linux engine's conformance suite and the demo from the sources, and
+ * `switchback inject` from the image. The system calls are this machine's, translated by qemu. The code that makes
+ * them is arm64's.
  *
- * @returns the exit code: 0 if all of it passes
+ * @returns the exit code: 0 if everything passes
  */
 export async function onArm64(progress: Progress): Promise<number> {
   await requireQemu();
@@ -49,7 +50,7 @@ export async function onArm64(progress: Progress): Promise<number> {
     progress.say("the demo");
     const demo = await printed(onQemu("cli/main.ts", "demo"), tree);
     progress.say("the linux engine's conformance suite");
-    // That case starts a process, and qemu starts none: the kernel would have to know it (binfmt_misc).
+    // The skipped case starts a process. Under qemu, that works only if the kernel knows the format (binfmt_misc).
     const options = ["--test", "--test-isolation=none", "--test-reporter=spec", "--test-skip-pattern=out of files"];
     const suite = await printed(onQemu(...options, "proxy/linux/linux.test.ts"), tree);
     progress.say(demo === 0 && suite === 0 ? "all passed on arm64" : `failed: demo ${demo}, conformance ${suite}`);
@@ -86,7 +87,7 @@ async function unpackImage(folder: string): Promise<void> {
   await rm(archive);
 }
 
-/** The files that git knows, as they are now, with what npm installs for arm64. */
+/** Copies the current files that git knows, and installs the npm packages for arm64. */
 async function installTree(folder: string): Promise<void> {
   const files = (await run("git", "-C", ROOT, "ls-files", "-z")).split("\0").filter(Boolean);
   for (const file of files) await cp(join(ROOT, file), join(folder, file));
@@ -99,9 +100,9 @@ async function inject([program = "", ...args]: string[], pod: string, hosts: str
   return stdout;
 }
 
-/** The exit code of a program whose output is shown as it comes. */
+/** Runs a program and shows its output at once. Returns its exit code. */
 async function printed([program = "", ...args]: string[], cwd: string): Promise<number> {
-  // The runner of these tests is not the runner of those.
+  // The program's test runner must not see this run's test runner.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = spawn(program, args, { cwd, env, stdio: ["ignore", "inherit", "inherit"], timeout: LIMIT_MS });
   const [code] = (await once(child, "close")) as [number | null];

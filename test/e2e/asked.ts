@@ -3,16 +3,19 @@ import type { PublishedService } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { frontAddress, leaderStatus, publishedMap } from "./switchback.ts";
 
-// What a test waits for where the proxies ask the ingress controllers whether they expect a PROXY header.
+// What tests wait for if the proxies ask the ingress controllers whether they expect a PROXY header.
 
-/** From a change of an ingress controller to that of the names: noticed in 30 s, 20 s of equal answers, the pauses. */
+/**
+ * Time from a change of an ingress controller to the change of its names: 30 s until it is noticed, 20 s of equal
+ * answers, and the pauses.
+ */
 export const FOLLOWED_S = 120;
 
-/** The name of the target that is discovered for a load balancer's Service. */
+/** The name of the target that discovery creates for a load balancer's Service. */
 export const found = ({ namespace, service }: Omit<PublishedService, "address">): string =>
   foundName(namespace, service);
 
-/** Until a name leads to that target's front Service. */
+/** Waits until a name leads to the front Service of the balancer's target. */
 export async function mapped(cluster: Cluster, name: string, balancer: PublishedService): Promise<void> {
   await cluster.until(`${name} to lead to ${found(balancer)}`, FOLLOWED_S, async () => {
     const front = await frontAddress(cluster, found(balancer));
@@ -20,7 +23,7 @@ export async function mapped(cluster: Cluster, name: string, balancer: Published
   });
 }
 
-/** What each port of that target has answered so far. */
+/** The current answer of each port of the balancer's target. */
 export async function answers(
   cluster: Cluster,
   balancer: PublishedService,
@@ -30,7 +33,7 @@ export async function answers(
   return Object.fromEntries(ports.map(({ port, asked }) => [port, asked?.answer]));
 }
 
-/** Each port has its own answer. */
+/** Waits until both ports of the balancer's target have this answer. */
 export async function answered(cluster: Cluster, balancer: PublishedService, expected: string): Promise<void> {
   await cluster.until(`both ports of ${found(balancer)} to be ${expected}`, FOLLOWED_S, async () => {
     const all = await answers(cluster, balancer);

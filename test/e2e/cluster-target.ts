@@ -8,18 +8,18 @@ import { NotHere } from "../cluster/node/requirements.ts";
 import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
 import { SHOP } from "./shop.ts";
 
-// The cluster that the tests run on: this machine's own node with all its add-ons, or the one that E2E_KUBECONFIG
-// names, as it is.
+// The cluster for the tests. It is this machine's own node with all its add-ons, or the unchanged cluster that
+// E2E_KUBECONFIG names.
 
-/** What the tests have to know of either. */
+/** What the tests must know about the cluster. */
 export interface ClusterTarget {
-  /** Undefined: this machine's own. */
+  /** Undefined for this machine's own node. */
   readonly other: Cluster | undefined;
-  /** Switchback's. Its Node runs the programs of the tests too. */
+  /** Switchback's image. Its Node also runs the programs of the tests. */
   readonly image: { readonly repository: string; readonly tag: string; readonly pullPolicy: string };
   /** `config.targets`. */
   readonly targets: readonly object[];
-  /** The one that NAME (shop.ts) leads to, and the class of its Ingresses. */
+  /** The target of NAME (shop.ts), and the class of its Ingresses. */
   readonly target: string;
   readonly className: string;
   readonly kubeletRoot: string;
@@ -41,8 +41,8 @@ export function clusterTarget(): ClusterTarget {
 }
 
 /**
- * The cluster that E2E_KUBECONFIG names, with the image that E2E_IMAGE names and its nodes can pull, or have.
- * Undefined: none is named. @throws NotHere
+ * The cluster that E2E_KUBECONFIG names. E2E_IMAGE names an image that its nodes have or can pull. Undefined if no
+ * cluster is named. @throws NotHere
  */
 export function existing(env: NodeJS.ProcessEnv): ClusterTarget | undefined {
   const { E2E_KUBECONFIG: kubeconfig, E2E_IMAGE: image } = env;
@@ -67,9 +67,9 @@ export function existing(env: NodeJS.ProcessEnv): ClusterTarget | undefined {
 }
 
 /**
- * All ingress controllers of the own node, each with the PROXY protocol version that its load balancer speaks.
- * `npm run e2e -- --break no-proxy` leads names straight to them, `--break no-header` lets the proxy relay port 80
- * without a header: to see that the tests fail when what they are about does not work.
+ * All ingress controllers of the own node, each with the PROXY protocol version of its load balancer. Two options
+ * show that the tests fail if the cure does not work: `npm run e2e -- --break no-proxy` leads names directly to the
+ * ingress controllers, and `--break no-header` makes the proxy relay port 80 without a header.
  */
 function ownTargets(broken: string): object[] {
   const protocolOf = (protocol: string, port: number) =>

@@ -6,12 +6,12 @@ import { imageName, programCommand } from "./programs/run.ts";
 const REVISION = "switchback.dev/revision";
 const MADE = "made=meanwhile";
 
-/** When to stop: as soon as `done` is set, or after so many pods. */
+/** When to stop: as soon as `done` is true, or after `count` pods. */
 type Until = { done: boolean } | { readonly count: number };
 
 /**
- * Creates one pod after the other until it is stopped; what `read` gives of each, by default its revision, "" where
- * it has none.
+ * Creates one pod after the other until it is stopped. Returns what `read` returns for each pod. By default, that is
+ * its revision, or "" if it has none.
  */
 export async function createPods(cluster: Cluster, until: Until, read = revisionOf): Promise<string[]> {
   const remove = () => cluster.kubectl("-n", OPTED_IN, "delete", "pods", "-l", MADE, "--now", "--ignore-not-found");
@@ -26,7 +26,7 @@ export async function createPods(cluster: Cluster, until: Until, read = revision
       spec: {
         restartPolicy: "Never",
         securityContext: RESTRICTED_POD,
-        // Bound to no node: it is about what the API server admits.
+        // The pod never runs. Only the API server's admission matters.
         nodeSelector: { "example.com/none": "true" },
         containers: [{ ...container, securityContext: RESTRICTED_CONTAINER }],
       },
@@ -37,7 +37,7 @@ export async function createPods(cluster: Cluster, until: Until, read = revision
   return made;
 }
 
-/** What the pod of `optIn` carries. */
+/** The revision in the annotation of the pod of `optIn`. */
 export async function clientRevision(cluster: Cluster): Promise<string> {
   const [revision] = (await getPods(cluster, "app=client")).map(revisionOf);
   if (!revision) throw new Error("the client carries no revision");
@@ -57,11 +57,11 @@ function revisionOf({ metadata }: MadePod): string {
 
 async function getPods(cluster: Cluster, selector: string): Promise<MadePod[]> {
   const { items } = await cluster.get<{ items: MadePod[] }>("-n", OPTED_IN, "pods", "-l", selector);
-  // One that is on its way out is of an earlier test.
+  // A pod that is being deleted belongs to an earlier test.
   return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
 }
 
-/** What the API server has counted of our webhooks' failures: one line a counter. */
+/** The API server's counters of our webhooks' failures, one line each. */
 export async function admissionCounts(cluster: Cluster): Promise<string[]> {
   const metrics = await cluster.kubectl("get", "--raw", "/metrics");
   return metrics

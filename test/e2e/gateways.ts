@@ -13,12 +13,12 @@ import { clientAddresses, getMapped } from "./opted-in.ts";
 import { imageName } from "./programs/run.ts";
 import { getInside, getOutside, SHOP } from "./shop.ts";
 
-// What the tests of real ingress controllers have in common: without Switchback, with it, and what the doctor says.
+// Shared by the tests of real ingress controllers: checks without Switchback, with it, and with the doctor.
 
 const PAGES = join(import.meta.dirname, "..", "..", "docs", "trust");
 const READY_S = 120;
 
-/** The first block of a page of docs/trust, as an administrator copies it: what makes the software take headers. */
+/** The first block of a page of docs/trust, as an administrator copies it. It makes the software accept headers. */
 export function trustSetting(page: string): string {
   const text = readFileSync(join(PAGES, `${page}.md`), "utf8");
   const block = /^## Set\n(?:.*\n)*?\n((?: {4}.*\n|\n)+)/m.exec(text)?.[1];
@@ -41,7 +41,10 @@ export function certificate(name: string, hosts: string[]): KubeObject {
 
 const portOf = (url: string) => (url.startsWith("https:") ? 443 : 80);
 
-/** Clients outside reach it by its load balancer, which adds the header. The name is in the public DNS from here on. */
+/**
+ * Checks that clients outside reach the URL through its load balancer, which adds the header. From here on, the name
+ * is in the public DNS.
+ */
 export async function worksOutside(cluster: Cluster, url: string, { address }: PublishedService): Promise<void> {
   await setAddress(cluster, new URL(url).hostname, address);
   await cluster.until(`${url} to work from outside`, READY_S, async () => {
@@ -51,14 +54,14 @@ export async function worksOutside(cluster: Cluster, url: string, { address }: P
   });
 }
 
-/** A pod that did not opt in sees the public address, and its connection is closed without an answer. */
+/** Checks a pod that did not opt in: it sees the public address, and its connection is closed without an answer. */
 export async function failsInside(cluster: Cluster, url: string, { address }: PublishedService): Promise<void> {
   const { error, remote } = await getInside(cluster, url);
   assert.equal(remote, `${address}:${portOf(url)}`);
   assert.match(error ?? "", /EOF|connection reset/);
 }
 
-/** The client that opted in is answered by what is behind, which was told the client's own address. */
+/** Checks that the client that opted in is answered, and that the backend got the client's own address. */
 export async function addressArrives(cluster: Cluster, url: string): Promise<void> {
   const answer = await getMapped(cluster, url);
   assert.equal(answer.status, 200, JSON.stringify(answer));
@@ -72,7 +75,7 @@ async function doctor(cluster: Cluster, ...flags: string[]): Promise<readonly Fi
   return (JSON.parse(stdout) as ReportDocument).findings;
 }
 
-/** The finding with this code of a Service, as the doctor has it where Switchback is not installed. */
+/** The doctor's finding with this code for a Service if Switchback is not installed. */
 export async function foundWithoutUs(cluster: Cluster, code: string, balancer: PublishedService): Promise<Finding> {
   const findings = await doctor(cluster, "--namespace", "not-installed", "--image", imageName());
   const ofService = findings.filter(({ subject }) => subject.includes(`${balancer.namespace}/${balancer.service}`));
@@ -81,7 +84,7 @@ export async function foundWithoutUs(cluster: Cluster, code: string, balancer: P
   return finding;
 }
 
-/** As the pages of docs/trust say under "See that it works". */
+/** Does the check in the section "See that it works" of the pages in docs/trust. */
 export async function trustIsSeen(cluster: Cluster, ...balancers: PublishedService[]): Promise<void> {
   const wanted = balancers.flatMap((balancer) => [
     ["header-accepted", `${balancer.namespace}/${balancer.service} port 80`],

@@ -1,15 +1,15 @@
 import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import { ADDRESSES } from "../cluster/node/layout.ts";
 
-/** May read metrics, as Prometheus does. */
+/** A namespace whose pods may read metrics, as Prometheus does. */
 export const MONITORING = "monitoring";
-/** Has an ingress controller of its own (95-any-cluster.test.ts). */
+/** A namespace with its own ingress controller (95-any-cluster.test.ts). */
 const OWN_CONTROLLER = "switchback-e2e";
 
 /**
- * The chart's `networkPolicy` for this machine's cluster, each part as narrow as it can be: for each of the
- * components, which clients may connect to it, and what it may connect to. `client` of the internet stands for an
- * API server on another machine.
+ * The chart's `networkPolicy` for this machine's cluster, as narrow as possible. For each component, it says which
+ * clients may connect to it and what it may connect to. The address `client` of the internet stands for an API server
+ * on another machine.
  */
 export function narrowNetworkPolicy(): object {
   const controllers = [NGINX, TRAEFIK, PLAIN].map(({ namespace }) => namespace);

@@ -9,13 +9,13 @@ interface Listed {
   readonly status?: unknown;
 }
 
-/** Kinds whose objects come, go and change although nobody does anything, or a moment after somebody did. */
+/** Kinds whose objects appear, disappear and change by themselves, or a moment after a user's change. */
 const RESTLESS = /^(?:events|leases|endpoints|endpointslices)\b|\bmetrics\.k8s\.io$/;
 
 /**
- * Every object of the cluster that is not Switchback's, as JSON by its kind, namespace and name: without what the
- * API server counts of its writes, without its status, and without what is being deleted. `podsToo` false: pods may
- * have been exchanged meanwhile.
+ * Every object of the cluster that is not Switchback's, as JSON, by kind, namespace and name. The result has neither
+ * the objects' status nor the API server's own fields about writes, and no objects that are being deleted. `podsToo`
+ * is false if pods may have been replaced meanwhile.
  */
 export async function othersObjects(cluster: Cluster, { podsToo = true } = {}): Promise<Record<string, string>> {
   const kinds = (await cluster.kubectl("api-resources", "--verbs=list", "-o", "name")).trim().split("\n");

@@ -20,26 +20,26 @@ function cluster(versions: string, ...objects: string[]): Cluster {
   return new Cluster({ tool, program: () => Promise.reject(new Error("not here")) });
 }
 
-test("every file says whether it runs on somebody's cluster", () => {
+test("every file is listed as able or unable to run on a user's cluster", () => {
   assert.ok(FILES.length > 10);
   const unlisted = FILES.filter((file) => !isListed(file));
   assert.deepEqual(unlisted, []);
 });
 
-test("what a file needs and a cluster lacks is said, in one line", () => {
+test("a file that cannot run names what is missing, in one line", () => {
   const missing = FILES.map((file) => missingFor(file, new Set()));
   assert.ok(missing.filter((reason) => reason === undefined).length >= 6);
   for (const reason of missing) assert.match(reason ?? "takes nothing", /^(takes |the cluster has no )[^\n]+$/);
   assert.equal(missingFor("80-cert-mode.test.ts", new Set()), "the cluster has no cert-manager");
 });
 
-test("a cluster is asked what it has", async () => {
+test("the add-ons of a cluster are detected", async () => {
   assert.deepEqual([...(await examine(cluster(VERSIONS)))], []);
   const present = await examine(cluster(`cert-manager.io/v1\n${VERSIONS}`));
   assert.equal(missingFor("80-cert-mode.test.ts", present), undefined);
 });
 
-test("one that does not answer, or has what the tests would make and remove, is refused in one line", async () => {
+test("a cluster that does not answer, or has objects that the tests would make, is refused in one line", async () => {
   await assert.rejects(examine(cluster("")), {
     name: "NotHere",
     message: /^E2E_KUBECONFIG: [^\n]* does not answer: no route$/,
@@ -69,7 +69,7 @@ for (const [what, args, message] of [
   ["a filter that matches nothing", ["nothing-of-this-name"], /^no end-to-end test has nothing-of-this-name [^\n]+\n$/],
 ] as const) {
   test(`the command refuses ${what}, in one line`, () => {
-    // Should it be taken, no cluster is to start.
+    // If the command accepted the arguments by mistake, this kubeconfig would keep it from starting a cluster.
     const options = { encoding: "utf8", env: { ...process.env, E2E_KUBECONFIG: "/nonexistent" } } as const;
     const { status, stderr } = spawnSync(process.execPath, [join(FOLDER, "run.ts"), ...args], options);
     assert.match(stderr, message);
@@ -77,7 +77,7 @@ for (const [what, args, message] of [
   });
 }
 
-test("the command refuses --all on somebody's cluster, in one line", () => {
+test("the command refuses --all on a user's cluster, in one line", () => {
   const env = { ...process.env, E2E_KUBECONFIG: import.meta.filename, E2E_IMAGE: "switchback:1" };
   const { status, stderr } = spawnSync(process.execPath, [join(FOLDER, "run.ts"), "--all"], { encoding: "utf8", env });
   assert.match(stderr, /^--all: takes this machine's own node[^\n]+\n$/);

@@ -5,15 +5,15 @@ import { OPTED_IN } from "./opted-in.ts";
 import { SHOP } from "./shop.ts";
 import { removeSwitchback, SYSTEM } from "./switchback.ts";
 
-// A cluster that somebody has: what is in it, which files can run there, and leaving it as it was.
+// A user's cluster: which add-ons it has, which files can run there, and how the tests leave it as it was.
 
-/** What a cluster may have that a file needs, by the API that tells. */
+/** Add-ons that a file may need, with the API that shows that a cluster has them. */
 const ADD_ONS = { "cert-manager": /^cert-manager\.io\//m } as const;
 type AddOn = keyof typeof ADD_ONS;
 
 /**
- * Files that run on any cluster which has these: they bring a stand-in for an ingress controller. By the number in
- * their names.
+ * Files that run on any cluster with these add-ons, by the number in their names. They bring a stand-in for an
+ * ingress controller.
  */
 const ANYWHERE: Readonly<Record<string, readonly AddOn[]>> = {
   "20": [],
@@ -28,7 +28,7 @@ const ANYWHERE: Readonly<Record<string, readonly AddOn[]>> = {
 const OUTSIDE =
   "an ingress controller with PROXY protocol behind a load balancer, and an ACME server that calls it from outside";
 
-/** What each of the other files takes that a test cannot have of somebody's cluster. */
+/** What each of the other files needs and a test cannot have on a user's cluster. */
 const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "00": OUTSIDE,
   "10": OUTSIDE,
@@ -59,7 +59,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "98": "root on this machine, and no cluster",
 };
 
-/** What keeps a file from running where there are these add-ons. Undefined: nothing does. */
+/** Why a file cannot run with these add-ons. Undefined if it can. */
 export function missingFor(file: string, present: ReadonlySet<string>): string | undefined {
   const number = basename(file).slice(0, 2);
   const wanted = ANYWHERE[number];
@@ -74,7 +74,9 @@ export function isListed(file: string): boolean {
   return number in ANYWHERE !== number in OWN_NODE_ONLY;
 }
 
-/** Which add-ons a cluster has. @throws NotHere when it does not answer, or holds what the tests would make. */
+/**
+ * The add-ons of a cluster. @throws NotHere if the cluster does not answer, or has objects that the tests would make.
+ */
 export async function examine(cluster: Cluster): Promise<Set<string>> {
   const prefix = `E2E_KUBECONFIG: the cluster of ${process.env.E2E_KUBECONFIG}`;
   const { code, stdout, stderr } = await cluster.tool("kubectl", ["api-versions"]);
@@ -88,7 +90,7 @@ export async function examine(cluster: Cluster): Promise<Set<string>> {
   return new Set(Object.entries(ADD_ONS).flatMap(([name, api]) => (api.test(stdout) ? [name] : [])));
 }
 
-/** Everything that the files make there goes. */
+/** Removes everything that the files have made in the cluster. */
 export async function leave(cluster: Cluster): Promise<void> {
   await removeSwitchback(cluster);
   await cluster.kubectl("delete", "namespace", SHOP, OPTED_IN, "--ignore-not-found", "--timeout=120s");

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { run } from "../cluster/node/run.ts";
 
-// Faults that no API has: what happens to a process of a pod, and to the packets that reach a pod. For this
-// machine's own node.
+// Faults that no API can cause, in the processes of a pod and in the packets that reach a pod. Only for this machine's
+// own node.
 
-/** Of the files of a pod's process: gone when the process has ended meanwhile. */
+/** A file of a process; empty if the process has ended. */
 function read(file: string): string {
   try {
     return readFileSync(file, "utf8");
@@ -14,8 +14,8 @@ function read(file: string): string {
 }
 
 /**
- * The processes of a pod whose command line contains `command`. Every container has the name of its pod in its
- * environment.
+ * The processes of a pod whose command line contains `command`. The environment of every container has the name of
+ * its pod.
  */
 export function processesOf(pod: string, command: string): number[] {
   return readdirSync("/proc")
@@ -26,8 +26,8 @@ export function processesOf(pod: string, command: string): number[] {
 }
 
 /**
- * Drops what reaches a port of the pod of this process; the kubelet's probes, at other ports, notice nothing.
- * Returns what ends it.
+ * Drops packets to a port of the pod that has this process. The kubelet's probes use other ports, so they notice
+ * nothing. Returns a function that ends the fault.
  */
 export async function dropPackets(pid: number, port: number): Promise<() => Promise<void>> {
   const nft = (...rule: string[]) => run("nsenter", `--target=${pid}`, "--net", "nft", ...rule);

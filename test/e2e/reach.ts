@@ -6,7 +6,7 @@ import { clusterTarget } from "./cluster-target.ts";
 import { imageName, programCommand } from "./programs/run.ts";
 import { SYSTEM } from "./switchback.ts";
 
-/** From where a test tries what can be reached: a pod, or an address of the internet. */
+/** The place from which a test tries what it can reach: a pod, or an address of the internet. */
 export type Place = { pod: string; address: string } | { outside: string };
 
 /** Which of the addresses (`tcp:IP:PORT`, `dns:IP`: programs/client.ts) answer a client at this place. */
@@ -25,7 +25,7 @@ interface RawPods {
   items: { metadata: { name: string; deletionTimestamp?: string }; status: { podIP?: string } }[];
 }
 
-/** A pod of those that a selector chooses, none that is being deleted. */
+/** One of the pods that a selector matches, without those that are being deleted. */
 export async function podPlace(
   cluster: Cluster,
   namespace: string,
@@ -39,7 +39,7 @@ export async function podPlace(
 
 const LISTENING = "0A";
 
-/** The TCP ports at which a pod can be reached, as the kernel lists them. */
+/** The TCP ports at which other machines can reach a pod, from the kernel's list. */
 export async function listeningPorts(cluster: Cluster, pod: string): Promise<number[]> {
   const program = `for (const file of ["tcp", "tcp6"]) console.log(fs.readFileSync("/proc/net/" + file, "utf8"))`;
   const { stdout, stderr } = await cluster.exec(pod, "node", "-e", program);
@@ -50,7 +50,7 @@ export async function listeningPorts(cluster: Cluster, pod: string): Promise<num
   return [...new Set(ports)].sort((a, b) => a - b);
 }
 
-/** The NetworkPolicies that exist only while `helm uninstall` runs, and a pod in the place of each hook's. */
+/** The NetworkPolicies that exist only while `helm uninstall` runs, and a stand-in for the pod of each hook. */
 export async function hookStandIns(cluster: Cluster): Promise<{ policies: KubeObject[]; pods: KubeObject[] }> {
   const hooks = await cluster.helm("get", "hooks", "switchback", "--namespace", SYSTEM);
   const objects = parseAllDocuments(hooks).map((document) => document.toJS() as KubeObject);

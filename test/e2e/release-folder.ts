@@ -7,10 +7,10 @@ import { nodeProgram } from "../cluster/node/kubectl.ts";
 import { CONTAINERD_SOCKET } from "../cluster/node/layout.ts";
 import { usableBase } from "../cluster/release-base.ts";
 
-/** What an install takes where nothing can be downloaded. */
+/** The parts of a release that an install needs if it cannot download anything. */
 const PARTS = ["image", "chart", "manifests", "air-gap"];
 
-/** Headings of the commands of INSTALL.md, or numbers of its steps. */
+/** A section of INSTALL.md: the number of a step, or a heading. */
 type Section = number | "upgrade" | "go back" | "remove";
 const SECTIONS: Readonly<Record<Exclude<Section, number>, RegExp>> = {
   upgrade: /^To upgrade/m,
@@ -18,10 +18,10 @@ const SECTIONS: Readonly<Record<Exclude<Section, number>, RegExp>> = {
   remove: /^To remove it/m,
 };
 
-/** A release that was unpacked from its air-gap archive: nothing of the checkout. */
+/** A release that was unpacked from its air-gap archive, without files of the checkout. */
 export class ReleaseFolder {
   readonly version: string;
-  /** The image, as containers name it. */
+  /** The image's name in containers. */
   readonly image: string;
   readonly #folder: string;
   readonly #programs: string;
@@ -33,7 +33,7 @@ export class ReleaseFolder {
     this.#programs = programs;
   }
 
-  /** Makes the release of a source tree, with its own release command, in `folder`. */
+  /** Builds a source tree's release in `folder`, with the tree's own release command. */
   static async make(tree: string, folder: string): Promise<ReleaseFolder> {
     const out = join(folder, "release");
     const args = ["--out", out, "--only", PARTS.join(","), "--dirty", ...(await usableBase()).args];
@@ -47,16 +47,14 @@ export class ReleaseFolder {
     return new ReleaseFolder(version, join(folder, `switchback-${version}`), programs);
   }
 
-  /**
-   * Runs commands of the page as they stand, in the folder of the archive, with `more` at the end; what they printed.
-   */
+  /** Runs the page's commands unchanged in the folder of the archive, with `more` at the end. Returns their output. */
   async follow(section: Section, more = ""): Promise<string> {
     const script = `${this.#commands(section).join(" && ")} ${more}`;
     assert.notEqual(script.trim(), "", `INSTALL.md says how: ${section}`);
     return await this.run(script);
   }
 
-  /** Runs a command in the folder of the archive, with the programs of a person on the node; what it printed. */
+  /** Runs a command in the folder of the archive, with the programs that a user on the node has. Returns its output. */
   async run(script: string): Promise<string> {
     const command = `cd ${this.#folder} && PATH=${this.#programs}:$PATH && ${script}`;
     const { code, stdout, stderr } = await nodeProgram("sh", ["-c", command]);
@@ -74,13 +72,13 @@ export class ReleaseFolder {
   }
 }
 
-/** What a person on the node has on the PATH. */
+/** Creates the programs that a user on the node has on the PATH. */
 async function givePrograms(folder: string): Promise<void> {
   mkdirSync(folder);
   for (const name of ["kubectl", "helm"] as const) symlinkSync(await binary(name), join(folder, name));
   const script = (name: string, text: string) =>
     writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
-  // The socket of this node's containerd is not where everybody's is.
+  // The socket of this node's containerd is not at the usual path.
   script("ctr", `exec ${await binary("ctr")} --address ${CONTAINERD_SOCKET} "$@"`);
   script("sudo", `exec "$@"`);
 }

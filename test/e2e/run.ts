@@ -21,40 +21,41 @@ import { onArm64 } from "./arm64.ts";
 import { clusterTarget } from "./cluster-target.ts";
 import { examine, leave, missingFor } from "./other-cluster.ts";
 
-// `npm run e2e [-- FILTER...]`: the files of this folder, and of each extra's folder `e2e`, in the order of their
-// numbers, against this machine's cluster. A cluster that was not up is brought up before, and taken down after.
-// With --keep it stays. A cluster that a killed run has left is taken down as well.
-// --dual-stack, --ipv6: on a cluster with both families, or IPv6 alone; the files that do not take IPv4 alone. Of
-// another cluster it says what that has.
-// --nodes 2: on a cluster of two nodes, the files that are about these.
-// --kubernetes 1.34: on that version of Kubernetes.
-// --all: first also the files that take long; then again on a cluster that enforces NetworkPolicies, with the
-// chart's. --arm64 needs no cluster (arm64.ts).
-// E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: what can run there does (other-cluster.ts).
+// `npm run e2e [-- FILTER...]`: runs the files of this folder, and of each extra's folder `e2e`, in the order of their
+// numbers, on this machine's cluster. If the cluster is not up, the run starts it, and takes it down at the end. A run
+// also takes down a cluster that a killed run has left. --keep: the cluster stays.
+// --dual-stack, --ipv6: uses a cluster with both families, or with only IPv6. Files that need IPv4 alone do not run.
+// With E2E_KUBECONFIG, the flag says which families that cluster has.
+// --nodes 2: uses a cluster of two nodes, and runs only the files about two nodes.
+// --kubernetes 1.34: uses this version of Kubernetes.
+// --all: also runs the files that take long. Then it runs the usual files again on a cluster that enforces
+// NetworkPolicies, with the chart's policies.
+// --arm64: needs no cluster (arm64.ts).
+// E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: runs the files that can run there (other-cluster.ts).
 
 const USAGE =
   "usage: npm run e2e -- [--all | --arm64 | --dual-stack | --ipv6 | --nodes 2] [--kubernetes MINOR] [--keep] " +
   "[--break no-proxy|no-header] [FILTER...]";
 
-/** Files that say nothing where NetworkPolicies are not enforced. */
+/** Files that test nothing if NetworkPolicies are not enforced. */
 const ENFORCED_ONLY = /\/85-/;
 
-/** Files that take longer than each run of CI has: only with --all. */
+/** Files that take too long for each run of CI. They run only with --all. */
 const LONG = /\/(?:36|37|38|39|78|79|99)-/;
 
 /**
- * Files that take IPv4 alone: what they write or read has its addresses, or another network (Felix, an API server of
- * a release's own cluster).
+ * Files that need IPv4 alone. What they write or read has IPv4 addresses, or they use another network (Felix, an API
+ * server of a release's own cluster).
  */
 const IPV4_ONLY = /\/(?:36|37|38|39|64|68|69|77|78|79|80|85|97|98|99)-/;
 
-/** Files that are about two nodes: only with --nodes 2, and no other file then. */
+/** Files about two nodes. With --nodes 2, only these run; otherwise, they do not run. */
 const TWO_NODES_ONLY = /\/61-/;
 
-/** Files that are about both families. */
+/** Files that need both families. */
 const DUAL_STACK_ONLY = /\/41-/;
 
-/** Programs that no other file needs: built before a test's time is counted. */
+/** Programs that only one file needs. They are built before the time of its tests counts. */
 const OWN_BINARIES: readonly (readonly [RegExp, BinaryName])[] = [
   [/\/37-/, "envoy-gateway"],
   [/\/38-/, "contour"],
@@ -62,7 +63,7 @@ const OWN_BINARIES: readonly (readonly [RegExp, BinaryName])[] = [
   [/\/79-/, "external-dns"],
 ];
 
-/** Told to stop, a run ends its tests and then clears up as ever. */
+/** After a signal, a run ends its tests and then cleans up as usual. */
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 
@@ -72,10 +73,10 @@ try {
   process.stderr.write(`${isExpected(error) ? error.message : error instanceof Error ? error.stack : error}\n`);
   process.exitCode = 1;
 }
-// Ends although something that a file has left may still be open.
+// Ends even if a file has left something open.
 process.exit();
 
-/** What the message alone explains. */
+/** Whether the error's message is enough, without a stack. */
 function isExpected(error: unknown): error is Error {
   return error instanceof NotHere || error instanceof Unavailable;
 }
@@ -118,7 +119,7 @@ async function main(args: string[], progress: Progress): Promise<number> {
   );
 }
 
-/** In docs/support.yaml. */
+/** Records a run in docs/support.yaml. */
 function recordVersion(kubernetes: string, files: number): void {
   recordRun({
     what: "Kubernetes, a whole node",
@@ -128,7 +129,7 @@ function recordVersion(kubernetes: string, files: number): void {
   });
 }
 
-/** In docs/support.yaml. */
+/** Records a run in docs/support.yaml. */
 function recordLayout(files: number): void {
   if (TWO_NODES) {
     const passed = "a pod, a proxy and an agent on each; a node cut off, back and drained; leader; trafficDistribution";
@@ -156,7 +157,7 @@ interface Arguments {
 
 function readArguments(args: string[]): Arguments {
   const flag = { type: "boolean", default: false } as const;
-  // layout.ts reads the families and the nodes.
+  // layout.ts reads the options for families and nodes; here they are only accepted.
   const layout = { "dual-stack": flag, ipv6: flag, nodes: { type: "string", default: "1" } } as const;
   const { kubernetes: minor } = VERSION_OPTIONS;
   const own = {
@@ -174,19 +175,20 @@ function readArguments(args: string[]): Arguments {
       return { all, arm64, keep, broken, kubernetes, filters: positionals };
     }
   } catch {
-    // An option that there is not.
+    // An unknown option.
   }
   throw new NotHere(USAGE);
 }
 
 interface Level {
   keep: boolean;
-  /** Whether the cluster is to enforce NetworkPolicies. Undefined: one that is up already is taken as it is. */
+  /** Whether the cluster must enforce NetworkPolicies. Undefined: an existing cluster is used with either setting. */
   networkPolicies?: boolean;
 }
 
 /**
- * What was brought up for this run goes with it, however it ends; what was there stays, unless it is not of the level.
+ * Runs the files on this machine's cluster. A cluster that this run started ends with the run, however the run ends.
+ * An existing cluster stays, unless it does not match `level` or this run's layout.
  */
 async function onOwnNode(files: string[], level: Level, progress: Progress): Promise<number> {
   try {
@@ -215,7 +217,7 @@ async function onOwnNode(files: string[], level: Level, progress: Progress): Pro
   }
 }
 
-/** `components`: the logs of the node's own programs and pods, where the tests can read them. */
+/** `components`: the logs of the node's own programs and pods, if the tests can read them. */
 async function keepLogs(cluster: Cluster, components?: string): Promise<void> {
   const what = components === undefined ? "every pod" : "every component and pod";
   process.stderr.write(`logs of ${what}: ${await collectLogs(cluster, components)}\n`);
@@ -223,7 +225,8 @@ async function keepLogs(cluster: Cluster, components?: string): Promise<void> {
 }
 
 /**
- * Runs what can run on somebody's cluster, and says of each other file why it does not. What the files made there goes.
+ * Runs the files that can run on a user's cluster, and says for each other file why it does not run. At the end,
+ * removes what the files have made there.
  */
 async function onOther(cluster: Cluster, files: string[], progress: Progress): Promise<number> {
   const present = await examine(cluster);
@@ -268,8 +271,8 @@ function endToEndFiles(filters: string[]): string[] {
 }
 
 /**
- * One after the other: each file goes on where the one before has left the cluster. Stops at the first that fails,
- * so that the logs are of that moment.
+ * Runs the files one after the other: each continues where the previous file has left the cluster. Stops at the first
+ * file that fails, so that the logs are from that moment.
  */
 async function runTests(files: string[], progress: Progress): Promise<number> {
   for (const [n, file] of files.entries()) {

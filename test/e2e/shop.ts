@@ -6,13 +6,13 @@ import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { IMAGES } from "../cluster/images.ts";
 import { statePath } from "../cluster/node/layout.ts";
 
-/** The namespace of an ordinary user, who knows nothing of Switchback. */
+/** The namespace of an ordinary user who knows nothing about Switchback. */
 export const SHOP = "shop";
-/** Its public name, at nginx's load balancer. */
+/** The shop's public name, which is at nginx's load balancer. */
 export const NAME = "app.example.com";
 export const CERTIFICATE = "app-tls";
 
-/** What both clients print of a GET (cluster/images/client.go, programs/client.ts): the error, or the rest. */
+/** What both clients print for a GET (cluster/images/client.go, programs/client.ts): the error, or the other fields. */
 export interface Answer {
   status?: number;
   body?: string;
@@ -56,8 +56,8 @@ export function ingress(name: string, host: string, ingressClassName: string, se
 }
 
 /**
- * The address in an Ingress's status, by which its target is found: as ingress-nginx writes that of its own
- * Service. Undefined: takes it away.
+ * Sets the address in an Ingress's status, by which Switchback finds its target. ingress-nginx writes its Service's
+ * address there. Undefined: removes the address.
  */
 export async function setIngressAddress(cluster: Cluster, name: string, ip: string | undefined): Promise<void> {
   const status = JSON.stringify({ status: { loadBalancer: ip === undefined ? null : { ingress: [{ ip }] } } });
@@ -67,7 +67,8 @@ export async function setIngressAddress(cluster: Cluster, name: string, ip: stri
 }
 
 /**
- * A Gateway of Traefik's for its two entry points, and a route to the shop. Listener ports are the entry points' own.
+ * A Gateway of Traefik for its two entry points, and a route to the shop. The ports of the listeners are those of the
+ * entry points.
  */
 export function gatewayAndRoute(name: string, host: string, secretName: string): KubeObject[] {
   const [apiVersion, metadata] = ["gateway.networking.k8s.io/v1", { namespace: SHOP, name }];
@@ -89,8 +90,8 @@ interface IssuerSettings {
 }
 
 /**
- * An Issuer by HTTP-01 of the ACME server outside, whose solver has the other settings. Resolves once its account
- * is registered.
+ * Creates an Issuer that uses HTTP-01 with the ACME server outside. The other settings belong to its solver. Resolves
+ * when its account is registered.
  */
 export async function createIssuer(cluster: Cluster, settings: IssuerSettings = {}): Promise<void> {
   const { issuer = "acme", ...solver } = settings;
@@ -104,7 +105,7 @@ export async function createIssuer(cluster: Cluster, settings: IssuerSettings = 
   await cluster.kubectl("-n", SHOP, "wait", "--for=condition=Ready", "--timeout=60s", `issuer/${issuer}`);
 }
 
-/** A Certificate by an Issuer of the same settings. */
+/** Orders a Certificate from an Issuer with the same settings. */
 export async function orderCertificate(
   cluster: Cluster,
   dnsName = NAME,
@@ -118,15 +119,17 @@ export async function orderCertificate(
 
 async function applyForCertManager(cluster: Cluster, kind: string, name: string, spec: object): Promise<void> {
   const object = { apiVersion: "cert-manager.io/v1", kind, metadata: { namespace: SHOP, name }, spec };
-  // cert-manager's own webhook rejects requests for a moment after its pod was recreated; one that was on its way
-  // to the former pod hangs for the webhook's 30 s.
+  // For a moment after its pod was recreated, cert-manager's own webhook rejects requests. A request that was on its
+  // way to the former pod hangs for the webhook's 30 s.
   await cluster.until("cert-manager takes the objects", 120, async () => {
     await cluster.apply(object);
     return true;
   });
 }
 
-/** GET from the shop's own pod, which resolves the name as pods do; in the family of an address where it is given. */
+/**
+ * GET from the shop's own pod, which resolves the name as pods do. `like`: an address whose family the request uses.
+ */
 export async function getInside(cluster: Cluster, url: string, like?: string): Promise<Answer> {
   const network = like === undefined ? [] : [`tcp${isIP(like)}`];
   const { stdout } = await cluster.exec(`${SHOP}/deployment/client`, "/client", "get", url, ...network);
@@ -152,17 +155,20 @@ export async function isCertificateReady(cluster: Cluster, certificate = CERTIFI
   return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
 }
 
-/** Until it is issued. */
+/** Waits until the Certificate is issued. */
 export async function certificateIsReady(cluster: Cluster, certificate = CERTIFICATE): Promise<void> {
   await cluster.until("the Certificate is Ready", 180, async () => {
     return (await isCertificateReady(cluster, certificate)) || undefined;
   });
 }
 
-/** What the objects for a hostname are called. */
+/** Name of the objects for a hostname. */
 export const nameOf = (host: string) => host.slice(0, host.indexOf("."));
 
-/** Deletes the Ingress and the Certificate of a hostname, and waits until what cert-manager made of them is gone. */
+/**
+ * Deletes the Ingress and the Certificate of a hostname, and waits until the objects that cert-manager made for them
+ * are gone.
+ */
 export async function closeShop(cluster: Cluster, host: string, className: string): Promise<void> {
   const certificate = `${nameOf(host)}-tls`;
   await cluster.delete(ingress(nameOf(host), host, className));

@@ -6,11 +6,11 @@ import { programCommand, programDeployment, RESOLVE } from "./programs/run.ts";
 import { ingress, NAME, SHOP } from "./shop.ts";
 import { installSwitchback, publishedMap } from "./switchback.ts";
 
-// What another cluster than this machine's own gets in place of an ingress controller behind a load balancer.
+// A replacement for an ingress controller behind a load balancer, for another cluster than this machine's own.
 
 /**
- * The cluster with the shop open and Switchback installed: this machine's own as the files before have left it,
- * another as made here.
+ * The cluster with the shop open and Switchback installed. Earlier files have prepared this machine's own cluster;
+ * another cluster is prepared here.
  */
 export async function prepared(): Promise<Cluster> {
   const { other } = clusterTarget();
@@ -21,7 +21,7 @@ export async function prepared(): Promise<Cluster> {
   return other;
 }
 
-/** An Ingress of which a program takes PROXY headers, and a pod that does not opt in. */
+/** Creates an Ingress whose backend is a program that accepts PROXY headers, and a pod that does not opt in. */
 export async function openStandIn(cluster: Cluster): Promise<void> {
   const listening = { ports: { http: 8080 }, readinessProbe: { tcpSocket: { port: "http" } } };
   await cluster.apply(
@@ -34,7 +34,7 @@ export async function openStandIn(cluster: Cluster): Promise<void> {
   await cluster.rolledOut(SHOP, "deployment/app", "deployment/client");
 }
 
-/** As a pod that never opted in resolves NAME: with its address, or why it has none. */
+/** The result of resolving NAME in a pod that never opted in: its address, or why it has none. */
 export async function resolvedPlainly(cluster: Cluster): Promise<string> {
   const isOwn = clusterTarget().other === undefined;
   const command = isOwn ? ["/client", RESOLVE, NAME] : programCommand("client", RESOLVE, NAME);

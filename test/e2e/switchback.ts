@@ -29,21 +29,25 @@ interface Values {
   readonly installCheck?: object;
 }
 
-/** As a user installs it; `values` beside those that the cluster needs, NetworkPolicies where it enforces them. */
+/**
+ * Installs Switchback as a user does. `values` are added to those that the cluster needs, which include
+ * NetworkPolicies if the cluster enforces them.
+ */
 export async function installSwitchback(cluster: Cluster, values: Values = {}): Promise<void> {
   await applyChart(cluster, values);
   await cluster.releaseRuns("switchback", SYSTEM, AGENTS);
   await webhookAnswers(cluster);
 }
 
-/** `helm upgrade --install` with this checkout's chart and image. Waits for nothing. */
+/** Runs `helm upgrade --install` with this checkout's chart and image, and waits for nothing. */
 export async function applyChart(cluster: Cluster, { config = {}, ...values }: Values): Promise<void> {
   const { targets, other, image } = clusterTarget();
-  // The shop alone claims more names than one namespace gets by default (50-resolvers.test.ts).
+  // The shop alone claims more names than a namespace may have by default (50-resolvers.test.ts).
   const policy = { maxNamesPerNamespace: 500 };
   const isEnforced = other === undefined && (await enforcesNetworkPolicies());
   const networkPolicy = isEnforced ? narrowNetworkPolicy() : { enabled: false };
-  // Most tests wait for what they need, some with a webhook that does not answer. 77-chart.test.ts has the check.
+  // Most tests wait for what they need, and some run while the webhook does not answer. 77-chart.test.ts tests the
+  // check.
   const installCheck = { enabled: false };
   const all = { image, networkPolicy, installCheck, config: { targets, policy, ...config }, ...values };
   const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-"];
@@ -54,7 +58,7 @@ export async function applyChart(cluster: Cluster, { config = {}, ...values }: V
 
 export const AGENTS = "switchback-agent";
 
-/** Values with agents. */
+/** Values that enable the agents. */
 export function withAgent(config: object = {}): { agent: object; config: object } {
   return { agent: { enabled: true }, config: { agent: { kubeletRoot: clusterTarget().kubeletRoot }, ...config } };
 }
@@ -72,7 +76,10 @@ export async function frontAddress(cluster: Cluster, target: string): Promise<st
   });
 }
 
-/** All ClusterIPs of a target's front Service; in a cluster of IPv4, as somebody's may be, the first. */
+/**
+ * All ClusterIPs of a target's front Service. If the tests use only IPv4, the first one, because a user's cluster may
+ * have more.
+ */
 export async function frontAddresses(cluster: Cluster, target: string): Promise<string[]> {
   const first = await frontAddress(cluster, target);
   return STACK === "ipv4" ? [first] : await clusterIPs(cluster, SYSTEM, `switchback-${target}`);
@@ -83,12 +90,15 @@ export async function clusterIPs(cluster: Cluster, namespace: string, service: s
   return spec.clusterIPs;
 }
 
-/** What the clients print of a name that has these addresses. */
+/** What the clients print for a name with these addresses. */
 export function resolvedLine(name: string, addresses: readonly string[]): string {
   return [name, ...addresses.filter(isIPv4), ...addresses.filter(isIPv6)].join(" ");
 }
 
-/** The published map, in hosts(5) form, without the comment at the end of a line that holds the name's order. */
+/**
+ * The published map in the form of hosts(5). A comment at the end of each line, which holds the name's order, is
+ * removed.
+ */
 export async function publishedMap(cluster: Cluster): Promise<string> {
   const { items } = await cluster.get<{ items: MapConfigMap[] }>("-n", SYSTEM, "configmaps", "-l", MAP_SELECTOR);
   const texts = new Map(items.map((object) => [object.metadata.name, textOf(object)]));
@@ -98,10 +108,13 @@ export async function publishedMap(cluster: Cluster): Promise<string> {
   return shards.join("").replaceAll(/ #\d+$/gm, "");
 }
 
-/** What the leading controller knows; the API server's proxy picks any replica. */
+/**
+ * The status of the leading controller. The API server's proxy picks any replica, so this asks until a leader
+ * answers.
+ */
 export async function leaderStatus(cluster: Cluster): Promise<FullStatus> {
   return await cluster.until("a controller that leads", 30, async () => {
-    // Exit code 1: a workload is stuck.
+    // Exit code 1 means that a workload is stuck, which is fine here.
     const { stdout, stderr } = await cluster.switchback("status", "-o", "json", "--namespace", SYSTEM);
     if (stdout === "") throw new Error(stderr);
     const status = JSON.parse(stdout) as FullStatus;
@@ -115,7 +128,7 @@ export async function certManagerWorkloads(cluster: Cluster): Promise<WorkloadSt
   return (running?.workloads ?? []).filter(({ namespace }) => namespace === CERT_MANAGER);
 }
 
-/** Until each of them has the current names. */
+/** Waits until each workload of cert-manager has the current names. */
 export async function certManagerInStep(cluster: Cluster): Promise<void> {
   await cluster.until("all of cert-manager is in step", 120, async () => {
     const all = await certManagerWorkloads(cluster);
@@ -123,7 +136,7 @@ export async function certManagerInStep(cluster: Cluster): Promise<void> {
   });
 }
 
-/** Removes what an earlier run has left of Switchback, even if pods still have its addresses. */
+/** Removes the remains of an earlier run of Switchback, even if pods still have its addresses. */
 export async function removeSwitchback(cluster: Cluster): Promise<void> {
   await cluster.kubectl("delete", "mutatingwebhookconfiguration", "switchback-webhook", "--ignore-not-found");
   await cluster.tool("helm", [
@@ -138,20 +151,20 @@ export async function removeSwitchback(cluster: Cluster): Promise<void> {
   await cluster.kubectl("delete", "namespace", SYSTEM, AGENTS, "--ignore-not-found", "--timeout=120s");
 }
 
-/** cert-manager as it is without Switchback. */
+/** Restores cert-manager as it is without Switchback. */
 export async function restoreCertManager(cluster: Cluster): Promise<void> {
   await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject-");
   const pods = await cluster.kubectl("-n", CERT_MANAGER, "get", "pods", "-o", "yaml");
   if (pods.includes("switchback.dev/injected")) await restartAllOfCertManager(cluster);
 }
 
-/** As the README says: the controller alone, whose self-checks are at stake. */
+/** Restarts only cert-manager's controller, which does the self-checks, as the README says. */
 export async function restartCertManager(cluster: Cluster): Promise<void> {
   await cluster.kubectl("-n", CERT_MANAGER, "rollout", "restart", "deployment/cert-manager");
   await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
 }
 
-/** The part that was injected. */
+/** Restarts all workloads of cert-manager that were injected. */
 export async function restartAllOfCertManager(cluster: Cluster): Promise<void> {
   await cluster.kubectl("-n", CERT_MANAGER, "rollout", "restart", "deployment");
   const deployments = ["cert-manager", "cert-manager-cainjector", "cert-manager-webhook"];
@@ -159,8 +172,8 @@ export async function restartAllOfCertManager(cluster: Cluster): Promise<void> {
 }
 
 /**
- * Until a new pod would be injected. That the webhook's pods are ready is not enough: kube-proxy follows a second
- * later, and until then the API server finds nobody at the Service and lets pods pass as they are.
+ * Waits until a new pod would be injected. Ready webhook pods are not enough: kube-proxy follows a second later.
+ * Until then, the API server finds nobody at the Service and admits pods unchanged.
  */
 export async function webhookAnswers(cluster: Cluster): Promise<void> {
   const pod = {

@@ -3,13 +3,13 @@ import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { type ClusterNode, FIRST_NODE, SECOND_NODE } from "../cluster/node/layout.ts";
 import { SYSTEM } from "./switchback.ts";
 
-// What the tests of two nodes ask of the cluster.
+// What the tests of two nodes read from the cluster and change in it.
 
 export const FIRST: ClusterNode = FIRST_NODE;
 export const SECOND: ClusterNode = SECOND_NODE;
 const HEALTH_PORT = 8082;
 
-/** A Deployment as a DaemonSet: one pod on each node, which no drain takes away. */
+/** Converts a Deployment to a DaemonSet, which has one pod on each node. A drain does not remove these pods. */
 export function onEachNode({ spec, ...object }: KubeObject): KubeObject {
   const { replicas: _replicas, ...rest } = spec as Record<string, unknown>;
   return { ...object, kind: "DaemonSet", spec: rest } as KubeObject;
@@ -20,7 +20,7 @@ interface RawPod {
   readonly spec: { readonly nodeName?: string };
 }
 
-/** The one pod on a node of a component of Switchback, or of a workload of the tests; none that is being deleted. */
+/** The only pod of a Switchback component or of a test workload on a node, without those that are being deleted. */
 export async function podOn(cluster: Cluster, node: ClusterNode, namespace: string, name: string): Promise<string> {
   const label = namespace === SYSTEM ? `app.kubernetes.io/component=${name}` : `app=${name}`;
   const { items } = await cluster.get<{ items: RawPod[] }>("-n", namespace, "pods", "-l", label);
@@ -33,7 +33,7 @@ export async function podOn(cluster: Cluster, node: ClusterNode, namespace: stri
   return pod.metadata.name;
 }
 
-/** The name of the leading controller's pod, or of one that led and was lost. */
+/** The name of the leading controller's pod. The pod may be lost already. */
 async function leader(cluster: Cluster): Promise<string | undefined> {
   const { spec } = await cluster.get<{ spec: { holderIdentity?: string } }>(
     ...["-n", SYSTEM, "lease", "switchback-controller"],
@@ -45,7 +45,7 @@ export async function isLeaderOn(cluster: Cluster, node: ClusterNode): Promise<b
   return (await leader(cluster)) === (await podOn(cluster, node, SYSTEM, "controller"));
 }
 
-/** Makes the controller on this node lead: a leader on another one is deleted. */
+/** Makes the controller on this node lead, by deleting a leader on another node. */
 export async function leadsOn(cluster: Cluster, node: ClusterNode): Promise<void> {
   await cluster.until(`the controller on ${node.name} leads`, 90, async () => {
     if (await isLeaderOn(cluster, node)) return true;
@@ -65,7 +65,7 @@ interface RawSlices {
   }[];
 }
 
-/** The addresses that kube-proxy may send connections of a Service to. */
+/** The addresses to which kube-proxy may send a Service's connections. */
 export async function readyEndpoints(cluster: Cluster, namespace: string, service: string): Promise<string[]> {
   const of = ["-n", namespace, "endpointslices", "-l", `kubernetes.io/service-name=${service}`];
   const { items } = await cluster.get<RawSlices>(...of);
@@ -73,7 +73,7 @@ export async function readyEndpoints(cluster: Cluster, namespace: string, servic
   return endpoints.filter(({ conditions }) => conditions?.ready !== false).flatMap(({ addresses }) => addresses);
 }
 
-/** How many connections the proxy on a node has accepted. */
+/** Number of connections that the proxy on a node has accepted. */
 export async function relayedBy(cluster: Cluster, node: ClusterNode): Promise<number> {
   const pod = await podOn(cluster, node, SYSTEM, "proxy");
   const path = `/api/v1/namespaces/${SYSTEM}/pods/${pod}:${HEALTH_PORT}/proxy/metrics`;

@@ -6,7 +6,7 @@ import { inClient, OPTED_IN } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
 import { frontAddress } from "./switchback.ts";
 
-/** What the client's `load` prints (programs/client.ts). */
+/** The output of the client's `load` (programs/client.ts). */
 export interface Load {
   readonly answered: number;
   readonly reused: number;
@@ -14,9 +14,12 @@ export interface Load {
   readonly stopped: boolean;
 }
 
-/** Far more than an exchange of the release takes; `stop` ends it. */
+/** Much longer than a change of the release takes. `stop` ends the load. */
 const LOAD_SECONDS = 300;
-/** Answers of 20 s, less than a stopping proxy gives its connections, and several, so that each proxy has some. */
+/**
+ * The streams take 20 s, which is less than a stopping proxy gives its connections. There are several, so that each
+ * proxy has some.
+ */
 const URLS = [`http://${NAME}/`, `https://${NAME}/`, `http://${NAME}/slow`, ...Array(4).fill(`http://${NAME}/stream`)];
 
 /** The names that the webhook gave to a pod. */
@@ -25,8 +28,8 @@ function hostnames({ spec }: MadePod): string[] {
 }
 
 /**
- * All that somebody may notice of an exchange of the release, while pods are made and connections are open:
- * nothing. The cluster has the shop, and the pod of `optIn`.
+ * Checks that users notice nothing of a change of the release, while pods are created and connections are open. The
+ * cluster must have the shop and the pod of `optIn`.
  */
 export async function unnoticed(cluster: Cluster, t: TestContext, exchange: () => Promise<void>): Promise<void> {
   const before = await noticeable(cluster);
@@ -54,15 +57,15 @@ export async function unnoticed(cluster: Cluster, t: TestContext, exchange: () =
 }
 
 /**
- * What has to be the same after it: no webhook call failed open or was rejected, nothing was restarted, the name
- * leads where it led.
+ * What must be the same after the change: the counts of failed webhook calls, the restarts of pods, and the address
+ * of the name.
  */
 async function noticeable(cluster: Cluster) {
   const admission = await admissionCounts(cluster);
   return { admission, running: await running(cluster), address: await frontAddress(cluster, "ingress-nginx") };
 }
 
-/** The pods of users with their restarts. */
+/** Users' pods with their number of restarts. */
 async function running(cluster: Cluster): Promise<string[]> {
   const jsonpath = "{range .items[*]}{.metadata.uid} {.status.containerStatuses[0].restartCount}{'\\n'}{end}";
   const text = await cluster.kubectl("-n", OPTED_IN, "get", "pods", "-l", "app", "-o", `jsonpath=${jsonpath}`);

@@ -2,17 +2,17 @@ import type { AddressBook } from "#controller/dnscheck/address-book.ts";
 import type { Reason } from "#hostmap/types.ts";
 
 interface Addresses {
-  /** By target: the addresses of its load balancer. */
+  /** The addresses of each target's load balancer, by target. */
   readonly targets?: Readonly<Record<string, readonly string[]>>;
   readonly own?: readonly string[];
   /** Targets whose Service has `switchback.dev/map: always`. */
   readonly always?: readonly string[];
   readonly isFirstStart?: boolean;
-  /** By target: what is wrong with it. */
+  /** The warning about a target, by target. */
   readonly warnings?: Readonly<Record<string, Reason>>;
 }
 
-/** Addresses that a test changes as it likes. */
+/** An address book that reads from `addresses`, so that a test can change them at any time. */
 export function fakeAddressBook(addresses: Addresses): AddressBook {
   return {
     synced: true,
@@ -26,5 +26,5 @@ export function fakeAddressBook(addresses: Addresses): AddressBook {
   };
 }
 
-/** A cluster without another tool that gives names to DNS. */
+/** A cluster without other tools that give names to DNS. */
 export const NO_TOOLS = { start() {}, stop() {}, known: true, has: () => false };

@@ -16,7 +16,7 @@ import { MemoryServer } from "./memory-server.ts";
 
 const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 const LOSE_WORKER = new URL("./lose-worker.ts", import.meta.url).href;
-/** Nothing lasts longer, drains included. */
+/** Upper limit of each wait and of the process's lifetime, drains included. */
 const LONGEST_MS = 120_000;
 const ADDRESS = "127.0.0.1";
 
@@ -28,7 +28,7 @@ interface LogLine {
 
 type Port = "controller" | "webhookHealth" | "proxyHealth" | "webhook" | "relay";
 
-/** `switchback all` as a process of its own, with an API server in memory and a server that the relay leads to. */
+/** `switchback all` as a separate process, with an API server in memory and a server that the relay leads to. */
 export class AllProcess {
   readonly ports: Readonly<Record<Port, number>>;
   readonly api: FakeApi;
@@ -63,7 +63,7 @@ export class AllProcess {
     });
   }
 
-  /** Does not wait until it has started. `settings`: as for `--set`. */
+  /** Starts the process, but does not wait until it has started. `settings`: as for `--set`. */
   static async start(
     settings: readonly string[] = [],
     taken?: Pick<AllProcess["ports"], "webhook">,
@@ -117,7 +117,7 @@ export class AllProcess {
     for (const check of this.#waiting) check();
   }
 
-  /** Resolves once a line of the log fits. Rejects when the process ends without one. */
+  /** Resolves once a line of the log matches. Rejects if the process ends before that. */
   async says(msg: string, component?: string): Promise<LogLine> {
     const { promise, resolve, reject } = Promise.withResolvers<LogLine>();
     const fits = (line: LogLine) => line.msg === msg && (component === undefined || line.component === component);
@@ -135,12 +135,12 @@ export class AllProcess {
     }
   }
 
-  /** Resolves once all three parts listen. */
+  /** Resolves once all three components listen. */
   async listens(): Promise<void> {
     await Promise.all(["controller", "webhook", "proxy"].map((part) => this.says("listening", part)));
   }
 
-  /** A client of the relay, and its upstream, which has read the header. */
+  /** Connects a client to the relay. Returns it with its upstream connection, which has read the header. */
   async relayed(): Promise<{ client: Socket; upstream: Socket }> {
     const client = connect({ port: this.ports.relay, host: ADDRESS, allowHalfOpen: true });
     client.on("error", () => {});
@@ -151,13 +151,13 @@ export class AllProcess {
     return { client, upstream };
   }
 
-  /** The status and text of a page of a health server. */
+  /** The status and text of a page of a component's health server. */
   async page(port: Port, path: string): Promise<{ status: number; text: string }> {
     const response = await fetch(`http://${ADDRESS}:${this.ports[port]}${path}`);
     return { status: response.status, text: await response.text() };
   }
 
-  /** Sends the review of a new pod over a connection of its own. @returns whether the pod is allowed. */
+  /** Sends the review of a new pod over a new connection. @returns whether the pod is allowed. */
   async admits(): Promise<boolean> {
     const review = {
       apiVersion: "admission.k8s.io/v1",

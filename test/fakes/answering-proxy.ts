@@ -9,11 +9,11 @@ export const PROXY = "127.0.0.1";
 
 interface ProxyPages {
   readonly answers: () => readonly ReportedAnswer[];
-  /** Names of targets. */
+  /** Returns names of targets. */
   readonly listening: () => Iterable<string>;
 }
 
-/** A proxy that has only the pages that the controller reads. Returns its health port. */
+/** A proxy that serves only the pages that the controller reads. Returns its health port. */
 export async function answeringProxy(t: TestContext, { answers, listening }: ProxyPages): Promise<number> {
   const server = createServer(({ url }, response) => {
     const body = url === ANSWERS_PATH ? renderAnswers(answers()).body : JSON.stringify({ listening: [...listening()] });
@@ -24,7 +24,7 @@ export async function answeringProxy(t: TestContext, { answers, listening }: Pro
   return (server.address() as { port: number }).port;
 }
 
-/** The only ready proxy. */
+/** Adds the only ready proxy. */
 export function putProxy(kube: MemoryKube): void {
   kube.put("/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices/switchback-proxy-1", {
     metadata: { labels: { "kubernetes.io/service-name": "switchback-proxy" } },

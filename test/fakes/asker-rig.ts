@@ -6,7 +6,7 @@ import { FakeClock, LineLog } from "./clock.ts";
 
 type Kind = Outcome["kind"];
 
-/** The outcomes of a backend's connections without a header, with v1 and with v2. */
+/** The outcomes of a backend's connections: without a header, with v1, with v2. */
 const MODES = {
   demands: ["closed", "answered", "answered"],
   "demands v2": ["closed", "closed", "answered"],
@@ -36,7 +36,7 @@ export function question(change: Partial<HeaderQuestion> = {}): HeaderQuestion {
   };
 }
 
-/** A connection or a round that a proxy made. */
+/** A connection or a round of connections that a proxy made. */
 interface Made {
   /** Milliseconds since the start. */
   readonly at: number;
@@ -45,7 +45,10 @@ interface Made {
   readonly address: string;
 }
 
-/** Ports that answer by their mode; a clock that only the test moves; random numbers that are always 0. */
+/**
+ * An asker with ports that answer according to their mode, a clock that only the test moves, and random numbers that
+ * are always 0.
+ */
 export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
   const clock = new FakeClock();
   const log = new LineLog();
@@ -53,16 +56,16 @@ export function askerRig(deps: Partial<HeaderAskerDeps> = {}) {
   const rig = {
     clock,
     log,
-    /** What every target does, and single ones. */
+    /** `mode` applies to every target that is not in `modes`. */
     mode: "demands" as Mode,
     modes: new Map<string, Mode>(),
-    /** How long a round takes, by target. */
+    /** Duration of a round, by target. */
     durations: new Map<string, number>(),
     rounds: [] as Made[],
     rechecks: [] as (Made & { header: Header })[],
     inFlight: 0,
     most: 0,
-    /** The answer of a port, as the page has it. */
+    /** The first answer, as the proxy's page has it; "none" if there is no answer. */
     answer: (): string => {
       const [first] = asker.answers();
       return first === undefined ? "none" : first.answer;

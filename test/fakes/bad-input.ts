@@ -3,33 +3,33 @@ import { describe, it } from "node:test";
 import { runHere, switchback, useFiles } from "./cli.ts";
 import { type FakeApi, fakeApi, type Responder, refuse } from "./kube-api.ts";
 
-/** A command line that is refused. */
+/** A command line that the program refuses. */
 export interface BadInput {
   readonly what: string;
-  /** `FILE` stands for the path of `file`, `DIR` for that of the folder with `files`. */
+  /** `FILE` stands for the path of `file`, and `DIR` for the folder with `files`. */
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Content of a file. */
   readonly file?: string | Buffer;
   /** Content of several files, by path below `DIR`. */
   readonly files?: Readonly<Record<string, string | Buffer>>;
-  /** What is piped into standard input of a process; without it the command runs in this one. */
+  /** Standard input. With it, the command runs as a process; without it, the command runs in this process. */
   readonly input?: string;
-  /** The whole of standard error, or a part of it. */
+  /** Matches all or part of standard error. */
   readonly says: RegExp;
-  /** `says` is about the last line. */
+  /** Whether `says` is only about the last line. */
   readonly isLast?: boolean;
   /** Default: 2. */
   readonly code?: number;
-  /** What the API server answers; default: nothing is asked of it. */
+  /** The API server's answers. Default: the command sends no request. */
   readonly api?: Responder;
-  /** What was printed before; default: nothing. */
+  /** Standard output before the error. Default: nothing. */
   readonly stdout?: RegExp;
 }
 
 /**
- * One test for each: the exit code, the text, that nothing is printed that a script could take for the result, and
- * nothing changed.
+ * One test for each case. It checks the exit code and the error text. It also checks that the command changes
+ * nothing, and prints nothing that a script could take for the result.
  */
 export function walk(title: string, cases: readonly BadInput[]): void {
   describe(title, { concurrency: 4 }, () => {
@@ -69,7 +69,7 @@ async function runOne(
   assert.doesNotMatch(stderr, /^\s+at /m, "a stack trace is for us");
   assert.ok(stderr.trimEnd().split("\n").length <= 5, stderr);
   assert.equal(code, bad.code ?? 2, stderr);
-  // It prints its own version before it reads a cluster.
+  // `version` prints its own version before it reads from the cluster.
   const isVersion = bad.args[0] === "version";
   assert.match(stdout, bad.stdout ?? (isVersion ? /^(switchback \S+\n)?$/ : /^$/));
   if (bad.api === undefined) assert.deepEqual(api.calls, [], "the API server is asked for nothing");

@@ -32,10 +32,13 @@ interface SentEvent {
 }
 
 export const NO_TARGET: Reason = { code: "no-target", text: "no target serves it" };
-/** Long before a rig's clock begins. */
+/** A time long before the rig's clock begins. */
 export const OLD = "2001-01-01T00:00:00Z";
 
-/** A plan, a leader's Events of its decisions, and an API server that keeps Events, on a clock that stands still. */
+/**
+ * A plan, a leader that writes Events about the plan's decisions, and an API server that keeps Events. Their clock
+ * moves only in `pass`.
+ */
 export function claimEventsRig() {
   const clock = new FakeClock();
   const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), RULES.maxNamesPerNamespace);
@@ -61,7 +64,7 @@ export function claimEventsRig() {
   } as unknown as KubeClient;
   const resource = { group: "networking.k8s.io", version: "v1", resource: "ingresses", kind: "Ingress" };
 
-  /** A leader: a process of its own, on the same plan. */
+  /** A new leader on the same plan, like a new process. */
   function lead(wasMapped: (name: string) => boolean = () => false) {
     const end = new AbortController();
     const now = () => clock.now();
@@ -82,13 +85,13 @@ export function claimEventsRig() {
   }
   let leader: ReturnType<typeof lead> | undefined;
 
-  /** Lets a long loop end: it yields by an immediate after each slice. */
+  /** Waits for the end of a long loop. Such a loop yields with an immediate after each slice. */
   const settle = async () => {
     do await turn();
     while (process.getActiveResourcesInfo().includes("Immediate"));
   };
 
-  /** What a run of the map's reconciler does. */
+  /** Does what a run of the map's reconciler does. */
   const run = () => {
     plan.takeChanges();
     leader?.claimEvents.changed(plan.takeTouched());
@@ -100,7 +103,7 @@ export function claimEventsRig() {
     log,
     api,
     kept,
-    /** Sets the names of an object `namespace/name`, each with its target or the reason why there is none. */
+    /** Sets the names of an object `namespace/name`. Each has a target, or the reason why it has no target. */
     set(
       object: string,
       names: Readonly<Record<string, string | Reason>>,
@@ -127,7 +130,7 @@ export function claimEventsRig() {
       leader = lead(wasMapped);
       return leader;
     },
-    /** Lets seconds pass, with time for long loops in each. */
+    /** Lets seconds pass. Long loops can end in each second. */
     async pass(seconds: number, each: (second: number) => void = () => {}) {
       for (let second = 0; second < seconds; second++) {
         each(second);

@@ -17,7 +17,7 @@ export async function switchback(args: string[], env: Record<string, string> = {
   return await runTool(process.execPath, [MAIN, ...args], env, input);
 }
 
-/** Flags that every component's command has, and every command's that talks to an API server. */
+/** Flags of every component's command, and of every command that talks to an API server. */
 export const componentFlags = ["--config <file>", "--set <path=value...>", "--log-format <format>"];
 export const connectFlags = [
   "--kubeconfig <file>",
@@ -27,7 +27,7 @@ export const connectFlags = [
 ];
 export const clusterFlags = ["-n, --namespace <name> (switchback-system)", ...connectFlags];
 
-/** What the help of a command lists: its flags with their defaults, as `--flag <value> (default)`. */
+/** The flags that a command's help lists, with their defaults: `--flag <value> (default)`. */
 export async function helpOf(name: string): Promise<{ usage: string; flags: string[] }> {
   const { code, stdout } = await switchback([name, "--help"]);
   const [, usage = stdout] = /^Usage: switchback (.*)\n/.exec(stdout) ?? [];
@@ -39,8 +39,8 @@ export async function helpOf(name: string): Promise<{ usage: string; flags: stri
 }
 
 /**
- * Runs a command line in this process: in a hundredth of the time. Not for what reads standard input or starts
- * processes.
+ * Runs a command line in this process, which takes a hundredth of the time. Do not use it for commands that read
+ * standard input or start processes.
  */
 export async function runHere(args: readonly string[], env: Readonly<Record<string, string>>): Promise<ToolResult> {
   const { context, written } = captured(env);
@@ -48,7 +48,7 @@ export async function runHere(args: readonly string[], env: Readonly<Record<stri
   return { code, ...written };
 }
 
-/** What a command gets, with what it wrote. With `columns` it writes to a terminal of that width. */
+/** The context of a command, and what the command wrote. With `columns`, it writes to a terminal of that width. */
 export function captured(env: Readonly<Record<string, string>> = {}, columns?: number) {
   const written = { stdout: "", stderr: "" };
   const collect = (key: keyof typeof written) => {
@@ -64,14 +64,17 @@ export function captured(env: Readonly<Record<string, string>> = {}, columns?: n
   return { context: { env, stdout: collect("stdout"), stderr: collect("stderr"), progress }, written };
 }
 
-/** A text for `Output.write`, as a stream without colour gets it. */
+/** A text as `Output.write` writes it to a stream without color. */
 export function plain(text: string): string {
   const { context, written } = captured();
   context.stdout.write(text);
   return written.stdout;
 }
 
-/** A person at the terminal, who types `input` and closes it. @returns whether a text was shown, such as a question. */
+/**
+ * Simulates a user at the terminal who types `input` and closes it. @returns a function that says whether a text was
+ * shown, such as a question.
+ */
 export function atTerminal(t: TestContext, input: string): (text: string) => boolean {
   const { stdin, stderr } = process;
   const keyboard = Object.assign(Readable.from([input]), { isTTY: true });
@@ -83,18 +86,18 @@ export function atTerminal(t: TestContext, input: string): (text: string) => boo
     Object.defineProperty(stderr, "isTTY", screen ?? { value: undefined, configurable: true });
   });
   const write = t.mock.method(stderr, "write");
-  // The test runner writes there too.
+  // The test runner also writes there, so the check searches all calls.
   return (text) => write.mock.calls.some((call) => String(call.arguments[0]).includes(text));
 }
 
-/** A folder for the files of the tests of one file or suite; it goes with them. */
+/** A folder for the files of the tests in one file or suite. It is removed after these tests. */
 export function useFiles() {
   const files = filesFolder();
   after(() => files.remove());
   return files;
 }
 
-/** A folder for files, until `remove`. */
+/** A folder for files, which exists until `remove`. */
 export function filesFolder() {
   const folder = mkdtempSync(join(tmpdir(), "switchback-cli-"));
   return {
@@ -102,7 +105,7 @@ export function filesFolder() {
       await writeFile(join(folder, name), text);
       return join(folder, name);
     },
-    /** Files by their path in a folder of that name. */
+    /** Writes files into a folder `name`, by their path in this folder. */
     async folder(name: string, texts: Readonly<Record<string, string | Buffer>>): Promise<string> {
       await mkdir(join(folder, name));
       for (const [path, text] of Object.entries(texts)) {
@@ -111,7 +114,7 @@ export function filesFolder() {
       }
       return join(folder, name);
     },
-    /** A kubeconfig without credentials; plain HTTP is let through only where TLS would not be checked either. */
+    /** A kubeconfig without credentials. The client accepts plain HTTP only where TLS would not be checked either. */
     kubeconfig(server: URL): Promise<string> {
       return this.file("kubeconfig", this.kubeconfigText(server));
     },

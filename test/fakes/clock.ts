@@ -1,7 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { Clock } from "#proxy/clock.ts";
 
-/** A clock that stands still until `pass` lets time go by. */
+/** A clock that moves only in `pass`. */
 export class FakeClock implements Clock {
   #now = 1_000_000_000_000;
   readonly #tasks = new Set<{ at: number; run: () => void }>();
@@ -21,7 +21,7 @@ export class FakeClock implements Clock {
     return this.#tasks.size;
   }
 
-  /** Runs what is due within the next `ms`, in order, and lets promises settle after each. */
+  /** Runs the tasks that are due within the next `ms`, in order, and lets promises settle after each. */
   async pass(ms: number): Promise<void> {
     const end = this.#now + ms;
     await turn();
@@ -49,7 +49,7 @@ export class LineLog {
     return (fields, message) => void this.lines.push({ level, fields, message });
   }
 
-  /** The messages, those of debug left out. */
+  /** The messages of all lines above debug level. */
   get messages(): string[] {
     return this.lines.filter(({ level }) => level !== "debug").map(({ message }) => message);
   }

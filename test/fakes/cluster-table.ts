@@ -11,11 +11,11 @@ import { planProbe } from "#doctor/probe/plan.ts";
 import type { ProbeOutcome } from "#doctor/probe/result.ts";
 import type { filesFolder } from "./cli.ts";
 
-// Clusters of every provider and implementation that the doctor knows, healthy and broken: the objects of
-// test/sample-clusters as a dump, and what a probe pod would see there.
+// Healthy and broken clusters of every provider and implementation that the doctor knows. Each has the objects of a
+// file in test/sample-clusters as a dump, and the results that a probe pod would get there.
 
 const FOLDER = join(import.meta.dirname, "..", "sample-clusters");
-/** Each detail as the probe words it. */
+/** Each detail in the words of the probe. */
 const OUTCOMES: Readonly<Record<string, ProbeOutcome>> = {
   answered: { kind: "answered", detail: "HTTP 404" },
   misread: { kind: "misread", detail: "HTTP 400" },
@@ -26,18 +26,18 @@ const OUTCOMES: Readonly<Record<string, ProbeOutcome>> = {
 
 export interface Expected {
   readonly title: string;
-  /** Where the objects, or their form, are from. */
+  /** Source of the objects, or of their form. */
   readonly source: string;
   readonly objects: "recorded" | "constructed";
   /**
-   * The outcome of each dial to the Service, by its header, and of those to the load balancer's address: without a
-   * header, and with v1 if that differs. Absent: no probe.
+   * The outcomes of dials to the Service, by header, and of dials to the load balancer's address. The latter are
+   * without a header, and with v1 if that outcome differs. Undefined: no probe.
    */
   readonly probe?: Readonly<Record<"none" | "v1" | "v2" | "balancer", string>> & { readonly balancerV1?: string };
-  /** Whose own cure is among the cures. */
+  /** The provider whose own cure is among the cures. */
   readonly provider?: string;
   readonly software?: string;
-  /** `status code` of every finding of the checks above, once. */
+  /** `status code` of each finding of the checks that cli/dump/clusters.test.ts compares, once. */
   readonly expect: readonly string[];
 }
 
@@ -47,7 +47,7 @@ export const CLUSTERS = readdirSync(FOLDER).map((file) => {
   return { file, expected: expected as Expected, objects };
 });
 
-/** What the API server has beside the objects of a cluster, whichever it is: an empty list of issuers. */
+/** Answers that every cluster needs besides its objects: empty lists of issuers. */
 const NO_ISSUERS = ["clusterissuers", "issuers"].map((resource) => ({
   apiVersion: DUMP_VERSION,
   kind: "Answer",
@@ -57,7 +57,7 @@ const NO_ISSUERS = ["clusterissuers", "issuers"].map((resource) => ({
   body: { metadata: { resourceVersion: "1" }, items: [] },
 }));
 
-/** The object as the API server stores it: a Service has a ClusterIP. */
+/** The object as the API server stores it, with a ClusterIP if it is a Service. */
 function allocated(object: unknown, index: number): unknown {
   const { kind, spec } = object as { kind: string; spec?: object };
   const clusterIP = `198.51.100.${index + 1}`;
@@ -66,20 +66,20 @@ function allocated(object: unknown, index: number): unknown {
 
 type Files = ReturnType<typeof filesFolder>;
 
-/** Reads a dump that leaves nothing out. */
+/** Reads a dump, and checks that it leaves nothing out. */
 export async function readWhole(text: string, files: Files): Promise<Dump> {
   const dump = await readDump(await files.file("cluster.yaml", text));
   assert.deepEqual(dump.leftOut, []);
   return dump;
 }
 
-/** The cluster with these objects. */
+/** A dump of a cluster with these objects. */
 export async function dumpOf(objects: readonly unknown[], files: Files): Promise<Dump> {
   const documents = [{ apiVersion: DUMP_VERSION, kind: "Dump" }, ...NO_ISSUERS, ...objects.map(allocated)];
   return await readWhole(documents.map((document) => stringify(document)).join("---\n"), files);
 }
 
-/** What the doctor reads there, with what the probe sees if there is one. */
+/** The facts that the doctor reads from the dump, with the expected results of the probe if there are any. */
 export async function factsOf({ head, client, time }: Dump, expected: Expected): Promise<ClusterFacts> {
   const facts = await gather({ client, ...head, now: () => time });
   if (expected.probe === undefined) return facts;

@@ -13,11 +13,11 @@ import { type TimeoutEntry, TimeoutQueue } from "#proxy/linux/timeout-queue.ts";
 import { recordingLibc } from "./recording-libc.ts";
 
 export const CLIENT = 7;
-/** The descriptor of the first upstream, and of the second. */
+/** The descriptors of the first and of the second upstream. */
 export const UPSTREAM = 100;
 export const SECOND = 101;
 export const HEADER = Buffer.from("PROXY\r\n");
-/** The socket options and close of a reset. */
+/** The system calls of a reset: a socket option and a close. */
 export const reset = (fd: number): string[] => [`setsockopt ${fd} 1 13 = 1`, `close ${fd}`];
 
 interface Script {
@@ -28,8 +28,9 @@ interface Script {
 }
 
 /**
- * A connection of the linux engine whose system calls are scripted: what each descriptor reads and takes, and how
- * connects begin and end. `calls` are the system calls since the last time, `events` what its loop was told.
+ * A connection of the linux engine with scripted system calls. The script says what each descriptor reads and
+ * accepts, and how connects begin and end. `calls` returns the system calls since the last time. `events` returns
+ * what the connection told its loop since the last time.
  */
 export function connectionRig({
   addresses = ["10.0.0.1"],
@@ -39,15 +40,15 @@ export function connectionRig({
 }: Script = {}) {
   const rig = {
     now: 1_000,
-    /** By descriptor: what the next reads return, a text for its bytes; then EAGAIN. */
+    /** Results of the next reads, by descriptor: a text means its bytes. After them, reads return EAGAIN. */
     reads: new Map<number, (number | string)[]>(),
-    /** By descriptor: what the next sends return; then all. */
+    /** Results of the next sends, by descriptor. After them, a send accepts all bytes. */
     sends: new Map<number, number[]>(),
-    /** What the next connects return; then EINPROGRESS. */
+    /** Results of the next connects. After them, a connect returns EINPROGRESS. */
     connects: [] as number[],
-    /** What the next sockets return; then a descriptor. */
+    /** Results of the next socket calls. After them, a call returns a descriptor. */
     sockets: [] as number[],
-    /** The pending error of a socket. */
+    /** The pending error that sockets report. */
     error: 0,
     /** Descriptors that the epoll set refuses. */
     unregistrable: new Set<number>(),

@@ -5,16 +5,16 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import type { FakeLeases } from "./leases.ts";
 import { turns } from "./stopped-time.ts";
 
-// Contenders for a Lease on a clock that stands still. It advances in steps of 100 ms; between two steps all pending
-// work runs.
+// Contenders for a Lease, on a clock that moves only in `pass`. It advances in steps of 100 ms, and all pending work
+// runs between two steps.
 
 let origin: number;
 let contenders: Contender[] = [];
 
-/** Since the test began. */
+/** Seconds since the test began. */
 export const seconds = () => (Date.now() - origin) / 1000;
 
-/** For each test of the file: time stands still, and at the end all contenders have stopped. */
+/** Stops time for each test of the file. After each test, all contenders stop. */
 export function useContenders(): void {
   beforeEach(() => {
     mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_700_000_000_000 });
@@ -47,7 +47,7 @@ export interface Contender {
   cut(): void;
   heal(): void;
   delayAnswers(ms: number): void;
-  /** `started@0`, `aborted@12.1`, `renew-deadline@12.1`. */
+  /** Entries such as `started@0`, `aborted@12.1`, `renew-deadline@12.1`. */
   log: string[];
 }
 

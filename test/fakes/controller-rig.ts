@@ -28,14 +28,17 @@ interface StatusPage extends StatusDocument {
 
 const BALANCER = { ingress: [{ ip: "192.0.2.80", ipMode: "VIP" }] };
 
-/** Writes an Ingress of the namespace `shop`, taken on by its controller unless `status` says otherwise. */
+/**
+ * Writes an Ingress in the namespace `shop`. Its status says that a controller has accepted it, unless `status`
+ * replaces that.
+ */
 export function putIngress(kube: MemoryKube, hosts: readonly string[], status: object = { loadBalancer: BALANCER }) {
   const metadata = { creationTimestamp: "2026-01-01T00:00:00Z" };
   const spec = { ingressClassName: "nginx", rules: hosts.map((host) => ({ host })) };
   kube.put("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web", { metadata, spec, status });
 }
 
-/** The ingress controller's Service, with a load balancer. */
+/** Writes the ingress controller's Service, with a load balancer. */
 function putUpstream(kube: MemoryKube): void {
   kube.put("/api/v1/namespaces/ingress-nginx/services/ingress-nginx-controller", {
     metadata: { creationTimestamp: "2026-01-01T00:00:00Z" },
@@ -47,15 +50,15 @@ function putUpstream(kube: MemoryKube): void {
 interface Setting {
   readonly config?: Readonly<Record<string, unknown>>;
   readonly clusterDomain?: string | undefined;
-  /** What is there before the start. Default: the ingress controller's Service and an Ingress. */
+  /** Adds objects before the start. Default: an Ingress. */
   readonly prepare?: (kube: MemoryKube) => void;
   /** Whether the cluster has the ingress controller's Service. Default: yes. */
   readonly upstream?: boolean;
-  /** The cluster that an earlier controller had. Default: a new one. */
+  /** The cluster of an earlier controller. Default: a new cluster. */
   readonly kube?: MemoryKube;
 }
 
-/** A controller on a cluster in memory, with its own clock and one source; it stops when the test ends. */
+/** A controller on a cluster in memory, with one source. It stops when the test ends. */
 export async function controllerRig(t: TestContext, setting: Setting = {}) {
   const { config = {}, clusterDomain = "cluster.local" } = setting;
   const kube = setting.kube ?? new MemoryKube();
@@ -67,7 +70,7 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
     certs: { mode: "cert-manager" },
     ...config,
     policy: { verifyDns: "off", ...(config.policy as object) },
-    // No proxy runs that could ask.
+    // No proxy runs that could detect headers.
     discovery: { detect: false, ...(config.discovery as object) },
     sources: { gateway: { enabled: false }, ...(config.sources as object) },
     controller: { address: "127.0.0.1", port: 0, retrySeconds: 0.1 },
@@ -91,7 +94,7 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
     return { status: response.status, text: await response.text() };
   };
   const status = async () => {
-    // A key comes soon after the start, and again after it was deleted.
+    // A key appears soon after the start, and soon after somebody has deleted it.
     for (;;) {
       const { status: code, text } = await page(STATUS_PATH, { [STATUS_KEY_HEADER]: statusKey(kube) ?? "" });
       if (code !== 403) return JSON.parse(text) as StatusPage;
@@ -100,21 +103,21 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
   return { kube, log, page, status, stop, port: controller.healthPort };
 }
 
-/** The key of `/status` as somebody with the right to read it has it. */
+/** The key of `/status`, as a user with the right to read it gets it. */
 export function statusKey(kube: MemoryKube): string | undefined {
   return statusKeyIn((kube.at(`${OWN}/secrets/${STATUS_SECRET}`) ?? {}) as StatusSecret);
 }
 
 export type ControllerRig = Awaited<ReturnType<typeof controllerRig>>;
 
-/** The hosts files' lines of the shards that the index names. */
+/** The hosts-file lines of the shards that the index names. */
 export function lines({ kube }: Pick<ControllerRig, "kube">): string {
   const data = (name: string) => kube.field<Record<string, string>>(`${OWN}/configmaps/${name}`, "data");
   const index = parseIndex(data(INDEX_NAME)[INDEX_KEY] ?? "{}");
   return "code" in index ? "" : index.shards.map(({ name }) => data(name)[SHARD_KEY]).join("");
 }
 
-/** Waits until this name is published. */
+/** Waits until the controller has published this name. */
 export async function untilPublished(rig: Pick<ControllerRig, "kube">, name = NAME): Promise<void> {
   await until(() => lines(rig).includes(name) && rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, name);
 }

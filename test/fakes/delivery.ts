@@ -1,6 +1,6 @@
 import type { Delivery, DeliveryToPod } from "#webhook/delivery.ts";
 
-/** A delivery that changes a pod's `spec.given` alone. Its code is `given`. */
+/** A delivery that changes only a pod's `spec.given`. Its code is `given`. */
 export function fakeDelivery(changes: Partial<Delivery> = {}, toPod: Partial<DeliveryToPod> = {}): Delivery {
   return {
     name: "dns",

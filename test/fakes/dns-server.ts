@@ -8,17 +8,20 @@ export const NO_ERROR = 0;
 export const SERVER_FAILURE = 2;
 export const NO_NAME = 3;
 
-/** What a server answers to a name and type: an address as bytes, or a response code. Undefined: it does not answer. */
+/**
+ * A server's answer to a name and type: an address as bytes, or a response code. Undefined: the server does not
+ * answer.
+ */
 export type DnsAnswers = (name: string, type: number) => Buffer | number | undefined;
 
-/** A real DNS server on UDP, with answers of a test. */
+/** A real DNS server on UDP with answers from a test. */
 export interface DnsServer {
-  /** With the port, if it is another than 53. */
+  /** Includes the port if it is not 53. */
   readonly address: string;
   close(): void;
 }
 
-/** The answers of a DNS that has these IPv4 addresses, and no other name. */
+/** Answers with these IPv4 addresses. No other name exists. */
 export function ipv4Answers(records: ReadonlyMap<string, string>): DnsAnswers {
   return (name, type) => {
     const address = records.get(name);
@@ -27,7 +30,7 @@ export function ipv4Answers(records: ReadonlyMap<string, string>): DnsAnswers {
   };
 }
 
-/** Serves on an address of the loopback; port 0: a free one. */
+/** Serves on a loopback address. Port 0 means any free port. */
 export async function startDnsServer(answers: DnsAnswers, ip = "127.0.0.1", port = 0): Promise<DnsServer> {
   const socket = createSocket("udp4");
   socket.on("message", (question: Buffer, from: RemoteInfo) => {
@@ -63,7 +66,7 @@ function questionOf(message: Buffer) {
   return { name: labels.join("."), type: message.readUInt16BE(at + 1), end: at + 5 };
 }
 
-/** With a TTL of an hour: nobody may ask a cache instead. */
+/** A record with a TTL of an hour. A cache that is asked instead of this server would return old data. */
 function recordOf(type: number, data: Buffer): Buffer {
   return Buffer.concat([Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0x0e, 0x10, 0, data.length]), data]);
 }

@@ -1,22 +1,22 @@
-// What the tools that Switchback's users come from write into the files of the cluster's DNS, in the form of their
-// own source.
+// What other tools write into the configuration of the cluster's DNS. Users of Switchback may come from these tools.
+// The texts have the form that each tool's source code gives them.
 
 export interface DnsTool {
   readonly tool: string;
-  /** What a name that it rewrites leads to. */
+  /** The target of the names that it rewrites. */
   readonly proxy: string;
-  /** The key of `coredns-custom` that it writes; undefined: it writes into the Corefile. */
+  /** The key of `coredns-custom` that it writes. Undefined: it writes into the Corefile. */
   readonly key?: string;
-  /** The text of its key, or the Corefile with its lines. */
+  /** Returns the text of its key, or the Corefile with its lines. */
   readonly write: (corefile: string, names: readonly string[]) => string;
 }
 
-/** Behind the first line of the block of the root; white space at both ends of the file goes. */
+/** Inserts lines after the first line of the root zone's block. Removes white space at both ends of the file. */
 function atTheBeginning(corefile: string, lines: readonly string[]): string {
   return corefile.trim().replace(/^\.:53 \{$/m, (line) => [line, ...lines].join("\n"));
 }
 
-/** Before the last line of the block of the root, which is the last one of the file. */
+/** Inserts lines before the last line of the root zone's block, which is the last block of the file. */
 function atTheEnd(corefile: string, lines: readonly string[]): string {
   return corefile.replace(/^\}$/m, (line) => [...lines, line].join("\n"));
 }
@@ -24,7 +24,7 @@ function atTheEnd(corefile: string, lines: readonly string[]): string {
 const HAIRPIN_PROXY = "hairpin-proxy.hairpin-proxy.svc.cluster.local";
 const GEN2 = "haproxy-nginx.hairpin-proxy-gen2.svc.cluster.local";
 const OUROBOROS = "ouroboros-proxy.ouroboros.svc.cluster.local";
-/** Its release may have any name. */
+/** A release of this tool may have any name. */
 const OTHER_RELEASE = "proxy.edge.svc.cluster.local";
 
 export const DNS_TOOLS: readonly DnsTool[] = [

@@ -5,12 +5,12 @@ import type { ClusterFacts, ServiceFacts } from "#doctor/facts.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { CONFIG, entry, FRONT, HEALTHY, NGINX, probed, RELAYED, reachable, type Ways } from "./doctor-facts.ts";
 
-// Changes of the facts of a healthy installation, for `{ ...HEALTHY, ...change }`.
+// Changes to the facts of a healthy installation. Use them as `{ ...HEALTHY, ...change }`.
 
 const [TARGET] = CONFIG.targets;
 assert.ok(TARGET);
 
-/** HEALTHY with these Services alone. */
+/** HEALTHY with only these Services. */
 export const services = (...all: ServiceFacts[]): Partial<ClusterFacts> => ({ services: known(all) });
 export const nginx = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services({ ...NGINX, ...change }, FRONT);
 export const front = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services(NGINX, { ...FRONT, ...change });
@@ -20,14 +20,14 @@ export const install = (change: Partial<ClusterFacts["install"]>): Partial<Clust
 export const admission = (change: Partial<ClusterFacts["admission"]>): Partial<ClusterFacts> => {
   return { admission: { ...HEALTHY.admission, ...change } };
 };
-/** The entries for pods; the third one is as it should be. */
+/** Replaces the webhook entries for pods. The entry that is not about pods stays healthy. */
 export const entries = (...all: Parameters<typeof entry>[]): Partial<ClusterFacts> => {
   return admission({ configuration: known([...all.map((args) => entry(...args)), reachable()]) });
 };
 export const relayed = (change: Partial<PublishedTarget>): Partial<ClusterFacts> => {
   return install({ targets: known([{ ...RELAYED, ...change }]) });
 };
-/** The target has protocol none on each port, so that no proxy relays to it. */
+/** The target has protocol `none` on each port, so that no proxy relays to it. */
 export const direct = (): Partial<ClusterFacts> => {
   const ports = [80, 443].map((port) => ({ port, protocol: "none" as const }));
   const config = { ...CONFIG, targets: [{ ...TARGET, classes: ["nginx"], ports }] };
@@ -60,7 +60,7 @@ export const ANSWERED = { kind: "answered", detail: "HTTP 404" } as const;
 export const REFUSED = { kind: "refused", detail: "ECONNREFUSED" } as const;
 export const TIMEOUT = { kind: "timeout", detail: "no connection" } as const;
 
-/** All findings of one check, a line each: `status code | subject | evidence | cure | ...`. */
+/** All findings of one check, one line each: `status code | subject | evidence | cure | ...`. */
 export function rowsOf(check: string, facts: ClusterFacts): string[] {
   return examine(facts)
     .filter((finding) => finding.check === check)

@@ -8,8 +8,8 @@ import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { createTestCa } from "../cluster/pki.ts";
 
-// The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one
-// opted-in pod. Each test changes one of them.
+// The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in
+// pod. Each test changes one of them.
 
 export const NAME = "shop.example.com";
 export const BALANCER_IP = "192.0.2.80";
@@ -28,7 +28,7 @@ export const OTHER_CA = createTestCa("other").cert;
 const ANSWERED: ProbeOutcome = { kind: "answered", detail: "HTTP 404" };
 export const CLOSED: ProbeOutcome = { kind: "closed", detail: "the connection was reset" };
 
-/** A fact that could not be read. */
+/** A fact that the doctor could not read. */
 export const FORBIDDEN: Fact<never> = notKnown("right-missing", "missing permission: get that");
 
 const blank = { labels: {}, annotations: {}, selector: {}, entries: [] };
@@ -56,7 +56,7 @@ export const FRONT: ServiceFacts = {
   ports: listenersOf(CONFIG.targets).map(({ port: number, listenPort }) => port(number, String(listenPort))),
 };
 
-/** The target published to the proxies. */
+/** The target, as published to the proxies. */
 export const RELAYED: PublishedTarget = {
   name: "ingress-nginx",
   upstream: "ingress-nginx-controller.ingress-nginx.svc.cluster.local.",
@@ -80,7 +80,7 @@ export function entry(name: string, change: Partial<WebhookEntry> = {}): Webhook
   return { name: `${name}.switchback.dev`, ...base, ...change };
 }
 
-/** The entry that is not about pods. */
+/** The webhook entry that is not about pods. */
 export function reachable(change: Partial<WebhookEntry> = {}): WebhookEntry {
   return entry("reachable", {
     failurePolicy: "Fail",
@@ -159,8 +159,8 @@ export const HEALTHY: ClusterFacts = {
 };
 
 /**
- * The outcome of each dial to ports 80 and 443 of `service`; default: nginx with `listen ... proxy_protocol` that
- * trusts all.
+ * The outcome of each dial to ports 80 and 443 of `service`. Default: nginx with `listen ... proxy_protocol` that
+ * trusts all senders.
  */
 export interface Ways {
   readonly service?: ServiceFacts;
@@ -168,7 +168,7 @@ export interface Ways {
   readonly v1?: ProbeOutcome;
   readonly v2?: ProbeOutcome;
   readonly balancer?: ProbeOutcome;
-  /** With v1, at the load balancer's address. */
+  /** The outcome at the load balancer's address, with v1. */
   readonly balancerV1?: ProbeOutcome;
   readonly front?: ProbeOutcome;
   readonly addresses?: readonly string[];

@@ -2,9 +2,9 @@ import { connect } from "#lib/kube/connect.ts";
 import { runElection } from "#lib/kube/lease.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 
-// A process that contends for a Lease and says on standard output how it fares, until standard input ends.
-// Arguments: kubeconfig, namespace, name of the Lease, identity. Lines: `<epoch ms> started|aborted|<reason>|tick`;
-// a tick means that it leads.
+// A process that contends for a Lease and reports its state on standard output, until standard input ends. Arguments:
+// kubeconfig, namespace, name of the Lease, identity. Lines: `<epoch ms> started|aborted|<reason>|tick`. A tick means
+// that the process leads.
 
 const [kubeconfig = "", namespace = "", name = "", identity = ""] = process.argv.slice(2);
 const say = (what: string) => process.stdout.write(`${Date.now()} ${what}\n`);

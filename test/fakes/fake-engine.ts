@@ -6,7 +6,7 @@ export class FakeEngine implements RelayEngine {
   readonly unbound = new Set<string>();
   readonly drains: number[] = [];
   readonly drained = Promise.withResolvers<DrainResult>();
-  /** `start` and `update`, in order. */
+  /** Calls of `start` and `update`, in order. */
   readonly calls: string[] = [];
   startsAfter: Promise<void> | undefined;
   startFails: Error | undefined;

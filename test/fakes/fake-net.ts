@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from "node:module";
 import net from "node:net";
 import type { TestContext } from "node:test";
 
-/** A socket that connects, fails and says something when the test says so, and writes down what is done to it. */
+/** A socket that connects, fails and receives data when the test says so. It records what the code does to it. */
 export class FakeNetSocket extends EventEmitter {
   readonly options: object;
   readonly calls: string[] = [];
@@ -61,7 +61,7 @@ export class FakeNetSocket extends EventEmitter {
   }
 }
 
-/** A server that listens on the port that it is asked for, unless `taken` has it. */
+/** A server that listens on the requested port, unless the port is in `taken`. */
 export class FakeNetServer extends EventEmitter {
   readonly #taken: ReadonlySet<number>;
   port: number | undefined;
@@ -93,10 +93,7 @@ export class FakeNetServer extends EventEmitter {
   }
 }
 
-/**
- * Puts servers in the test's hands in place of those of net.createServer(); gives them in the order in which they
- * were made.
- */
+/** Makes net.createServer() return fake servers that the test controls. Returns them in the order of their creation. */
 export function fakeServers(t: TestContext, taken: ReadonlySet<number> = new Set()): FakeNetServer[] {
   const servers: FakeNetServer[] = [];
   t.mock.method(net, "createServer", () => {
@@ -108,9 +105,7 @@ export function fakeServers(t: TestContext, taken: ReadonlySet<number> = new Set
   return servers;
 }
 
-/**
- * Puts sockets in the test's hands in place of those of net.connect(); gives them in the order in which they were made.
- */
+/** Makes net.connect() return fake sockets that the test controls. Returns them in the order of their creation. */
 export function fakeConnect(t: TestContext): FakeNetSocket[] {
   const sockets: FakeNetSocket[] = [];
   t.mock.method(net, "connect", (options: object) => {
@@ -122,7 +117,7 @@ export function fakeConnect(t: TestContext): FakeNetSocket[] {
   return sockets;
 }
 
-/** Puts what is mocked into the imports of modules, and takes it out when the test ends: timers, too. */
+/** Copies the mocks into the imports of all modules. Removes all mocks when the test ends, including timers. */
 function inEveryImport(t: TestContext): void {
   syncBuiltinESMExports();
   t.after(() => {

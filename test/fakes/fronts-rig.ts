@@ -15,7 +15,7 @@ export const DOCUMENT = `${NAMESPACE}/configmaps/switchback-targets`;
 export const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
 export const HOUR_MS = 3_600_000;
 
-/** A target as discovery or the config has it. */
+/** A target, as discovery or the config provides it. */
 export function target(name: string, more: Partial<TargetConfig> = {}): TargetConfig {
   const upstream = { service: { namespace: "infra", name } };
   return { name, upstream, classes: [name], ports: [{ port: 443, protocol: "v1" }], clusterIPs: [], ...more };
@@ -36,7 +36,7 @@ export function frontPath(name: string): string {
   return `${NAMESPACE}/services/switchback-${name}`;
 }
 
-/** Found targets in the test's hands. */
+/** Found targets that the test controls. */
 export class TestCatalog {
   config: readonly TargetConfig[] = [];
   readonly discovers = true;
@@ -65,13 +65,13 @@ interface Setting {
   readonly configured?: readonly TargetConfig[];
   readonly found?: readonly TargetConfig[];
   readonly discovery?: object;
-  /** Lists that get no answer at first. */
+  /** Paths of lists that get no answer at first. */
   readonly silent?: readonly string[];
-  /** What is there before the start. */
+  /** Objects that exist before the start. */
   readonly objects?: Readonly<Record<string, object>>;
 }
 
-/** The fronts of a cluster in memory, started and synced, on a clock that stands still. */
+/** The fronts of a cluster in memory, started and synced, on a clock that moves only in `pass`. */
 export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const { configured = [], found = [], discovery = {}, silent = [], objects = {} } = setting;
   const pass = stopClock(t);
@@ -84,9 +84,9 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   for (const each of found) catalog.others.set(each.name, discovered(each));
   const log = new LineLog();
   const notes: (readonly [code: string, note: string, service: string])[] = [];
-  /** What each proxy says that it listens on. */
+  /** The targets that each proxy reports to listen for, by the proxy's address. */
   const bound = new Map<string, readonly string[]>();
-  /** How much later the wall clock is than it was. */
+  /** `jumpedMs`: how far the wall clock has jumped forward. */
   const state = { changes: 0, jumpedMs: 0 };
   const config = parseConfig({ discovery });
   const fronts = new FrontReconciler({
@@ -124,25 +124,25 @@ export function told({ kube }: Pick<FrontsRig, "kube">): readonly PublishedTarge
   return data === undefined ? [] : JSON.parse(data["targets.json"] ?? "").targets;
 }
 
-/** The writes so far, each as `METHOD name`; forgets them. */
+/** Returns the writes so far, each as `METHOD name`, and forgets them. */
 export function written({ kube }: Pick<FrontsRig, "kube">): string[] {
   return kube.writes.splice(0).map(({ method, path }) => `${method} ${path.slice(path.lastIndexOf("/") + 1)}`);
 }
 
-/** A proxy that is ready at `address`. */
+/** Adds a proxy that is ready at `address`. */
 export function proxyAt({ kube }: Pick<FrontsRig, "kube">, address: string): void {
   const metadata = { labels: { "kubernetes.io/service-name": "switchback-proxy" } };
   kube.put(`${SLICES}/slice`, { metadata, endpoints: [{ addresses: [address], conditions: { ready: true } }] });
 }
 
-/** Leads, with names that lead to these targets, until what follows from it is written. */
+/** Starts to lead while names lead to these targets, and waits until the resulting objects are written. */
 export async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly string[]): Promise<void> {
   fronts.use(new Set(names));
   fronts.lead([], term.signal);
   await pass(100);
 }
 
-/** Writes wait until they are let go. */
+/** Holds all writes until `release`. */
 export function holdWrites({ kube }: FrontsRig) {
   const held: PromiseWithResolvers<void>[] = [];
   kube.onWrite = async () => {

@@ -1,7 +1,7 @@
 import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
 import type { FullStatus, NameStatus } from "#controller/status.ts";
 
-// The status of a leader, whole, as `switchback status` reads it.
+// The complete status of a leader, as `switchback status` reads it.
 
 export const NAME: NameStatus = {
   name: "b.example.com",
@@ -21,7 +21,7 @@ export const REFUSED: NameStatus = {
   reason: NO_TARGET,
 };
 
-/** One of its two pods is stale, and it is stuck. */
+/** A stuck workload. One of its two pods is stale. */
 export const WORKLOAD: WorkloadStatus = {
   namespace: "cert-manager",
   kind: "Deployment",
@@ -53,7 +53,7 @@ const RUNNING: RolloutStatus = {
   next: undefined,
 };
 
-/** A target that was asked for a PROXY header at 443. */
+/** A target whose port 443 was asked about PROXY headers. */
 export const ASKED_TARGET: FullStatus["targets"][number] = {
   name: "asked",
   relayed: true,
@@ -69,7 +69,7 @@ export const ASKED_TARGET: FullStatus["targets"][number] = {
   ],
 };
 
-/** A status with other names, other values, or another rollout. */
+/** A complete status. `change` replaces its fields, and `running` replaces fields of the rollout. */
 export function fullStatus(change: Partial<FullStatus> = {}, running: Partial<RolloutStatus> = {}): FullStatus {
   return {
     leader: true,

@@ -1,7 +1,7 @@
 import type { RouteKind } from "#controller/sources/gateway/view.ts";
 import type { Raw } from "#controller/sources/raw-object.ts";
 
-// Gateways, ListenerSets and routes for tests, as the API server has them.
+// Gateways, ListenerSets and routes for tests, as the API server returns them.
 
 export const INFRA = "gateway-conformance-infra";
 export const BACKEND = "gateway-conformance-web-backend";

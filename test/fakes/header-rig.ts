@@ -10,7 +10,7 @@ import { answeringProxy, putProxy } from "./answering-proxy.ts";
 import { controllerRig, NAME, OWN } from "./controller-rig.ts";
 import { until } from "./kube-api.ts";
 
-/** The controller, with one proxy whose page answers what the proxy would have seen. */
+/** The controller with one proxy, whose page has the answers that the test sets. */
 export async function headerRig(t: TestContext, setting: Parameters<typeof controllerRig>[1] = {}) {
   const answers = new Map<string, ReportedAnswer>();
   const targets = new Set<string>();
@@ -40,16 +40,16 @@ export async function headerRig(t: TestContext, setting: Parameters<typeof contr
   return {
     ...rig,
     questions,
-    /** The proxy listens for this target. */
+    /** Makes the proxy listen for this target. */
     listen: (target: string) => void targets.add(target),
-    /** What the ports of the target answer from now on. The proxy listens for it. */
+    /** Sets the answer of the target's ports, and makes the proxy listen for the target. */
     answer(target: string, given: HeaderAnswer, ...ports: readonly number[]) {
       targets.add(target);
       ticks += 1000;
       const at = new Date(ticks).toISOString();
       for (const port of ports) answers.set(`${target}:${port}`, { target, port, answer: given, at });
     },
-    /** The protocol of each port of the targets that are published to the proxies. */
+    /** The protocol of each port, by target, as published to the proxies. */
     published(): Record<string, string> {
       const published = JSON.parse(data("targets.json") ?? '{"targets":[]}').targets as readonly {
         readonly name: string;
@@ -59,7 +59,7 @@ export async function headerRig(t: TestContext, setting: Parameters<typeof contr
         ports.map(({ port, protocol }) => `${port} ${protocol}`).join(", ");
       return Object.fromEntries(published.map(({ name, ports }) => [name, text(ports)]));
     },
-    /** Waits until this is why the name is not mapped. */
+    /** Waits until the name is not mapped for this reason; undefined: until it is mapped. */
     async untilReason(expected: string | undefined): Promise<void> {
       for (let tries = 0; (await reason()) !== expected; tries += 1) {
         assert.ok(tries < 500, `${await reason()} instead of ${expected}`);

@@ -4,7 +4,7 @@ import { captured, useFiles } from "./cli.ts";
 
 export const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";
 
-/** Runs `switchback inject` in the process, on a Pod unless the flags name other files. */
+/** Runs `switchback inject` in this process. Its input is a Pod unless the flags name other files. */
 export async function injectRig() {
   const files = useFiles();
   const pod = await files.file("pod.yaml", POD);
@@ -19,7 +19,7 @@ export async function injectRig() {
       await ended;
       return written;
     },
-    /** The same, with the message of the error that it ends with. */
+    /** Also returns the message of the error that ends the command. */
     async outputOf(flags: Partial<InjectFlags>) {
       const { written, ended } = begin(flags);
       const error = await ended.then(

@@ -9,12 +9,12 @@ export const AGENT_PATH = "/apis/apps/v1/namespaces/switchback-agent/daemonsets/
 export const AGENT_LEASES = "/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases";
 export const AGENT_LABELS = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
 
-/** Collections of the namespace that Switchback is in. */
+/** Path of a collection in Switchback's namespace. */
 export const ours = (resource: string) => `/api/v1/namespaces/${NAMESPACE}/${resource}`;
 
 /**
- * An API server with an install that may restart in `shop`, has one front Service and a webhook configuration, and
- * no agents.
+ * An API server with an installation of Switchback that may restart pods in `shop`. It has one front Service and a
+ * webhook configuration, but no agents.
  */
 export function installed(config = "restart: { namespaces: [shop] }"): MemoryServer {
   const api = new MemoryServer();
@@ -38,8 +38,8 @@ export function addConfig(api: MemoryServer, data?: object): void {
 export type Owner = readonly [kind: string, name: string];
 
 /**
- * Adds a running pod with the front's address in its hosts file; one of a ReplicaSet is of a Deployment with the
- * hash `5d4f6`.
+ * Adds a running pod with the front's address in its hosts file. A pod of a ReplicaSet belongs to a Deployment with
+ * the hash `5d4f6`.
  */
 export function addHolder(api: MemoryServer, namespace: string, name: string, owner?: Owner, ip = FRONT_IP): void {
   const apiVersion = owner?.[0] === "Job" ? "batch/v1" : "apps/v1";

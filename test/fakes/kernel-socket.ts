@@ -28,35 +28,40 @@ export class Bytes {
   }
 }
 
-/** One TCP socket of the relay, with what its far end does. */
+/** A TCP socket of the relay, together with the actions of its far end. */
 export class FakeSocket {
-  /** On their way to the relay, and from it. */
+  /** Bytes on their way to the relay (`inbound`) and from the relay (`outbound`). */
   readonly inbound = new Bytes();
   readonly outbound = new Bytes();
-  /** Bytes before urgent data, at which a read stops; it takes another read, and no splice, to get past. */
+  /**
+   * Number of bytes before urgent data. A read stops there. Only another read gets past the mark; a splice does not.
+   */
   mark: number | undefined = undefined;
-  /** Bytes that the relay has read. */
+  /** Number of bytes that the relay has read. */
   taken = 0;
-  /** The last bytes of `outbound`, which the relay has said more will follow (MSG_MORE): they wait for it. */
+  /** Number of bytes at the end of `outbound` that wait for more bytes, because the relay sent them with MSG_MORE. */
   held = 0;
-  /** Bytes that the relay may have under way; more with every read of the far end, up to `mostRoom`. */
+  /** Number of bytes that the relay may have in flight. It grows with every read of the far end, up to `mostRoom`. */
   room: number;
   readonly mostRoom: number;
-  /** The client's port, once it is accepted. */
+  /** The client's port, once the client is accepted. */
   port = 0;
   state: "closed" | "connecting" | "open" = "closed";
   finIn = false;
-  /** The relay has said FIN; it has closed the socket, by a FIN or a reset. */
+  /** `finOut`: the relay has sent a FIN. `goneBy`: how the relay has closed the socket. */
   finOut = false;
   goneBy: "fin" | "reset" | undefined = undefined;
   error = 0;
   wasReset = false;
   lingerZero = false;
   wantsRoom = false;
-  /** What has failed for this socket: its registration with epoll; the question for its name. */
+  /**
+   * Calls that have failed for this socket: `isUnwatched` is the registration with epoll, `isNameless` is
+   * getsockname.
+   */
   isUnwatched = false;
   isNameless = false;
-  /** epoll: what is asked for, and whether an edge waits to be reported. */
+  /** State for epoll: the requested events, and whether an edge waits to be reported (`isPending`). */
   interest = 0;
   data: readonly [number, number] = [0, 0];
   isPending = false;
@@ -66,7 +71,7 @@ export class FakeSocket {
     this.mostRoom = mostRoom;
   }
 
-  // --- what the far end does
+  // --- actions of the far end
 
   send(bytes: Uint8Array): void {
     if (this.finIn || this.wasReset || this.goneBy !== undefined) return;
@@ -109,9 +114,9 @@ export class FakeSocket {
     return bytes;
   }
 
-  // --- what the relay's calls see
+  // --- results of the relay's calls
 
-  /** What came in, up to `count` bytes; to be called if `readable` says nothing. */
+  /** Takes up to `count` received bytes. Call it only if `readable` returns undefined. */
   take(count: number): Uint8Array {
     if (this.mark === 0) this.mark = undefined;
     const bytes = this.inbound.take(Math.min(count, this.mark ?? count));
@@ -120,14 +125,14 @@ export class FakeSocket {
     return bytes;
   }
 
-  /** What a read gives instead of bytes: 0 for a FIN, or a negative errno. */
+  /** The result of a read that returns no bytes: 0 for a FIN, or a negative errno. */
   readable(): number | undefined {
     return this.inbound.length > 0 ? undefined : this.atMark();
   }
 
   /**
-   * What a splice gives at the mark of urgent data (tcp_splice_read): 0, as if it were the end, if the far end has
-   * ended.
+   * The result of a splice at the mark of urgent data (tcp_splice_read). It is 0 if the far end has ended, as at the
+   * end of the stream.
    */
   atMark(): number {
     if (this.finIn) return 0;
@@ -135,27 +140,27 @@ export class FakeSocket {
     return this.wasReset ? 0 : -ERRNO.EAGAIN;
   }
 
-  /** What a write gives instead of a count, a negative errno. */
+  /** The negative errno of a write that fails. */
   writable(): number | undefined {
     if (this.error !== 0) return this.takeError();
     if (this.wasReset || this.finOut) return -ERRNO.EPIPE;
     return this.state === "open" ? undefined : -ERRNO.EAGAIN;
   }
 
-  /** The error that waits, taken away; as a negative errno. */
+  /** Returns the pending error as a negative errno, and clears it. */
   takeError(): number {
     const { error } = this;
     this.error = 0;
     return -error;
   }
 
-  // --- what epoll sees
+  // --- what epoll reports
 
   edge(): void {
     this.isPending = true;
   }
 
-  /** As tcp_poll: a reset takes the mark of urgent data away no more than the bytes. */
+  /** Follows tcp_poll: a reset removes neither the bytes nor the mark of urgent data. */
   ready(): number {
     const urgent = this.mark === undefined ? 0 : EPOLLPRI;
     if (this.wasReset) return EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP | urgent | (this.error === 0 ? 0 : EPOLLERR);

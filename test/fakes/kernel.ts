@@ -18,36 +18,37 @@ import type { Libc } from "#proxy/linux/libc.ts";
 import { createMemory, MEMORY_BYTES, type Memory } from "#proxy/linux/memory.ts";
 import { Bytes, FakeSocket } from "./kernel-socket.ts";
 
-// The system calls of proxy/linux/libc.ts over sockets that exist in memory only. What a test does at the far ends
-// (send, read, FIN, reset, stall) the relay sees as the kernel would show it, with edge-triggered events. The lowest
-// free descriptor is given out first, so a number is used again at once. To use one that is not open ends the test.
+// The system calls of proxy/linux/libc.ts over sockets that exist only in memory. A test acts at the far ends (send,
+// read, FIN, reset, stall). The relay sees this as the kernel would show it, with edge-triggered events. The kernel
+// gives out the lowest free descriptor first, so a number is used again at once. A call with a descriptor that is not
+// open ends the test.
 
 const BASE_ADDRESS = 0x10000;
 const EINVAL = 22;
 const ENOSPC = 28;
 const PIPE_BYTES = 65_536;
 
-/** What befalls a call though nothing is in its way. */
+/** Failures of calls that would otherwise succeed. */
 export const FAULTS = [
-  /** A signal comes. */
+  /** A signal interrupts the call. */
   "interrupt",
-  /** EAGAIN: what it waits for comes a moment later, which epoll then tells. */
+  /** EAGAIN: the call would succeed a moment later. epoll reports when. */
   "later",
-  /** A client cannot be taken in, for its own sake or for lack of memory. */
+  /** A client cannot be accepted, because of the client or because memory is short. */
   "accept",
-  /** epoll takes no more descriptors. */
+  /** epoll accepts no more descriptors. */
   "watch",
-  /** An option of a socket is not taken. All but SO_LINGER: that cannot fail on a socket that is open. */
+  /** setsockopt fails, except for SO_LINGER, which cannot fail on an open socket. */
   "option",
-  /** The socket's own name cannot be told. */
+  /** getsockname fails. */
   "name",
 ] as const;
 export type Fault = (typeof FAULTS)[number];
 
-/** Whether that befalls this call. */
+/** Whether this fault happens to the current call. */
 export type Faults = (fault: Fault) => boolean;
 
-/** Decisions that the kernel takes as it likes: `below(n)` is 0 to n - 1. */
+/** Makes the kernel's free choices: `below(n)` is 0 to n - 1. */
 export type Chance = (below: number) => number;
 
 type Entry =
@@ -59,14 +60,14 @@ type Entry =
 
 export class FakeKernel implements Libc {
   readonly memory: Memory;
-  /** Those that the relay has opened, in that order. */
+  /** The sockets that the relay has opened, in order. */
   readonly sockets: FakeSocket[] = [];
-  /** What connect() makes of a new socket, and gives. */
+  /** Sets a new socket's state in connect(), and returns the result of the call. */
   onConnect: (socket: FakeSocket) => number = (socket) => {
     socket.state = "connecting";
     return -ERRNO.EINPROGRESS;
   };
-  /** Open files at most. */
+  /** Maximum number of open files. */
   maxFiles = 1024;
   readonly #view: DataView;
   readonly #bytes: Uint8Array;
@@ -84,17 +85,17 @@ export class FakeKernel implements Libc {
     this.#bytes = this.memory.bytes;
   }
 
-  /** Descriptors that are open, by what they are. */
+  /** The kind of each open descriptor. */
   open(): string[] {
     return this.#table.flatMap((entry) => (entry === undefined || entry === null ? [] : [entry.kind]));
   }
 
-  /** A socket that listens, as the main thread would hand it to a worker. */
+  /** Creates a listening socket, as the main thread would pass it to a worker. */
   listener(): number {
     return this.#give({ kind: "listener", queue: [], interest: 0, data: [0, 0] });
   }
 
-  /** A client that has connected and waits to be accepted. */
+  /** Creates a client that has connected and waits to be accepted. */
   client(listener: number, mostRoom: number): FakeSocket {
     const entry = this.#entry(listener);
     if (entry.kind !== "listener") throw new Error(`a client of a ${entry.kind}`);
@@ -176,7 +177,7 @@ export class FakeKernel implements Libc {
     const socket = this.#socket(fd);
     const start = buffer - BASE_ADDRESS;
     const sent = this.#write(socket, (count) => this.#bytes.slice(start, start + count), length);
-    // A full socket sends what it has.
+    // If the socket is full, it sends what it has, despite MSG_MORE.
     socket.held = sent === length && (flags & MSG_MORE) !== 0 ? length : 0;
     return sent;
   }
@@ -189,7 +190,7 @@ export class FakeKernel implements Libc {
       if (source.socket.mark === 0) return source.socket.atMark();
       const free = PIPE_BYTES - sink.bytes.length;
       if (free === 0) return -ERRNO.EAGAIN;
-      // A pipe fills by pages, whatever is in them: it may take less than there is.
+      // A pipe fills by pages, even if they are partly empty. So it may accept fewer bytes than its free space.
       const bytes = source.socket.take(1 + this.#chance(Math.min(length, free)));
       sink.bytes.push(bytes);
       return bytes.length;
@@ -213,7 +214,7 @@ export class FakeKernel implements Libc {
   close(fd: number): number {
     const entry = this.#entry(fd);
     this.#table[fd] = undefined;
-    // Clients that are still in the queue of a listener are reset.
+    // The kernel resets clients that are still in a listener's queue.
     if (entry.kind === "listener") for (const client of entry.queue) client.goneBy = "reset";
     if (entry.kind !== "socket") return 0;
     const { socket } = entry;
@@ -271,7 +272,7 @@ export class FakeKernel implements Libc {
     if (this.#entry(epoll).kind !== "epoll") throw new Error("epoll_wait on something else");
     if (this.#faults("interrupt")) return -ERRNO.EINTR;
     let found = 0;
-    // Not always from the lowest descriptor on.
+    // The search does not always start at the lowest descriptor.
     const start = this.#chance(this.#table.length);
     for (let index = 0; index < this.#table.length && found < count; index += 1) {
       const entry = this.#table[(start + index) % this.#table.length];
@@ -305,7 +306,7 @@ export class FakeKernel implements Libc {
     return 8;
   }
 
-  /** What a read gives instead of bytes. */
+  /** The result of a read that returns no bytes. */
   #unreadable(socket: FakeSocket): number | undefined {
     if (this.#faults("interrupt")) return -ERRNO.EINTR;
     const outcome = socket.readable();
@@ -319,7 +320,7 @@ export class FakeKernel implements Libc {
     const outcome = socket.writable();
     if (outcome !== undefined) return outcome;
     const taken = Math.max(0, Math.min(length, socket.room - socket.outbound.length));
-    // A full socket reports room once the far end has read, and not before.
+    // A full socket reports room only after the far end has read, so this fault needs room.
     if (taken > 0 && this.#faults("later")) {
       socket.edge();
       return -ERRNO.EAGAIN;
@@ -330,7 +331,7 @@ export class FakeKernel implements Libc {
     return taken;
   }
 
-  /** A socket may have room for less than a header at first. */
+  /** At first, a socket may have less room than a header needs. */
   #firstRoom(mostRoom: number): number {
     const room = [1 + this.#chance(100), 1 + this.#chance(20_000), mostRoom][this.#chance(3)] ?? mostRoom;
     return Math.min(room, mostRoom);
@@ -357,7 +358,7 @@ export class FakeKernel implements Libc {
   }
 }
 
-/** What epoll reports of a descriptor now, 0 for nothing; an edge is reported once. */
+/** The events that epoll reports for a descriptor now; 0 if there are none. An edge is reported once. */
 function readyOf(entry: Entry): number {
   if (entry.kind === "listener") return entry.queue.length > 0 ? entry.interest & EPOLLIN : 0;
   if (entry.kind === "event") return entry.count > 0 ? entry.interest & EPOLLIN : 0;

@@ -2,8 +2,8 @@ import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 
 /**
- * Ends a process if it runs still: a test may already have waited for its exit. Resolves after it, since SIGKILL
- * always succeeds.
+ * Kills a process if it still runs. A test may already have waited for its exit. Resolves after the exit, since
+ * SIGKILL always succeeds.
  */
 export async function killChild(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;

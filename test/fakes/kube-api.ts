@@ -10,15 +10,15 @@ import { createTransport } from "#lib/kube/transport.ts";
 import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 import type { KeyPair } from "../cluster/pki.ts";
 
-/** One request as the fake got it, and the means to answer it in any bad way. */
+/** One request that the fake received, with the means to answer it in any wrong way. */
 export interface FakeCall {
   method: string;
-  /** Without its query. */
+  /** The path without its query. */
   path: string;
   query: URLSearchParams;
   headers: IncomingMessage["headers"];
   body: string;
-  /** `performance.now()` of its arrival. */
+  /** `performance.now()` when the request arrived. */
   at: number;
   socket: Socket;
   /** Whether this connection has served a request before. */
@@ -31,7 +31,7 @@ export type Responder = (call: FakeCall) => void | Promise<void>;
 export interface FakeApi {
   url: URL;
   calls: FakeCall[];
-  /** Open connections. */
+  /** The number of open connections. */
   connections(): number;
   /** A client without credentials. */
   client: KubeClient;
@@ -40,7 +40,7 @@ export interface FakeApi {
 
 /**
  * A stand-in for an API server, for faults that a real one cannot be made to have. It knows nothing of Kubernetes:
- * `respond` answers. What the real one does is tested against the real one.
+ * `respond` answers every request. Other tests check the real server's behavior against a real one.
  */
 export async function fakeApi(
   respond: Responder,
@@ -95,15 +95,15 @@ export function clientFor(url: URL): KubeClient {
   return createClient(createTransport(credentials, "test"));
 }
 
-/** The n-th call is answered by the n-th responder; those after the last by the last. */
+/** The n-th responder answers the n-th call. The last responder answers all later calls. */
 export function inTurn(...responders: Responder[]): Responder {
   let count = 0;
   return (call) => responders[Math.min(count++, responders.length - 1)]?.(call);
 }
 
 /**
- * Lists are answered by the one, watches by the other; a request for only the newest version gets one that is far
- * ahead.
+ * `list` answers lists and `watch` answers watches. `newest` answers a request for only the newest version; by
+ * default, that version is far ahead.
  */
 export function collection(list: Responder, watch: Responder, newest = page([], "1000000")): Responder {
   return (call) => {
@@ -112,7 +112,7 @@ export function collection(list: Responder, watch: Responder, newest = page([], 
   };
 }
 
-/** A list for the sake of its version. */
+/** Whether the request is a list that is only for the newest version. */
 export function asksNewest({ query }: FakeCall): boolean {
   return query.get("limit") === "1";
 }
@@ -124,7 +124,7 @@ export function json(body: unknown, status = 200, headers: Record<string, string
   };
 }
 
-/** A refusal as the API server words it. */
+/** A refusal in the API server's words. */
 export function refuse(code: number, reason: string, headers: Record<string, string> = {}): Responder {
   return json({ kind: "Status", code, reason, message: `${reason} by the fake` }, code, headers);
 }
@@ -133,21 +133,21 @@ export function object(name: string, version: string, extra: ObjectMeta = {}): A
   return { metadata: { namespace: "shop", name, uid: `uid-${name}`, resourceVersion: version, ...extra } };
 }
 
-/** A page of a list; with `next` there are more. */
+/** A page of a list. With `next`, more pages follow. */
 export function page(items: ApiObject[], resourceVersion: string, next?: string): Responder {
   return json({ kind: "List", metadata: { resourceVersion, ...(next ? { continue: next } : {}) }, items });
 }
 
 /**
- * Opens a watch, says `lines` (objects as JSON, strings as they are), and leaves it to `then` how it ends. Default:
- * when it was asked to.
+ * Opens a watch and sends `lines` (objects as JSON, strings unchanged). `then` decides how the watch ends. Default:
+ * after the requested time.
  */
 export function watch(lines: (object | string)[] = [], then: Responder = endInTime): Responder {
   return async (call) => {
     call.response.writeHead(200, { "content-type": "application/json" });
     call.response.flushHeaders();
     for (const line of lines) call.response.write(typeof line === "string" ? line : `${JSON.stringify(line)}\n`);
-    // What was written is on its way before a reset can overtake it.
+    // The written bytes leave before a reset can overtake them.
     await delay(5);
     await then(call);
   };
@@ -158,18 +158,18 @@ const endInTime: Responder = ({ response, query }) => {
   setTimeout(() => response.end(), Number(query.get("timeoutSeconds")) * 1000).unref();
 };
 
-/** A clean end. */
+/** Ends the answer cleanly. */
 export const end: Responder = ({ response }) => void response.end();
 
-/** A TCP RST. */
+/** Resets the connection (TCP RST). */
 export const reset: Responder = ({ socket }) => void socket.resetAndDestroy();
 
-/** No answer, ever. */
+/** Never answers. */
 export const hang: Responder = () => {};
 
 /**
- * Connections that the client ends are gone within some turns of the event loop; those that are kept alive stay for
- * a minute.
+ * Waits until no connection is open. Connections that the client ends are closed within some turns of the event loop.
+ * Connections that the client keeps alive stay open for a minute.
  */
 export async function noConnections(api: FakeApi): Promise<void> {
   for (let turns = 0; api.connections() > 0; turns++) {
@@ -179,8 +179,8 @@ export async function noConnections(api: FakeApi): Promise<void> {
 }
 
 /**
- * Polls; for what another process or the event loop brings about. The deadline is far, so that a busy machine does
- * not matter.
+ * Polls a condition that another process or the event loop fulfills. The deadline is long, so that a busy machine
+ * does not matter.
  */
 export async function until(condition: () => boolean, what: string, deadlineMs = 20_000): Promise<void> {
   const deadline = performance.now() + deadlineMs;

@@ -10,12 +10,13 @@ export interface KubeletFiles {
   /** A pod's hosts file. */
   path(uid: string): string;
   /**
-   * Writes it as the kubelet does: emptied, then written, the same inode. `own`: the pod's own line. Gives the text.
+   * Writes the file as the kubelet does: it empties the file and then writes it, with the same inode. `own`: the
+   * pod's own line. Returns the text.
    */
   write(uid: string, more?: string, own?: string): string;
 }
 
-/** As root the files are root's, elsewhere the user's own. */
+/** The owner of the files: root for root, otherwise the current user. */
 export const OWNER = process.getuid?.() ?? 0;
 
 export function uidOf(index: number): string {
@@ -26,7 +27,7 @@ export function kubeletText(more = "", own = "10.32.0.7\tapi-0"): string {
   return `# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n${own}\n${more}`;
 }
 
-/** What the kubelet adds for the hostAliases of a pod's spec. */
+/** The text that the kubelet adds for the hostAliases of a pod's spec. */
 export function aliasesText(
   aliases: ReadonlyArray<{ readonly ip: string; readonly hostnames: readonly string[] }> = [],
 ) {
@@ -35,7 +36,7 @@ export function aliasesText(
   return `\n# Entries added by HostAliases.\n${lines.join("")}`;
 }
 
-/** Whether a line of the file that is no comment has this name. */
+/** Whether a line of the file, other than a comment, has this name. */
 export function hasName(text: string, name: string): boolean {
   return new RegExp(`^[^#\\n]*\\s${name.replaceAll(".", "\\.")}(\\s|$)`, "m").test(text);
 }

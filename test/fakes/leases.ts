@@ -2,18 +2,16 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { Lease } from "#lib/kube/lease-record.ts";
 import { KubeStatusError } from "#lib/kube/status.ts";
 
-/**
- * The one Lease of an election, with the API server's rules for get, apply and replace, in memory and without delay.
- */
+/** The Lease of an election in memory, with the API server's rules for get, apply and replace, and without delay. */
 export class FakeLeases {
   lease: Lease | undefined;
-  /** Every accepted write: the client, and the holder that it wrote. */
+  /** Every accepted write: the client and the holder that it wrote. */
   readonly writes: string[] = [];
   #versions = 0;
 
   /**
-   * A client of one contender. `cut` makes its calls hang, as a partition does, until their signal or the deadline.
-   * `delayAnswers` delays what comes after the write.
+   * The client of one contender. `cut` makes its calls hang until their signal or the deadline, like a network
+   * partition. `delayAnswers` delays the answer after a write has taken effect.
    */
   client(who: string): { client: KubeClient; cut(): void; heal(): void; delayAnswers(ms: number): void } {
     let isCut = false;
@@ -50,7 +48,7 @@ export class FakeLeases {
   }
 
   #apply(object: Lease): Lease {
-    // What another manager has written stays.
+    // An apply keeps an existing Lease, because another manager has written its fields.
     this.lease ??= this.#stored(object, crypto.randomUUID());
     return this.lease;
   }

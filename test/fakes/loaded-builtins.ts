@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 
 const TOP = `${pathToFileURL(import.meta.dirname)}/../../`;
 
-/** The built-in Node modules that are loaded after these files. */
+/** The modules of Node itself that are loaded after the import of these files. */
 async function loadedBy(...files: readonly string[]): Promise<string[]> {
   const imports = files.map((file) => `await import(${JSON.stringify(TOP + file)});`).join("");
   const script = `${imports}console.log(process.moduleLoadList.join("\\n"))`;
@@ -13,7 +13,7 @@ async function loadedBy(...files: readonly string[]): Promise<string[]> {
   return (await promisify(execFile)(process.execPath, args)).stdout.split("\n");
 }
 
-/** A component that starts with this file does not load undici and its dependencies. */
+/** Checks that a component that starts with this file does not load undici and its dependencies. */
 export async function assertLight(file: string): Promise<void> {
   const loaded = await loadedBy("cli/serve.ts", file);
   const http = loaded.filter((name) => /^NativeModule http$/.test(name));

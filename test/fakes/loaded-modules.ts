@@ -1,4 +1,4 @@
-/** For `--import`: at its end, the process prints the URLs of the modules that it loaded on standard error. */
+/** For `--import`. At its end, the process prints the URLs of the modules that it loaded to standard error. */
 export const LOADED_HOOK = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from "node:module";
   const loaded = [];

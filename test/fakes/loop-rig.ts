@@ -13,10 +13,10 @@ import { MemoryMapStore } from "#lib/documents/map-store-memory.ts";
 import type { Publication } from "#lib/documents/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 
-/** A store whose writes are counted, and can fail or be interrupted. */
+/** A store that counts its writes. Writes can fail or be interrupted. */
 export class TestStore extends MemoryMapStore {
   readonly writes: string[] = [];
-  /** Called before each write; what it throws is the API server's answer. */
+  /** Called before each write. If it throws, the error is the API server's answer. */
   onWrite: (name: string) => void = () => {};
   isSynced = true;
   #indexGone = false;
@@ -54,13 +54,13 @@ export class TestStore extends MemoryMapStore {
     await super.removeShard(name);
   }
 
-  /** The names of the shards that make up the map. */
+  /** The names of the shards that form the map. */
   named(): string[] {
     const index = parseIndex(this.index() ?? "");
     return "code" in index ? [] : index.shards.map(({ name }) => name);
   }
 
-  /** Somebody edits a shard, deletes it, or deletes the index and the state. */
+  /** Simulates another client that edits a shard, deletes it, or deletes the index and the state. */
   async edit(name: string, text: string | undefined): Promise<void> {
     if (text === undefined) await super.removeShard(name);
     else await super.writeShard(name, text);
@@ -77,7 +77,7 @@ export class TestStore extends MemoryMapStore {
   }
 }
 
-/** What the store maps, as a webhook would read it; a text if it would not. */
+/** The map in the store, as a webhook reads it. If a webhook would not accept it, the reason as a text. */
 export function published(store: TestStore): Record<string, string> | string {
   if (store.index() === undefined) return "no index";
   const map = store.read();
@@ -86,11 +86,11 @@ export function published(store: TestStore): Record<string, string> | string {
 }
 
 export const IP = "198.51.100.9";
-/** Of a term that does not end. */
+/** The signal of a term that does not end. */
 export const TERM: AbortSignal = new AbortController().signal;
 const START = 1_700_000_000_000;
 
-/** A source in the test's hands. */
+/** A source that the test controls. */
 class TestSource {
   sink: ClaimSink = () => {};
   sync: () => void = () => {};
@@ -106,7 +106,7 @@ class TestSource {
 
   async stop(): Promise<void> {}
 
-  /** An object claims these names and no other. */
+  /** Makes an object claim exactly these names. */
   set(object: string, ...hostnames: readonly string[]): void {
     this.sink(
       object,
@@ -115,12 +115,12 @@ class TestSource {
   }
 }
 
-/** Addresses in the test's hands. */
+/** Addresses that the test controls. */
 class TestAddresses {
   list: readonly TargetAddress[] = [{ name: "ingress-nginx", clusterIPs: [IP] }];
   synced = true;
   remembered: readonly TargetAddress[] | undefined;
-  /** What was told to be in use, without repetitions. */
+  /** The sets of targets that were reported as used, without repetitions. */
   readonly used: string[] = [];
   #onChange = () => {};
 
@@ -149,25 +149,25 @@ class TestAddresses {
   }
 }
 
-/** Puts the test's clock in place of the real one; gives how to let time pass, in steps of `stepMs`. */
+/** Replaces the real clock. Returns a function that lets time pass, in steps of `stepMs`. */
 export function stopClock(t: TestContext): (ms: number, stepMs?: number) => Promise<void> {
   t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: START });
   return async (ms, stepMs = 10) => {
     for (let passed = 0; passed < ms; passed += stepMs) {
       t.mock.timers.tick(Math.min(stepMs, ms - passed));
-      // Lets the promises that a timer has set going come to rest.
+      // Lets the promises that a timer has started settle.
       await new Promise(setImmediate);
     }
   };
 }
 
-/** The rules of a rig's loop, where they are not the default ones. */
+/** The rules of a rig's loop that differ from the defaults. */
 interface RigRules {
   readonly removal?: Partial<RemovalRules>;
   readonly pace?: Partial<PaceRules>;
 }
 
-/** A loop on a source, addresses and a store that the test holds; several loops can share one store. */
+/** A loop whose source, addresses and store the test controls. Several loops can share one store. */
 export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {}) {
   const source = new TestSource();
   const addresses = new TestAddresses();
@@ -200,17 +200,17 @@ export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {
   return { loop, source, addresses, plan, store, publications, failures, holds, logged, leadership };
 }
 
-/** `n0.example.com`, `n1.example.com`, ... */
+/** Returns `n0.example.com`, `n1.example.com`, ... */
 export function names(count: number, from = 0): string[] {
   return Array.from({ length: count }, (_, index) => `n${from + index}.example.com`);
 }
 
-/** What `published` gives when exactly these names are mapped. */
+/** The result of `published` if exactly these names are mapped. */
 export function mapped(hostnames: readonly string[], ip = IP): Record<string, string> {
   return Object.fromEntries([...hostnames].sort().map((name) => [name, ip]));
 }
 
-/** A leader with these names published, a second after its first publication. */
+/** A leader that has published these names, one second after its first publication. */
 export async function leader(t: TestContext, hostnames: readonly string[], store = new TestStore()) {
   const pass = stopClock(t);
   const rig = loopRig(store);

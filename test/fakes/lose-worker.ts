@@ -2,23 +2,23 @@ import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from "no
 
 const LISTEN = "0A";
 
-// Preloaded (`node --import`) into a process with two workers of the linux engine: SIGUSR2 takes one worker's epoll set
-// away. The worker must notice within a second, and end. The set's number then leads to /dev/null, so that no other
-// descriptor gets it.
+// Preloaded (`node --import`) into a process with two workers of the linux engine. SIGUSR2 closes one worker's epoll
+// set. The worker must notice this within a second, and end. The set's descriptor then leads to /dev/null, so that no
+// other file gets its number.
 
 process.on("SIGUSR2", () => {
   const names = readdirSync("/proc/self/fd");
   const listening = new Set(sharedListeners());
   const sockets = names.filter((name) => listening.has(/^socket:\[(\d+)\]$/.exec(linkOf(name))?.[1] ?? ""));
   const sets = names.filter((name) => linkOf(name) === "anon_inode:[eventpoll]");
-  // Node has sets of its own; only workers watch a listener that shares its port.
+  // Node also has epoll sets. Only the workers' sets watch a listener that shares its port.
   const ofWorkers = sets.filter((name) => watchedBy(name).some((watched) => sockets.includes(watched)));
   const lost = Number(ofWorkers[0]);
   closeSync(lost);
   while (openSync("/dev/null", "r") !== lost);
 });
 
-/** Inodes of the IPv4 sockets that listen where another one does too. */
+/** Inodes of the IPv4 sockets that share their listening address with another socket. */
 function sharedListeners(): string[] {
   const rows = readFileSync("/proc/self/net/tcp", "utf8")
     .split("\n")

@@ -14,12 +14,12 @@ import { corePath } from "#lib/kube/paths.ts";
 import { silentLogger } from "#lib/telemetry/log.ts";
 import { turns } from "./stopped-time.ts";
 
-// Leaders of the map whose process can be stopped before any of its writes and continued later, and what readers
-// get meanwhile.
+// Leaders of the map, and readers of what they write. A test can stop a leader's process before any of its writes, and
+// continue it later.
 
 const MAX_TRIES = 50;
 
-/** A snapshot whose shards have these texts. */
+/** A snapshot with one shard for each text. */
 export function snapshotOf(...texts: readonly string[]): Snapshot {
   const shards = texts.map((text, index): RenderedShard => ({ index, text, shardHash: shortHash(text) }));
   return { shards, targets: [{ name: "edge", clusterIPs: ["198.51.100.9"] }], hold: undefined };
@@ -31,7 +31,7 @@ function shown(result: PublishedMap | Reason): string {
   return result.names.map((name) => `${name} ${result.addressesOf(name)}`).join();
 }
 
-/** What a snapshot maps. */
+/** The map that a snapshot contains, as a text. */
 export function mapOf({ shards }: Snapshot): string {
   return shown(
     mapOfParts(
@@ -41,25 +41,25 @@ export function mapOf({ shards }: Snapshot): string {
   );
 }
 
-/** The Lease, with its holder. */
+/** The Lease with its current holder. */
 export interface TestLease {
   holder: TestLeader | undefined;
 }
 
-/** A controller that leads, or has led. */
+/** A controller that leads or has led. */
 export class TestLeader {
   readonly writer: MapWriter;
   readonly #store: KubeMapStore;
-  /** Paths of its writes that wait, in order. */
+  /** Paths of its waiting writes, in order. */
   readonly held: string[] = [];
-  /** What became of the writes that were let through after a stop: `name: taken`, or the status of the refusal. */
+  /** Results of the writes that were sent after a stop: `name: taken`, or the status of the refusal. */
   readonly late: string[] = [];
   readonly #stopped = Promise.withResolvers<void>();
   readonly #resumed = Promise.withResolvers<void>();
   #allowed = Number.POSITIVE_INFINITY;
   #isResumed = false;
   readonly #lease: TestLease;
-  /** It never learns that its term is over. */
+  /** The signal of its term, which never aborts: the process does not learn that its term is over. */
   readonly #signal = new AbortController().signal;
 
   constructor(client: KubeClient, namespace: string, lease: TestLease) {
@@ -95,8 +95,8 @@ export class TestLeader {
   }
 
   /**
-   * Begins a term and publishes. A refusal is followed by another try, as in the reconciler, once the watch has
-   * brought more.
+   * Begins a term and publishes. After a refusal, it tries again once the watch has delivered more, as the reconciler
+   * does.
    */
   async lead(...snapshots: readonly Snapshot[]): Promise<void> {
     await this.begin();
@@ -108,7 +108,7 @@ export class TestLeader {
     await this.#persist(() => this.writer.begin(this.#signal));
   }
 
-  /** Publishes one after the other. */
+  /** Publishes the snapshots, one after the other. */
   async publish(...snapshots: readonly Snapshot[]): Promise<void> {
     for (const snapshot of snapshots) await this.#persist(() => this.#publish(snapshot));
   }
@@ -120,19 +120,19 @@ export class TestLeader {
     }
   }
 
-  /** The process is stopped after this many further writes. */
+  /** Stops the process after this many further writes. */
   stopAfter(writes: number): void {
     this.#allowed = writes;
   }
 
-  /** Resolves when it waits before a write, or when `work` has ended. */
+  /** Resolves when the process waits before a write, or when `work` has ended. */
   async stopped(work: Promise<void>): Promise<void> {
     await Promise.race([this.#stopped.promise, work]);
-    // Writes that are sent together.
+    // Lets other writes that were sent at the same time arrive.
     await turns(5);
   }
 
-  /** The process goes on. */
+  /** Continues the process. */
   resume(): void {
     this.#isResumed = true;
     this.#resumed.resolve();
@@ -153,7 +153,7 @@ export class TestLeader {
       try {
         return await work();
       } catch (error) {
-        // Of writes that are sent together one may wait and another fail: the process is stopped all the same.
+        // If writes are sent together, one may wait while another fails. The process is stopped in this case too.
         if (this.held.length > 0) await this.#resumed.promise;
         if (this.#isResumed && hasCode(error, "term-over")) return;
         if ((error as { status?: number }).status !== 409 || tries === MAX_TRIES) throw error;
@@ -164,17 +164,17 @@ export class TestLeader {
 }
 
 /**
- * The ConfigMaps of the map after each write, and what readers that start there, or follow from the beginning, make
- * of them.
+ * Keeps the ConfigMaps of the map after each write, and what two readers make of them. One reader follows from the
+ * beginning; the other one starts after each write.
  */
 export class MapReaders {
   readonly #objects = new Map<string, MapConfigMap>();
   readonly #following = new SnapshotBuilder();
   readonly #end = new AbortController();
-  /** After each write: what a reader gets that follows, and one that starts. */
+  /** Results after each write, for the following reader and for the starting reader. */
   readonly states: Array<readonly [following: string, starting: string]> = [];
 
-  /** Follows from now on. */
+  /** Starts to follow the map. */
   start(client: KubeClient, namespace: string): void {
     const onLine = (line: string) => this.#take(JSON.parse(line));
     const options = { signal: this.#end.signal, idleMs: 60_000, maxMs: 600_000, onLine };
@@ -194,7 +194,7 @@ export class MapReaders {
     this.#following.put(name, type === "DELETED" ? undefined : textOf(object));
     const all = [...this.#objects.values()];
     const at = this.states.length % Math.max(1, all.length);
-    // In another order each time.
+    // A starting reader gets the ConfigMaps in another order each time.
     const listed = [...all.slice(at), ...all.slice(0, at)];
     const starting = builderOf(listed);
     this.states.push([shown(this.#following.build()), shown(starting.build())]);

@@ -14,21 +14,21 @@ interface OpenWatch {
 
 /**
  * The read side of an API server in memory: lists, watches and single documents, without sockets and without delay.
- * For tests of informers, sources and discovery: it can hold, refuse and cut the requests of one collection. It
- * takes no writes (`MemoryKube` does) and does not parse HTTP (`MemoryServer` does).
+ * It is for tests of informers, sources and discovery: it can hold, refuse and cut the requests for one collection.
+ * It accepts no writes (`MemoryKube` does) and does not parse HTTP (`MemoryServer` does).
  *
- * A collection is named by its path, with `?` and the field selector where the product asks for one. What was put
- * in before a list is in the list; what comes later is an event, which the watch has at once.
+ * A collection's name is its path, followed by `?` and the field selector if the product uses one. A list contains
+ * the objects that were set before it. A later change is an event, which the watch gets at once.
  */
 export class MemoryApi {
   readonly client: KubeClient;
-  /** Single answers by path; a path that is in neither map is a 404. */
+  /** Answers to single requests, by path. A single request for another path gets a 404. */
   readonly documents = new Map<string, unknown>();
-  /** Every list and document that was asked for, in order. */
+  /** Every list and document that was requested, in order. */
   readonly asked: string[] = [];
-  /** The collections that were listed or watched as whole objects, not as metadata alone. */
+  /** The collections that were requested as whole objects, not as metadata only. */
   readonly whole = new Set<string>();
-  /** Aborted watches stay open until this settles: for tests that a stop waits. */
+  /** Aborted watches stay open until this settles. Use it to test that a stop waits for them. */
   lingering: Promise<void> = Promise.resolve();
   readonly #objects = new Map<string, Map<string, ApiObject>>();
   readonly #refused = new Map<string, number>();
@@ -42,7 +42,7 @@ export class MemoryApi {
     this.client = { get, stream } as Pick<KubeClient, "get" | "stream"> as KubeClient;
   }
 
-  /** The collections with an open watch, sorted; one twice if it is watched twice. */
+  /** The collections with an open watch, sorted. A collection with two watches occurs twice. */
   get watched(): string[] {
     return [...this.#open].map(({ collection }) => collection).sort();
   }
@@ -64,7 +64,7 @@ export class MemoryApi {
     this.#tell(collection, "DELETED", this.#stamped(object).whole);
   }
 
-  /** Lists of a collection do not answer until the function that comes back is called. */
+  /** Holds the answers to lists of a collection until the returned function is called. */
   hold(collection: string): () => void {
     const held = Promise.withResolvers<void>();
     this.#held.set(collection, held);
@@ -74,13 +74,13 @@ export class MemoryApi {
     };
   }
 
-  /** Lists and watches of a collection are answered with this status; undefined: as usual again. */
+  /** Answers lists and watches of a collection with this status. Undefined: answers them normally again. */
   refuse(collection: string, status: number | undefined): void {
     if (status === undefined) this.#refused.delete(collection);
     else this.#refused.set(collection, status);
   }
 
-  /** Ends the watches of a collection, as a server that closes does. */
+  /** Ends the watches of a collection, like a server that closes them. */
   cut(collection: string): void {
     for (const watch of [...this.#open]) if (watch.collection === collection) watch.end();
   }

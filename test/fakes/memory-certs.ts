@@ -2,11 +2,11 @@ import type { BundleView, BundleWriter } from "#certs/ca-bundle.ts";
 import type { SecretContent, SecretName, SecretStore } from "#certs/secret-store.ts";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 
-// Where the certificates live, in memory: compare-and-swap and watches as in a cluster, without delay.
+// The places of the certificates in memory, with compare-and-swap and watches as in a cluster, but without delay.
 
 /** A webhook configuration in memory. */
 export interface MemoryBundle extends BundleWriter {
-  /** Sets the configuration as someone else would; undefined deletes it. */
+  /** Sets the configuration as another client would. Undefined deletes it. */
   set(entries: BundleView["entries"] | undefined): void;
 }
 
@@ -40,7 +40,7 @@ export function createMemoryBundle(entries: BundleView["entries"] | undefined): 
 
 /** The two Secrets in memory. */
 export interface MemorySecretStore extends SecretStore {
-  /** As `kubectl delete secret` would. */
+  /** Deletes a Secret, as `kubectl delete secret` would. */
   remove(name: SecretName): void;
 }
 

@@ -8,13 +8,13 @@ import type { StreamOptions } from "#lib/kube/stream.ts";
 import type { JsonPatchOperation, ObjectMeta, ReadOptions } from "#lib/kube/types.ts";
 import { mergePatch } from "./merge-patch.ts";
 
-/** An object as a client sees it. */
+/** An object, as a client sees it. */
 export interface KubeObject {
   metadata: ObjectMeta;
   [field: string]: unknown;
 }
 
-/** A write as a client asked for it. */
+/** A write, as a client requested it. */
 export interface Write {
   readonly method: "APPLY" | "CREATE" | "REPLACE" | "PATCH" | "DELETE";
   readonly path: string;
@@ -30,34 +30,34 @@ interface Watch {
 }
 
 /**
- * Objects in memory behind the methods of a `KubeClient`: reads, writes and watches, enough of an API server for
- * unit tests on a stopped clock. For tests of what the product writes: it records each write and can delay or
- * refuse it. A watch has a write after the write's answer. Services get ClusterIPs 198.51.100.1, .2, ... in the
- * order in which they are written.
+ * Objects in memory behind the methods of a `KubeClient`. It has the reads, writes and watches of an API server that
+ * unit tests on a stopped clock need. It is for tests of what the product writes: it records each write, and can
+ * delay or refuse it. A watch gets a write's event after the client got the answer. Services get the ClusterIPs
+ * 198.51.100.1, .2, ... in the order of their creation.
  *
- * Take `MemoryApi` where a test only reads and its lists and watches must fail; take `MemoryServer` where requests,
- * pages or the real client matter.
+ * Use `MemoryApi` if a test only reads, and its lists and watches must fail. Use `MemoryServer` if requests, pages or
+ * the real client matter.
  */
 export class MemoryKube {
   readonly writes: Write[] = [];
-  /** Paths of objects to which a leader's term gave a new version and nothing else; these are no `writes`. */
+  /** Paths of objects to which a leader's term gave only a new version. These are not in `writes`. */
   readonly touched: string[] = [];
-  /** Called before each write; what it throws is the answer, and what it returns is waited for. */
+  /** Called before each write. If it throws, the error is the answer. The write waits for a returned promise. */
   onWrite: (write: Write) => void | Promise<void> = () => {};
-  /** Paths of objects and collections that were read, in order. */
+  /** Paths of objects and collections that clients have read, in order. */
   readonly reads: string[] = [];
-  /** Called before each read, as `onWrite` is. */
+  /** Called before each read, in the same way as `onWrite`. */
   onRead: (path: string) => void | Promise<void> = () => {};
-  /** Lists of these collections get no answer until they are removed from the set. */
+  /** Collections whose lists get no answer until `speak`. */
   readonly silent = new Set<string>();
-  /** Paths whose watches are open. */
+  /** Paths with an open watch, one entry for each watch. */
   readonly watched: string[] = [];
-  /** Answers of paths that are no objects, such as those of API discovery. */
+  /** Answers for paths that are not objects, such as those of API discovery. */
   readonly documents = new Map<string, unknown>();
   readonly #objects = new Map<string, KubeObject>();
   readonly #watches = new Set<Watch>();
   readonly #waiting: { readonly path: string; readonly answer: () => void }[] = [];
-  /** Above the version that no object has. */
+  /** The latest version. It starts above 0. */
   #version = 1;
   #addresses = 0;
 
@@ -85,7 +85,7 @@ export class MemoryKube {
       return this.put(path, object) as T;
     },
     mergePatch: async <T>(path: string, body: object, options?: WriteOptions) => {
-      // A dry run changes nothing, and is no entry of `writes`.
+      // A dry run changes nothing, and is not in `writes`.
       if (options?.dryRun) return this.#read(path) as T;
       await this.#begin("PATCH", path, body, options);
       return this.put(path, patched(path, this.#read(path), body)) as T;
@@ -107,7 +107,7 @@ export class MemoryKube {
     close: () => {},
   };
 
-  /** The object at a path as it is now. */
+  /** The current object at a path. */
   at(path: string): KubeObject | undefined {
     return this.#objects.get(path);
   }
@@ -122,7 +122,10 @@ export class MemoryKube {
     return [...this.#objects.keys()].filter((path) => inCollection(path, collection));
   }
 
-  /** Somebody else writes an object, whose uid is its path unless it brings one. Gives it as it is now. */
+  /**
+   * Writes an object as another client would. Its uid is its path, unless `object` has one. Returns the written
+   * object.
+   */
   put(path: string, object: object): KubeObject {
     const { namespace, resource, name } = parseObjectPath(path) ?? {};
     const before = this.#objects.get(path);
@@ -138,7 +141,7 @@ export class MemoryKube {
     return structuredClone(written);
   }
 
-  /** Throws as the API server does where `uid` and `resourceVersion` of a write are not those of the object. */
+  /** Throws like the API server if a write's `uid` or `resourceVersion` is not that of the object. */
   #check(path: string, { uid, resourceVersion }: Partial<ObjectMeta> = {}): void {
     const found = this.#objects.get(path)?.metadata;
     if (found === undefined && uid !== undefined) throw refusal(path, 409);
@@ -147,7 +150,7 @@ export class MemoryKube {
     if (resourceVersion !== undefined && resourceVersion !== found.resourceVersion) throw refusal(path, 409);
   }
 
-  /** "add" and "replace" of fields; of `resourceVersion` it is a precondition. */
+  /** Applies "add" and "replace" operations. An operation on `resourceVersion` is a precondition. */
   #jsonPatched(path: string, operations: readonly JsonPatchOperation[]): KubeObject {
     const object = structuredClone(this.#read(path));
     for (const { path: pointer, value } of operations) {
@@ -166,7 +169,7 @@ export class MemoryKube {
     return this.put(path, this.#read(path));
   }
 
-  /** Somebody else deletes an object. */
+  /** Deletes an object as another client would. */
   remove(path: string): void {
     const object = this.#objects.get(path);
     if (object === undefined) return;
@@ -175,7 +178,7 @@ export class MemoryKube {
     this.#announce(path, object, undefined);
   }
 
-  /** The lists of a silent collection are answered from now on. */
+  /** Answers the waiting and all later lists of a silent collection. */
   speak(collection: string): void {
     this.silent.delete(collection);
     for (const { path, answer } of this.#waiting.splice(0)) {
@@ -184,7 +187,7 @@ export class MemoryKube {
     }
   }
 
-  /** A sign of life on the watches of a collection. */
+  /** Sends a bookmark to the watches of a collection. */
   bookmark(collection: string): void {
     const object = { metadata: { resourceVersion: String(this.#version) } };
     for (const { path, accept, onLine } of this.#watches) {
@@ -245,7 +248,8 @@ export class MemoryKube {
   }
 
   /**
-   * An object that enters or leaves a watch's selection is added or deleted there. A deletion brings the last state.
+   * Sends the events of a change. If an object enters or leaves a watch's selection, the watch gets an addition or a
+   * deletion. A deletion has the last state.
    */
   #announce(path: string, before: KubeObject | undefined, after: KubeObject | undefined): void {
     for (const watch of this.#watches) {
@@ -275,8 +279,8 @@ export function refusal(path: string, status: number): KubeStatusError {
 }
 
 /**
- * An object after a merge patch, whose `metadata.uid` and `resourceVersion` are preconditions; a change of the spec
- * is counted.
+ * An object after a merge patch. `metadata.uid` and `resourceVersion` in the patch are preconditions. A change of the
+ * spec increments the generation.
  */
 function patched(path: string, before: KubeObject, body: object): KubeObject {
   const { uid, resourceVersion } = (body as Partial<KubeObject>).metadata ?? {};
@@ -288,7 +292,7 @@ function patched(path: string, before: KubeObject, body: object): KubeObject {
   return after;
 }
 
-/** An object as a client with this media type gets it. */
+/** An object in the form that a client with this media type gets. */
 function sent(object: KubeObject, accept: string | undefined): KubeObject {
   if (accept === TABLE) return table({ resourceVersion: object.metadata.resourceVersion ?? "" }, [object], null);
   return accept === METADATA_LIST || accept === METADATA_WATCH ? { metadata: object.metadata } : object;
@@ -315,7 +319,7 @@ function inCollection(path: string, collection: string): boolean {
   return isKind && (wanted?.namespace === undefined || object?.namespace === wanted.namespace);
 }
 
-/** What a list or watch of `collection` holds. */
+/** The condition for objects in a list or watch of `collection`. */
 function selecting(collection: string, query: Query = {}): Watch["matches"] {
   const fits = selectedBy(query);
   return (path, object) => inCollection(path, collection) && fits(object);

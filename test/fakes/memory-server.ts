@@ -5,10 +5,10 @@ import type { Transport } from "#lib/kube/transport.ts";
 import { json, type Responder } from "./kube-api.ts";
 import { mergePatch } from "./merge-patch.ts";
 
-/** One request, as the API server in memory has it. */
+/** One request that the API server in memory received. */
 export interface MemoryCall {
   readonly method: string;
-  /** Without its query. */
+  /** The path without its query. */
   readonly path: string;
   readonly query: URLSearchParams;
   /** Parsed JSON; undefined without a body. */
@@ -26,25 +26,25 @@ interface Answer {
 }
 
 interface Parts {
-  /** Path of the collection in its namespace, or of all namespaces. */
+  /** Whether a path is that of the collection, in its namespace or in all namespaces. */
   readonly inCollection: (path: string) => boolean;
   readonly isList: boolean;
 }
 
 /**
- * An API server in memory behind the real client's transport: requests by method and path, with lists in pages,
- * label selectors, merge patches and deletions, but no watches. For tests of the commands (doctor, uninstall,
- * status): `onCall` sees each request before it is answered, and may change objects or give an answer of its own;
- * `respond` puts it behind a socket. Nothing in it needs a clock.
+ * An API server in memory behind the real client's transport. It answers requests by method and path. It has lists in
+ * pages, label selectors, merge patches and deletions, but no watches. It is for tests of the commands (doctor,
+ * uninstall, status). `onCall` gets each request before the answer, and may change objects or return another answer.
+ * `respond` serves the same answers through a socket. Nothing in it needs a clock.
  *
- * Take `MemoryKube` where the code under test watches, or where a test is about the writes of a reconciler.
+ * Use `MemoryKube` if the tested code watches, or if a test is about a reconciler's writes.
  */
 export class MemoryServer {
   readonly objects = new Map<string, Stored>();
   readonly calls: MemoryCall[] = [];
   readonly client: KubeClient;
   onCall: (call: MemoryCall) => Answer | undefined = () => undefined;
-  /** Objects a page holds at most. */
+  /** Maximum number of objects in a page. */
   pageSize = Number.POSITIVE_INFINITY;
   closed = 0;
 
@@ -63,7 +63,7 @@ export class MemoryServer {
     this.client = createClient(transport);
   }
 
-  /** The same server behind a socket, for what makes a client of its own: `fakeApi(server.respond)`. */
+  /** Serves the same answers through a socket, for code that creates its own client: `fakeApi(server.respond)`. */
   readonly respond: Responder = (call) => {
     const { status, body } = this.#take(call.method, call.path, call.query, call.body);
     return json(body, status)(call);
@@ -76,12 +76,12 @@ export class MemoryServer {
     this.objects.set(`${collection}/${name}`, { ...fields, metadata });
   }
 
-  /** `DELETE /api/v1/...`, a request each, those that only read left out. */
+  /** The requests that may write, each as `DELETE /api/v1/...`. */
   get writes(): string[] {
     return this.calls.filter(({ method }) => method !== "GET").map(({ method, path }) => `${method} ${path}`);
   }
 
-  /** The requests of one method to one path. */
+  /** The requests with one method for one path. */
   callsOf(method: string, path: string): MemoryCall[] {
     return this.calls.filter((call) => call.method === method && call.path === path);
   }
@@ -113,7 +113,7 @@ export class MemoryServer {
   }
 }
 
-/** A refusal as the API server words it. */
+/** A refusal in the API server's words. */
 export function refusal(code: number, reason: string): Answer {
   return { status: code, body: { kind: "Status", code, reason, message: `${reason} by the fake` } };
 }

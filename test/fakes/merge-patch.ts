@@ -1,4 +1,4 @@
-/** `target` after a JSON merge patch (RFC 7386); neither argument is changed. */
+/** `target` after a JSON merge patch (RFC 7386). Does not change its arguments. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
   const result: Record<string, unknown> = typeof target === "object" && target !== null ? { ...target } : {};

@@ -8,7 +8,7 @@ import type { Owner } from "#lib/workloads/owners.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 import { partsOf } from "#lib/workloads/workload-keys.ts";
 
-/** What is observed, with the pods. */
+/** The observed cluster with its pods. */
 export interface FullView extends ClusterView {
   readonly pods: Iterable<PodFacts>;
   /** Workloads with a restart that has no outcome yet. */
@@ -16,8 +16,8 @@ export interface FullView extends ClusterView {
 }
 
 /**
- * Groups all pods by owner from scratch and evaluates each group: what the index, which follows changes, must be
- * equal to.
+ * Groups all pods by owner from scratch, and evaluates each group. The index, which follows changes, must have the
+ * same result.
  */
 export function observeFully(view: FullView): WorkloadGroup[] {
   const groups = new Map<string, { owner: Owner; pods: PodFacts[] }>();

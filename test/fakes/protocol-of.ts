@@ -1,7 +1,7 @@
 import { type Protocol, statedProtocol } from "#controller/targets/proxy-protocol-annotations.ts";
 import type { Reason } from "#hostmap/types.ts";
 
-/** The protocol that annotations state for a port, or `fallback`. */
+/** The protocol that annotations set for a port, or `fallback`. */
 export function protocolOf(
   annotations: Parameters<typeof statedProtocol>[0],
   port: number,

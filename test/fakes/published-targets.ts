@@ -10,7 +10,7 @@ export const TARGET: PublishedTarget = {
   ],
   clusterIPs: ["10.96.0.9", "fd00::9"],
 };
-/** One that no name needs any more. */
+/** A target that no name needs any more. */
 export const OTHER: PublishedTarget = {
   ...TARGET,
   name: "other",

@@ -6,26 +6,26 @@ import { pause } from "#lib/kube/time.ts";
 import { createTransport } from "#lib/kube/transport.ts";
 import { Random } from "../fuzz/random.ts";
 
-/** Deadline of each request, and how much later it may end. A hanging answer takes all of it. */
+/** Deadline of each request, and how much later it may end. A request without an answer takes the whole time. */
 const TIMEOUT_MS = 250;
 const LATE_MS = 1_000;
 const TURN_MS = 50;
 const CLOSED_MS = 10_000;
-/** More than the client's 16 connections for calls. */
+/** Number of parallel requests, which is more than the client's 16 connections for calls. */
 const IN_FLIGHT = 24;
 const PATH = "/api/v1/namespaces/shop/configmaps";
-/** How long a peer keeps a connection open and silent: longer than any request may take. */
+/** Time that a peer keeps a connection open and silent. It is longer than any request may take. */
 const SILENT_MS = 2 * CLOSED_MS;
 
 interface AnswersReport {
   readonly requests: number;
-  /** What outlived its deadline by a second: the request, and the answer. */
+  /** Requests that ended more than a second after their deadline, each with its answer. */
   readonly late: readonly string[];
-  /** Connections that the client still has ten seconds after it was closed. */
+  /** Number of connections that are still open ten seconds after the client was closed. */
   readonly left: number;
 }
 
-/** A peer answers requests of all kinds at random, byte by byte, until `isOver`. */
+/** Sends requests of all kinds to a peer until `isOver`. The peer returns random answers, sometimes byte by byte. */
 export async function tryRandomAnswers(seed: number, isOver: (requests: number) => boolean): Promise<AnswersReport> {
   const random = new Random(seed);
   const answers = new Map<string, string>();
@@ -65,7 +65,10 @@ export async function tryRandomAnswers(seed: number, isOver: (requests: number) 
   return { requests, late, left };
 }
 
-/** Counts turns, not time: a machine that stands still delays the request and this alike. */
+/**
+ * Counts turns of the event loop instead of time. If the machine stands still, that delays the request and this count
+ * alike.
+ */
 async function isInTime(ended: AbortSignal): Promise<boolean> {
   for (let turns = (TIMEOUT_MS + LATE_MS) / TURN_MS; turns > 0 && !ended.aborted; turns -= 1) {
     await pause(TURN_MS, ended);
@@ -75,7 +78,7 @@ async function isInTime(ended: AbortSignal): Promise<boolean> {
 
 function clientOf(server: URL): KubeClient {
   const access = { server, headers: {}, tls: {} };
-  // After a 401 the request is sent again, by new access.
+  // After a 401, the client sends the request again with new access.
   const credentials = { current: async () => access, renew: async () => ({ ...access }) };
   return createClient(createTransport(credentials, "test"), { timeoutMs: TIMEOUT_MS });
 }
@@ -126,7 +129,7 @@ const BODIES = [
   '{"items":[]}\n{"a":1}\n',
 ];
 
-/** One to four responses, of which the last may be cut. */
+/** One to four responses. The last one may be cut off. */
 function randomAnswer(random: Random): string {
   if (random.below(10) === 0) return `HTTP/1.1 101 x\r\n${UPGRADE}\r\n${random.pick(BODIES)}`;
   if (random.below(20) === 0) return random.pick(["", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\x15\x03\x01\x00\x02", "x"]);
@@ -139,7 +142,10 @@ function randomAnswer(random: Random): string {
   return random.below(3) === 0 ? text.slice(0, random.below(text.length)) : text;
 }
 
-/** Writes an answer in parts, of a byte each where it is short. Then it ends, is reset, or stays silent. */
+/**
+ * Writes an answer, sometimes in small parts, which are single bytes if the answer is short. Then the peer ends,
+ * resets or keeps the connection.
+ */
 async function say(socket: Socket, answer: string, random: Random): Promise<void> {
   const size = random.below(3) > 0 ? answer.length : Math.max(1, Math.floor(answer.length / 200));
   socket.setNoDelay(true);

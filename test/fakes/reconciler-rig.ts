@@ -4,7 +4,7 @@ import { FakeClock } from "./clock.ts";
 
 type Gate = PromiseWithResolvers<ReconcileResult | undefined>;
 
-/** A reconciler whose runs last until the test ends them; `begun` are the times at which they began. */
+/** A reconciler whose runs last until the test ends them. `begun` has the start time of each run. */
 export function reconcilerRig(options: Partial<ReconcilerOptions> = {}) {
   const clock = new FakeClock();
   const start = clock.now();
@@ -31,7 +31,7 @@ export function reconcilerRig(options: Partial<ReconcilerOptions> = {}) {
   return { clock, begun, reconciler, end, fail, pass: (ms: number) => clock.pass(ms) };
 }
 
-/** Failures and the retries that were reported for them. */
+/** Retry options that report each failure, and the retry delays that they reported. */
 export function retries(hold = false) {
   const reported: number[] = [];
   const onError = (_: unknown, retryMs: number) => void reported.push(retryMs);

@@ -4,16 +4,19 @@ import { createMemory, MEMORY_BYTES, type Memory, WORDS_OFFSET } from "#proxy/li
 
 const ADDRESS = 0x7f00_0000_0000;
 const FIRST_FD = 100;
-/** Calls that give a descriptor. */
+/** Calls that return a descriptor. */
 const OPENING = new Set(["socket", "accept4", "eventfd", "epollCreate"]);
 
-/** What a call returns, negative for an errno; undefined: it succeeds. It may write to the memory. */
+/**
+ * The result of a call; a negative errno if it fails. Undefined: the call succeeds. The function may write to the
+ * memory.
+ */
 export type Answer = (call: string, values: readonly number[], memory: Memory) => number | undefined;
 
 /**
- * System calls that are recorded and succeed unless `answer` says otherwise; descriptors count from 100. A call
- * reads `close 100`; that of an option shows its value: `setsockopt 100 6 1 = 1`. Pointers read as offsets in the
- * memory, `@0`.
+ * Records system calls. They succeed unless `answer` returns something else. Descriptors start at 100. A recorded
+ * call has the form `close 100`. A socket option also shows its value: `setsockopt 100 6 1 = 1`. Pointers are shown
+ * as offsets in the memory: `@0`.
  */
 export function recordingLibc(answer: Answer = () => undefined) {
   const memory = createMemory(new ArrayBuffer(MEMORY_BYTES), ADDRESS, epollEventLayout("x64"));
@@ -33,7 +36,7 @@ export function recordingLibc(answer: Answer = () => undefined) {
   const libc = new Proxy({} as Libc, {
     get: (_, name) => (name === "memory" ? memory : (...values: number[]) => call(String(name), values)),
   });
-  /** The calls since the last time. */
+  /** Returns the calls since the last time. */
   const taken = () => calls.splice(0);
   return { libc, memory, taken };
 }

@@ -6,40 +6,41 @@ import type { FakeSocket } from "./kernel-socket.ts";
 export const PROTOCOLS = ["v1", "v2", "none"] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
 
-/** Addresses of the fake kernel's clients and listeners, and the port that the headers declare. */
+/** Addresses of the fake kernel's clients and listeners, and the port in the headers. */
 const SOURCE = "192.0.2.7";
 const DESTINATION = "198.51.100.9";
 export const DECLARED_PORT = 443;
 
-/** Checksum and unique id. */
+/** Number of TLVs in a v2 header: checksum and unique id. */
 const V2_TLVS = 2;
 
-/** First byte of the first client's stream. High enough that no client's first byte is the first byte of a header. */
+/** First byte of the first client's stream. It is high enough that no client's stream begins like a header. */
 const FIRST_CLIENT = 100;
 export const MOST_CLIENTS = 40;
 /** Distance in the pattern between the streams of different ends. */
 const STREAM_DISTANCE = 4099;
 
 /**
- * A remote end, with the bytes that it has sent and received so far. The first byte of a stream identifies its sender.
+ * A remote end, with the bytes that it has sent and received so far. The first byte of a stream identifies its
+ * sender.
  */
 export class End {
   readonly socket: FakeSocket;
   readonly #first: number;
   readonly #rest: Pattern;
-  /** Of a client: the header protocol of its listener. */
+  /** The header protocol of a client's listener. Undefined for an upstream. */
   readonly protocol: Protocol | undefined;
-  /** Set once one end has received a byte of the other. */
+  /** Set when one end has received a byte from the other end. */
   peer: End | undefined = undefined;
   sent = 0;
   got = 0;
   hasEnded = false;
   hasReset = false;
-  /** A drain has reset its connection. */
+  /** Whether a drain has reset its connection. */
   wasCut = false;
   /**
-   * When it was accepted or dialled, when the relay last read from it, when it sent a FIN, when it was reset, and
-   * when the relay closed it.
+   * Times: when it was accepted or dialed (`bornAt`), when the relay last read from it (`movedAt`), when it sent a
+   * FIN (`endedAt`), when it was reset (`resetAt`), and when the relay closed it (`goneAt`).
    */
   bornAt: number | undefined = undefined;
   movedAt = 0;
@@ -49,7 +50,7 @@ export class End {
   #seen = 0;
   #header: number[] | undefined;
 
-  /** `index`: its number among the clients, or among the upstreams. */
+  /** `index`: its position among the clients, or among the upstreams. */
   constructor(socket: FakeSocket, index: number, protocol?: Protocol) {
     this.socket = socket;
     this.#first = index + (protocol === undefined ? 0 : FIRST_CLIENT);
@@ -62,7 +63,7 @@ export class End {
     return this.socket.goneBy !== undefined;
   }
 
-  /** Whether it can still do something. */
+  /** Whether this end can still act. */
   get isAlive(): boolean {
     return !this.isGone && !this.hasReset && this.socket.state === "open";
   }
@@ -93,7 +94,7 @@ export class End {
     this.socket.reset();
   }
 
-  /** Records what the relay has done to it since the last call. */
+  /** Records what the relay has done to this end since the last call. */
   observe(now: number): void {
     const { socket } = this;
     if (this.bornAt === undefined && (this.protocol === undefined || socket.port !== 0)) this.bornAt = now;
@@ -103,8 +104,8 @@ export class End {
   }
 
   /**
-   * Reads at most `count` bytes and checks them against the peer. `others`: the possible peers. Returns the number
-   * of bytes.
+   * Reads at most `count` bytes and checks them against the peer. `others`: the possible peers. Returns the number of
+   * bytes.
    */
   read(count: number, others: readonly End[]): number {
     if (this.#header !== undefined) return this.#readHeader(this.#header, others);
@@ -116,7 +117,7 @@ export class End {
     return bytes.length;
   }
 
-  /** Reads byte by byte, so that the bytes after the header stay in the socket. */
+  /** Reads one byte at a time, so that the bytes after the header stay in the socket. */
   #readHeader(header: number[], others: readonly End[]): number {
     const [byte] = this.socket.read(1);
     if (byte === undefined) return 0;

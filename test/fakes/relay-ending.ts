@@ -37,31 +37,31 @@ export function checkEnding(client: End, upstreams: readonly End[], limits: Time
 }
 
 /**
- * Whether a client may have ended regularly without exchanging a byte that would identify its upstream: neither end
- * had bytes to send, and no header was due, or the upstream had reset by then.
+ * Whether a client may have ended regularly without exchanging a byte that would identify its upstream. Neither end
+ * had bytes to send, and either no header was due or the upstream had reset by then.
  */
 function hadNothingToSend(client: End, upstreams: readonly End[], { halfClosedMs }: Timeouts): boolean {
   const silent = upstreams.filter(({ peer, hasEnded, sent }) => peer === undefined && hasEnded && sent === 0);
-  // Its upstream ended without a word, which it ignored.
+  // The upstream ended without sending anything, and the client ignored that.
   if (halfClosedMs > 0 && silent.some(({ socket }) => socket.goneBy === "reset")) return true;
   if (!client.hasEnded || silent.length === 0) return false;
   return (client.protocol === "none" && client.sent === 0) || silent.some(({ hasReset }) => hasReset);
 }
 
-/** Whether the relay had a reason of its own to end this connection, independent of both ends. */
+/** Whether the relay had another reason to end this connection, independent of both ends. */
 function wasCut(client: End, upstream: End, { idleTimeoutMs }: Timeouts): boolean {
   if (client.wasCut || client.socket.isUnwatched || upstream.socket.isUnwatched) return true;
   return idleTimeoutMs > 0 && client.socket.goneBy === "reset" && silenceOf(client, upstream) >= idleTimeoutMs;
 }
 
-/** Whether the relay may have ended it because nothing moved after the upstream's FIN. */
+/** Whether the relay may have ended the connection because no bytes moved after the upstream's FIN. */
 function hasIgnoredFin(client: End, upstream: End, { halfClosedMs }: Timeouts): boolean {
   const isEndedByRelay = upstream.hasEnded && upstream.socket.goneBy === "reset";
   const silence = Math.min(silenceOf(client, upstream), client.goneAt - upstream.endedAt);
   return halfClosedMs > 0 && isEndedByRelay && silence >= halfClosedMs;
 }
 
-/** How long nothing had been read from either end when the connection was closed. */
+/** Time without a read from either end before the connection was closed, in milliseconds. */
 function silenceOf(client: End, upstream: End): number {
   return client.goneAt - Math.max(client.bornAt ?? 0, client.movedAt, upstream.movedAt);
 }

@@ -12,12 +12,12 @@ type CommandBody =
   | { readonly kind: "cut"; readonly listener: string | undefined }
   | { readonly kind: "exit" };
 
-/** The lists of upstream addresses that a listener can have. True: the address is the relay itself. */
+/** The lists of upstream addresses that a listener can have. True means that the address is the relay itself. */
 const ADDRESS_LISTS = [[], [false], [false, false], [false, false, false], [true, false], [true]];
 
 /**
- * The main thread as seen by a worker: one listener per protocol, which it removes and adds again, and the commands
- * that it sends.
+ * The main thread, as a worker sees it. It has one listener per protocol, which it removes and adds again, and it
+ * sends commands.
  */
 export class MainThread {
   readonly wake: number;
@@ -30,7 +30,7 @@ export class MainThread {
   #addresses: readonly WorkerAddress[] = addresses([false, false]);
   #lastId = 0;
 
-  /** `clients`: all clients ever created, to check a cut against. */
+  /** `clients`: all clients ever created. A cut is checked against them. */
   constructor(kernel: FakeKernel, clients: readonly End[]) {
     this.#kernel = kernel;
     this.#clients = clients;
@@ -42,7 +42,7 @@ export class MainThread {
     return readCounters([...this.#counters.values()]);
   }
 
-  /** The listener that clients of a protocol connect to, if there is one. */
+  /** The listener for clients of a protocol; undefined if it is removed. */
   listener(protocol: Protocol): number | undefined {
     return this.#listeners.get(protocol);
   }
@@ -78,7 +78,7 @@ export class MainThread {
     this.#sendListeners();
   }
 
-  /** Ends the worker as the engine does: it removes the listeners and cuts the remaining connections. */
+  /** Ends the worker in the same way as the engine: removes the listeners and cuts the remaining connections. */
   end(): void {
     for (const protocol of PROTOCOLS) this.drop(protocol);
     this.cut(undefined);
@@ -116,7 +116,7 @@ export class MainThread {
     this.#kernel.write(this.wake);
   }
 
-  /** Sends the current listeners. `gone` is closed once the worker no longer accepts on it. */
+  /** Sends the current listeners. Closes `gone` when the worker no longer accepts on it. */
   #sendListeners(gone?: number): void {
     const listeners = [...this.#listeners].map(([protocol, fd]) => this.#spec(protocol, fd));
     this.#send({ kind: "listen", listeners }, () => {
@@ -124,7 +124,7 @@ export class MainThread {
     });
   }
 
-  /** The main thread gets a descriptor even if the worker has none left. */
+  /** Opens a listener. The main thread gets a descriptor even if the worker has none left. */
   #open(): number {
     const { maxFiles } = this.#kernel;
     this.#kernel.maxFiles = Number.POSITIVE_INFINITY;

@@ -10,18 +10,18 @@ import { End, MOST_CLIENTS, PROTOCOLS, type Protocol } from "./relay-end.ts";
 import { checkEnding } from "./relay-ending.ts";
 import { MainThread } from "./relay-main-thread.ts";
 
-/** An event in a world. `which` selects one of the ends that it can happen to. */
+/** An event in a world. `which` selects one of the ends to which it can happen. */
 export type Step = readonly [kind: string, which: number, amount: number];
 
-/** How a world ends: all ends send a FIN; the grace period of a drain is over; the worker dies; all ends are silent. */
+/** How a world ends: all ends send a FIN, a drain's grace period is over, the worker dies, or all ends stay silent. */
 export type Ending = "orderly" | "drain" | "death" | "silence";
 
 export interface WorldOptions {
   readonly chance: Chance;
   readonly faults: Faults;
-  /** How many of two upstreams answer before connect() returns. */
+  /** How many of two upstreams answer before connect() returns, on average. */
   readonly near: number;
-  /** Every upstream answers eventually. */
+  /** Whether every upstream answers in the end. */
   readonly isCalm?: boolean;
   readonly idleTimeoutMs?: number;
   readonly halfClosedMs?: number;
@@ -32,12 +32,11 @@ const MOST_OPEN = 12;
 const ECONNREFUSED = 111;
 const ENETUNREACH = 101;
 const CONNECT_ERRORS = [ENETUNREACH, ECONNREFUSED, ERRNO.EADDRNOTAVAIL, ERRNO.ENOBUFS];
-/** Longer than any timeout of the relay. */
+/** Longer than all timeouts of the relay. */
 const LONG_MS = LINGER_MS + 10_000;
 
 /**
- * A worker's loop on a kernel in memory, with clients and upstreams that are driven by steps, and a model of the
- * expected results.
+ * A worker's loop on a kernel in memory. Steps drive its clients and upstreams, and a model has the expected results.
  */
 export class World {
   readonly kernel: FakeKernel;
@@ -87,7 +86,7 @@ export class World {
     const protocol = PROTOCOLS[which % PROTOCOLS.length] ?? "v1";
     const steps: Readonly<Record<string, () => void>> = {
       open: () => this.#open(protocol, amount),
-      /** Clients whose first bytes, or all bytes, have arrived before they are accepted. */
+      /** The first bytes, or all bytes, of these clients arrive before the relay accepts them. */
       openAndSend: () => this.#open(protocol, 100_000)?.send(amount),
       openSendAndEnd: () => {
         const client = this.#open(protocol, 100_000);
@@ -101,7 +100,7 @@ export class World {
       connect: () => this.#dialled(which)?.connected(),
       refuse: () => this.#dialled(which)?.reset(),
       clientSend: () => pick(this.clients)?.send(amount),
-      /** Urgent data between what was sent and what is sent next. */
+      /** Urgent data between the bytes already sent and those sent next. */
       clientUrge: () => pick(this.clients)?.urge(),
       upstreamUrge: () => pick(this.#allUpstreams())?.urge(),
       clientEnd: () => pick(this.clients)?.end(this.#now),
@@ -110,7 +109,7 @@ export class World {
       upstreamEnd: () => pick(this.#allUpstreams())?.end(this.#now),
       upstreamReset: () => pick(this.#allUpstreams())?.reset(this.#now),
       read: () => this.#readAll(amount),
-      /** epoll may report an event again. */
+      /** epoll may report an event twice. */
       nudge: () => pick([...this.clients, ...this.upstreams])?.socket.edge(),
       starve: () => {
         this.kernel.maxFiles = this.kernel.open().length + (amount % 3);
@@ -136,7 +135,7 @@ export class World {
     }
   }
 
-  /** All ends read, and time passes, until no more bytes arrive. */
+  /** Lets time pass while all ends read, until no more bytes arrive. */
   settle(): void {
     for (let quiet = 0, rounds = 0; quiet < 12; rounds += 1) {
       assert.ok(rounds < 20_000, "the world settles");
@@ -146,7 +145,7 @@ export class World {
     }
   }
 
-  /** Ends the world and checks that nothing is left. */
+  /** Ends the world, and checks that nothing remains. */
   finish(ending: Ending): void {
     this.kernel.maxFiles = 1024;
     if (ending === "orderly") this.#endAll();
@@ -164,7 +163,7 @@ export class World {
     return this.#main.stats();
   }
 
-  /** Checks what holds after every ending. */
+  /** Checks what must hold after every ending. */
   #checkEmpty(): void {
     for (const end of [...this.clients, ...this.#allUpstreams()]) end.observe(this.#now);
     assert.equal(this.loop.openConnections, 0, "no connection is left");
@@ -211,7 +210,7 @@ export class World {
     return waiting[which % Math.max(1, waiting.length)];
   }
 
-  /** All upstreams ever dialled. */
+  /** All upstreams that the relay has ever dialed. */
   #allUpstreams(): readonly End[] {
     for (const socket of this.kernel.sockets.slice(this.upstreams.length)) {
       this.upstreams.push(new End(socket, this.upstreams.length));
@@ -236,7 +235,7 @@ export class World {
 
   #endAll(): void {
     this.settle();
-    // Ends that have not exchanged a byte yet do so now, so that every end has its peer.
+    // Ends that have not exchanged a byte yet now send one, so that every end has its peer.
     for (const end of [...this.clients, ...this.#allUpstreams()]) end.send(1);
     this.settle();
     for (const client of this.clients) client.end(this.#now);
@@ -252,7 +251,7 @@ export class World {
     this.#checkEndings();
   }
 
-  /** All silent connections are cut after the idle timeout. */
+  /** Checks that the idle timeout cuts all silent connections. */
   #fallSilent(): void {
     if (this.#limits.idleTimeoutMs === 0) return;
     this.settle();
@@ -266,7 +265,7 @@ export class World {
   }
 }
 
-/** Bytes that the relay has read from them. */
+/** Number of bytes that the relay has read from these ends. */
 function sum(ends: readonly End[]): number {
   return ends.reduce((total, { socket }) => total + socket.taken, 0);
 }

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { pins } from "#tools/release/image/base.ts";
 import type { Release } from "#tools/release/part.ts";
 
-/** A release of this checkout for which nobody has said where it is published, by whom, or who signs it. */
+/** A release of this checkout without a place of publication, a publisher and a signer. */
 export function unpublished(change: Pick<Release, "out" | "version"> & Partial<Release>): Release {
   return {
     epochSeconds: 1,

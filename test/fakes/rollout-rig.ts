@@ -14,20 +14,20 @@ import { LineLog } from "./clock.ts";
 import { MemoryKube } from "./memory-kube.ts";
 import { endlessTerm } from "./term.ts";
 
-/** When the tests begin, milliseconds since 1970. */
+/** Start time of the tests, in milliseconds since 1970. */
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
 const CONFIG = "/api/v1/namespaces/switchback-system/configmaps";
 export const RECORDS = `${CONFIG}/switchback-restarts`;
 export const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
-/** Far more turns of the event loop than an answer over the loopback takes. */
+/** Many more turns of the event loop than an answer over the loopback takes. */
 const MOST_TURNS = 20_000;
 
 /** Settings of the section `restart`. */
 type Restart = Readonly<Record<string, unknown>>;
 
 /**
- * The leader's work on running pods for one term, against an API server in memory. Timers and `Date` are mocked:
- * time passes only in `pass`. A cluster with the namespace `shop`, which opted in and is listed, and nothing else.
+ * The leader's work on running pods for one term, against an API server in memory. Timers and `Date` are mocked, so
+ * that time passes only in `pass`. The cluster has only the namespace `shop`, which opted in and is listed.
  */
 export function runningRig(
   t: TestContext,
@@ -73,7 +73,7 @@ export function runningRig(
     });
     return running;
   };
-  /** Lets time go by in steps of at most 50 ms, and what hangs on it happen. */
+  /** Lets time pass in steps of at most 50 ms, and lets the resulting work run. */
   const pass = async (ms: number): Promise<void> => {
     await turns();
     for (let left = ms; left > 0; left -= 50) {
@@ -96,12 +96,12 @@ export function runningRig(
   };
 }
 
-/** What hangs on promises and on the next turns of the event loop happens. */
+/** Lets promises settle and the next turns of the event loop run. */
 async function turns(): Promise<void> {
   for (let count = 0; count < 6; count += 1) await turn();
 }
 
-/** For what comes over the loopback: turns of the event loop until it is so. */
+/** Lets the event loop turn until the condition holds. For results that arrive over the loopback. */
 export async function reached(what: string, condition: () => boolean): Promise<void> {
   for (let count = 0; !condition(); count += 1) {
     if (count > MOST_TURNS) throw new Error(`in vain waited for ${what}`);
@@ -111,7 +111,7 @@ export async function reached(what: string, condition: () => boolean): Promise<v
 
 function objectsOf(api: MemoryKube) {
   return {
-    /** Publishes a map of these names; gives its revision. */
+    /** Publishes a map of these names. Returns its revision. */
     publish(...names: string[]): string {
       const shards = new Shards();
       for (const name of names) shards.set(name, ["198.51.100.9"]);
@@ -125,7 +125,7 @@ function objectsOf(api: MemoryKube) {
       put(api, `${CONFIG}/switchback-hosts-index`, { metadata, data: { "index.json": index } });
       return revision;
     },
-    /** A Deployment that is rolled out, with its ReplicaSet. */
+    /** Adds a Deployment that is rolled out, with its ReplicaSet. */
     deployment(name = "web", more: { generation?: number; annotations?: Record<string, string> } = {}): void {
       const { generation = 1, annotations = {} } = more;
       put(api, `/apis/apps/v1/namespaces/shop/deployments/${name}`, {
@@ -136,7 +136,7 @@ function objectsOf(api: MemoryKube) {
       const owner = { apiVersion: "apps/v1", kind: "Deployment", name, uid: `uid-${name}`, controller: true };
       put(api, `/apis/apps/v1/namespaces/shop/replicasets/${name}-1`, { metadata: { ownerReferences: [owner] } });
     },
-    /** A pod of a Deployment's ReplicaSet. `names`: those that the webhook put into its spec. */
+    /** Adds a pod of a Deployment's ReplicaSet. `names`: the names that the webhook put into the pod's spec. */
     pod(
       name: string,
       more: { of?: string; annotations?: Record<string, string>; node?: string; names?: string[] } = {},
@@ -157,7 +157,7 @@ function put(api: MemoryKube, path: string, object: object): void {
   api.put(path, object);
 }
 
-/** The webhook's configuration and one ready replica, which says that it has what `loaded` holds. */
+/** Adds the webhook's configuration and one ready replica. The replica reports the contents of `loaded`. */
 async function replica(t: TestContext, api: MemoryKube) {
   const loaded = { revision: "", maxNames: 500, asked: 0 };
   const server = createServer((_request, response) => {

@@ -9,23 +9,23 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import type { PatchResult } from "#lib/workloads/workload-informers.ts";
 import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 
-// A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that
-// tests inject.
+// A cluster of workloads, a published map and a webhook in memory. The world has its own clock, and tests inject
+// faults.
 
 /**
- * `stripped`: another webhook removes our annotations and aliases. `stuck`: a rollout never ends. `owned`: a
- * restart is reverted.
+ * `stripped`: another webhook removes our annotations and aliases. `stuck`: a rollout never ends. `owned`: the
+ * workload's owner reverts a restart.
  */
 export type Temper = "good" | "stripped" | "stuck" | "owned";
 
 /**
- * The fault of the next patch. `lost`: it never arrives; `unanswered`: only its answer is lost; `late`: it arrives
- * seconds after the timeout.
+ * The fault of the next patch. `lost`: the patch never arrives. `unanswered`: only the answer is lost. `late`: the
+ * patch arrives seconds after the timeout.
  */
 export type Fault = "conflict" | "lost" | "unanswered" | "late" | "forbidden";
 
 interface Pod {
-  /** The names in its hosts file; undefined: it was not injected. */
+  /** The names in the pod's hosts file; undefined if the pod was not injected. */
   readonly names: string | undefined;
   readonly stamp: string | undefined;
 }
@@ -40,16 +40,16 @@ interface Workload {
   rolledOutAt: number;
   /** When its owner reverts our restart. */
   revertAt: number | undefined;
-  /** A patch in flight. It is applied only if the workload has not changed since. */
+  /** A patch in flight. It takes effect only if the workload has not changed since. */
   late: { readonly at: number; readonly stamp: string; readonly generation: number; readonly to: string } | undefined;
 }
 
-/** One patch that arrived; `at` is when it was decided on. */
+/** A patch that arrived. `at` is the time of the decision. */
 export interface Patch {
   readonly key: string;
   readonly at: number;
   readonly to: string;
-  /** It was decided on some seconds before it arrived. */
+  /** Whether the patch arrived some seconds after the decision. */
   readonly late: boolean;
 }
 
@@ -81,15 +81,15 @@ export class RunningWorld implements RolloutClient {
   /** Called at each patch, before it changes anything. */
   onPatch: (patch: Patch) => void = () => {};
   fault: Fault | undefined;
-  /** The webhook is down from the next patch on, so that the new pods are not injected. */
+  /** The webhook goes down at the next patch, so that the new pods are not injected. */
   webhookDies = false;
   names = "a";
-  /** Names that every webhook replica uses; new pods get these. Undefined: the webhook is down. */
+  /** The names that every webhook replica uses and that new pods get. Undefined: the webhook is down. */
   webhook: string | undefined = "a";
   mapSince = START;
   readonly mapChanges: number[] = [];
   clock = START;
-  /** How much later the wall clock is than it was. */
+  /** How far the wall clock has jumped forward, in milliseconds. */
   jumpedMs = 0;
   rules: RestartRules;
   podReads = 0;
@@ -118,7 +118,7 @@ export class RunningWorld implements RolloutClient {
     return workload;
   }
 
-  /** The published map; the webhooks have it at once unless they are behind. */
+  /** Publishes a map. The webhooks get it at once, unless `webhookToo` is false. */
   publish(names: string, webhookToo = true): void {
     if (names !== this.names) {
       this.mapSince = this.clock;
@@ -128,7 +128,7 @@ export class RunningWorld implements RolloutClient {
     if (webhookToo && this.webhook !== undefined) this.webhook = names;
   }
 
-  /** Another replica leads: what the reconciler remembered is lost. */
+  /** Makes another replica the leader, so that the reconciler's memory is lost. */
   changeLeader(rules = this.rules): void {
     this.#leading.abort();
     this.#leading = new AbortController();
@@ -136,7 +136,7 @@ export class RunningWorld implements RolloutClient {
     this.#reconciler = new RolloutReconciler(this, rules, silentLogger);
   }
 
-  /** Advances the clock, with runs in between. */
+  /** Advances the clock and runs the reconciler every `everyMs`. */
   async pass(ms: number, everyMs = 500): Promise<void> {
     for (const end = this.clock + ms; this.clock < end; ) {
       this.clock = Math.min(end, this.clock + everyMs);
@@ -147,7 +147,7 @@ export class RunningWorld implements RolloutClient {
 
   async reconcile() {
     return await this.#reconciler.reconcile(this.#leading.signal).catch((error: unknown) => {
-      // A test's assertion about a patch is not one of the injected faults.
+      // A test's assertion about a patch is no injected fault, so it fails the test.
       if (error instanceof assert.AssertionError) throw error;
       return undefined;
     });
@@ -157,7 +157,7 @@ export class RunningWorld implements RolloutClient {
     return (await this.reconcile())?.decisions.get(key)?.code;
   }
 
-  /** Another client changes the workload: its pods are recreated, and the stamp stays, as with `kubectl apply`. */
+  /** Another client changes the workload. Its pods are recreated and its stamp stays, as with `kubectl apply`. */
   edit(key: string): void {
     this.#rollOut(this.#workload(key));
   }
@@ -176,7 +176,7 @@ export class RunningWorld implements RolloutClient {
     return this.clock + this.jumpedMs;
   }
 
-  /** The same object for a workload that has not changed, as the index of workloads gives it. */
+  /** An unchanged workload is the same object as before, as in the index of workloads. */
   observe(): readonly ObservedWorkload[] {
     return this.#observe().map((workload) => {
       const text = JSON.stringify(workload);
@@ -255,7 +255,7 @@ export class RunningWorld implements RolloutClient {
     return this.#workload(key).rolledOutAt > this.clock;
   }
 
-  /** The distinct sets of names of a workload's pods. */
+  /** The different sets of names that a workload's pods have. */
   has(key: string): ReadonlySet<string | undefined> {
     return new Set(this.#workload(key).pods.map(({ names }) => names));
   }

@@ -5,15 +5,15 @@ import type { Section } from "#lib/config/sections.ts";
 import { listSettings } from "#lib/config/settings.ts";
 import { validate } from "#lib/errors/validation.ts";
 
-/** The least and the greatest value of each setting that is a number. */
+/** The least and the greatest value of each numeric setting. */
 export type Limits = Readonly<Record<string, readonly [least: number | "above 0", greatest: number | undefined]>>;
-/** Values of settings that are texts: accepted and refused. */
+/** Accepted and refused values of each text setting. */
 export type Texts = Readonly<Record<string, readonly [good: readonly unknown[], bad: readonly unknown[]]>>;
 
-/** Tests the settings of the core, or of an extra's sections only. */
+/** Tests the settings of the core. With `sections`, tests only an extra's settings. */
 export function testSettings(limits: Limits, texts: Texts, sections: readonly Section[] = []): void {
   const schema = configSchemaWith(sections);
-  /** Whether the section of a setting accepts a value. Rules that span settings are not applied. */
+  /** Whether the section of a setting accepts a value. Rules about several settings do not apply. */
   const accepts = (path: string, value: unknown): boolean => {
     const keys = path.split(".");
     const document = keys.reduceRight((inner, key) => ({ [key]: inner }), value);
@@ -21,7 +21,7 @@ export function testSettings(limits: Limits, texts: Texts, sections: readonly Se
   };
   const core = new Set(sections.length === 0 ? [] : listSettings().map(({ path }) => path));
 
-  test("every setting that is a number has limits here", () => {
+  test("every numeric setting has limits here", () => {
     const numbers = listSettings(sections).filter(({ type }) => type === "integer" || type === "number");
     assert.deepEqual(
       numbers.map(({ path }) => path).filter((path) => !core.has(path)),
@@ -45,7 +45,7 @@ export function testSettings(limits: Limits, texts: Texts, sections: readonly Se
   }
 
   for (const [path, [good, bad]] of Object.entries(texts)) {
-    test(`what ${path} accepts and refuses`, () => {
+    test(`${path} accepts and refuses the listed values`, () => {
       for (const value of good) assert.equal(accepts(path, value), true, JSON.stringify(value));
       for (const value of bad) assert.equal(accepts(path, value), false, JSON.stringify(value));
     });

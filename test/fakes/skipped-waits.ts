@@ -1,21 +1,21 @@
 import type { TestContext } from "node:test";
 import { mockSteadyTime } from "./stopped-time.ts";
 
-/** The client gives a call up after this long by itself: such timers are deadlines, and no waits. */
+/** The client ends a call after this time by itself. Timers of this length are deadlines, not waits. */
 const DEADLINE_MS = 10_000;
 
 export interface SkippedWaits {
-  /** Every wait, milliseconds, in order. */
+  /** The length of every wait in milliseconds, in order. */
   readonly waits: number[];
-  /** Milliseconds since the beginning: the sum of the waits. */
+  /** Milliseconds since the start: the sum of the waits. */
   elapsed(): number;
 }
 
 /**
- * Time goes by only while the code under test waits: a timer of less than 10 s is over at the next turn of the
- * event loop, and the clocks (`Date.now`, `performance.now`) are put forward by it. Longer timers are deadlines of
- * calls and never fire. For code that waits for one thing at a time. `onWait` is called at the end of each wait:
- * what happens meanwhile.
+ * Makes time pass only while the code under test waits. A timer of less than 10 s ends at the next turn of the event
+ * loop, and the clocks (`Date.now`, `performance.now`) advance by its length. Longer timers are deadlines of calls,
+ * and never fire. This is for code that waits for one thing at a time. `onWait` is called at the end of each wait,
+ * for events that happen during the wait.
  */
 export function skipWaits(t: TestContext, onWait: (elapsed: number) => void = () => {}): SkippedWaits {
   const waits: number[] = [];

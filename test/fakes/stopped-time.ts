@@ -1,6 +1,6 @@
 import type { TestContext } from "node:test";
 
-/** Turns of the event loop after which everything has settled that does not wait for a timer. */
+/** After this many turns of the event loop, everything has settled that does not wait for a timer. */
 const TURNS = 40;
 
 /** Lets everything settle that does not wait for a timer. */
@@ -8,7 +8,10 @@ export async function settled(): Promise<void> {
   await turns(TURNS);
 }
 
-/** Resolves after so many turns of the event loop. The test runner follows each promise, so there is one for all. */
+/**
+ * Resolves after `count` turns of the event loop. It uses only one promise, because the test runner tracks every
+ * promise.
+ */
 export function turns(count: number): Promise<void> {
   return new Promise((resolve) => {
     let left = count;
@@ -22,8 +25,8 @@ export function turns(count: number): Promise<void> {
 }
 
 /**
- * Stops timers, `Date` and `performance.now` and gives how to let time pass, in steps of `stepMs` with everything
- * settled after each. What a timer sets going may set another timer only at the end of the step.
+ * Stops timers, `Date` and `performance.now`. Returns a function that lets time pass in steps of `stepMs`, and lets
+ * everything settle after each step. If a timer's work sets another timer, that timer starts at the end of the step.
  */
 export function stopTime(t: Pick<TestContext, "mock">, usualMs = 10): (ms: number, stepMs?: number) => Promise<void> {
   t.mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"], now: 1_700_000_000_000 });
@@ -40,7 +43,8 @@ export function stopTime(t: Pick<TestContext, "mock">, usualMs = 10): (ms: numbe
 
 /** Replaces `performance.now` until the test ends. */
 export function mockSteadyTime(t: Pick<TestContext, "mock">, now: () => number): void {
-  // The mock puts it back. It would keep each of the many calls, with a stack.
+  // With this mock, the test restores `performance.now` at its end. The mock itself is not used, because it would
+  // record each of the many calls with a stack.
   t.mock.method(performance, "now");
   performance.now = now;
 }

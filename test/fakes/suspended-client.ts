@@ -4,17 +4,17 @@ const METHODS = ["get", "list", "apply", "mergePatch", "jsonPatch", "create", "r
 const WRITES: readonly string[] = ["apply", "mergePatch", "jsonPatch", "create", "replace", "delete"];
 
 /**
- * The client of a process that is suspended once, as SIGSTOP does it: just before its nth request is sent, or just
- * after the answer has arrived. Nothing that it asks for later happens before `resume`, and its watches show
- * nothing meanwhile.
+ * The client of a process that is suspended once, like SIGSTOP does it. The suspension is just before its nth request
+ * is sent, or just after an answer has arrived. Until `resume`, none of its later requests happens, and its watches
+ * show nothing.
  */
 export class SuspendedClient {
   readonly client: KubeClient;
   /** Resolves when the process is suspended. */
   readonly suspended: Promise<void>;
-  /** Points at which it could have been suspended, so far. */
+  /** Number of points so far at which the process could have been suspended. */
   points = 0;
-  /** Writes that the API server took after `resume`. */
+  /** Writes that the API server accepted after `resume`. */
   readonly taken: string[] = [];
   /** Writes and reads that failed after `resume`. */
   refused = 0;
@@ -24,7 +24,7 @@ export class SuspendedClient {
   readonly #lines: (() => void)[] = [];
   #state: "running" | "suspended" | "resumed" = "running";
 
-  /** Suspended at the point of this number, from 0. */
+  /** The process is suspended at the point with this number, from 0. */
   constructor(client: KubeClient, at: number) {
     this.#at = at;
     this.suspended = this.#reached.promise;
@@ -34,7 +34,10 @@ export class SuspendedClient {
     this.client = { ...client, ...Object.fromEntries(wrapped), stream } as KubeClient;
   }
 
-  /** Goes on. The watches show what happened meanwhile before (or else after) the request that was about to be sent. */
+  /**
+   * Continues the process. The watches then show what happened during the suspension. With `watchesFirst`, they show
+   * it before the waiting request is sent; otherwise, after it.
+   */
   async resume(watchesFirst: boolean): Promise<void> {
     this.#state = "resumed";
     const show = () => {

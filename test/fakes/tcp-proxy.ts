@@ -1,14 +1,17 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A TCP proxy to a port of this machine on which connections can be cut, or made to carry nothing any more. */
+/** A TCP proxy to a port of this machine. It can cut its connections, or stop forwarding their data. */
 export interface TcpProxy {
   readonly port: number;
-  /** Connections so far. */
+  /** Number of connections so far. */
   readonly connections: number;
-  /** Resets all that are open. */
+  /** Resets all open connections. */
   cut(): void;
-  /** Those that are open stay so and carry nothing more, either way: no other sign is given. New ones are as ever. */
+  /**
+   * Stops forwarding data on open connections, in both directions, without any other sign. New connections work
+   * normally.
+   */
   freeze(): void;
   close(): Promise<void>;
 }

@@ -8,7 +8,7 @@ export interface UninstallRun extends Partial<Omit<UninstallOptions, "client" | 
   readonly onWait?: (elapsed: number) => void;
 }
 
-/** What is said, with the seconds that have gone by; and the waits. */
+/** Runs the release of pods. Returns the printed lines, the time of each in seconds, and the waits. */
 export function runUninstall(t: TestContext, api: MemoryServer, { onWait, ...options }: UninstallRun = {}) {
   const time = skipWaits(t, onWait);
   const said: string[] = [];

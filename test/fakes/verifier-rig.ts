@@ -8,11 +8,11 @@ import { turns } from "./stopped-time.ts";
 
 interface Setting {
   readonly mode?: "auto" | "warn" | "enforce";
-  /** What is known of addresses; may be changed later. */
+  /** The known addresses. A test may change them later. */
   readonly addresses?: Parameters<typeof fakeAddressBook>[0];
 }
 
-/** A verifier with a DNS and a clock that the test controls. */
+/** A verifier whose DNS and clock the test controls. */
 export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: Setting = {}) {
   t.mock.timers.enable({ apis: ["setInterval"] });
   const records = new Map<string, readonly string[] | Error>();
@@ -27,7 +27,7 @@ export function verifierRig(t: TestContext, { mode = "warn", addresses = {} }: S
     const all = records.get(name) ?? [];
     const found = all instanceof Error ? all : all.filter((address) => isIP(address) === family);
     if (family === 6) askedForIpv6.push(name);
-    // The other family is asked for too: it is noted where it has an answer.
+    // The verifier also asks for the other family. `asked` gets such a query only if it has an answer.
     if (family === 6 && (found instanceof Error || found.length === 0)) return { addresses: [], ttl: state.ttl };
     asked.push(`${name}/${family}`);
     state.open += 1;

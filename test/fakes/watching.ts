@@ -3,16 +3,16 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { type Informer, type WatchOptions, type WatchTimings, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
-/** A watch under test and all that it said. */
+/** A watch under test, with all its reports. */
 export interface Watching {
   watcher: Informer<string>;
-  /** `+name@version`, `~name@old>new`, `-name@version`, in the order they were told. */
+  /** `+name@version`, `~name@old>new`, `-name@version`, in the order in which they were reported. */
   changes: string[];
   synced: number;
   logs: { level: string; message: string; fields: Record<string, unknown> }[];
 }
 
-/** Far shorter than the real ones, and long enough for a busy machine where a test needs something not to happen. */
+/** Much shorter than the real ones. Still long enough for a busy machine, if a test needs something not to happen. */
 const FAST: Partial<WatchTimings> = {
   backoffMs: 10,
   backoffCapMs: 40,
@@ -20,7 +20,7 @@ const FAST: Partial<WatchTimings> = {
   shortMs: 50,
 };
 
-/** Watches with a projection that shows name and version. */
+/** Starts a watch whose projection is name and version. */
 export function watching(
   client: Pick<KubeClient, "get" | "stream">,
   options: Partial<WatchOptions<string>> = {},

@@ -5,7 +5,7 @@ import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 /** The time of a decision, in milliseconds since 1970. */
 export const NOW = 1_700_000_000_000;
 
-/** A restart that ended well, of the workload as `state` has it. */
+/** A successful restart of the workload in `state`. */
 export function restart(at: number, more: Partial<Restart> = {}): Restart {
   return { at, from: ["old"], to: `new-${at}`, uid: "u", generation: 1, outcome: "done", ...more };
 }
@@ -22,7 +22,7 @@ export const state: WorkloadState = {
   failed: false,
 };
 
-/** A workload that nothing holds back from a restart. */
+/** A workload that nothing prevents from being restarted. */
 export function workload(more: Partial<WorkloadFacts> = {}): WorkloadFacts {
   return {
     key: "shop/Deployment/web",

@@ -3,13 +3,13 @@ import { describe, it } from "node:test";
 import { fuzz, inputOf } from "./fuzz.ts";
 import { SURFACES } from "./surfaces.ts";
 
-/** Inputs of each surface; `npm run attack -- --minutes 30` tries millions. */
+/** Inputs for each surface. `npm run attack -- --minutes 30` tries millions. */
 const INPUTS = 300;
 const SEED = 1;
-/** The rule is 50 ms; other tests run on the same cores and share their caches. */
+/** The rule is 50 ms. The test allows more, because other tests run on the same cores and share their caches. */
 const MAX_MS = 250;
 
-describe("whatever is written to it, nothing throws and nothing blocks the thread", () => {
+describe("no input makes a surface throw or block the thread", () => {
   for (const surface of SURFACES) {
     it(surface.name, () => {
       const { faults } = fuzz(surface, SEED, MAX_MS, (inputs) => inputs >= INPUTS);

@@ -1,23 +1,23 @@
 import { mutated, mutatedText } from "./mutate.ts";
 import { Random } from "./random.ts";
 
-/** A way by which something hostile reaches a component. */
+/** A way through which hostile input reaches a component. */
 export interface Surface {
   readonly name: string;
   /** Valid inputs: texts, or values that are sent as JSON. */
   readonly seeds: readonly unknown[];
-  /** Makes of a mutated input what `feed` gets; not measured. */
+  /** Converts a mutated input to what `feed` gets. Its time is not measured. */
   readonly prepare?: (input: unknown) => unknown;
   /** Must return for every input. */
   readonly feed: (input: unknown) => void;
 }
 
-/** What the API server keeps of one object, and of a file what is read of it. */
+/** Maximum size of an object that the API server stores, and maximum number of bytes that are read from a file. */
 export const MAX_BYTES = 1_500_000;
 
 /**
- * The object has a type that the API server validates, so what it could not be may throw: the informer refuses that
- * one object.
+ * Ignores TypeErrors. The API server validates the type of the object, so `feed` may throw on an object that the type
+ * excludes. The informer then refuses that one object.
  */
 export function tolerant(feed: (raw: never) => void): (raw: unknown) => void {
   return (raw) => {
@@ -32,15 +32,15 @@ export function tolerant(feed: (raw: never) => void): (raw: unknown) => void {
 export interface SurfaceReport {
   readonly name: string;
   readonly inputs: number;
-  /** The most CPU time of the thread that one input took, milliseconds. */
+  /** Maximum CPU time of the thread for one input, in milliseconds. */
   readonly worstMs: number;
-  /** Inputs that broke the surface, each with the number that gives it again (`inputOf`). */
+  /** Inputs that broke the surface. Each has the number with which `inputOf` reproduces it. */
   readonly faults: ReadonlyArray<{ readonly input: number; readonly what: string }>;
 }
 
 /**
- * Inputs of one surface until `isEnough`. The rule: nothing throws, and nothing takes more than `maxMs` of the
- * thread's CPU time.
+ * Feeds inputs to one surface until `isEnough`. The rule: no input throws, and no input takes more than `maxMs` of
+ * the thread's CPU time.
  */
 export function fuzz(
   surface: Surface,
@@ -68,7 +68,9 @@ export function fuzz(
 }
 
 const MAX_FAULTS = 5;
-/** An input that seems slow is fed again: the first time may have met a garbage collection or the compiler. */
+/**
+ * An input that seems slow is fed again, because a garbage collection or the compiler may have slowed the first try.
+ */
 const TRIES = 4;
 
 function costOf({ feed }: Surface, input: unknown, maxMs: number): number {
@@ -82,7 +84,7 @@ function costOf({ feed }: Surface, input: unknown, maxMs: number): number {
   return least;
 }
 
-/** The input of a number; the same each time. */
+/** The input with this number. The same number always gives the same input. */
 export function inputOf({ seeds, prepare = (input) => input }: Surface, number: number): unknown {
   const random = new Random(Math.imul(number + 1, 0x9e3779b1));
   const seed = seeds[random.below(seeds.length)];

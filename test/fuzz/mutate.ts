@@ -2,11 +2,11 @@ import type { Random } from "./random.ts";
 
 /** Upper limit of changes to one input. */
 const MAX_CHANGES = 6;
-/** One in this many inputs has one of the large values. */
+/** One in this many inputs gets one of the large values. */
 const LARGE_ONE_IN = 50;
 const MAX_COPIES = 3_000;
 
-/** Values that are odd in a name, a number, a list, an address, an annotation or a line. */
+/** Odd values for a name, a number, a list, an address, an annotation or a line. */
 const ODD: readonly unknown[] = [
   null,
   true,
@@ -48,7 +48,7 @@ const ODD: readonly unknown[] = [
   { __proto__: null, toString: 1 },
 ];
 
-/** Within what the API server takes: 1.5 MiB for an object, 256 KiB for all annotations. */
+/** Large values that the API server still accepts: 1.5 MiB for an object, 256 KiB for all annotations. */
 const LARGE: readonly (() => unknown)[] = [
   () => "a".repeat(200_000),
   () => "a.".repeat(100_000),
@@ -74,7 +74,7 @@ type Container = unknown[] | Record<string, unknown>;
 export function mutated(value: unknown, random: Random): unknown {
   const root = { value: structuredClone(value) };
   for (let left = 1 + random.below(MAX_CHANGES); left > 0; left -= 1) changeOne(root, random);
-  // An object stays one: the API server and the files' parser give nothing else.
+  // An object stays an object: the API server and the files' parser return nothing else.
   return typeof root.value === "object" && root.value !== null ? root.value : {};
 }
 
@@ -97,7 +97,7 @@ function oddValue(random: Random): unknown {
   return random.below(LARGE_ONE_IN) === 0 ? random.pick(LARGE)() : random.pick(ODD);
 }
 
-/** A place in the tree: deeper ones are as likely as shallow ones. */
+/** A random place in the tree, at any depth. */
 function somewhere(root: { value: unknown }, random: Random): [Container, string] {
   let container: Container = root;
   let key = "value";
@@ -111,7 +111,7 @@ function somewhere(root: { value: unknown }, random: Random): [Container, string
   }
 }
 
-/** A text with a few pieces removed, repeated, replaced or put in. */
+/** A text in which a few pieces are removed, repeated, replaced or inserted. */
 export function mutatedText(text: string, random: Random): string {
   let result = text;
   for (let left = 1 + random.below(MAX_CHANGES); left > 0; left -= 1) {

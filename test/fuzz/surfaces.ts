@@ -162,7 +162,7 @@ const around = {
   requireAccepted: false,
 };
 
-/** The claims of Istio's Gateway, or of a VirtualService of a usual one. */
+/** The claims of an Istio Gateway, or of a VirtualService at a typical Gateway. */
 function istioClaims(raw: object, kind: string): readonly UnresolvedClaim[] {
   const known = (object: object) => {
     const view = viewIstioGateway(object as Raw);
@@ -186,7 +186,7 @@ const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(
 
 const added = await extraModules<{ readonly SURFACES: readonly Surface[] }>("fakes/surfaces.ts");
 
-/** Everything that a tenant, a container or another process writes and a component reads. */
+/** Everything that a tenant, a container or another process writes and that a component reads. */
 export const SURFACES: readonly Surface[] = [
   admission(),
   {

@@ -6,9 +6,9 @@ import { assertDenied, assertPasses, callsWith, isDenied } from "./policy-calls.
 import { until } from "./system.ts";
 import { changed, leavesOf, SET_BY_SERVER, UNCHANGED } from "./webhook-fields.ts";
 
-// What a stolen token of a component can do on a real API server, where RBAC would let it do more. What the
-// components themselves do, rights.test.ts and restart.test.ts show under the same policies. Nearly
-// every request is a dry run: it goes through admission and changes nothing.
+// What a stolen token of a component can do on a real API server, where RBAC alone would allow more. rights.test.ts
+// and restart.test.ts show that the components themselves work under the same policies. Nearly every request is a dry
+// run: it passes through admission and changes nothing.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";
@@ -16,7 +16,7 @@ const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconf
 const SERVICES = `/api/v1/namespaces/${NAMESPACE}/services`;
 const DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web";
 
-/** The component of the pods that run the controller and the proxy, and of their account. */
+/** The component of the pods that run the controller and the proxy. Their ServiceAccount is named after it. */
 const PROCESS = {
   default: { controller: "controller", proxy: "proxy" },
   small: { controller: "all", proxy: "all" },
@@ -65,7 +65,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
     "switchback.dev/target": target,
   });
 
-  /** A front Service as the controller applies it, changed. */
+  /** A front Service as the controller applies it, with the given changes. */
   function front(target: string, spec: object = {}, labels: object = labelsOf(target)) {
     const ports = [{ name: "tcp-443", port: 443, protocol: "TCP", targetPort: 15_000 }];
     return {
@@ -120,7 +120,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       }
     });
 
-    it("cannot set what the API server sets", async () => {
+    it("cannot set the fields that the API server sets", async () => {
       const before = (await admin("GET", CONFIGURATION)) as { metadata: Record<string, unknown> };
       for (const field of SET_BY_SERVER) {
         const key = field.replace("metadata.", "");
@@ -164,7 +164,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       it(`cannot do: ${what}`, async () => assertDenied(await json("controller", CONFIGURATION, patch)));
     }
 
-    it("cannot delete it, and RBAC lets it create none", async () => {
+    it("cannot delete it, and RBAC does not let it create one", async () => {
       const { status } = await send("controller", "DELETE", CONFIGURATION);
       assert.equal(status, 403);
       const other = CONFIGURATION.replace("switchback-webhook", "another");
@@ -172,7 +172,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       assert.equal((await apply("controller", other, { ...object, metadata: { name: "another" } })).status, 403);
     });
 
-    it("and nobody else is denied anything", async () => {
+    it("is the only one that is denied: the admin may change failurePolicy", async () => {
       const patch = [{ op: "replace", path: "/webhooks/0/failurePolicy", value: "Fail" }];
       const path = `${CONFIGURATION}?dryRun=All`;
       const request = {
@@ -189,21 +189,21 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
     const write = (target: string, spec?: object, labels?: object) =>
       apply("controller", `${SERVICES}/switchback-${target}`, front(target, spec, labels));
 
-    it("creates, changes and deletes front Services, and puts one right that somebody has bent", async () => {
+    it("creates, changes and deletes front Services, and repairs one that somebody has edited", async () => {
       assertPasses(await write("new"));
       assertPasses(await write("there", { clusterIP: undefined }));
       assertPasses(await send("controller", "DELETE", `${SERVICES}/switchback-there`));
       const labels = { "app.kubernetes.io/component": "front" };
       await admin("POST", SERVICES, front("bent", { selector: { app: "theirs" } }, labels));
       assertPasses(await write("bent"));
-      // A new leader may touch it (lib/kube/fence.ts), whatever else it has.
+      // A new leader may touch the Service (lib/kube/fence.ts), whatever other fields it has.
       const metadata = { name: "switchback-bent", namespace: NAMESPACE, annotations: {} };
       const touch = { apiVersion: "v1", kind: "Service", metadata };
       assertPasses(await apply("controller", `${SERVICES}/switchback-bent`, touch));
       assertDenied(await merge("controller", `${SERVICES}/switchback-bent`, { spec: { type: "NodePort" } }));
     });
 
-    it("keeps what others have added to one", async () => {
+    it("may write one to which others have added fields", async () => {
       const { metadata, ...rest } = front("shared", { sessionAffinity: "ClientIP" });
       const annotations = { "external-dns.kubernetes.io/hostname": "theirs.example.com" };
       await admin("POST", SERVICES, { ...rest, metadata: { ...metadata, annotations } });
@@ -233,7 +233,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       it(`cannot write one with ${what}`, async () => assertDenied(await write(target, spec, labels)));
     }
 
-    it("cannot take over, change or delete the webhook's", async () => {
+    it("cannot take over, change or delete the webhook's Service", async () => {
       const path = `${SERVICES}/switchback-webhook`;
       assertDenied(await send("controller", "DELETE", path));
       assertDenied(await merge("controller", path, { spec: { selector: { app: "theirs" } } }));
@@ -269,7 +269,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       });
     }
 
-    it("may write one with what other webhooks add on the way", async () => {
+    it("may write one to which other webhooks add tolerated annotations and labels", async () => {
       const annotations = { "cloud.google.com/neg": '{"ingress":true}' };
       const labels = { ...labelsOf("x"), "policies.example.com/team": "edge" };
       const object = { ...front("x"), ...metadataOf("x", { annotations, labels }) };
@@ -294,7 +294,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       });
     }
 
-    // Running pods have their ClusterIPs as nameservers.
+    // Running pods use the ClusterIPs of the resolvers' Services as nameservers.
     it("cannot redirect, relabel or delete a resolver's Service, or one without the label of a front", async () => {
       for (const [target, labels] of [
         ["dns-a", { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "dns" }],
@@ -310,7 +310,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       }
     });
 
-    it("cannot touch others' in our namespace, nor create one with a name of the API server's choice", async () => {
+    it("cannot change others' Services in our namespace, or create one with generateName", async () => {
       const theirs = front("x");
       await admin("POST", SERVICES, { ...theirs, metadata: { name: "theirs", namespace: NAMESPACE } });
       assertDenied(await merge("controller", `${SERVICES}/theirs`, { spec: { externalIPs: ["198.51.100.1"] } }));
@@ -321,7 +321,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
     });
   });
 
-  describe("the controller's token on the objects of its state", () => {
+  describe("the controller's token on its state objects", () => {
     const of = (kind: string, name: string, more: object, metadata: object = {}) => ({
       apiVersion: kind === "Lease" ? "coordination.k8s.io/v1" : "v1",
       kind,
@@ -336,11 +336,12 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
         "switchback-controller",
         "/apis/coordination.k8s.io/v1",
         { spec: { holderIdentity: "a" } },
-        // Its other fields need a feature gate: the API server drops them.
+        // There is no foreign field to try: the Lease's other fields need a feature gate, so the API server drops
+        // them.
         undefined,
       ],
     ] as const) {
-      it(`writes its ${kind}, and gives it nothing else`, async () => {
+      it(`writes its ${kind}, and cannot add other fields or metadata`, async () => {
         const url = `${path}/namespaces/${NAMESPACE}/${kind.toLowerCase()}s/${name}`;
         assertPasses(await apply("controller", url, of(kind, name, content)));
         for (const object of [
@@ -363,7 +364,7 @@ function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
       assertPasses(await merge("controller", DEPLOYMENT.replace("deployments", "daemonsets"), restartedAt));
     });
 
-    it("changes nothing else of them", async () => {
+    it("cannot change anything else in them", async () => {
       const template = (changes: object) => ({ spec: { template: changes } });
       assertDenied(await merge("controller", DEPLOYMENT, { spec: { replicas: 100 } }));
       assertDenied(await merge("controller", DEPLOYMENT, { spec: { paused: true } }));

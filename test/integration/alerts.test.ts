@@ -16,15 +16,15 @@ import { DASHBOARD, hastyAlerts, Prometheus, promtool, type ScrapeTarget } from 
 import { NAMESPACE, type System, until } from "./system.ts";
 import type { Replica } from "./system-options.ts";
 
-// A real Prometheus with the chart's alerts, and every component on a real API server: each alert fires when its
-// fault is planted, and resolves when it is mended. What lasts minutes in the alerts lasts seconds here.
+// The chart's alerts in a real Prometheus, with every component on a real API server. Each alert fires when the test
+// causes its fault, and resolves when the test repairs it. What lasts minutes in the alerts lasts seconds here.
 
 const LIVELY = "lively";
 const LATE = "late";
 const CONNECTIONS = 10;
 const NAMES = Array.from({ length: 12 }, (_, index) => `shop-${index}.example.com`);
 
-/** An extra's `integration/metrics.ts`: what a component serves that does not run here. */
+/** Module `integration/metrics.ts` of an extra: the metrics of a component that does not run here. */
 interface ExtraMetrics {
   readonly COMPONENT: string;
   metricsText(): string;
@@ -78,7 +78,7 @@ before(async () => {
     jobs: [
       {
         job_name: "apiserver",
-        // Megabytes, which take a busy machine a while.
+        // The API server's metrics are megabytes, so a busy machine needs a while to scrape them.
         scrape_interval: "2s",
         scrape_timeout: "2s",
         scheme: "https",
@@ -116,7 +116,7 @@ const components = (): ReadonlyMap<string, readonly Replica[]> =>
     ["dns", system.resolvers],
   ]);
 
-/** Prometheus follows the replicas that there are. */
+/** Makes Prometheus scrape the replicas that run now. */
 async function scrapeAll(): Promise<void> {
   const targets = [...components()].flatMap(([component, replicas]) =>
     replicas.map(({ process, address, healthPort }): ScrapeTarget => {
@@ -126,7 +126,7 @@ async function scrapeAll(): Promise<void> {
   await prometheus.scrape(targets);
 }
 
-/** The only replica of a component ends. */
+/** Ends the only replica of a component. */
 async function end(component: string): Promise<void> {
   const [replica] = components().get(component) ?? [];
   assert.ok(replica);
@@ -134,7 +134,7 @@ async function end(component: string): Promise<void> {
   await scrapeAll();
 }
 
-/** A client of the relay; resolves once its connection is relayed or reset. */
+/** Connects a client to the relay. Resolves when its connection is relayed or reset. */
 async function client(): Promise<"relayed" | "reset"> {
   const [proxy] = system.proxies;
   const socket = connect(listenPort, proxy?.address);
@@ -150,7 +150,7 @@ async function client(): Promise<"relayed" | "reset"> {
   });
 }
 
-/** Clients come, one after the other, until `done` is. */
+/** Connects clients, one after the other, until `done` settles. */
 async function whileClientsCome(done: Promise<unknown>): Promise<void> {
   let isOver = false;
   const over = done.finally(() => {
@@ -168,7 +168,7 @@ function closeAll(): void {
 }
 
 describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
-  it("SwitchbackCertificateExpiring, until a certificate with more time is served", async () => {
+  it("SwitchbackCertificateExpiring, until a certificate with a longer lifetime is served", async () => {
     await prometheus.fires("SwitchbackCertificateExpiring");
     await system.install(values());
     await end("controller");
@@ -208,7 +208,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackConnectionsRefused");
   });
 
-  it("SwitchbackProxyMissing, until there is one", async () => {
+  it("SwitchbackProxyMissing, until a proxy runs", async () => {
     await end("proxy");
     await prometheus.fires("SwitchbackProxyMissing");
     await system.startProxy();
@@ -216,10 +216,10 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackProxyMissing");
   });
 
-  it("SwitchbackWebhookNotAnswering, as the API server counts its failures; and without a webhook", async () => {
+  it("SwitchbackWebhookNotAnswering, while the API server counts failed calls, and while no webhook runs", async () => {
     const [webhook] = system.webhooks;
     assert.ok(webhook);
-    // It runs, and the API server does not reach it.
+    // The webhook runs, but the API server cannot reach it.
     system.cluster.routeService(`${NAMESPACE}/switchback-webhook`, 443, []);
     const firing = prometheus.fires("SwitchbackWebhookNotAnswering");
     let isOver = false;
@@ -241,7 +241,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackWebhookNotAnswering");
   });
 
-  it("SwitchbackLeaderMissing, until there is one", async () => {
+  it("SwitchbackLeaderMissing, until a controller leads", async () => {
     await end("controller");
     await prometheus.fires("SwitchbackLeaderMissing");
     await system.start("controller");
@@ -260,7 +260,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackMapNotPublished");
   });
 
-  it("SwitchbackWorkloadsStuck, in a namespace that is listed, and that the chart has not seen", async () => {
+  it("SwitchbackWorkloadsStuck, in a listed namespace that did not exist at the install", async () => {
     await system.apply(namespaceYaml(LATE, "enabled"));
     const late = new Kubelet(system, LATE);
     try {
@@ -284,7 +284,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
     await prometheus.resolves("SwitchbackAgentsSilent");
   });
 
-  it("SwitchbackNamesUnmapped, while objects claim as many names and none of them may be mapped", async () => {
+  it("SwitchbackNamesUnmapped, while objects claim as many names as before and none may be mapped", async () => {
     await until("Prometheus to have seen them mapped for a while", async () => {
       const query = `switchback_controller_names{outcome="mapped"} offset 10s >= ${NAMES.length}`;
       return (await prometheus.query(query)).length > 0;
@@ -311,7 +311,7 @@ describe("alerts", { skip: reason ?? false, concurrency: false }, () => {
 });
 
 describe("metrics", { skip: reason ?? false }, () => {
-  it("are as promtool wants them, in every component; docs/metrics.md has each of them and no other", async () => {
+  it("pass promtool in every component, and are exactly those that docs/metrics.md lists", async () => {
     const rows = readFileSync(join(import.meta.dirname, "..", "..", "docs", "metrics.md"), "utf8").matchAll(
       /^\| `((?:switchback|process)_[a-z_]+)` \|/gm,
     );
@@ -329,13 +329,13 @@ describe("metrics", { skip: reason ?? false }, () => {
     assert.deepEqual([...served].sort(), Array.from(rows, ([, name]) => name).sort());
   });
 
-  it("are there for every query of the dashboard for Grafana", async () => {
+  it("exist for every query of the Grafana dashboard", async () => {
     interface Panel {
       readonly title: string;
       readonly targets?: ReadonlyArray<{ readonly expr: string }>;
     }
     const { panels } = JSON.parse(readFileSync(DASHBOARD, "utf8")) as { panels: Panel[] };
-    // A proxy knows of its upstream once it has connected, and a rate takes two scrapes.
+    // A proxy reports its upstream only after it has connected, and a rate needs two scrapes.
     await until("a rate of every component", async () => {
       assert.equal(await client(), "relayed");
       closeAll();
@@ -352,7 +352,7 @@ describe("metrics", { skip: reason ?? false }, () => {
   });
 });
 
-/** Nobody writes the map any more. */
+/** An admission policy under which nobody can write the map. */
 const DENY_MAP = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** What of an event of audit.k8s.io/v1 is looked at. */
+/** The fields of an audit.k8s.io/v1 Event that the tests read. */
 export interface AuditEntry {
   readonly verb: string;
   readonly requestURI: string;
@@ -18,10 +18,10 @@ export interface AuditEntry {
 
 const CREDENTIAL = "authentication.kubernetes.io/credential-id";
 
-/** The chart's Roles for people and pipelines; `System.person` binds each to a group of its name. */
+/** The chart's Roles for people and pipelines. `System.person` binds each to a group with the Role's name. */
 export const PEOPLE = ["switchback-operator", "switchback-map-reader", "switchback-doctor"] as const;
 
-/** The API server's audit log of our accounts and of those people. Watches are in it once they have begun. */
+/** The API server's audit log of our accounts and of these people. A watch is in the log once it has begun. */
 export class AuditLog {
   readonly #file: string;
 
@@ -29,7 +29,7 @@ export class AuditLog {
     this.#file = join(folder, "audit.log");
   }
 
-  /** Writes the policy; gives the API server's flags. */
+  /** Writes the audit policy and returns the API server's flags. */
   static async prepare(folder: string, namespace: string): Promise<string[]> {
     const users = ["controller", "webhook", "proxy", "dns", "uninstall", "remains"].map(
       (component) => `system:serviceaccount:${namespace}:switchback-${component}`,
@@ -44,13 +44,13 @@ export class AuditLog {
     return [`--audit-policy-file=${join(folder, "audit.yaml")}`, `--audit-log-path=${join(folder, "audit.log")}`];
   }
 
-  /** All entries so far, in order; a line that is being written is left out. */
+  /** All entries so far, in order, without a line that is still being written. */
   async entries(): Promise<AuditEntry[]> {
     const lines = (await readFile(this.#file, "utf8")).split("\n").slice(0, -1);
     return lines.map((line) => JSON.parse(line) as AuditEntry);
   }
 
-  /** Those of one replica. */
+  /** The entries of one replica. */
   async of({ credential }: { readonly credential: string }): Promise<AuditEntry[]> {
     return (await this.entries()).filter(({ user }) => user.extra?.[CREDENTIAL]?.includes(credential));
   }

@@ -6,7 +6,7 @@ import { Kubelet } from "./kubelet.ts";
 import { namespaceYaml, type PodParts, podObject, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
 
-// Workloads that the install cannot restart, or may not: it reports them once, and users with the right restart them.
+// Workloads that the install cannot or may not restart. It reports them once, and users with the right restart them.
 
 const NS = "by-hand";
 const OTHER = "not-theirs";
@@ -73,7 +73,7 @@ describe("pods that no restart recreates", () => {
   });
 
   for (const [kind, name, code, reason] of KINDS) {
-    it(`are told of in the status, in a metric and by one Event: ${code}`, async () => {
+    it(`are reported in the status, in a metric and by one Event: ${code}`, async () => {
       const status = await here.statusOf(name);
       assert.deepEqual([status?.kind, status?.standing, status?.pods, status?.stale], [kind, "stuck", 1, 1]);
       assert.equal(await stuck(code), 1);
@@ -84,9 +84,9 @@ describe("pods that no restart recreates", () => {
     });
   }
 
-  it("get no second Event with the next name", async () => {
+  it("get no second Event for the next name", async () => {
     await here.addName("third.example.com");
-    // A Deployment that is stale for it shows that a turn has passed.
+    // When this Deployment is stale for the next name, the controller has completed another round.
     await system.apply(workload("Deployment", "turn", NS));
     await here.rolledOut("Deployment", "turn");
     await here.addName("fourth.example.com");
@@ -100,7 +100,7 @@ describe("pods that no restart recreates", () => {
   });
 });
 
-/** Somebody with a client certificate, who is bound to a Role of the chart or to none. */
+/** A kubeconfig of a user with a client certificate, who is bound to a Role of the chart or to none. */
 async function somebody(name: string, role?: string): Promise<string> {
   if (role !== undefined)
     await system.kubectl("-n", NAMESPACE, "create", "rolebinding", name, "--role", role, "--user", name);
@@ -121,13 +121,13 @@ describe("switchback restart", () => {
     await there.codeIs("web", "restart-not-permitted");
   });
 
-  it("refuses somebody who may not ask the controller", async () => {
+  it("refuses a user who may not query the controller", async () => {
     const { code, stdout, stderr } = await restart(await somebody("stranger"), NS);
     assert.deepEqual([code, stdout], [1, ""]);
     assert.match(stderr, /^switchback: .*forbidden: User "stranger" cannot get resource "services\/proxy"/);
   });
 
-  it("refuses an operator who may not patch the workloads, one by one, and changes nothing", async () => {
+  it("refuses each workload that the operator may not patch, and changes nothing", async () => {
     const { code, stderr } = await restart(await somebody("operator", "switchback-operator"), NS);
     assert.equal(code, 1);
     const needs = "was not restarted: it takes the rights get and patch of Deployments in by-hand";
@@ -139,7 +139,7 @@ describe("switchback restart", () => {
     assert.equal(await here.changes("web"), 0);
   });
 
-  it("does it for an operator who may patch in one namespace, past what is paused, and nowhere else", async () => {
+  it("restarts only the workloads that an operator may patch in one namespace, except paused ones", async () => {
     const owner = await somebody("owner", "switchback-operator");
     const rights = ["--verb", "get,patch", "--resource", "deployments.apps"];
     await system.kubectl("-n", NS, "create", "role", "restarter", ...rights);
@@ -149,7 +149,7 @@ describe("switchback restart", () => {
     assert.equal(stderr, "Deployment by-hand/held was not restarted: spec.paused: its owner wants no rollout\n");
     assert.match(stdout, /^Deployment by-hand\/web is restarted$/m);
     await here.codeIs("web", "in-step");
-    // One change is its pause.
+    // The one change of `held` is its pause.
     assert.deepEqual([await here.changes("web"), await here.changes("held")], [1, 1]);
     const again = await restart(owner, `${NS}/web`);
     assert.deepEqual([again.code, again.stdout], [0, "nothing to do: all pods have the current names\n"]);
@@ -159,7 +159,7 @@ describe("switchback restart", () => {
     assert.equal(await there.changes("web"), 0);
   });
 
-  it("called twice at once restarts once", async () => {
+  it("restarts once if it is called twice at the same time", async () => {
     kubelet.startMs = 3_000;
     await here.addName("sixth.example.com");
     await here.codeIs("web", "restart-not-permitted");

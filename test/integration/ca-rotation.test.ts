@@ -8,8 +8,8 @@ import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type Created, refused, streamPods } from "./pod-stream.ts";
 import { type System, startSystem, sumOf, until } from "./system.ts";
 
-// A rotation that is due by age: nothing triggers it but a CA that lives for a minute, of which two thirds pass.
-// (By hand, deleting the Secret `switchback-ca` does the same: `healing.test.ts`.)
+// A rotation that is due by age: its only trigger is a CA that lives for a minute, of which two thirds pass. (To
+// rotate by hand, delete the Secret `switchback-ca`: `healing.test.ts` tests it.)
 
 const PODS = 1_000;
 const CA_SECONDS = 60;
@@ -30,7 +30,7 @@ before(async () => {
 });
 after(() => system?.stop());
 
-/** What the API server counts of its calls of the webhook. */
+/** The API server's counters of its calls of the webhook. */
 async function counters() {
   const metrics = await system.cluster.metrics();
   const requests = (labels?: string[]) => sumOf(metrics, "apiserver_admission_webhook_request_total", labels);
@@ -42,7 +42,7 @@ async function counters() {
   };
 }
 
-/** The annotation that a pod without a choice of its own must carry, told from what is published. */
+/** The annotation that a pod which chooses no names must have, computed from the published map. */
 async function currentRevision(): Promise<string> {
   const map = publishedMapOf("", await system.published());
   return createSelector(map, MAX_NAMES)(undefined).revision;

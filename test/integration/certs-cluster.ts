@@ -19,15 +19,15 @@ import { silentLogger } from "#lib/telemetry/log.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { endlessTerm } from "../fakes/term.ts";
 
-// install.yaml on a real API server, certificate managers and webhook replicas with the rights of their
-// ServiceAccounts, and pods whose creation FAILS when the webhook cannot be called: so that no admission can go
-// wrong unseen.
+// install.yaml on a real API server. Certificate managers and webhook replicas have the rights of their
+// ServiceAccounts. The creation of a pod FAILS when the API server cannot call the webhook, so that no failed
+// admission goes unnoticed.
 
 export const NAMESPACE = "switchback-system";
 export const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
 const INSTALL = fileURLToPath(new URL("../../manifests/install.yaml", import.meta.url));
 
-/** Admissions that are made after a change was seen: a failure may come a moment later. */
+/** Number of admissions after a change was seen, because a failure may come a moment later. */
 const AFTERWARDS = 30;
 
 export interface WebhookEntry {
@@ -41,7 +41,7 @@ export interface Configuration {
   webhooks: WebhookEntry[];
 }
 
-/** Polls, at most 20 s. */
+/** Polls for at most 20 s. */
 export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   for (const deadline = Date.now() + 20_000; Date.now() < deadline; ) {
     if (await condition()) return;
@@ -66,7 +66,7 @@ export class CertsCluster {
     return stdout;
   }
 
-  /** Applies our install as Helm would, every entry failing closed; `change` edits the entries. */
+  /** Applies our install as Helm would, but every entry fails closed. `change` edits the entries. */
   async install(change: (entries: WebhookEntry[]) => WebhookEntry[] = (entries) => entries): Promise<void> {
     const documents = parseAllDocuments(readFileSync(INSTALL, "utf8")).map((document) => document.toJS());
     const objects = documents.filter((object) => object !== null) as ({ kind: string } & Configuration)[];
@@ -85,7 +85,7 @@ export class CertsCluster {
     return client;
   }
 
-  /** A leader's certificate manager, as the controller runs it. */
+  /** Starts a leader's certificate manager, as the controller does. */
   async manage(certs: object = {}): Promise<CertManager & { stop(): Promise<void> }> {
     const client = await this.clientOf("controller");
     const stop = new AbortController();
@@ -108,7 +108,7 @@ export class CertsCluster {
     return { ...manager, stop: end };
   }
 
-  /** A webhook replica that allows everything: its certificate is the product's, the rest is not. */
+  /** Starts a webhook replica that allows everything. Only its certificate handling is the product's. */
   async serve(): Promise<{ port: number; watch: ServingWatch; calls: () => number }> {
     let calls = 0;
     const server = createServer(async (request, response) => {
@@ -137,7 +137,7 @@ export class CertsCluster {
     return { port: (server.address() as AddressInfo).port, watch, calls: () => calls };
   }
 
-  /** Whether a pod of an opted-in namespace can be created (as a dry run): "" or the API server's message. */
+  /** Creates a pod of an opted-in namespace as a dry run. Returns "" or the API server's message. */
   async admit(): Promise<string> {
     const pod = {
       apiVersion: "v1",
@@ -151,8 +151,8 @@ export class CertsCluster {
   }
 
   /**
-   * Admits pods without a pause until `stop` is called, then AFTERWARDS more. `stop` resolves to the message of
-   * each that failed.
+   * Admits pods without a pause until `stop` is called, then AFTERWARDS more. `stop` resolves to the messages of
+   * those that failed.
    */
   admissions(): { stop(): Promise<string[]> } {
     let left = Number.POSITIVE_INFINITY;
@@ -184,7 +184,7 @@ export class CertsCluster {
     return webhooks.map(({ clientConfig }) => Buffer.from(clientConfig.caBundle ?? "", "base64").toString());
   }
 
-  /** A Secret's data as text; undefined: the Secret is missing. */
+  /** A Secret's data as text, or undefined if the Secret is missing. */
   async secret(name: SecretName): Promise<Record<string, string> | undefined> {
     const { status, body } = await this.cluster.call({ path: `/api/v1/namespaces/${NAMESPACE}/secrets/${name}` });
     if (status === 404) return undefined;
@@ -194,7 +194,7 @@ export class CertsCluster {
     );
   }
 
-  /** Ends managers and replicas, not the cluster. */
+  /** Stops managers and replicas, but not the cluster. */
   async quiet(): Promise<void> {
     await Promise.all(this.#stops.splice(0).map((stop) => stop()));
     for (const client of this.#clients.splice(0)) client.close();
@@ -206,7 +206,7 @@ export class CertsCluster {
   }
 }
 
-/** A control plane with our install and an opted-in namespace `shop`. */
+/** Starts a control plane with our install and an opted-in namespace `shop`. */
 export async function startCertsCluster(): Promise<CertsCluster> {
   const started = new CertsCluster(await startControlPlane({ controllerManager: false }));
   await started.install();

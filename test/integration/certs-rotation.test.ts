@@ -16,9 +16,7 @@ before(async () => {
 afterEach(() => cluster.quiet());
 after(() => cluster.stop());
 
-/**
- * Puts a CA in place of which more than two thirds are over, with a leaf that is good, and lets replicas serve that.
- */
+/** Stores a CA whose lifetime is more than two thirds over, and a valid leaf of it for the replicas to serve. */
 async function seedOldCa(): Promise<{ ca: string }> {
   const client = await cluster.clientOf("controller");
   const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
@@ -31,7 +29,7 @@ async function seedOldCa(): Promise<{ ca: string }> {
   return { ca: ca.cert };
 }
 
-/** Two replicas behind the Service, with the old leaf, and the API server that trusts it. */
+/** Starts two replicas with the old leaf behind the Service, and makes the API server trust its CA. */
 async function serveOld(ca: string): Promise<() => (string | undefined)[]> {
   const replicas = [await cluster.serve(), await cluster.serve()];
   const ports = replicas.map(({ port }) => port);
@@ -61,7 +59,7 @@ async function checkRotated(ca: string): Promise<void> {
   }
 }
 
-it("a CA is rotated while pods are created without a pause: none of them fails, and every replica swaps", async () => {
+it("a CA is rotated while pods are created: no creation fails, and every replica gets the new leaf", async () => {
   const { ca } = await seedOldCa();
   const served = await serveOld(ca);
   const [old] = served();
@@ -98,7 +96,7 @@ it("the leader changes in each half of a rotation, and no admission fails", asyn
   await checkRotated(ca);
 });
 
-it("two that both believe to lead rotate once, agree, and fail no admission", async () => {
+it("two managers that both believe they lead rotate once and agree, and no admission fails", async () => {
   const { ca } = await seedOldCa();
   await serveOld(ca);
   const admissions = cluster.admissions();
@@ -115,7 +113,7 @@ it("two that both believe to lead rotate once, agree, and fail no admission", as
   );
 });
 
-it("the API server is away in the middle of a rotation: the rotation goes on when it is back", async () => {
+it("if the API server is down during a rotation, the rotation continues when it is back", async () => {
   const { ca } = await seedOldCa();
   await serveOld(ca);
   const manager = await cluster.manage({ overlapSeconds: 2 });
@@ -130,7 +128,8 @@ it("the API server is away in the middle of a rotation: the rotation goes on whe
 });
 
 /**
- * As cert-manager and its cainjector do it: another CA's leaf in the same Secret, and that CA alone in the caBundle.
+ * Does what cert-manager does: puts another CA's leaf into the same Secret. The caller puts that CA alone into the
+ * caBundle, as cainjector does.
  */
 async function certManagerTakesOver(): Promise<{ ca: string; leaf: string }> {
   const client = await cluster.clientOf("controller");
@@ -142,7 +141,7 @@ async function certManagerTakesOver(): Promise<{ ca: string; leaf: string }> {
   return { ca: ca.cert, leaf: leaf.cert };
 }
 
-it("certs.mode is changed back from cert-manager while pods are created: none of them fails", async () => {
+it("certs.mode is changed back from cert-manager while pods are created: no creation fails", async () => {
   const before = await cluster.manage({ overlapSeconds: 2 });
   await until(() => before.status().state.code === "steady", "a certificate of our own");
   await before.stop();

@@ -24,7 +24,7 @@ after(() => cluster.stop());
 
 const same = async (bundle: string) => (await cluster.bundles()).every((live) => live === bundle);
 
-/** A manager and one webhook replica, with everything in place. */
+/** Starts a manager and one webhook replica, and waits until an admission succeeds. */
 async function settled() {
   const manager = await cluster.manage({ overlapSeconds: 1 });
   const replica = await cluster.serve();
@@ -62,7 +62,7 @@ describe("a first start", () => {
 });
 
 describe("what someone else breaks", () => {
-  it("a caBundle that is wiped or edited comes back, and the rest of the entry stays as it was", async (t) => {
+  it("a caBundle that is wiped or edited is restored, and the rest of the entry stays unchanged", async (t) => {
     const { bundle, manager } = await settled();
     const before = (await cluster.configuration())?.webhooks;
     const edits = [
@@ -90,14 +90,14 @@ describe("what someone else breaks", () => {
     assert.ok(Math.max(...taken) < 3000, `${taken} ms`);
   });
 
-  it("a chart that is applied again does not change the caBundle", async () => {
+  it("applying the chart again does not change the caBundle", async () => {
     const { bundle, manager } = await settled();
     await cluster.install();
     assert.ok(await same(bundle));
     assert.equal(manager.status().bundleRestored, 0);
   });
 
-  it("a deleted TLS Secret comes back, of the same CA, and no admission fails", async () => {
+  it("a deleted TLS Secret is replaced by one of the same CA, and no admission fails", async () => {
     const { bundle, replica } = await settled();
     const admissions = cluster.admissions();
     const old = await cluster.secret(TLS_SECRET);
@@ -111,7 +111,7 @@ describe("what someone else breaks", () => {
     assert.ok(was !== undefined);
   });
 
-  it("a deleted CA Secret: the old CA stays trusted until its leaf is gone, and no admission fails", async () => {
+  it("after the CA Secret is deleted, its CA is trusted until its leaf is gone, and no admission fails", async () => {
     const { bundle, manager } = await settled();
     const admissions = cluster.admissions();
     await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
@@ -122,7 +122,7 @@ describe("what someone else breaks", () => {
     assert.deepEqual(await admissions.stop(), []);
   });
 
-  it("both Secrets deleted: what the API server trusts tells what is in use, and no admission fails", async () => {
+  it("after both Secrets are deleted, the caBundle shows which CA is in use, and no admission fails", async () => {
     const { bundle, manager } = await settled();
     const admissions = cluster.admissions();
     await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET, CA_SECRET]);
@@ -132,7 +132,7 @@ describe("what someone else breaks", () => {
     assert.deepEqual(await admissions.stop(), []);
   });
 
-  it("a CA Secret that was restored by someone else, half of it rubbish, is put in order", async () => {
+  it("a CA Secret that someone else restored, with invalid data in it, is repaired", async () => {
     const { manager } = await settled();
     await manager.stop();
     const data = await cluster.secret(CA_SECRET);
@@ -150,8 +150,8 @@ describe("what someone else breaks", () => {
   });
 });
 
-describe("a configuration that goes", () => {
-  it("is not recreated, not even in part, and is filled when it exists again", async () => {
+describe("a webhook configuration that is deleted or loses entries", () => {
+  it("is not recreated, not even in part, and gets its bundle when it exists again", async () => {
     const { manager, bundle } = await settled();
     await cluster.kubectl(["delete", "mutatingwebhookconfiguration", "switchback-webhook"]);
     await until(() => manager.status().state.code === "bundle-absent", "that it says so");
@@ -164,7 +164,7 @@ describe("a configuration that goes", () => {
     await until(() => same(bundle), "the bundle");
   });
 
-  it("Helm can take an entry away or give it another name, and a new one gets its bundle", async () => {
+  it("Helm can remove or rename an entry, and a new entry gets its bundle", async () => {
     const { bundle } = await settled();
     const names = async () => (await cluster.configuration())?.webhooks.map(({ name }) => name);
     await cluster.install(([first]) => [first as WebhookEntry]);
@@ -185,7 +185,7 @@ describe("a configuration that goes", () => {
 });
 
 describe("writes that come too late", () => {
-  it("a bundle for a configuration that has changed, lost an entry, or gone: refused, nothing is made", async () => {
+  it("a bundle for a configuration that changed, lost an entry or is gone is refused and creates nothing", async () => {
     const client = await cluster.clientOf("controller");
     const writer = new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) });
     const stale = (await writer.read())!;
@@ -203,7 +203,7 @@ describe("writes that come too late", () => {
     await assert.rejects(writer.write("five\n", view), { code: "kube-status", status: 409 });
   });
 
-  it("a Secret that someone else has made, changed or deleted: refused, nothing is made", async () => {
+  it("data for a Secret that someone else has created, changed or deleted is refused and creates nothing", async () => {
     const client = await cluster.clientOf("controller");
     const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
     await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET, "--ignore-not-found"]);
@@ -219,7 +219,7 @@ describe("writes that come too late", () => {
     assert.equal(await store.read(CA_SECRET), undefined);
   });
 
-  it("other Secrets and configurations are out of reach", async () => {
+  it("other Secrets and configurations are forbidden", async () => {
     const client = await cluster.clientOf("controller");
     const options = { fieldManager: "switchback-certs", force: true };
     const metadata = { name: "other", namespace: NAMESPACE };

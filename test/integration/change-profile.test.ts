@@ -3,8 +3,8 @@ import { after, before, it } from "node:test";
 import { ingress, mapped, namespaceYaml, type Pod, podObject } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// An install in the default profile becomes one of the profile `small`, and back: names keep their addresses, so
-// that running pods need nothing, and the front Services lead to the other pods.
+// An install in the default profile changes to the profile `small`, and back. Names keep their addresses, so that
+// running pods need no change, and the front Services lead to the new pods.
 
 const NAME = "shop.example.com";
 const VALUES = { config: { map: { vanishSeconds: 0 } } };
@@ -37,7 +37,7 @@ async function endAll(): Promise<void> {
   await Promise.all(replicas.map((replica) => system.end(replica, "SIGTERM")));
 }
 
-it("by helm upgrade, both ways", async () => {
+it("helm upgrade changes the profile both ways, and names keep their addresses", async () => {
   const { address } = await front();
   await system.install({ ...VALUES, profile: "small" });
   await endAll();

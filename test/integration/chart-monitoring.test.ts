@@ -24,12 +24,12 @@ describe("ServiceMonitors", () => {
     }
   });
 
-  it("leave to Prometheus what the values leave out", () => {
+  it("set only an interval by default", () => {
     const { spec } = named(render({ serviceMonitor: { enabled: true } }), "ServiceMonitor", "switchback-proxy");
     assert.deepEqual(spec.endpoints, [{ port: "metrics", path: "/metrics", interval: "30s" }]);
   });
 
-  it("with a time that is none are refused", () => {
+  it("with an invalid time are refused", () => {
     assert.match(runHelm({ serviceMonitor: { interval: "soon" } }).stderr, /at '\/serviceMonitor\/interval'/);
   });
 });
@@ -48,7 +48,7 @@ describe("the PodMonitor", () => {
     assert.equal(template.spec.containers[0].ports[0].name, "health");
   });
 
-  it("is there where it is wanted and there are agents", () => {
+  it("is rendered only if it is enabled and there are agents", () => {
     assert.equal(monitors({ ...agent, podMonitor: { enabled: true } }).length, 1);
     assert.deepEqual([...monitors(agent), ...monitors({ podMonitor: { enabled: true } })], []);
   });
@@ -60,7 +60,7 @@ describe("the PrometheusRule", () => {
   const file = parse(readFileSync(ALERTS, "utf8"));
   const names = file.groups[0].rules.map(({ alert }: Rendered) => alert);
 
-  it("has the alerts of the file, each with its section of the page", () => {
+  it("has the alerts of the file, each with its section of docs/alerts.md", () => {
     const { metadata, spec } = rendered({ labels: { release: "p" }, runbooks: "https://git.example.com/s/" });
     assert.equal(metadata.labels.release, "p");
     for (const [index, { annotations, ...rule }] of spec.groups[0].rules.entries()) {
@@ -72,7 +72,7 @@ describe("the PrometheusRule", () => {
     assert.equal(rendered({}).spec.groups[0].rules[0].annotations.runbook_url, undefined);
   });
 
-  it("leaves out what the values name, with labels of their own; a name that there is not is refused", () => {
+  it("leaves out the alerts that the values name, adds their labels, and refuses the name of an unknown alert", () => {
     const { rules } = rendered({ disabled: [names[0]], ruleLabels: { team: "edge", severity: "page" } }).spec.groups[0];
     assert.deepEqual(
       rules.map(({ alert }: Rendered) => alert),
@@ -83,13 +83,13 @@ describe("the PrometheusRule", () => {
     assert.match(stderr, /there is no alert Nothing; there are SwitchbackWebhookNotAnswering/);
   });
 
-  it("and the dashboard for Grafana are off by default", () => {
+  it("and the Grafana dashboard are off by default", () => {
     const kinds = render({}).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
     assert.ok(!kinds.some((each) => /PrometheusRule|grafana/.test(each)));
   });
 });
 
-it("the dashboard for Grafana is the file, in a ConfigMap that the sidecar finds", () => {
+it("the Grafana dashboard is the file, in a ConfigMap that the sidecar finds", () => {
   const values = { enabled: true, annotations: { grafana_folder: "Networking" } };
   const { metadata, data } = named(render({ grafanaDashboard: values }), "ConfigMap", "switchback-grafana-dashboard");
   assert.deepEqual([metadata.labels.grafana_dashboard, metadata.annotations], ["1", values.annotations]);
@@ -106,7 +106,7 @@ describe("helm test", () => {
       .map(({ metadata, roleRef }) => `${metadata.namespace ?? "everywhere"} ${roleRef.kind}/${roleRef.name}`);
   const always = ["everywhere ClusterRole/switchback-doctor", `${NAMESPACE} Role/switchback-doctor`];
 
-  it("runs the doctor in a pod of the image, after its account and rights are made, and leaves nothing", () => {
+  it("runs the doctor in a pod of the image after creating its account and rights, and leaves nothing", () => {
     const objects = hooksOf({ image: { repository: "registry.example.com/s", tag: "1" } });
     const pod = podOf(objects);
     assert.equal(pod.spec.containers[0].image, "registry.example.com/s:1");
@@ -120,7 +120,7 @@ describe("helm test", () => {
     assert.match(pod.metadata.annotations["helm.sh/hook-output-log-policy"], /hook-failed/);
   });
 
-  it("has the doctor's Roles, those of the agents too, and makes pods only in the namespace of the values", () => {
+  it("has the doctor's Roles, also for the agents, and creates pods only in the namespace of the values", () => {
     assert.deepEqual(bindings({}), always);
     assert.deepEqual(bindings(agent), [...always, `${AGENTS} Role/switchback-doctor`].toSorted());
     const probing = { test: { probeNamespace: "probes" } };
@@ -144,7 +144,7 @@ describe("helm test", () => {
     }
   });
 
-  it("may call the API server alone where NetworkPolicies are on", () => {
+  it("may connect only to the API server if NetworkPolicies are on", () => {
     const objects = hooksOf({ networkPolicy: { enabled: true, apiServer: { ports: [6443] } } });
     const { spec } = named(objects, "NetworkPolicy", "switchback-test");
     assert.deepEqual(spec.egress, [{ ports: [{ protocol: "TCP", port: 6443 }] }]);

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NAMESPACE, named, podOf, type Rendered, render } from "./rendered.ts";
 
-// What the chart lets people change of its objects, and of the image. Pods and accounts: chart-options.test.ts.
+// Values that change the chart's objects and the image. For pods and accounts see chart-options.test.ts.
 
-/** Everything that a switch adds, so that no object is left out. */
+/** Enables every optional object, so that none is left out. */
 const EVERYTHING = {
   agent: { enabled: true },
   podDns: { enabled: true, image: "registry.example.com/coredns:1" },
@@ -22,7 +22,7 @@ const EVERYTHING = {
 };
 
 describe("settings of objects", () => {
-  it("commonAnnotations are on every object, and replace none of ours", () => {
+  it("commonAnnotations are on every object, and do not replace ours", () => {
     const commonAnnotations = { team: "edge", folder: "theirs", "helm.sh/hook-weight": "9" };
     const [before, after] = [render(EVERYTHING), render({ ...EVERYTHING, commonAnnotations })];
     for (const [index, { metadata }] of after.entries())
@@ -31,7 +31,7 @@ describe("settings of objects", () => {
       assert.equal(spec.template.metadata.annotations?.team, undefined);
   });
 
-  it("the Services of the chart have annotations and IP families", () => {
+  it("the Services of the chart have the annotations and IP families of the values", () => {
     const service = { annotations: { a: "b" }, ipFamilies: ["IPv6", "IPv4"], ipFamilyPolicy: "RequireDualStack" };
     const services = (values: object) => render({ ...EVERYTHING, ...values }).filter(({ kind }) => kind === "Service");
     assert.equal(services({}).length, 5);
@@ -59,7 +59,7 @@ describe("settings of objects", () => {
     for (const name of ["switchback-a", "b"]) assert.deepEqual(named(objects, "ConfigMap", name), object(name));
   });
 
-  it("webhook.timeoutSeconds is that of every entry", () => {
+  it("webhook.timeoutSeconds is the timeout of every entry", () => {
     const { webhooks } = named(
       render({ webhook: { timeoutSeconds: 5 } }),
       "MutatingWebhookConfiguration",
@@ -98,7 +98,7 @@ describe("the registry's credentials", () => {
     return new Set(specs.filter(Boolean).map(({ imagePullSecrets }) => JSON.stringify(imagePullSecrets)));
   };
 
-  it("are those of the chart and of its parents, once, in every pod: of hooks, agents and resolvers, too", () => {
+  it("are those of the chart and its parents, once, in every pod, also of hooks, agents and resolvers", () => {
     const [own, parents, both] = ["own", "parents", "both"].map((name) => ({ name }));
     const global = { imagePullSecrets: [parents, "both"], other: "a parent's" };
     const found = secretsOf({ global, imagePullSecrets: [both, own] });

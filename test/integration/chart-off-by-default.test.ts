@@ -3,10 +3,10 @@ import { describe, it } from "node:test";
 import { listenersOf } from "#lib/documents/listeners.ts";
 import { COMPONENTS, configOf, host, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
-// What the chart renders only if the values ask for it.
+// Objects that the chart renders only if the values ask for them.
 
 describe("what is off by default", () => {
-  it("NetworkPolicies let in every port that the proxy listens on", () => {
+  it("NetworkPolicies allow every port that the proxy listens on", () => {
     assert.ok(render().every(({ kind }) => kind !== "NetworkPolicy"));
     const values = { networkPolicy: { enabled: true }, config: { targets: [relayed, host("b", { port: 80 })] } };
     const objects = render(values);
@@ -26,7 +26,7 @@ describe("what is off by default", () => {
     assert.equal(isOpen(22), false);
   });
 
-  it("NetworkPolicies confine the way to the API server to the addresses of the values", () => {
+  it("NetworkPolicies allow connections to the API server only at the addresses of the values", () => {
     const apiServer = { cidrs: ["192.0.2.0/24"], ports: [6443] };
     const policy = named(
       render({ networkPolicy: { enabled: true, apiServer } }),
@@ -38,7 +38,7 @@ describe("what is off by default", () => {
     ]);
   });
 
-  it("a NetworkPolicy confines each component, the agents too, to what it connects to", () => {
+  it("a NetworkPolicy limits each component, also the agents, to the peers that it connects to", () => {
     const values = {
       networkPolicy: {
         enabled: true,
@@ -95,7 +95,7 @@ describe("what is off by default", () => {
     assert.deepEqual(named(silent, "NetworkPolicy", "switchback-controller").spec.egress, withoutDns);
   });
 
-  it("NetworkPolicies let in the clients of the values alone, and the controller, which follows the others", () => {
+  it("NetworkPolicies admit only the clients of the values, and the controller on the health ports", () => {
     const [webhook, health, proxy] = ["a", "b", "c"].map((name) => [{ namespaceSelector: { matchLabels: { name } } }]);
     const networkPolicy = { enabled: true, clients: { webhook, health, proxy } };
     const objects = render({ networkPolicy, agent: { enabled: true }, config: { targets: [relayed] } });
@@ -120,7 +120,7 @@ describe("what is off by default", () => {
     ]);
   });
 
-  it("the pods of the hooks may call the API server alone, from before they start", () => {
+  it("the pods of the hooks may connect only to the API server, by a policy that exists before they start", () => {
     const apiServer = { cidrs: ["192.0.2.1/32"], ports: [6443] };
     const objects = render({ networkPolicy: { enabled: true, apiServer } });
     for (const name of ["switchback-install-check", "switchback-uninstall", "switchback-remains"]) {

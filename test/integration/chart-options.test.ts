@@ -2,20 +2,20 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { COMPONENTS, NAMESPACE, named, notesOf, podOf, type Rendered, render, runHelm } from "./rendered.ts";
 
-// What the chart lets people change of its pods and accounts. What holds whatever they change: chart.test.ts.
+// Values that change the chart's pods and accounts. For what holds with any values see chart.test.ts.
 
 const AGENTS = "switchback-agent";
 const ALL = [...COMPONENTS, "agent"] as const;
 const withAgents = (values: Rendered = {}): Rendered[] =>
   render({ ...values, agent: { enabled: true, ...values.agent } });
 
-/** The pod template of any component, the agents' too. */
+/** The pod template of a component or of the agents. */
 function templateOf(objects: Rendered[], component: string): Rendered {
   if (component !== "agent") return podOf(objects, component);
   return named(objects, "DaemonSet", "switchback-agent").spec.template;
 }
 
-/** What is the same for all pods, and another value for the proxy's. */
+/** Sets a field for all pods, and another value for the proxy's. Returns the pod template of a component. */
 function bothWays(field: string, all: unknown, own: unknown): (component: string) => Rendered {
   const objects = withAgents({ pods: { [field]: all }, proxy: { [field]: own } });
   return (component) => templateOf(objects, component);
@@ -111,7 +111,7 @@ describe("settings of all pods that one component replaces", () => {
     assert.equal(hook.containers[0].securityContext.readOnlyRootFilesystem, false);
   });
 
-  it("podDisruptionBudget, for all or for one", () => {
+  it("podDisruptionBudget, for all components or for one", () => {
     const budgets = (values: object) =>
       render(values)
         .filter(({ kind }) => kind === "PodDisruptionBudget")
@@ -123,7 +123,7 @@ describe("settings of all pods that one component replaces", () => {
     assert.deepEqual(budgets(one), ["switchback-proxy"]);
   });
 
-  it("the timings of probes, each with its default where it is left out", () => {
+  it("the timings of probes; a timing that is left out has its default", () => {
     const all = { liveness: { timeoutSeconds: 10 }, readiness: { initialDelaySeconds: 0 } };
     const probes = bothWays("probes", all, { startup: { failureThreshold: 600 } });
     const { livenessProbe, readinessProbe } = probes("webhook").spec.containers[0];
@@ -136,7 +136,7 @@ describe("settings of all pods that one component replaces", () => {
     assert.deepEqual([own.startupProbe.failureThreshold, own.livenessProbe.timeoutSeconds], [600, 5]);
   });
 
-  it("annotations and labels; the words of other charts mean the same, and ours count first", () => {
+  it("annotations and labels; the keys of other charts mean the same, but ours win", () => {
     const metadata = (values: Rendered, component = "webhook") => templateOf(withAgents(values), component).metadata;
     const words = [
       ["annotations", "podAnnotations"],
@@ -158,7 +158,7 @@ describe("settings of all pods that one component replaces", () => {
 });
 
 describe("the notes after an install", () => {
-  it("warn of each word of another chart, with ours, and of nothing else", () => {
+  it("warn about each key of another chart and name ours, and warn about nothing else", () => {
     assert.doesNotMatch(notesOf({ pods: { labels: { a: "1" } } }), /WARNING/);
     const notes = notesOf({ podLabels: { a: "1" }, agent: { podAnnotations: { a: "1" } } });
     assert.deepEqual(notes.match(/^WARNING: .*$/gm), [
@@ -173,7 +173,7 @@ describe("the notes after an install", () => {
     assert.match(notesOf({}), /Nothing changes for a pod until it opts in:\n/);
   });
 
-  it("say how to go on where the hook of an uninstall cannot start", () => {
+  it("say how to continue if the hook of an uninstall cannot start", () => {
     assert.match(notesOf({}), new RegExp(`helm uninstall switchback --namespace ${NAMESPACE} --no-hooks\n`));
     assert.doesNotMatch(notesOf({ uninstall: { enabled: false } }), /--no-hooks/);
   });
@@ -185,7 +185,7 @@ describe("topologySpreadConstraints", () => {
     matchLabels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": component },
   });
 
-  it("are those of the values, for the component's pods where they do not say which", () => {
+  it("are those of the values, and select the component's pods if they have no selector", () => {
     const constraint = { topologyKey: "rack", maxSkew: 2, whenUnsatisfiable: "DoNotSchedule" };
     const labelSelector = { matchLabels: { app: "all" } };
     const values = { pods: { topologySpreadConstraints: [constraint, { ...constraint, labelSelector }] } };
@@ -195,7 +195,7 @@ describe("topologySpreadConstraints", () => {
     ]);
   });
 
-  it("are none where the list is empty, for all or for one, and a soft one by default", () => {
+  it("are absent if the list is empty, for all components or for one, and are soft by default", () => {
     assert.equal(spread({ pods: { topologySpreadConstraints: [] } }, "proxy"), undefined);
     const one = { proxy: { topologySpreadConstraints: [] } };
     assert.deepEqual([spread(one, "proxy"), spread(one, "webhook").length], [undefined, 1]);
@@ -205,15 +205,15 @@ describe("topologySpreadConstraints", () => {
     );
   });
 
-  it("leave an affinity of the values as it is", () => {
+  it("do not change an affinity of the values", () => {
     const affinity = { nodeAffinity: {} };
     const { spec } = podOf(render({ pods: { affinity } }), "proxy");
     assert.deepEqual([spec.affinity, spec.topologySpreadConstraints.length], [affinity, 1]);
   });
 });
 
-describe("values of an earlier chart, as `--reuse-values` keeps them", () => {
-  it("render without those that it did not have", () => {
+describe("values of an older chart, as `--reuse-values` keeps them", () => {
+  it("render without the values that the older chart did not have", () => {
     const older = [
       "global",
       "config.optIn",
@@ -259,7 +259,7 @@ describe("webhook.hostNetwork", () => {
   const values = (more: object = {}) => ({ webhook: { hostNetwork: true, ...more } });
   const strategyOf = (objects: Rendered[]) => named(objects, "Deployment", "switchback-webhook").spec.strategy;
 
-  it("serves on the node's ports, resolves the cluster's names, and can be rolled out with a pod on every node", () => {
+  it("uses the node's ports and the cluster's DNS, and can be rolled out with a pod on every node", () => {
     const objects = render({ ...values(), config: { webhook: { port: 10260, healthPort: 10261 } } });
     const { hostNetwork, dnsPolicy, containers } = podOf(objects, "webhook").spec;
     assert.deepEqual([hostNetwork, dnsPolicy], [true, "ClusterFirstWithHostNet"]);
@@ -281,7 +281,7 @@ describe("webhook.hostNetwork", () => {
     assert.deepEqual(ofWebhooks, [{ ports: [{ protocol: "TCP", port: 8081 }] }]);
   });
 
-  it("is the webhook's alone", () => {
+  it("exists only for the webhook", () => {
     assert.match(runHelm({ proxy: { hostNetwork: true } }).stderr, /at '\/proxy': additional properties 'hostNetwork'/);
   });
 });
@@ -317,8 +317,8 @@ describe("serviceAccount", () => {
       assert.equal(account.automountServiceAccountToken, false);
       assert.equal(templateOf(objects, component).spec.serviceAccountName, NAMES[component]);
     }
-    // With the usual names instead, every object refers to the same accounts as without the values: none was left
-    // behind.
+    // Without the values, every object refers to the same accounts by their usual names, so no usual name was left
+    // behind here.
     const { flowControl, config } = values;
     const usual = accountsIn(withAgents({ flowControl, config }));
     const renamed = (name: string) => NAMES[name.replace(/^switchback-/, "")] ?? name;
@@ -329,7 +329,7 @@ describe("serviceAccount", () => {
     assert.ok(usual.length > 10 && usual.some(([object]) => object.startsWith("FlowSchema")), usual.join());
   });
 
-  it("is one that is there already, of the usual name or another", () => {
+  it("can be an existing account, with the usual name or another", () => {
     const objects = withAgents({
       webhook: { serviceAccount: { create: false, name: "admit" } },
       proxy: { serviceAccount: { create: false } },
@@ -345,7 +345,7 @@ describe("serviceAccount", () => {
     assert.equal(named(objects, "RoleBinding", "switchback-webhook").subjects[0].name, "admit");
   });
 
-  it("of two components cannot be the same", () => {
+  it("cannot be the same for two components", () => {
     const { code, stderr } = runHelm({ webhook: serviceAccount("one"), proxy: serviceAccount("one") });
     assert.equal(code, 1);
     assert.match(stderr, /serviceAccount\.name: each component needs an account of its own/);

@@ -8,7 +8,7 @@ import { parse } from "yaml";
 import { valuesSchema } from "#tools/gen/schemas.ts";
 import { binary } from "../cluster/binaries.ts";
 
-// The chart as a registry gets it.
+// The chart as it is published in a registry.
 
 const TOP = join(import.meta.dirname, "..", "..");
 const CHART = join(TOP, "manifests/chart");
@@ -45,12 +45,12 @@ test("has license, readme, schema and values, alerts and dashboard, and nothing 
   assert.equal(readFileSync(join(CHART, "LICENSE"), "utf8"), readFileSync(join(TOP, "LICENSE"), "utf8"));
 });
 
-test("Helm's linter has nothing to say, not even that an icon is recommended", () => {
+test("Helm's linter reports nothing, not even that an icon is recommended", () => {
   const [, ...lines] = run(helm, "lint", "--strict", CHART).trim().split("\n");
   assert.deepEqual(lines.filter(Boolean), ["1 chart(s) linted, 0 chart(s) failed"]);
 });
 
-test("says nothing of a home, sources or maintainers, which the checkout does not know", () => {
+test("has no home, sources or maintainers, because the checkout does not know them", () => {
   const chart = parse(readFileSync(join(CHART, "Chart.yaml"), "utf8"));
   assert.deepEqual(
     ["home", "sources", "maintainers"].filter((key) => key in chart),
@@ -58,7 +58,7 @@ test("says nothing of a home, sources or maintainers, which the checkout does no
   );
 });
 
-test("its page names every value: the values of pods once, those of each component, and the configuration", () => {
+test("its page names every value: pod values once, the values of each component, and the configuration", () => {
   const page = readFileSync(join(CHART, "README.md"), "utf8");
   const named = new Set([...page.matchAll(/^\| `([^`]+)` \|/gm)].map(([, path]) => path));
   for (const path of ["pods.extraEnv", "webhook.hostNetwork", "agent.updateStrategy", "config.log.level"])

@@ -17,7 +17,7 @@ import { configOf, direct, NAMESPACE, named, type Rendered, relayed, render, run
 const NAME_LABEL = "kubernetes.io/metadata.name";
 type Labels = Readonly<Record<string, string>>;
 
-/** As the API server evaluates a label selector: `NotIn` also selects what does not have the label. */
+/** Evaluates a label selector as the API server does: `NotIn` also selects objects without the label. */
 function selects({ matchExpressions }: Rendered, labels: Labels): boolean {
   return matchExpressions.every(({ key, operator, values }: Rendered) => {
     assert.ok(operator === "In" || operator === "NotIn", operator);
@@ -52,7 +52,7 @@ describe("the MutatingWebhookConfiguration", () => {
     admissionReviewVersions: ["v1"],
   });
 
-  /** What the controller asks through, whether the API server can call the webhook. */
+  /** The entry by which the controller tests whether the API server can call the webhook. */
   const REACHABLE = {
     name: "reachable.switchback.dev",
     clientConfig: { service: { namespace: NAMESPACE, name: "switchback-webhook", path: "/reachable", port: 443 } },
@@ -92,7 +92,7 @@ describe("the MutatingWebhookConfiguration", () => {
     assert.equal(configuration.metadata.annotations, undefined);
   });
 
-  it("with pod DNS has two more, for namespaces whose label asks for another way than the default", () => {
+  it("with pod DNS has two more, for namespaces whose label selects the way that is not the default", () => {
     const rows = (values: object) =>
       entriesOf(render(values)).map(({ name, clientConfig, namespaceSelector }: Rendered) => {
         const via = namespaceSelector.matchExpressions.find(({ key }: Rendered) => key === "switchback.dev/via");
@@ -116,7 +116,7 @@ describe("the MutatingWebhookConfiguration", () => {
   const values = [undefined, "enabled", "disabled", "x"];
   const some = (labels: Record<string, string | undefined>): Labels =>
     Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined)) as Labels;
-  /** Every namespace and pod there can be, as far as the selectors distinguish them. */
+  /** All namespaces and pods that the selectors can distinguish. */
   const CASES = ["shop", "listed", "kube-system", NAMESPACE].flatMap((name) =>
     values.flatMap((inject) =>
       [undefined, "dns", "hosts"].flatMap((via) =>
@@ -136,7 +136,7 @@ describe("the MutatingWebhookConfiguration", () => {
     ["with namespaces that opt in by name", LISTED],
     ["with both", { ...DNS, ...LISTED }],
   ] as const) {
-    it(`${what} has entries of which exactly one selects a pod that opted in, and none any other`, () => {
+    it(`${what} has exactly one entry that selects a pod that opted in, and none that selects another pod`, () => {
       const objects = render(options);
       const webhooks = entriesOf(objects);
       const rules = optInRules(configOf(objects));
@@ -153,7 +153,7 @@ describe("the MutatingWebhookConfiguration", () => {
     });
   }
 
-  it("refuses a namespace that is excluded and opts in by name, and says where and what is accepted", () => {
+  it("refuses a namespace that opts in by name but is excluded, and says where and what is accepted", () => {
     for (const name of ["kube-system", NAMESPACE]) {
       const { code, stderr } = runHelm({ config: { optIn: { namespaces: ["shop", name] } } });
       assert.notEqual(code, 0);
@@ -163,7 +163,7 @@ describe("the MutatingWebhookConfiguration", () => {
     }
   });
 
-  it("with cert-manager names the Certificate to take the CA from, and still has no caBundle", () => {
+  it("with cert-manager names the Certificate whose CA to inject, and has no caBundle", () => {
     const objects = render({ config: { certs: { mode: "cert-manager" } } });
     const { metadata, webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
     assert.deepEqual(metadata.annotations, { "cert-manager.io/inject-ca-from": `${NAMESPACE}/switchback-webhook` });
@@ -176,7 +176,7 @@ describe("the MutatingWebhookConfiguration", () => {
     for (const { clientConfig } of webhooks) assert.equal(clientConfig.caBundle, Buffer.from("PEM").toString("base64"));
   });
 
-  it("excludes our own namespace whatever the list says, and names it once", () => {
+  it("excludes our own namespace, whatever the list has, and names it once", () => {
     for (const excludedNamespaces of [[], [NAMESPACE]]) {
       const objects = render({ admission: { excludedNamespaces } });
       for (const { namespaceSelector } of entriesOf(objects)) {
@@ -195,7 +195,7 @@ describe("RBAC names the objects that the program writes", () => {
   const controller = (values: object) => named(render(values), "Role", "switchback-controller");
   const clusterRole = (values: object) => named(render(values), "ClusterRole", "switchback-controller");
 
-  it("the indexes, every shard there can be, and the Secrets", () => {
+  it("the indexes, every possible shard, and the Secrets", () => {
     const indexes = [STATE_NAME, INDEX_NAME];
     assert.deepEqual(names(controller({}), "configmaps"), [...indexes, ...SHARD_NAMES, TARGETS_NAME, ...RECORD_MAPS]);
     assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [TARGETS_NAME]);
@@ -205,7 +205,7 @@ describe("RBAC names the objects that the program writes", () => {
     assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);
   });
 
-  it("with discovery no fronts, as nobody knows their names, and every Service to read", () => {
+  it("with discovery no fronts, because nobody knows their names, and the right to read every Service", () => {
     assert.deepEqual(names(controller({}), "services"), []);
     const writing = controller({}).rules.filter(
       ({ resources, verbs }: Rendered) => resources.includes("services") && verbs.includes("create"),
@@ -218,7 +218,7 @@ describe("RBAC names the objects that the program writes", () => {
     assert.deepEqual(reading, { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] });
   });
 
-  it("without discovery the front of each target that is relayed, and the Service behind each that is not", () => {
+  it("without discovery the front of each relayed target, and the Service behind each other target", () => {
     const discovery = { enabled: false };
     const given = { ...relayed, name: "given", classes: ["given"], clusterIPs: ["192.0.2.7"] };
     const plain = { name: "plain", upstream: { host: "lb.example.com" }, classes: ["plain"] };
@@ -230,7 +230,7 @@ describe("RBAC names the objects that the program writes", () => {
     assert.deepEqual(names(controller({ config: { discovery, targets: [direct] } }), "services"), []);
   });
 
-  it("the key of the status: people with a Role for it read it, and the controller makes it", () => {
+  it("the key of the status: people with a Role for it may read it, and the controller creates it", () => {
     const granted = render({ agent: { enabled: true } }).flatMap(({ kind, metadata, rules = [] }) =>
       (rules as Rendered[])
         .filter(
@@ -246,7 +246,7 @@ describe("RBAC names the objects that the program writes", () => {
     ]);
   });
 
-  it("no other Secret and no change of the webhook configuration where the certificate is another's", () => {
+  it("no other Secret and no change of the webhook configuration if the certificate is not ours", () => {
     const values = { config: { certs: { mode: "cert-manager" } } };
     assert.deepEqual(names(controller(values), "secrets"), [STATUS_SECRET]);
     assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "patch"), []);
@@ -261,15 +261,15 @@ describe("RBAC names the objects that the program writes", () => {
       .flatMap(({ apiGroups, resources }: Rendered) => resources.map((name: string) => `${apiGroups.join()}/${name}`));
 
   for (const [name, { group, resource }] of Object.entries({ ...PRESETS, ...ISTIO_KINDS })) {
-    it(`the preset ${name} lets its kind be read`, () => {
+    it(`the preset ${name} grants the right to read its kind`, () => {
       const more = read({ config: { sources: { presets: [name] } } }).filter((right) => !read({}).includes(right));
-      // A VirtualService has its names with its Gateways.
+      // The host names of a VirtualService depend on its Gateways.
       const gateways = name === "istio-virtualservice" ? [`${group}/gateways`] : [];
       assert.deepEqual(more, [`${group}/${resource}`, ...gateways]);
     });
   }
 
-  it("custom kinds and Services are read where they are configured", () => {
+  it("custom kinds and Services may be read if they are configured", () => {
     const custom = [{ group: "example.com", version: "v1", resource: "widgets", hostnames: "$.spec.host" }];
     const discovery = { enabled: false };
     const before = read({ config: { discovery } });
@@ -282,7 +282,7 @@ describe("RBAC names the objects that the program writes", () => {
     assert.equal(found.filter((right) => right === "/services").length, 1, "the right to find targets is the same one");
   });
 
-  it("pods and namespaces in any case, and nothing else where there is nothing else to read", () => {
+  it("pods and namespaces always, and nothing else if there is nothing else to read", () => {
     const values = {
       config: {
         certs: { mode: "cert-manager" },
@@ -308,7 +308,7 @@ describe("RBAC names the objects that the program writes", () => {
     assert.deepEqual(namespaceSelector.matchExpressions[0].values, ["cert-manager", "shop", "listed"]);
   });
 
-  it("the agents' Leases only where there are agents", () => {
+  it("the agents' Leases only if there are agents", () => {
     const roles = (enabled: boolean) =>
       render({ agent: { enabled } })
         .filter(({ kind, metadata }) => kind === "Role" && metadata.name === "switchback-controller")
@@ -323,7 +323,7 @@ describe("cert-manager", () => {
   const certificates = (values: object) =>
     render(values).filter(({ apiVersion }) => apiVersion === "cert-manager.io/v1");
 
-  it("issues the webhook's Secret from a CA of its own, which is not the controller's", () => {
+  it("issues the webhook's Secret from its own CA, which is not the controller's", () => {
     const objects = certificates({ config: { certs: { mode: "cert-manager", leafDays: 0.5 } } });
     const { spec } = named(objects, "Certificate", "switchback-webhook");
     assert.equal(spec.secretName, TLS_SECRET);
@@ -336,7 +336,7 @@ describe("cert-manager", () => {
     assert.deepEqual(named(objects, "Issuer", ca.spec.issuerRef.name).spec, { selfSigned: {} });
   });
 
-  it("takes the issuer of the values, and then makes none", () => {
+  it("uses the issuer of the values, and then creates none", () => {
     const issuerRef = { name: "corporate", kind: "ClusterIssuer" };
     const objects = certificates({ config: { certs: { mode: "cert-manager" } }, certManager: { issuerRef } });
     assert.equal(objects.length, 1);

@@ -7,7 +7,7 @@ import { COMPONENTS, NAMESPACE, named, podOf, type Rendered, render, runHelm } f
 
 const sections = await configSections();
 
-// `profile: small`: what is other than in the default profile, and that nothing else is.
+// `profile: small`: what differs from the default profile, and that nothing else differs.
 
 const SMALL = { profile: "small" };
 const ACCOUNT = "switchback-all";
@@ -66,7 +66,7 @@ describe("profile small", () => {
   });
 
   it("gives the pod the time to drain the relay and then the webhook", () => {
-    // The sleep of preStop, the relay, the webhook, some.
+    // The sleep of preStop, the drain of the relay, the drain of the webhook, and a margin.
     assert.equal(spec.terminationGracePeriodSeconds, 5 + 30 + 10 + 10);
   });
 
@@ -92,7 +92,7 @@ describe("profile small", () => {
     );
   });
 
-  it("has the rules of all Roles as they are, and binds all of them to the one account", () => {
+  it("has the same rules in all Roles, and binds all of them to the one account", () => {
     for (const kind of ["Role", "ClusterRole"])
       assert.deepEqual(ofKind(small, kind).map(plain), ofKind(usual, kind).map(plain));
     const subjects = (objects: Rendered[]) =>
@@ -118,7 +118,7 @@ describe("profile small", () => {
     assert.doesNotMatch(JSON.stringify(small), /serviceaccount:[^']*:switchback-(controller|webhook|proxy)/);
   });
 
-  it("is fenced by the same admission policies, which know its account and its pods", () => {
+  it("has the same admission policies, which know its account and its pods", () => {
     const kind = "ValidatingAdmissionPolicy";
     assert.deepEqual(names(small, kind), names(usual, kind));
     const [account, other] = ["all", "controller"].map(
@@ -134,7 +134,7 @@ describe("profile small", () => {
     }
   });
 
-  it("has NetworkPolicies that select its pod, and each other", () => {
+  it("has NetworkPolicies whose selectors, also those of peers, select its pod", () => {
     assert.deepEqual(names(small, "NetworkPolicy"), names(usual, "NetworkPolicy"));
     for (const component of COMPONENTS) {
       const { spec: rules } = named(small, "NetworkPolicy", `switchback-${component}`);
@@ -144,7 +144,7 @@ describe("profile small", () => {
     }
   });
 
-  it("has front Services that select its pod, and one worker of the relay, unless the values say otherwise", () => {
+  it("has front Services that select its pod, and one worker of the relay, unless the values differ", () => {
     const { proxy } = mountedConfig(small);
     assert.ok(isPod(proxy.selector));
     assert.deepEqual([proxy.workers, proxy.engine], [1, "auto"]);
@@ -154,7 +154,7 @@ describe("profile small", () => {
     assert.deepEqual([own.workers, own.selector], [0, { app: "relay" }]);
   });
 
-  it("mounts the webhook's certificate where it is given", () => {
+  it("mounts the webhook's certificate if it is given", () => {
     const values = { ...SMALL, config: { certs: { mode: "files" } }, certFiles: { secretName: "mine" } };
     const { volumes, containers } = podOf(render(values), "all").spec;
     assert.deepEqual(volumes.at(-1), { name: "tls", secret: { secretName: "mine" } });
@@ -177,7 +177,7 @@ describe("profile small", () => {
     assert.deepEqual(ofKind(small, "ServiceMonitor"), ofKind(usual, "ServiceMonitor"));
   });
 
-  /** Without the name of the configuration, which has other content. */
+  /** The object without the name of the configuration, whose content differs. */
   function plain(object: Rendered): unknown {
     return JSON.parse(JSON.stringify(object).replaceAll(CONFIG_HASH, "switchback-config"));
   }

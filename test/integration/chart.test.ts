@@ -16,7 +16,7 @@ import {
   runHelm,
 } from "./rendered.ts";
 
-// What holds for every object with any values, and what each value does. Admission, RBAC and certificates:
+// What holds for every object with any values, and what each value does. For admission, RBAC and certificates see
 // chart-rights.test.ts.
 
 const deployments = (objects: Rendered[]): Rendered[] => objects.filter(({ kind }) => kind === "Deployment");
@@ -52,7 +52,7 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       objects = render(values);
     });
 
-    it("every object has our prefix, our labels and the release's namespace, and is there once", () => {
+    it("every object has our prefix, our labels and the release's namespace, and exists once", () => {
       const ids = objects.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
       assert.deepEqual(ids, [...new Set(ids)]);
       for (const { kind, metadata } of objects) {
@@ -64,7 +64,7 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("every container is restricted, limited in memory alone, and probed", () => {
+    it("every container is restricted, has only a memory limit, and is probed", () => {
       assert.equal(deployments(objects).length, COMPONENTS.length);
       for (const component of COMPONENTS) {
         const { spec } = podOf(objects, component);
@@ -85,7 +85,7 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("pods get no service links, and a token by asking for it themselves", () => {
+    it("pods get no service links, and ask for their token themselves", () => {
       for (const component of COMPONENTS) {
         const { spec } = podOf(objects, component);
         assert.equal(spec.enableServiceLinks, false);
@@ -95,11 +95,11 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("the config that is mounted passes the schema, in the release's namespace", () => {
+    it("the mounted config passes the schema, in the release's namespace", () => {
       assert.equal(configOf(objects).namespace, NAMESPACE);
     });
 
-    it("selectors find the pods: of the Deployments, the Services and the front Services", () => {
+    it("the selectors of Deployments, Services and front Services find the pods", () => {
       const { selector: frontSelector } = configOf(objects).proxy;
       assert.ok(isSubset(frontSelector, podOf(objects, "proxy").metadata.labels));
       for (const component of COMPONENTS) {
@@ -117,17 +117,17 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("a right to write is bound to names, except for Events, front Services of found targets, probe pods", () => {
+    it("a right to write names its objects, except for Events, front Services of found targets and probe pods", () => {
       const { enabled: discovery } = configOf(objects).discovery;
       for (const { rules, metadata } of objects.filter(({ kind }) => kind === "Role" || kind === "ClusterRole")) {
         for (const rule of rules as Rendered[]) {
           const reads = rule.verbs.every((verb: string) => ["get", "list", "watch"].includes(verb));
           const makesEvents = rule.resources[0] === "events" && rule.verbs.join() === "create";
-          // They are made in our own namespace, for Services whose names nobody knows at install time.
+          // The controller creates them in our own namespace, for Services whose names nobody knows at install time.
           const keepsFronts = discovery && rule.resources.join() === "services" && metadata.namespace === NAMESPACE;
-          // Its policy allows dry runs alone.
+          // Its policy allows only dry runs.
           const checks = metadata.name === "switchback-install-check" && rule.verbs.join() === "create";
-          // Bound to nobody by the chart; the probe pods of different people have names of their own.
+          // The chart binds it to nobody; the probe pods of different people have different names.
           const probes = metadata.name === "switchback-doctor-probe" && /^pods(\/log)?$/.test(rule.resources.join());
           assert.ok(
             reads || makesEvents || keepsFronts || checks || probes || rule.resourceNames?.length > 0,
@@ -203,7 +203,7 @@ describe("values", () => {
     assert.equal(deployment.spec.template.spec.containers[0].image, `registry.example.com/switchback@${digest}`);
   });
 
-  it("place all pods, and one Deployment's pods in their own way", () => {
+  it("place all pods, and the pods of one Deployment differently", () => {
     const all = { nodeSelector: { pool: "infra" }, tolerations: [{ operator: "Exists" }], annotations: { all: "1" } };
     const objects = render({ pods: all, proxy: { nodeSelector: { pool: "edge" }, annotations: { own: "1" } } });
     assert.deepEqual(podOf(objects, "webhook").spec.nodeSelector, { pool: "infra" });
@@ -213,7 +213,7 @@ describe("values", () => {
     assert.equal(podOf(objects, "proxy").metadata.annotations.own, "1");
   });
 
-  it("move the ports of containers and probes, and no Service", () => {
+  it("move the ports of containers and probes, but not of Services", () => {
     const config = {
       webhook: { port: 9443, healthPort: 9081 },
       proxy: { healthPort: 9082 },
@@ -229,7 +229,7 @@ describe("values", () => {
     assert.deepEqual(services(after), services(before));
   });
 
-  it("leave the user to the platform where runAsUser is null", () => {
+  it("leave the user to the platform if runAsUser is null", () => {
     const { securityContext } = podOf(render({ pods: { runAsUser: null } }), "proxy").spec;
     assert.deepEqual(Object.keys(securityContext).toSorted(), ["runAsNonRoot", "seccompProfile"]);
     assert.equal(podOf(render(), "proxy").spec.securityContext.runAsUser, 65532);
@@ -245,18 +245,18 @@ describe("pods", () => {
     assert.equal(volumeMounts[0].mountPath, config);
   });
 
-  it("are given the time to drain: the sleep of preStop, the proxy's drain, and some", () => {
+  it("get the time to drain: the sleep of preStop, the proxy's drain, and a margin", () => {
     const objects = render({ config: { proxy: { drainSeconds: 119.5 } }, pods: { preStopSleepSeconds: 7 } });
     const { terminationGracePeriodSeconds, containers } = podOf(objects, "proxy").spec;
     assert.deepEqual(containers[0].lifecycle, { preStop: { sleep: { seconds: 7 } } });
     assert.equal(terminationGracePeriodSeconds, 137);
   });
 
-  it("are replaced without a gap, spread where that is possible, and kept by a budget from two up", () => {
+  it("are replaced without a gap, spread where possible, and kept by a budget if there are two or more", () => {
     const objects = render({ proxy: { replicas: 1 } });
     for (const { spec } of deployments(objects)) {
       assert.deepEqual(spec.strategy, { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
-      // A second constraint would need zones: without, the scheduler would not spread by node either.
+      // A second constraint would need zones: without zones, the scheduler would not spread by node either.
       const { affinity, topologySpreadConstraints: spread } = spec.template.spec;
       const [{ podAffinityTerm }] = affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution;
       assert.deepEqual(
@@ -279,7 +279,7 @@ describe("pods", () => {
     assert.notDeepEqual(template({}), template({ config: { webhook: { healthPort: 9081 } } }));
   });
 
-  it("mount the one ConfigMap that is named by the hash of the config, of their own namespace", () => {
+  it("mount the one ConfigMap of their namespace that is named by the hash of the config", () => {
     const objects = render({ agent: { enabled: true } });
     const configs = objects.filter(({ metadata }) => metadata.labels["app.kubernetes.io/component"] === "config");
     const [{ metadata, data, immutable }] = configs;
@@ -320,7 +320,7 @@ describe("admission policies", () => {
   const policies = (objects: Rendered[], kind: string) =>
     objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
 
-  it("are bound each, and do not depend on what is installed", () => {
+  it("are all bound, and do not depend on what is installed", () => {
     const always = policies(render(), POLICY);
     const config = { restart: { namespaces: ["shop"] }, publishers: { coredns: { enabled: true } } };
     const all = render({ agent: { enabled: true }, config });
@@ -330,14 +330,14 @@ describe("admission policies", () => {
       assert.deepEqual(spec.validationActions, ["Deny"]);
   });
 
-  it("are not rendered where the values say so, or where the API server does not have them", () => {
+  it("are not rendered if the values disable them, or if the API server does not serve the kind", () => {
     assert.deepEqual(policies(render({ admission: { policies: false } }), POLICY), []);
     assert.deepEqual(policies(render({}, ["--api-versions", "v1/Pod"]), POLICY), []);
     const served = ["--api-versions", `v1/Pod,${GROUP}/${POLICY}`];
     assert.deepEqual(policies(render({}, served), POLICY), policies(render(), POLICY));
   });
 
-  it("keep every Service of the chart from the controller", () => {
+  it("protect every Service of the chart from the controller", () => {
     const objects = render({ podDns: { enabled: true, image: "registry.example.com/coredns:1" } });
     const services = objects.filter(({ kind }) => kind === "Service").map(({ metadata }) => metadata.name);
     const { validations } = named(objects, POLICY, "switchback-front-services").spec;
@@ -347,7 +347,7 @@ describe("admission policies", () => {
     );
   });
 
-  it("have the proxies' selector of the configuration", () => {
+  it("have the proxies' selector from the configuration", () => {
     const selector = { tier: "edge", app: "relay" };
     const objects = render({ config: { proxy: { selector } } });
     const { validations } = named(objects, POLICY, "switchback-front-services").spec;

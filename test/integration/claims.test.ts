@@ -45,7 +45,7 @@ async function claims(name: string): Promise<readonly NameStatus[]> {
   return (await leader.status()).names.filter((entry) => entry.name === name);
 }
 
-/** Waits until every claim of the name is refused for this reason; gives the text. */
+/** Waits until every claim of the name is refused for this reason. Returns the reason's text. */
 async function refusal(name: string, code: string): Promise<string> {
   let texts: (string | undefined)[] = [];
   await until(`${name} to be refused: ${code}`, async () => {
@@ -70,7 +70,7 @@ async function leadsTo(name: string, addresses: readonly string[]): Promise<void
 
 const front = (target: string) => serviceAddresses(NAMESPACE, `switchback-${target}`);
 
-/** An Ingress, in a namespace that has no other unless `parts` says so. */
+/** Creates an Ingress in the namespace `single`, unless `parts` has another one. */
 async function claim(name: string, host: string, parts: IngressParts = {}): Promise<void> {
   await system.apply(ingress(name, [host], { namespace: "single", ...parts }));
 }
@@ -78,7 +78,7 @@ async function claim(name: string, host: string, parts: IngressParts = {}): Prom
 const unclaim = (name: string) => system.kubectl("-n", "single", "delete", "ingress", name);
 
 describe("several targets", () => {
-  it("lead names to an address each, by class; without PROXY protocol to the ingress controller's own", async () => {
+  it("map names to one address per class; without PROXY protocol it is the ingress controller's", async () => {
     await system.apply(`${ingress("one", ["one.example.com"], { className: "one" })}
 ${ingress("two", ["two.example.com"], { className: "two", tlsHosts: ["tls.example.com", "two.example.com"] })}
 ${ingress("direct", ["direct.example.com"], { className: "direct" })}`);
@@ -90,7 +90,7 @@ ${ingress("direct", ["direct.example.com"], { className: "direct" })}`);
     assert.equal(new Set(all).size, 6, "three targets, two families");
   });
 
-  it("have a front Service with their own ports, and none where no relay is involved", async () => {
+  it("have a front Service with their own ports; a target without a relay has none", async () => {
     interface Service {
       metadata: { name: string };
       spec: { ports: { port: number; targetPort: number }[]; selector: object };
@@ -106,7 +106,7 @@ ${ingress("direct", ["direct.example.com"], { className: "direct" })}`);
     assert.equal(new Set(listeners).size, 3, "a listener each");
   });
 
-  it("are all in one pod", async () => {
+  it("have all their names in one pod", async () => {
     await system.ready(["one.example.com", "two.example.com", "direct.example.com"]);
     const stream = streamPods(system, { namespace: "labelled", concurrency: 1 });
     await until("a pod", () => stream.created.length > 0);
@@ -122,7 +122,7 @@ ${ingress("direct", ["direct.example.com"], { className: "direct" })}`);
     for (const ip of await front("two")) assert.deepEqual(aliases.get(ip), ["tls.example.com", "two.example.com"]);
   });
 
-  it("follow the Service of a target without a relay when it gets another address", async () => {
+  it("follow the Service of a target without a relay to its new address", async () => {
     await system.kubectl("-n", "edge", "delete", "svc", "router");
     const metadata = { namespace: "edge", name: "router" };
     const spec = { ipFamilyPolicy: "SingleStack", ports: [{ port: 80 }] };
@@ -142,23 +142,23 @@ describe("the class of an Ingress", () => {
       }),
     );
 
-  it("may stand in the old annotation, and the field beats it", async () => {
+  it("may be in the old annotation, but the field wins", async () => {
     const annotations = { "kubernetes.io/ingress.class": "two" };
     await claim("old-class", "old-class.example.com", { className: null, annotations });
     await leadsTo("old-class.example.com", await front("two"));
-    // The API server takes both together only in an update.
+    // The API server accepts both together only in an update.
     await claim("old-class", "old-class.example.com", { className: "one", annotations });
     await leadsTo("old-class.example.com", await front("one"));
     await unclaim("old-class");
   });
 
-  it("is the cluster's default where it names none, and follows the default", async () => {
+  it("is the cluster's default if the Ingress names none, and changes with the default", async () => {
     await claim("classless", "classless.example.com", { className: null });
     assert.match(await refusal("classless.example.com", "no-class"), /no default IngressClass/);
     await ingressClass("two-too", true);
     await leadsTo("classless.example.com", await front("two"));
     await ingressClass("two-too", false);
-    // Nothing speaks against its target.
+    // Nothing rules out its target, so the name stays.
     await until("it to be kept", async () => (await claims("classless.example.com"))[0]?.warning?.code === "kept");
     await leadsTo("classless.example.com", await front("two"));
     await ingressClass("one", true);
@@ -167,7 +167,7 @@ describe("the class of an Ingress", () => {
     await unclaim("classless");
   });
 
-  it("that no target lists is refused, with the classes that are", async () => {
+  it("is refused if no target lists it, and the reason names the classes that are listed", async () => {
     await claim("stray", "stray.example.com", { className: "traefik" });
     assert.match(
       await refusal("stray.example.com", "no-target"),
@@ -178,7 +178,7 @@ describe("the class of an Ingress", () => {
 });
 
 describe("names that are refused", () => {
-  it("are those of an Ingress with our ignore annotation, for as long as it is there", async () => {
+  it("include those of an Ingress with our ignore annotation, while it has the annotation", async () => {
     await claim("ignored", "ignored.example.com", {
       className: "one",
       annotations: { "switchback.dev/ignore": "true" },
@@ -207,7 +207,7 @@ describe("names that are refused", () => {
     ["x.localhost", "loopback-name"],
     ["www.denied.example.com", "domain-denied"],
   ] as const) {
-    it(`are such as ${host}: ${code}`, async () => {
+    it(`include ${host}: ${code}`, async () => {
       await claim("bad", host, { className: "one" });
       assert.match(await refusal(host, code), /\S/);
       assert.ok(!(await system.publishedNames()).has(host));
@@ -215,14 +215,14 @@ describe("names that are refused", () => {
     });
   }
 
-  it("are wildcards in pods: kept in the map, and reported", async () => {
+  it("include wildcards for pods: they stay in the map, and are reported", async () => {
     await claim("wild", "*.wild.example.com", { className: "one" });
     assert.match(await refusal("*.wild.example.com", "wildcard"), /hosts file/);
     await leadsTo("*.wild.example.com", await front("one"));
     await unclaim("wild");
   });
 
-  it("are those beyond a namespace's quota, those of its oldest objects excepted", async () => {
+  it("include those over a namespace's quota; names of its oldest objects stay mapped", async () => {
     const names = Array.from({ length: QUOTA + 2 }, (_, index) => `q${index}.example.com`);
     const first = names.slice(0, QUOTA - 1);
     await system.apply(ingress("older", first, { namespace: "many", className: "one" }));
@@ -238,7 +238,7 @@ describe("names that are refused", () => {
 });
 
 describe("one name, claimed for two targets", () => {
-  it("is the oldest object's; the other hears why, and takes over at once when that goes", async () => {
+  it("is the oldest object's; the other gets a reason, and takes over at once when the oldest goes", async () => {
     await claim("first", "contested.example.com", { namespace: "old", className: "one" });
     await leadsTo("contested.example.com", await front("one"));
     await system.aged("old", "ingress/first");

@@ -12,16 +12,16 @@ interface Review {
   readonly request: { readonly uid: string; readonly name: string; readonly userInfo: { readonly username: string } };
 }
 
-/** Somebody who changes Deployments of a namespace at just the moment when our controller does. */
+/** A writer that changes Deployments of a namespace at the same moment as our controller. */
 export interface CompetingWriter {
-  /** Changes of the controller that met a change of the writer's. */
+  /** Changes of the controller that collided with a change of the writer. */
   readonly met: number;
   stop(): Promise<void>;
 }
 
 /**
- * An admission webhook of the test's own: it is asked after the API server has read the object and before it writes
- * it. What it changes meanwhile makes the controller's change a conflict, `times` times.
+ * Starts an admission webhook, which the API server calls after it has read the object and before it writes it. The
+ * webhook changes the object meanwhile, so that the controller's change is a conflict, `times` times.
  */
 export async function startCompetingWriter(system: System, namespace: string, times: number): Promise<CompetingWriter> {
   let asked = 0;
@@ -47,7 +47,7 @@ export async function startCompetingWriter(system: System, namespace: string, ti
   system.cluster.routeService(`${namespace}/${NAME}`, 443, [(server.address() as AddressInfo).port]);
   await system.apply(objects(namespace, system.cluster.ca.cert));
   await system.apply(workload("Deployment", "probe", namespace, { spec: { replicas: 0 } }));
-  // It takes the API server a moment to notice.
+  // The API server needs a moment to notice the webhook.
   await until("the API server to ask the writer", async () => {
     await annotate("probe", `${Math.random()}`);
     return asked > 0;

@@ -6,9 +6,9 @@ import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts
 import type { Rendered } from "./rendered.ts";
 import { until } from "./system.ts";
 
-// Upgrades, a rollback and an uninstall by Helm on a real API server: pods of an earlier revision keep the
-// configuration that they were started with, for as long as their Deployment or DaemonSet can be rolled back to it,
-// and nothing of it is left at the end.
+// Upgrades, a rollback and an uninstall by Helm on a real API server. Pods of an earlier revision keep their
+// configuration for as long as their Deployment or DaemonSet can be rolled back to it. At the end nothing of it is
+// left.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";
@@ -42,13 +42,13 @@ async function json(...args: string[]): Promise<Rendered> {
   return JSON.parse(await run("kubectl", [...args, "-o", "json"]));
 }
 
-/** What the controller's Deployment mounts. */
+/** The name of the ConfigMap that the controller's Deployment mounts. */
 async function mounted(): Promise<string> {
   const { spec } = await json("-n", NAMESPACE, "get", "deployment", "switchback-controller");
   return spec.template.spec.volumes[0].configMap.name;
 }
 
-/** The history of the Deployments and the DaemonSet is written by kube-controller-manager. */
+/** Waits until kube-controller-manager has written the history of the Deployments and the DaemonSet. */
 async function recorded(name: string): Promise<void> {
   const mountsIt = (spec: Rendered) => spec.template.spec.volumes[0].configMap.name === name;
   await until(`4 revisions that mount ${name}`, async () => {
@@ -73,7 +73,7 @@ describe("the configuration", () => {
     assert.deepEqual([await settings(), await settings(AGENTS)], [[2], [2]]);
   });
 
-  it("of the revision before stays at an upgrade, also at one that changes nothing", async () => {
+  it("of the previous revision stays at an upgrade, also at one that changes nothing", async () => {
     const before = await mounted();
     const after = await upgrade(3);
     assert.notEqual(after, before);
@@ -94,7 +94,7 @@ describe("the configuration", () => {
     assert.match((await cluster.kubectl("-n", NAMESPACE, ...patch)).stderr, /immutable/);
   });
 
-  it("is there again after helm rollback, and after the upgrade that follows", async () => {
+  it("exists again after helm rollback, and after the upgrade that follows", async () => {
     const after = await mounted();
     await run("helm", ["rollback", "switchback", "--namespace", NAMESPACE]);
     await upgrade(2);
@@ -103,9 +103,9 @@ describe("the configuration", () => {
     assert.equal(await upgrade(3), after);
   });
 
-  it("goes when no revision of a Deployment mounts it any more", async () => {
+  it("is deleted when no revision of a Deployment mounts it any more", async () => {
     for (const each of [4, 5, 6, 7]) await upgrade(each);
-    // No node here makes pods ready, and the history of a rollout that is not complete is kept whole.
+    // No node here makes pods ready, and a Deployment keeps its whole history until its rollout is complete.
     await run("kubectl", ["-n", NAMESPACE, "scale", "--replicas=0", "deployment", "--all"]);
     await until("the history of the Deployments", async () => {
       const { items } = await json("-n", NAMESPACE, "get", "replicasets");
@@ -117,7 +117,7 @@ describe("the configuration", () => {
     assert.ok(now.length <= 2 + HISTORY && !now.includes(2), now.join());
   });
 
-  it("goes with the release, whichever revision it is of", async () => {
+  it("of every revision is deleted with the release", async () => {
     await run("helm", ["uninstall", "switchback", "--namespace", NAMESPACE, "--no-hooks"]);
     assert.deepEqual([await settings(), await settings(AGENTS)], [[], []]);
   });

@@ -66,13 +66,13 @@ describe("identities", () => {
     }
   });
 
-  it("a token that nobody gave is refused", async () => {
+  it("a token that nobody issued is refused", async () => {
     assert.equal((await cluster.call({ path: "/api/v1/namespaces", token: "made-up" })).status, 401);
   });
 });
 
 describe("kube-controller-manager", () => {
-  it("makes the pods of a Deployment, and takes them away with it", async () => {
+  it("creates the pods of a Deployment, and deletes them with it", async () => {
     const labels = { app: "web" };
     await apply({
       apiVersion: "apps/v1",
@@ -106,7 +106,10 @@ describe("a webhook by clientConfig.service", () => {
     for (const server of servers) server.close();
   });
 
-  /** An admission webhook that allows everything; returns its port and the names of what it was asked about. */
+  /**
+   * Starts an admission webhook that allows everything. Returns its port and the names of the objects in its
+   * requests.
+   */
   async function startWebhook({ key, cert }: KeyPair): Promise<{ port: number; seen: string[] }> {
     const seen: string[] = [];
     const server = createServer({ key, cert }, async (request, response) => {
@@ -122,7 +125,7 @@ describe("a webhook by clientConfig.service", () => {
     return { port: (server.address() as AddressInfo).port, seen };
   }
 
-  /** A namespace with a Service, and a webhook configuration for the ConfigMaps in it that fails closed. */
+  /** Creates a namespace with a Service, and a fail-closed webhook configuration for the ConfigMaps in it. */
   async function register(namespace: string): Promise<void> {
     await apply(
       { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } },
@@ -155,7 +158,7 @@ describe("a webhook by clientConfig.service", () => {
     );
   }
 
-  /** Creates a ConfigMap; until the API server has seen the new configuration it does not call the webhook yet. */
+  /** Creates ConfigMaps until the API server has seen the new configuration and calls the webhook. */
   async function createUntilCalled(
     namespace: string,
     called: () => boolean,
@@ -187,7 +190,7 @@ describe("a webhook by clientConfig.service", () => {
     assert.deepEqual(hook.seen, []);
   });
 
-  it("is refused where no route leads", async () => {
+  it("cannot be called without a route", async () => {
     await register("hook-gone");
     const answer = await createUntilCalled("hook-gone", () => false);
     assert.match(answer.text, /502 no route/);

@@ -9,7 +9,7 @@ import { query } from "./dns-message.ts";
 export const LOCAL = "127.0.0.1";
 const TRIES = 5;
 const READY_MS = 60_000;
-/** Nobody's name: an error is an answer, too. */
+/** A name that nobody has: an error is an answer, too. */
 const ASKED_FIRST = "first.invalid";
 const FIRST_MS = 2_000;
 
@@ -21,7 +21,7 @@ export interface CoreDns {
   readonly process: Component;
 }
 
-/** Real CoreDNS processes on loopback, with a folder of their own. */
+/** Real CoreDNS processes on loopback, with a folder for their files. */
 export class CoreDnsBed {
   readonly folder = mkdtempSync(join(tmpdir(), "switchback-dns-"));
   readonly #processes: Processes;
@@ -32,7 +32,7 @@ export class CoreDnsBed {
     this.#processes = new Processes(this.folder, join(this.folder, "logs"));
   }
 
-  /** Starts a server that has `zones`: the text of each by its name. It refuses everything else. */
+  /** Starts a server for `zones`, the text of each zone by its name. It refuses all other names. */
   async upstream(name: string, zones: Readonly<Record<string, string>>): Promise<CoreDns> {
     for (const [zone, text] of Object.entries(zones)) writeFileSync(join(this.folder, `${zone}zone`), text);
     return await this.start(name, ([port = 0, , readyPort = 0]) => {
@@ -43,12 +43,14 @@ export class CoreDnsBed {
     });
   }
 
-  /** Starts a server by any Corefile. One of its server blocks has `ready ADDRESS:PORT` with these. */
+  /**
+   * Starts a server with any Corefile. One of its server blocks must have the plugin `ready` at the given address.
+   */
   async server(name: string, corefileOf: (port: number, ready: string) => string): Promise<CoreDns> {
     return await this.start(name, ([port = 0, , readyPort = 0]) => corefileOf(port, `${LOCAL}:${readyPort}`));
   }
 
-  /** Starts a server that forwards everything, and does nothing else. */
+  /** Starts a server that only forwards. */
   async forwarder(name: string, upstream: string): Promise<CoreDns> {
     const text = (port = 0, readyPort = 0) =>
       `.:${port} {\n bind ${LOCAL}\n ready ${LOCAL}:${readyPort}\n forward . ${upstream}\n}\n`;
@@ -61,8 +63,9 @@ export class CoreDnsBed {
   }
 
   /**
-   * Starts a server by a Corefile for free ports: of DNS, of `health`, `ready` and `prometheus`. `at` says where the
-   * Corefile has it instead. Another process may have taken a port by the time that CoreDNS binds it.
+   * Starts a server with a Corefile for free ports: of DNS, `health`, `ready` and `prometheus`. `at` is the address
+   * or port of DNS if the Corefile has another one. Tries again if another process takes a port before CoreDNS binds
+   * it.
    */
   async start(
     name: string,
@@ -84,7 +87,10 @@ export class CoreDnsBed {
   }
 }
 
-/** Whether it answers; false: it has ended. CoreDNS says that it is ready a moment before it binds the port of DNS. */
+/**
+ * Waits until the server answers; false if it has ended. CoreDNS reports that it is ready a moment before it binds
+ * the port of DNS.
+ */
 async function isReady(server: CoreDns, readyPort: number): Promise<boolean> {
   const deadline = performance.now() + READY_MS;
   while (server.process.exited === undefined) {

@@ -8,8 +8,8 @@ import { namespaceYaml } from "./objects.ts";
 import { PRESET_OBJECTS } from "./preset-objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// Kinds by configuration, with the rights that the chart gives for them: a definition that checks nothing, those of
-// all presets, Services.
+// Configured kinds, with the rights that the chart grants for them: a definition that checks nothing, the definitions
+// of all presets, and Services.
 
 const WIDGETS = {
   group: "example.com",
@@ -21,7 +21,7 @@ const WIDGETS = {
 };
 const KINDS = { ...PRESETS, ...ISTIO_KINDS };
 const PRESET_NAMES = Object.keys(KINDS) as PresetName[];
-/** Each has a target of its name. */
+/** Each class has a target of the same name. */
 const CLASSES = ["edge", ...new Set(Object.values(PRESET_OBJECTS).map(({ className }) => className))];
 const QUOTA = 20;
 
@@ -39,7 +39,7 @@ before(async () => {
   };
   system = await startSystem({ values: { config } });
   await system.apply(["shop", "hostile"].map((name) => namespaceYaml(name)).join(""));
-  // Istio's Gateways name the pods that serve them by their labels.
+  // Istio's Gateways select the pods that serve them by labels.
   const spec = { selector: { app: "gateway", istio: "ingressgateway" }, ports: [{ port: 443 }] };
   await system.apply(namespaceYaml("edge"));
   await system.apply(
@@ -136,7 +136,7 @@ describe("a kind by configuration", () => {
     });
   }
 
-  it("that is a Service is seen with external-dns's annotation, and nothing else of it", async () => {
+  it("that is a Service is read for external-dns's annotation, and for nothing else", async () => {
     const annotations = { "external-dns.alpha.kubernetes.io/hostname": "service.example.com" };
     await system.apply(
       JSON.stringify({
@@ -158,7 +158,7 @@ describe("a kind by configuration", () => {
 });
 
 describe("a tenant with a kind that checks nothing", () => {
-  it("gets no name with a control character or of another shape mapped; each is refused with a reason", async () => {
+  it("gets no malformed or forbidden name mapped; each is refused with a reason", async () => {
     const hosts = [
       "a.example.com\n192.0.2.66 bank.example.com",
       "zero\u0000.example.com",
@@ -200,7 +200,7 @@ describe("a tenant with a kind that checks nothing", () => {
     assert.ok(!/bank|zero|screen|right|tab|nested|letsencrypt|kubernetes\.default\.svc/.test(texts), texts);
   });
 
-  it("does not fill the controller with names: an object's are bounded, and a namespace's", async () => {
+  it("does not fill the controller: the names of an object and of a namespace are limited", async () => {
     const label = "x".repeat(60);
     const hosts = Array.from({ length: 5_000 }, (_, index) => `n${index}.${label}.${label}.${label}.example.com`);
     await widget("greedy", { hosts }, "hostile");

@@ -2,8 +2,7 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { connect } from "node:net";
 
-// A DNS client that shows what stands in the answer, for every type of record: node:dns knows a few, and hides the
-// rest.
+// A DNS client that shows all records of an answer: node:dns knows only a few types of records, and hides the rest.
 
 export const TYPES = {
   A: 1,
@@ -30,20 +29,17 @@ interface QueryOptions {
   readonly tcp?: boolean;
   /** Announces this many bytes with EDNS (RFC 6891). */
   readonly edns?: number;
-  /** How long an answer is waited for. */
+  /** How long to wait for an answer. */
   readonly timeoutMs?: number;
 }
 
-/**
- * An answer: the question's name as the server returned it, and the records of the answer section as text, in order
- * of text.
- */
+/** An answer: the question's name as the server returned it, and the records of the answer section as sorted text. */
 export interface Answer {
   readonly rcode: number;
   readonly truncated: boolean;
   readonly question: string;
   readonly records: readonly string[];
-  /** The addresses among them. */
+  /** The addresses among the records. */
   readonly addresses: readonly string[];
   readonly ttls: readonly number[];
 }
@@ -91,7 +87,7 @@ async function overTcp({ address, port }: Server, message: Buffer, signal: Abort
   }
 }
 
-/** A question as it is sent. `edns` announces that many bytes. */
+/** Encodes a question. `edns` announces that many bytes. */
 export function encodeQuery(id: number, name: string, type: number, edns?: number | undefined): Buffer {
   const header = Buffer.alloc(12);
   header.writeUInt16BE(id, 0);
@@ -137,7 +133,7 @@ function decode(message: Buffer): Answer & { readonly id: number } {
   return { id, rcode: flags & 15, truncated, question, records: records.sort(), addresses: addresses.sort(), ttls };
 }
 
-/** Data as text. Names in it are written out, because servers compress them differently. */
+/** Record data as text. It has names in full, because servers compress them differently. */
 function dataOf(message: Buffer, type: number, start: number, length: number): string {
   const data = message.subarray(start, start + length);
   if (type === TYPES.A) return [...data].join(".");

@@ -11,17 +11,17 @@ import { HEALTHY } from "../fakes/doctor-facts.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem } from "./system.ts";
 
-// The commands of the pages, as somebody types them, on a real API server with Switchback in it. Those that do not
-// run here are listed with what runs them, or with why nothing does.
+// The commands of the pages, typed as a reader types them, on a real API server with Switchback. A command that does
+// not run here is listed with what runs it, or with the reason why nothing does.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PAGES = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
 const PROGRAMS =
   /^(?:kubectl|helm|switchback|docker|npm|npx|node|ibmcloud|cosign|gh|sha256sum|contour|source|git|curl|ctr|tar) /;
-/** The chart from a registry, and options that a line leaves out. */
+/** This checkout's chart, in place of the released one. */
 const CHART = join(ROOT, "manifests", "chart");
 
-/** By how a command begins: why it is not run here. */
+/** Commands that are not run here, by a pattern, and why. */
 const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [
     /^node --test|^npm (?:ci|test|install|run (?:demo|test:|release -- --out \.\.))|^npx /,
@@ -52,7 +52,9 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [/^switchback dashboard/, "it serves until it is ended: extras/dashboard/page/integration"],
 ];
 
-/** What stands for something of the reader's. Options in brackets are left out: test/docs/commands.test.ts has them. */
+/**
+ * Replacements for the reader's own values. Options in brackets are left out: test/docs/commands.test.ts has them.
+ */
 const SUBSTITUTES: ReadonlyArray<readonly [pattern: RegExp, text: string]> = [
   [/ \[-[^\]]*\]/g, ""],
   [/ 2>\/dev\/null/g, ""],
@@ -69,7 +71,7 @@ interface Command {
 }
 
 const commands: Command[] = PAGES.flatMap((page) => {
-  // A line goes on after a backslash, and after a pipe.
+  // A command continues on the next line after a backslash, and after a pipe.
   const text = readFileSync(join(ROOT, page), "utf8")
     .replaceAll(/^```[\s\S]*?^```$/gm, "")
     .replaceAll(/\\\n\s+/g, "")
@@ -80,7 +82,7 @@ const commands: Command[] = PAGES.flatMap((page) => {
 const elsewhere = ({ text }: Command) => ELSEWHERE.find(([pattern]) => pattern.test(text));
 const here = commands.filter((command) => elsewhere(command) === undefined);
 
-/** The cluster of somebody who comes from another tool, and has opted cert-manager in. */
+/** The cluster of a user who comes from another tool, and has opted cert-manager in. */
 const BEFORE = `
 ${["cert-manager", "shop", "hairpin-proxy", "hairpin-proxy-gen2"].map((name) => namespaceYaml(name)).join("")}
 ${workload("Deployment", "hairpin-proxy-controller", "hairpin-proxy")}
@@ -142,7 +144,7 @@ let system: System;
 let folder: string;
 let proxyPod: string;
 
-/** Where the commands are typed: the programs, and the files that they name. */
+/** Creates the folder in which the commands run, with the programs and the files that they name. */
 async function makeFolder(): Promise<void> {
   folder = mkdtempSync(join(tmpdir(), "switchback-docs-commands-"));
   for (const name of ["bin", "deploy", "chart/templates"]) mkdirSync(join(folder, name), { recursive: true });
@@ -171,7 +173,7 @@ after(async () => {
   if (folder !== undefined) rmSync(folder, { recursive: true });
 });
 
-/** Types it. What counts is how its first program ends: `grep` that finds nothing is an answer. */
+/** Runs a command. The exit code is that of its first program: a `grep` that finds nothing is not a failure. */
 async function type(command: string): Promise<ToolResult> {
   const script = `cd '${folder}'\n${command}\nexit "\${PIPESTATUS[0]}"`;
   const path = [join(folder, "bin"), process.env.PATH].join(delimiter);
@@ -182,11 +184,11 @@ async function type(command: string): Promise<ToolResult> {
   });
 }
 
-/** What a command prints that did not do what it says. */
+/** Output of a command that did not do what the page says. */
 const REFUSED = /^(?:error|Error|switchback: unknown|jq: (?:compile )?error)|command not found|syntax error/m;
 
 describe("the commands of the pages", () => {
-  it("are run here, or are listed with what runs them; nothing is listed that no page has", () => {
+  it("are run here or are listed with what runs them, and every listed pattern is on a page", () => {
     assert.ok(here.length > 50, String(here.length));
     assert.deepEqual(
       ELSEWHERE.filter(([pattern]) => !commands.some(({ text }) => pattern.test(text))).map(([pattern]) => pattern),
@@ -198,7 +200,7 @@ describe("the commands of the pages", () => {
     it(`${page}: ${text}`, async () => {
       const command = SUBSTITUTES.reduce((line, [pattern, by]) => line.replace(pattern, by), text);
       const { code, stdout, stderr } = await type(command.replace(/\bPOD\b/, proxyPod));
-      // The doctor and the status say by 1 that something is wrong, as it is where nothing runs.
+      // The doctor and the status exit with 1 if something is wrong, as it is here, where no pod runs.
       const isFinding = code === 1 && /^switchback (?:doctor|status|uninstall --check)/.test(command);
       assert.ok(code === 0 || isFinding, `${command}: ${code}\n${stdout}\n${stderr}`);
       assert.doesNotMatch(stderr, REFUSED, command);

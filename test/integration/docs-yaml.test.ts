@@ -6,11 +6,11 @@ import { parseAllDocuments } from "yaml";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { render } from "./rendered.ts";
 
-// YAML of the pages: objects are taken by a real API server (a dry run), values by the chart.
+// The YAML of the pages: a real API server accepts the objects (as a dry run), and the chart accepts the values.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const NAMESPACES = ["shop", "switchback-system"];
-/** Kinds and fragments that neither takes, with why. */
+/** Kinds and fragments that neither of the two accepts, and why. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ["Application", "Argo CD's; its definition is in no package registry that the tests use"],
   ["HelmRelease", "Flux's; the same"],
@@ -40,7 +40,7 @@ before(async () => {
 });
 after(() => cluster.stop());
 
-test("there are blocks of both sorts", () => {
+test("the pages have both objects and values", () => {
   assert.ok(blocks.some(({ value }) => "kind" in value) && blocks.some(({ value }) => "config" in value));
 });
 

@@ -54,7 +54,7 @@ describe("a cluster without Switchback, and without Gateway API", () => {
   });
   after(() => cluster?.stop());
 
-  it("says whether there is the problem, fails at nothing, and exits with 0", async () => {
+  it("reports whether the problem exists, has no failure, and exits with 0", async () => {
     const examination = await examine(cluster.adminKubeconfig);
     const expected = [
       "ok hostname-only",
@@ -94,7 +94,7 @@ describe("a cluster without Switchback, and without Gateway API", () => {
     assert.ok(found(examination).includes("unknown probe-without-image"));
   });
 
-  it("an API server that is away is a failure, not a report", async () => {
+  it("an API server that is down is a failure, not a report", async () => {
     await cluster.stopApiServer();
     const { code, stdout, stderr } = await runSwitchback(["doctor"], {
       KUBECONFIG: cluster.adminKubeconfig,
@@ -115,7 +115,7 @@ describe("a cluster with Switchback", () => {
   after(() => system?.stop());
   const admin = (...flags: string[]) => examine(system.cluster.adminKubeconfig, ...flags);
 
-  it("the dry run of a pod comes back injected, and leaves no pod", async () => {
+  it("the dry run of a pod is injected, and leaves no pod", async () => {
     const examination = await admin();
     assert.ok(found(examination).includes("ok webhook-answers"), found(examination).join());
     assert.ok(found(examination).includes("ok webhook-whole"));
@@ -124,7 +124,7 @@ describe("a cluster with Switchback", () => {
     assert.equal((await system.kubectl("get", "pods", "-o", "name")).trim(), "");
   });
 
-  it("without a webhook that answers it says so, open and closed", async () => {
+  it("reports a webhook that does not answer, whether it fails open or closed", async () => {
     const [replica] = system.webhooks;
     assert.ok(replica);
     await system.end(replica);
@@ -149,7 +149,7 @@ describe("a cluster with Switchback", () => {
     await until("the webhook answers", async () => found(await admin()).includes("ok webhook-answers"));
   });
 
-  it("a namespace that refuses the pod tells nothing about us", async () => {
+  it("if the namespace refuses the pod, the result is unknown", async () => {
     await system.apply(namespaceYaml("full"));
     await system.kubectl("-n", "full", "create", "quota", "none", "--hard=pods=0");
     await until("the quota counts", async () =>
@@ -176,7 +176,7 @@ describe("a cluster with Switchback", () => {
     assert.ok(found(await admin("--probe-namespace", "strict")).includes("ok webhook-answers"));
   });
 
-  it("asked about another namespace, it says where the install is", async () => {
+  it("for another namespace, it reports where Switchback is installed", async () => {
     const examination = await admin("--namespace", "default");
     assert.ok(!found(examination).some((word) => word.startsWith("broken")), found(examination).join());
     const elsewhere = examination.findings.find(({ code }) => code === "installed-elsewhere");

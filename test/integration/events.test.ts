@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { ingress, namespaceYaml } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// The controller's Events on a real API server: what it writes, and what else its token can write as one.
+// The controller's Events on a real API server: what it writes, and which other Events its token can write.
 
 const EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events";
 /** A leader writes an Event 10 s after a name was refused. */
@@ -22,7 +22,7 @@ let token: string;
 before(async () => {
   const site = { group: "example.com", version: "v1", resource: "sites", hostnames: "$.spec.host" };
   const sources = { presets: ["openshift-route"], custom: [{ ...site, className: "one" }] };
-  // No proxy runs that could ask.
+  // No proxy runs here that could ask at the ports.
   const ports = [{ port: 443, protocol: "v1" }];
   const targets = ["one", "two"].map((name) => ({ name, upstream, classes: [name], ports }));
   const map = { vanishSeconds: 0 };
@@ -61,7 +61,7 @@ it("an Ingress whose names are refused gets an Event once, which names no object
   assert.match(await system.kubectl("-n", "shop", "describe", "ingress", "stray"), /Warning +NoTarget /);
 });
 
-/** An Event as the controller writes it, changed. */
+/** An Event as the controller writes it, with the given changes. */
 function event(changes: object = {}, metadata: object = { generateName: "switchback-" }) {
   return {
     apiVersion: "events.k8s.io/v1",
@@ -110,7 +110,7 @@ describe("the controller's token", () => {
     });
   }
 
-  it("writes one with a name, and one about what is its own", async () => {
+  it("writes an Event with a name, and one about an object of its own", async () => {
     assertPasses(await write({ reason: "RolloutFailed", action: "Restart" }, { name: "switchback-0123456789ab" }));
     const own = (name: string) => {
       const changes = { reason: "RemovalHeld", action: "Publish", ...about("v1", "ConfigMap", name, NAMESPACE) };
@@ -121,7 +121,7 @@ describe("the controller's token", () => {
     assertDenied(await own("theirs"));
   });
 
-  it("writes one about a Service of others of what was seen at its ports, and of nothing else", async () => {
+  it("writes an Event about others' Services only for what was seen at their ports", async () => {
     const service = about("v1", "Service");
     for (const reason of ["HeaderContradicted", "HeaderAnswersDiffer"])
       assertPasses(await write({ reason, ...service }));
@@ -163,7 +163,7 @@ describe("the controller's token", () => {
     assert.equal((await write({ reportingInstance: "x".repeat(129) })).status, 422);
   });
 
-  it("can neither change nor delete one, nor read any, nor write one of the core group", async () => {
+  it("can neither change, delete nor read an Event, nor write one of the core group", async () => {
     const path = `${EVENTS}/there`;
     await system.cluster.call({ method: "POST", path: EVENTS, body: event({}, { name: "there" }) });
     const core = EVENTS.replace("/apis/events.k8s.io/v1/", "/api/v1/");

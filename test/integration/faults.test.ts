@@ -7,8 +7,8 @@ import { until } from "../fakes/kube-api.ts";
 import { startTcpProxy, type TcpProxy } from "../fakes/tcp-proxy.ts";
 import { type Watching, watching } from "../fakes/watching.ts";
 
-// What happens to a watch of a real API server on its way, and to the API server's memory: whatever it is, what is
-// known is kept until something better is known, and in the end it is what is there.
+// Faults on the connection of a watch to a real API server, and in the API server's memory. In each case the watch
+// keeps what it knows until it learns better, and in the end it knows what exists.
 
 const NAMESPACE = "faults";
 const collection = resourcePath({
@@ -46,7 +46,7 @@ const create = (name: string) =>
   });
 const remove = (name: string) => admin.delete(`${collection}/${name}`);
 
-/** Watches along the proxy; gives the names that are known, too. */
+/** Watches through the proxy. The result also gives the known names. */
 async function follow(timings: Parameters<typeof watching>[1] = {}): Promise<Watching & { names(): string }> {
   const seen = watching(client, { path: collection, ...timings });
   watches.push(seen);
@@ -59,17 +59,17 @@ async function follow(timings: Parameters<typeof watching>[1] = {}): Promise<Wat
   return Object.assign(seen, { names });
 }
 
-/** Nothing is left for the next test. */
+/** Leaves nothing for the next test. */
 async function clear(seen: Watching): Promise<void> {
   await seen.watcher.stop();
-  // Connections that are kept for later calls may be frozen, too.
+  // Connections that are kept alive for later calls may be frozen, too.
   proxy.cut();
   const { items } = await admin.list<{ metadata: { name: string } }>(collection);
   for (const { metadata } of items) await remove(metadata.name);
 }
 
 describe("a watch", () => {
-  it("that is cut again and again misses nothing, and tells nothing twice", async () => {
+  it("that is cut repeatedly misses nothing, and reports nothing twice", async () => {
     const seen = await follow();
     for (const name of ["a", "b", "c", "d"]) {
       proxy.cut();
@@ -93,7 +93,7 @@ describe("a watch", () => {
     await clear(seen);
   });
 
-  it("that comes back to an API server without that version (410) lists again, and misses nothing", async () => {
+  it("whose version a restarted API server does not have (410) lists again, and misses nothing", async () => {
     const seen = await follow({ timings: { idleMs: 120_000 } });
     await create("gone");
     await until(() => seen.names() === "gone", "the first object");
@@ -107,7 +107,7 @@ describe("a watch", () => {
     await clear(seen);
   });
 
-  it("of an etcd that was restored from a backup, with versions behind its own, reads what is there", async () => {
+  it("of an etcd that was restored from a backup, with older versions, reads what the backup has", async () => {
     await create("kept");
     await cluster.backUp();
     const seen = await follow();

@@ -7,8 +7,8 @@ import { parse, stringify } from "yaml";
 import { binary } from "../cluster/binaries.ts";
 import { direct, NAMESPACE, type Rendered, relayed } from "./rendered.ts";
 
-// Every account of the chart that may write has a fence: an admission policy that names it, for each resource that it
-// may write, where it may write it, and while it exists.
+// Every account of the chart that may write has a fence: an admission policy that names it. A fence covers each
+// resource and namespace that the account may write, for as long as the account exists.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const helm = await binary("helm");
@@ -40,10 +40,10 @@ const SWITCHES: Readonly<Record<string, object>> = {
   "flow control": { flowControl: { enabled: true } },
 };
 
-/** A right to write: who, where, what, and the hook that it is there for. */
+/** A right to write: the account, where and what it may write, and the hook that needs it. */
 interface Right {
   readonly account: string;
-  /** Undefined: everywhere. */
+  /** Undefined for all namespaces. */
   readonly namespace: string | undefined;
   readonly resource: string;
   readonly hook: string | undefined;
@@ -113,7 +113,7 @@ function isFenced({ account, namespace, resource, hook }: Right, objects: readon
     const isBound = objects.some(
       ({ kind, spec }) => kind === "ValidatingAdmissionPolicyBinding" && spec.policyName === policy.metadata.name,
     );
-    // A policy that is a hook comes before the rights. After a deletion of the release nothing of it is left but hooks.
+    // A policy that is a hook must exist before the rights. After the release is deleted, only hooks are left of it.
     const own = hookOf(policy);
     const isThere = own === undefined ? hook !== "post-delete" : own === hook && weightOf(policy) < -5;
     const applies = among === undefined || (namespace !== undefined && among.includes(namespace));
@@ -154,13 +154,13 @@ describe("a policy names every account that may write", () => {
       for (const right of unfenced(objects)) if (!found.has(right)) found.set(right, names.join(" and "));
     };
     await renderAll([[], ...single.map((one) => [one])]);
-    // Not all pairs, which would take minutes: no template gives a right for two switches of which neither does alone.
+    // Not all pairs, which would take minutes. No template gives a right for two switches if neither gives one alone.
     const active = single.filter((one) => fences.get(one) !== fences.get(""));
     await renderAll(active.flatMap((one, index) => active.slice(index + 1).map((other) => [one, other])));
     assert.deepEqual(found, new Map());
   });
 
-  it("and the test would see an account without one", async () => {
+  it("and the test would detect an account without one", async () => {
     const objects = await rightsAndPolicies({ agent: { enabled: true } });
     for (const name of ["switchback-agent-leaving", "switchback-remains", "switchback-install-check"]) {
       const others = objects.filter(

@@ -5,8 +5,8 @@ import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts
 import { NAMESPACE, named, type Rendered, render } from "./rendered.ts";
 import { until } from "./system.ts";
 
-// The chart's flow control on a real API server: which priority level it gives each account's requests, by the
-// headers of its answers.
+// The chart's flow control on a real API server. The headers of the answers show the priority level of each account's
+// requests.
 
 const AGENTS = "switchback-agent";
 const GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1";
@@ -68,7 +68,7 @@ describe("flow control", () => {
     assert.equal(spec.limited.nominalConcurrencyShares, 3);
   });
 
-  it("gives each account its level, Leases a flow of their own, and nobody else one of ours", async () => {
+  it("gives each account its level and Leases their own flow, and gives our levels to nobody else", async () => {
     await until("the API server uses the schemas", async () => (await flowOf(AGENT, MAP))[0] === "switchback-agents");
     for (const [name, path, schema, level] of [
       [`${NAMESPACE}/switchback-controller`, LEASE, "switchback-leases", "switchback"],
@@ -83,7 +83,7 @@ describe("flow control", () => {
       assert.deepEqual(await flowOf(name, path), [schema, level], `${name} ${path}`);
   });
 
-  it("keeps the seats of our components for them, and the agents to a few", async () => {
+  it("reserves seats for our components, and limits the agents to a few", async () => {
     const { body } = await cluster.call({ path: "/metrics" });
     const seats = (kind: string, level: string) => {
       const line = new RegExp(`^apiserver_flowcontrol_${kind}_limit_seats\\{priority_level="${level}"\\} (\\d+)$`, "m");

@@ -22,7 +22,7 @@ export class Following {
     return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   }
 
-  /** Whether all pods of a workload were made with the name. */
+  /** Whether all pods of a workload were created with the name. */
   async haveName(name: string, hostname: string): Promise<boolean> {
     const pods = await this.pods(name);
     return pods.length > 0 && pods.every((pod) => mapped(pod).includes(hostname));
@@ -38,7 +38,7 @@ export class Following {
     return running?.workloads.find((each) => each.name === name && each.namespace === this.namespace);
   }
 
-  /** Waits until the leader says so. */
+  /** Waits until the leader reports this code for the workload. */
   async codeIs(name: string, code: string): Promise<void> {
     let last: unknown;
     const told = async () => {
@@ -56,7 +56,7 @@ export class Following {
     return metadata.generation - 1;
   }
 
-  /** The same for a Deployment whose annotations change, told from the ReplicaSets it has made. */
+  /** Counts the restarts of a Deployment whose annotations change, by the ReplicaSets that it has created. */
   async restarts(name: string): Promise<number> {
     const args = ["-n", this.namespace, "get", "replicasets", "-l", `app=${name}`, "-o", "name"];
     return (await this.#system.kubectl(...args)).trim().split("\n").length - 1;
@@ -78,8 +78,7 @@ export interface FollowingSystem {
 }
 
 /**
- * A system with a name that is published, webhooks that the controller sees, and a namespace that opted in, whose
- * pods run.
+ * Starts a system with a published name, webhooks that the controller sees, and an opted-in namespace whose pods run.
  */
 export async function startFollowing(namespace: string, options: SystemOptions): Promise<FollowingSystem> {
   const system = await startSystem({ ...options, before: namespaceYaml(namespace, "enabled") });

@@ -9,7 +9,7 @@ import { COMPONENTS, type Footprints, footprintsAfter, startAll, stopAll } from 
 import type { Footprint } from "#tools/bench/process.ts";
 
 const TOP = join(import.meta.dirname, "..", "..");
-/** Enough for a figure to compare by eye; `npm run bench -- footprint` has the one to rely on. */
+/** Long enough for a rough figure; `npm run bench -- footprint` gives a reliable one. */
 const SETTLE_MS = 3_000;
 
 test("the six pods of the default install are ready from the image's bundle; their memory is printed", {

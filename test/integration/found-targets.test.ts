@@ -8,8 +8,8 @@ import { ingress, namespaceYaml } from "./objects.ts";
 import { publishedTargets } from "./published-targets.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// Targets that nobody configured: LoadBalancer Services of the API server, found by their addresses, published to a
-// running proxy.
+// Targets that nobody configured: the controller finds LoadBalancer Services of the API server by their addresses,
+// and publishes them to a running proxy.
 
 const QUICK_LEASE = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
 
@@ -28,7 +28,9 @@ interface Balancer {
   readonly status?: readonly object[];
 }
 
-/** A LoadBalancer Service with what its cloud's controller wrote. */
+/**
+ * Creates a LoadBalancer Service with the status that its cloud's controller would write. Returns its target's name.
+ */
 async function balancer(name: string, { annotations = {}, ports = [80, 443], status = [] }: Balancer): Promise<string> {
   const object = {
     apiVersion: "v1",
@@ -46,7 +48,7 @@ async function patchStatus(kind: string, namespace: string, name: string, entrie
   await system.kubectl("-n", namespace, "patch", kind, name, "--subresource=status", "--type=merge", "-p", patch);
 }
 
-/** An Ingress that a controller has taken on. */
+/** Creates an Ingress that its controller has admitted. */
 async function admitted(name: string, host: string, ...entries: object[]): Promise<void> {
   await system.apply(ingress(name, [host]));
   if (entries.length > 0) await patchStatus("ingress", "default", name, entries);
@@ -128,7 +130,7 @@ describe("a target is found", () => {
     assert.deepEqual([known?.upstream, known?.relayed, known?.clusterIPs], ["edge/one", true, front]);
   });
 
-  it("each with its own PROXY version, as the Services' annotations say", async () => {
+  it("each with its own PROXY version, from the annotations of its Service", async () => {
     const annotations = { "service.beta.kubernetes.io/scw-loadbalancer-proxy-protocol-v2": "443" };
     const target = await balancer("two", { annotations, status: [{ ip: "203.0.113.2" }] });
     await admitted("two", "two.example.com", { ip: "203.0.113.2" });
@@ -157,19 +159,19 @@ describe("a target is found", () => {
 });
 
 describe("no target is found, and status says why", () => {
-  it("while no controller has written an address; then the name comes", async () => {
+  it("while no controller has written an address; then the name is mapped", async () => {
     await system.apply(ingress("later", ["later.example.com"]));
     await refused("later.example.com", "no-address");
     await patchStatus("ingress", "default", "later", [{ ip: "203.0.113.1" }]);
     await leadsToFront("later.example.com", foundName("edge", "one"));
   });
 
-  it("where no Service has the address", async () => {
+  it("if no Service has the address", async () => {
     await admitted("foreign", "foreign.example.com", { ip: "198.51.100.7" });
     assert.match(await refused("foreign.example.com", "no-service"), /198\.51\.100\.7/);
   });
 
-  it("where its two addresses are those of two Services", async () => {
+  it("if its two addresses belong to two Services", async () => {
     await balancer("twin-a", { status: [{ ip: "203.0.113.4" }] });
     await balancer("twin-b", { status: [{ ip: "203.0.113.14" }] });
     await system.apply(ingress("twins", ["twins.example.com"]));
@@ -177,13 +179,13 @@ describe("no target is found, and status says why", () => {
     assert.match(await refused("twins.example.com", "several-services"), /edge\/twin-a, edge\/twin-b/);
   });
 
-  it("where the Service has ipMode Proxy: pods reach its load balancer", async () => {
+  it("if the Service has ipMode Proxy, because pods reach its load balancer", async () => {
     await balancer("proxied", { status: [{ ip: "203.0.113.5", ipMode: "Proxy" }] });
     await admitted("proxied", "proxied.example.com", { ip: "203.0.113.5" });
     assert.match(await refused("proxied.example.com", "ip-mode-proxy"), /edge\/proxied/);
   });
 
-  it("where the load balancer has a host name: it is not short-circuited", async () => {
+  it("if the load balancer has a host name, because it is not short-circuited", async () => {
     await balancer("hosted", { status: [{ hostname: "lb.example.net" }] });
     await admitted("named", "named.example.com", { hostname: "lb.example.net" });
     assert.match(await refused("named.example.com", "load-balancer-hostname"), /lb\.example\.net/);
@@ -197,7 +199,7 @@ describe("names are mapped although nothing is short-circuited", () => {
   const clusterIPsOf = async (name: string): Promise<string[]> =>
     JSON.parse(await system.kubectl("-n", "edge", "get", "svc", name, "-o", "jsonpath={.spec.clusterIPs}"));
 
-  it("where a Service with ipMode Proxy says so: to its ClusterIPs, without a header", async () => {
+  it("if a Service with ipMode Proxy asks for it: to its ClusterIPs, without a header", async () => {
     await balancer("always", { annotations: straight, status: [{ ip: "203.0.113.6", ipMode: "Proxy" }] });
     await admitted("always", "always.example.com", { ip: "203.0.113.6" });
     const clusterIPs = (await clusterIPsOf("always")).join();
@@ -214,7 +216,7 @@ describe("names are mapped although nothing is short-circuited", () => {
     assert.match(await refused("always.example.com", "ip-mode-proxy"), /edge\/always/);
   });
 
-  it("where a load balancer has a host name, through the proxy if its Service expects a header", async () => {
+  it("if a load balancer has a host name, through the proxy if its Service expects a header", async () => {
     const annotations = { "switchback.dev/map": "always", "switchback.dev/proxy-protocol": "v2" };
     const target = await balancer("nlb", { annotations, status: [{ hostname: "nlb.elb.example.net" }] });
     await admitted("nlb", "nlb.example.com", { hostname: "nlb.elb.example.net" });
@@ -231,14 +233,14 @@ describe("names are mapped although nothing is short-circuited", () => {
 });
 
 describe("a running proxy", () => {
-  it("takes connections for a new target, and goes on to the Service's ClusterIP without a look-up", async () => {
+  it("accepts connections for a new target, and connects to the Service's ClusterIP without a DNS lookup", async () => {
     const target = foundName("edge", "two");
     await listensFor(target);
     const [port] = await portsOf(target);
     assert.ok(port);
     const clusterIP = await system.kubectl("-n", "edge", "get", "svc", "two", "-o", "jsonpath={.spec.clusterIP}");
     assert.deepEqual((await targetOf(target))?.upstreamIPs, [clusterIP]);
-    // There is no cluster DNS here that knows the Service: a look-up would fail, and the proxy would say so.
+    // No cluster DNS here knows the Service, so a lookup would fail and the proxy would report it.
     const client = connect(port, system.proxies[0]?.address).on("error", () => {});
     await once(client, "connect");
     const { text } = await (system.proxies[0]?.page("/readyz") ?? Promise.reject(new Error("no proxy")));
@@ -246,7 +248,7 @@ describe("a running proxy", () => {
     client.destroy();
   });
 
-  it("keeps what it has when somebody spoils the ConfigMap, which the controller then writes again", async () => {
+  it("keeps its targets when somebody breaks the ConfigMap, which the controller then writes again", async () => {
     const before = await listening();
     const patch = JSON.stringify({ data: { "targets.json": "{" } });
     await system.kubectl("-n", NAMESPACE, "patch", "cm", "switchback-targets", "--type=merge", "-p", patch);
@@ -267,8 +269,8 @@ describe("a running proxy", () => {
   });
 });
 
-describe("what stays as it is", () => {
-  it("listen ports and fronts, over a change of the leader and a deleted front Service", async () => {
+describe("what stays unchanged", () => {
+  it("listen ports and fronts, after a change of the leader and after a front Service was deleted", async () => {
     const names = [foundName("edge", "one"), foundName("edge", "two")];
     const look = async () => await Promise.all(names.map(async (name) => [await portsOf(name), await frontOf(name)]));
     const before = await look();
@@ -281,7 +283,7 @@ describe("what stays as it is", () => {
     assert.equal((await leader.status()).targets.length, 3);
   });
 
-  it("a target whose Service vanished keeps its front for a while, then it is given up", async () => {
+  it("a target whose Service was deleted keeps its front for a while, then it is given up", async () => {
     const target = await balancer("passing", { status: [{ ip: "203.0.113.8" }] });
     await admitted("passing", "passing.example.com", { ip: "203.0.113.8" });
     const front = await leadsToFront("passing.example.com", target);

@@ -14,7 +14,7 @@ export const PLURALS = {
 /** The names of the definitions that Switchback reads. */
 export const CRDS = Object.values(PLURALS).map((plural) => `${plural}.${GATEWAY_GROUP}`);
 
-/** Installs them, and waits until objects can be made. */
+/** Installs the definitions, and waits until objects can be created. */
 export async function installGatewayApi(system: System): Promise<void> {
   const definitions = await gatewayApiDefinitions([...Object.values(PLURALS), "gatewayclasses"]);
   const args = ["apply", "--server-side", "-f", "-"];
@@ -34,8 +34,8 @@ export function condition(type: string, status: string) {
 export const ACCEPTED = [condition("Accepted", "True")];
 
 /**
- * Gateways (in the namespace `infra`, of the class `edge`), ListenerSets and routes (in `shop`), with the status
- * that their controller gives them.
+ * Gateways (in the namespace `infra`, of the class `edge`), ListenerSets and routes (in `shop`), with the status that
+ * their controller gives them.
  */
 export class GatewayApi {
   readonly #system: System;
@@ -44,7 +44,7 @@ export class GatewayApi {
     this.#system = system;
   }
 
-  /** Makes an object, or replaces its spec, and then its status. */
+  /** Creates an object or replaces its spec, and then replaces its status. */
   async put(kind: Kind, namespace: string, name: string, spec: object, status?: object): Promise<void> {
     const path = `/apis/${API_VERSION}/namespaces/${namespace}/${PLURALS[kind]}/${name}`;
     const call = async (subresource: string, body: object) => {
@@ -71,7 +71,7 @@ export class GatewayApi {
     );
   }
 
-  /** A ListenerSet of a Gateway. Without a status, it has that which the API server gives it. */
+  /** A ListenerSet of a Gateway. Without `status`, it has the status that the API server gives it. */
   async listenerSet(name: string, gateway: string, listeners: object[], status?: object): Promise<void> {
     const parentRef = { group: GATEWAY_GROUP, kind: "Gateway", namespace: "infra", name: gateway };
     await this.put("ListenerSet", "shop", name, { parentRef, listeners }, status);

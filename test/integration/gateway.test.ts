@@ -10,8 +10,8 @@ import { recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// Gateway API as a cluster has it: installed after Switchback, used, removed while everything runs, and installed
-// again.
+// Gateway API in the life of a cluster: it is installed after Switchback, used, removed while everything runs, and
+// installed again.
 
 const NAMES = [...Array(12).keys()].map((index) => `gw${index}.example.com`);
 
@@ -19,7 +19,7 @@ let system: System;
 let api: GatewayApi;
 before(async () => {
   const config = {
-    // Fewer names than these are not guarded: what stays of them stays because the source holds it.
+    // The guard does not protect fewer names than these, so a name that stays here stays because its source holds it.
     map: { vanishSeconds: 0, guardNames: 100 },
     sources: { discoverySeconds: 1 },
     policy: { maxNamesPerNamespace: 2_000 },
@@ -61,7 +61,7 @@ async function problems(): Promise<string[]> {
 }
 
 describe("a cluster without Gateway API", () => {
-  it("is a source that knows there is nothing, and no problem", async () => {
+  it("has sources for it that are in sync and have no problem", async () => {
     const { sources, synced } = await (await system.leader()).status();
     const own = sources.filter(({ name }) => name.endsWith(GATEWAY_GROUP));
     assert.deepEqual(own.map(({ name }) => name).sort(), [...CRDS, `gatewayclasses.${GATEWAY_GROUP}`].sort());
@@ -73,7 +73,7 @@ describe("a cluster without Gateway API", () => {
 describe("Gateway API, once it is installed", () => {
   before(() => installGatewayApi(system));
 
-  it("maps the names of each kind of route, and those of listeners before a route is there", async () => {
+  it("maps the names of each kind of route, and those of listeners before a route exists", async () => {
     await api.gateway("open", [
       listener("http", { ...from("All") }),
       listener("own", { hostname: "listener.example.com" }),
@@ -88,7 +88,7 @@ describe("Gateway API, once it is installed", () => {
     assert.ok(!sources.some(({ name }) => name === "namespaces"), "no listener selects by labels yet");
   });
 
-  it("maps nothing that is not accepted, and follows acceptance", async () => {
+  it("maps only what is accepted, and follows acceptance", async () => {
     const accepted = [condition("Accepted", "False")];
     await api.route("HTTPRoute", "later", "open", ["later.example.com"], { accepted });
     await refused("later.example.com", "not-accepted");
@@ -98,7 +98,7 @@ describe("Gateway API, once it is installed", () => {
     await unpublished("later.example.com");
   });
 
-  it("keeps to the listeners that a namespace may use, by its labels, and follows those", async () => {
+  it("uses only the listeners that a namespace's labels allow, and follows the labels", async () => {
     await api.gateway("picky", [
       listener("same", { hostname: "same.picky.example.com", ...from("Same") }),
       listener("labelled", { hostname: "*.picky.example.com", ...from("Selector", { matchLabels: { team: "shop" } }) }),
@@ -111,7 +111,7 @@ describe("Gateway API, once it is installed", () => {
     await unpublished("a.picky.example.com");
   });
 
-  it("reads the ListenerSets that a Gateway allows and its controller accepts, and the routes of these", async () => {
+  it("reads the ListenerSets that a Gateway allows and its controller accepts, and their routes", async () => {
     const toSet = { parentRef: { kind: "ListenerSet", namespace: "shop" } };
     const listeners = [
       listener("own", { hostname: "own.set.example.com" }),
@@ -155,7 +155,7 @@ describe("Gateway API, once it is installed", () => {
     });
   });
 
-  it("follows a Gateway that goes, and comes again", async () => {
+  it("follows a Gateway that is deleted and created again", async () => {
     await api.gateway("moving", [listener("http", { ...from("All") })]);
     await api.route("HTTPRoute", "moving", "moving", ["moving.example.com"]);
     await published("moving.example.com");
@@ -167,8 +167,8 @@ describe("Gateway API, once it is installed", () => {
   });
 });
 
-describe("an API server that is restored", () => {
-  it("does not yet serve what it will: no name leaves, and everything is followed again", async () => {
+describe("an API server that restarts", () => {
+  it("does not serve every kind at first: no name leaves, and everything is followed again", async () => {
     const editions = await recordMap(system);
     const before = await system.published();
     await system.cluster.restartApiServer("SIGKILL");
@@ -184,7 +184,7 @@ describe("an API server that is restored", () => {
 });
 
 describe("the definitions, removed while everything runs", () => {
-  it("take no name along: what was known stays, and status says so", async () => {
+  it("remove no name: what was known stays, and the status reports it", async () => {
     await api.route("HTTPRoute", "many", "open", NAMES);
     await published(...NAMES);
     const before = await system.published();
@@ -195,7 +195,7 @@ describe("the definitions, removed while everything runs", () => {
     assert.deepEqual(await system.published(), before);
   });
 
-  it("are followed again when they come back, and what was not made again leaves", async () => {
+  it("are followed again when they are installed again, and names that are not created again leave", async () => {
     await installGatewayApi(system);
     await api.gateway("open", [listener("http", { ...from("All") })]);
     await api.route("HTTPRoute", "many", "open", NAMES.slice(0, 8));
@@ -231,7 +231,7 @@ describe("a Gateway with 64 listeners and 1,000 routes", () => {
     assert.ok(!(await system.publishedNames()).has("elsewhere1.example.com"));
   });
 
-  it("that is deleted does not take them along: the guard holds, until it is there again", async () => {
+  it("that is deleted does not remove the names: the guard holds them until it exists again", async () => {
     await system.kubectl("-n", "infra", "delete", "gateway", "crowd");
     await refused(nameOf(1), "gateway-not-found");
     await until("a hold", async () => (await system.index()).annotations[HOLD_KEY] !== undefined);

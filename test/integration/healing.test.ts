@@ -19,7 +19,7 @@ before(async () => {
       config: {
         controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
         certs: { overlapSeconds: 2 },
-        // No grace: a name that anything here took for gone would be gone.
+        // No grace period: a name that any component took for gone would leave at once.
         map: { vanishSeconds: 0 },
       },
     },
@@ -35,9 +35,7 @@ async function ownExists(kind: string, name: string): Promise<boolean> {
   return (await own("get", kind, name, "--ignore-not-found", "-o", "name")) !== "";
 }
 
-/**
- * Breaks something and waits until it is whole again, while pods are created all the time: none of them may be refused.
- */
+/** Breaks something and waits until it is repaired, while pods are created all the time. No pod may be refused. */
 async function whilePodsAreCreated(breakAndHeal: () => Promise<void>): Promise<readonly Created[]> {
   const stream = streamPods(system, { namespace: "labelled" });
   try {
@@ -52,7 +50,7 @@ async function whilePodsAreCreated(breakAndHeal: () => Promise<void>): Promise<r
   return stream.created;
 }
 
-/** Not only created: with every name of ours, and with nothing else. */
+/** Asserts that each pod was injected with all of our names, and with nothing else. */
 function assertInjected(created: readonly Created[]): void {
   for (const { name, pod } of created) assert.deepEqual(mapped(pod), NAMES, name);
 }
@@ -68,7 +66,7 @@ async function mapIsWhole(): Promise<boolean> {
   );
 }
 
-/** Whether each says, in `/readyz`, that it uses an older map, for a reason that begins so. */
+/** Whether each webhook reports, in `/readyz`, that it uses an older map, for a reason that begins with `code`. */
 async function everyWebhookRefuses(code: string): Promise<boolean> {
   const pages = await Promise.all(system.webhooks.map(({ page }) => page("/readyz")));
   return pages.every(({ status, text }) => status === 200 && text.includes(`(${code}`));
@@ -92,7 +90,7 @@ async function shardNow(): Promise<string> {
 
 describe("the map", () => {
   for (const what of ["its shard", "switchback-hosts", "switchback-hosts-index"]) {
-    it(`without ${what}, which was deleted, is made whole, and the webhook never loses a name`, async () => {
+    it(`is repaired after ${what} was deleted, and the webhook never loses a name`, async () => {
       const pods = await whilePodsAreCreated(async () => {
         await own("delete", "cm", what === "its shard" ? await shardNow() : what);
         await until("the map to be whole", mapIsWhole);
@@ -101,7 +99,7 @@ describe("the map", () => {
     });
   }
 
-  it("deleted as a whole comes back", async () => {
+  it("is published again after all of it was deleted", async () => {
     const pods = await whilePodsAreCreated(async () => {
       await own("delete", "cm", "-l", "switchback.dev/map=hosts");
       await until("the map to be whole", mapIsWhole);
@@ -142,7 +140,7 @@ describe("the map", () => {
     assertInjected(pods);
   });
 
-  it("shard and index, edited by hand so that they agree, do not stay", async () => {
+  it("a shard and an index that somebody edits so that they agree are replaced", async () => {
     const text = `192.0.2.66 ${EVIL}\n`;
     const { annotations: _, ...index } = await system.index();
     const shards = [{ name: await shardNow(), revision: shortHash(text) }];
@@ -172,7 +170,7 @@ describe("the map", () => {
     assertInjected(pods);
   });
 
-  it("a stranger's ConfigMap that carries our label is left alone, and in nobody's way", async () => {
+  it("a stranger's ConfigMap with our label is left alone, and does no harm", async () => {
     const failures = async () =>
       sumOf((await (await system.leader()).page("/metrics")).text, "switchback_controller_publish_failures_total");
     const before = await failures();
@@ -188,7 +186,7 @@ describe("the map", () => {
 });
 
 describe("the front Service", () => {
-  it("deleted comes back with the same ClusterIPs, which the pods hold", async () => {
+  it("is created again with the same ClusterIPs, which the pods hold, after a deletion", async () => {
     const before = await frontAddresses();
     assert.match(before, /198\.51\.100\.\d+.*2001:db8:6::/, "dual-stack");
     const pods = await whilePodsAreCreated(async () => {
@@ -201,7 +199,7 @@ describe("the front Service", () => {
     assert.deepEqual([...ips].sort(), (JSON.parse(before) as string[]).sort());
   });
 
-  it("whose ports, selector or label somebody edits is put back", async () => {
+  it("is restored after somebody edits its ports, selector or label", async () => {
     const args = ["-n", NAMESPACE, "get", "svc", "switchback-ingress-nginx"];
     const seen = async () => {
       const { metadata, spec } = await system.json<{ metadata: { labels: object }; spec: object }>(...args);
@@ -227,7 +225,7 @@ describe("the certificates", () => {
     own("get", "secret", "switchback-webhook-tls", "-o", "jsonpath={.data.tls\\.crt}", "--ignore-not-found");
 
   for (const name of ["switchback-webhook-tls", "switchback-ca"]) {
-    it(`the Secret ${name}, deleted, comes back, and no pod notices`, async () => {
+    it(`the Secret ${name} is created again after a deletion, and no pod is affected`, async () => {
       const failures = async () => sumOf(await system.cluster.metrics(), "apiserver_admission_webhook_fail_open_count");
       const before = await failures();
       const leaf = await leafNow();
@@ -249,7 +247,7 @@ describe("the certificates", () => {
     ["wiped", () => null],
     ["another's", () => Buffer.from(system.cluster.ca.cert).toString("base64")],
   ] as const) {
-    it(`a caBundle that is ${what} is put back; pods meanwhile are created, and injected again after`, async () => {
+    it(`a caBundle that is ${what} is restored; pods are created meanwhile, and injected again after it`, async () => {
       const value = valueNow();
       const before = await system.bundles();
       const pods = await whilePodsAreCreated(async () => {
@@ -271,7 +269,7 @@ describe("the certificates", () => {
 
 describe("an API server that is away", () => {
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    it(`(${signal}) until the leader has given up: all recovers by itself, and the map is as it was`, async () => {
+    it(`(${signal}) until the leader gives up: everything recovers by itself, and the map is unchanged`, async () => {
       const before = [...(await system.published())].sort();
       const [controller] = system.controllers;
       assert.ok(controller);
@@ -295,7 +293,7 @@ describe("an API server that is away", () => {
 });
 
 describe("a ClusterIP of ours that was given to another Service while no controller ran", () => {
-  it("is given up: names move on to a new one, and an Event says so", async () => {
+  it("is given up: names move to a new one, and an Event reports it", async () => {
     const before = JSON.parse(await frontAddresses()) as string[];
     const [controller] = system.controllers;
     assert.ok(controller);

@@ -6,8 +6,8 @@ import { ingress, namespaceYaml } from "./objects.ts";
 import type { Rendered } from "./rendered.ts";
 import { AGENTS, NAMESPACE, type System, startSystem } from "./system.ts";
 
-// `helm test` on a real API server, without the node that would run its pod: the account and its rights are made as
-// Helm makes them, and the pod's command runs here.
+// `helm test` on a real API server, without a node that would run its pod. The account and its rights are created as
+// Helm does it, and the pod's command runs here.
 
 let system: System;
 before(async () => {
@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => system?.stop());
 
-/** What the test's pod finds, with the rights of these objects alone. */
+/** The findings of the test's pod, with only the rights of these objects. */
 async function found(objects: Rendered[]): Promise<string[]> {
   const rights = objects.filter(({ kind }) => kind !== "Pod");
   await system.apply(rights.map((object) => JSON.stringify(object)).join("\n---\n"));
@@ -58,7 +58,7 @@ it("the doctor may read all that it asks for, and sees the webhook answer", asyn
   );
 });
 
-it("the pod is one that the level restricted of Pod Security admits", async () => {
+it("the restricted Pod Security level admits the pod", async () => {
   const { stdout } = await system.cluster.tool("helm", ["get", "hooks", "switchback", "-n", NAMESPACE], {});
   const hooks = parseAllDocuments(stdout).map((document) => document.toJS() as Rendered);
   const { spec } = hooks.find((object) => object?.kind === "Pod");

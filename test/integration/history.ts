@@ -1,9 +1,9 @@
 import { hostsOf } from "./objects.ts";
 import { NAMESPACE, type System } from "./system.ts";
 
-// What was written, in order: a watch from an earlier version replays it from the API server's cache, which holds
-// the last 75 s and more. The state before an API server was restored is read from etcd, one version after the
-// other. Nothing has to run meanwhile, and nothing is missed.
+// What was written, in order. A watch from an earlier version replays it from the API server's cache, which holds the
+// last 75 s and more. If the API server was restored, the earlier versions are read from etcd, one after the other.
+// Nothing has to run meanwhile, and nothing is missed.
 
 const CONFIG_MAPS = `/api/v1/namespaces/${NAMESPACE}/configmaps`;
 const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
@@ -44,13 +44,13 @@ export async function list<T = RawObject>(system: System, path: string): Promise
   return { version: metadata.resourceVersion, items };
 }
 
-/** As it was at a version; the API server asks etcd. */
+/** The objects of a path at one version, which the API server reads from etcd. */
 async function listAt(system: System, path: string, version: string): Promise<{ version: string; items: RawObject[] }> {
   const { items } = await list(system, `${path}&resourceVersion=${version}&resourceVersionMatch=Exact`);
   return { version, items };
 }
 
-/** `gone`: the API server's cache does not reach back so far. */
+/** The events of a path from a version on, or `gone` if the API server's cache does not reach back so far. */
 export async function replay<T = RawObject>(
   system: System,
   path: string,
@@ -67,7 +67,7 @@ export async function replay<T = RawObject>(
   return error === undefined ? events : "gone";
 }
 
-/** Starts to look at the map; the function gives every edition since, the first one included. */
+/** Starts to record the map. The returned function gives every edition since then, the first one included. */
 export async function recordMap(system: System): Promise<() => Promise<Edition[]>> {
   const path = `${CONFIG_MAPS}?${MAP}`;
   const first = await list(system, path);
@@ -95,7 +95,7 @@ function editionOf(objects: ReadonlyMap<string, RawObject>): Edition {
   };
 }
 
-/** Starts to look at the controllers' Lease; the function gives what it has held since, in order. */
+/** Starts to record the controllers' Lease. The returned function gives its contents since then, in order. */
 export async function recordLease(system: System): Promise<() => Promise<LeaseSpec[]>> {
   const { version, items } = await list(system, LEASES);
   return async () => {

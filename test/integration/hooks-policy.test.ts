@@ -26,7 +26,7 @@ const VALUES = {
   test: { probeNamespace: "shop" },
   publishers: { remove: ["coredns", "coredns-import", "external-dns"] },
 };
-/** Of hooks, which Helm creates only while it runs them. */
+/** Kinds of the hooks' objects, which Helm creates only while it runs a hook. */
 const HOOK_KINDS = [
   "ServiceAccount",
   "Role",
@@ -123,7 +123,7 @@ describe("the uninstall's account", () => {
     assertPasses(await send("uninstall", "DELETE", CONFIGURATION));
   });
 
-  it("restarts workloads, and changes nothing else of them", async () => {
+  it("restarts workloads, and cannot change anything else in them", async () => {
     const template = (changes: object) => ({ spec: { template: changes } });
     const annotations = { "switchback.dev/restartedAt": "now" };
     assertPasses(await merge("uninstall", `${DEPLOYMENTS}/web`, template({ metadata: { annotations } })));
@@ -131,7 +131,7 @@ describe("the uninstall's account", () => {
     assertDenied(await merge("uninstall", `${DEPLOYMENTS}/web`, template({ spec: { containers } })));
   });
 
-  it("asks the agents to leave, and changes nothing else of them", async () => {
+  it("asks the agents to leave, and cannot change anything else in them", async () => {
     const annotations = { "switchback.dev/leaving": "true" };
     assertPasses(await merge("uninstall", DAEMON_SET, { metadata: { annotations } }));
     for (const change of [
@@ -148,7 +148,7 @@ for (const hook of ["uninstall", "publisher-coredns-remove"] as const) {
   describe(`the account ${hook}`, () => {
     const path = `${DNS_MAPS}/coredns`;
 
-    it("takes our part out of the Corefile, and changes nothing else of it", async () => {
+    it("removes our part of the Corefile, and cannot change anything else in it", async () => {
       assertPasses(await merge(hook, path, { data: { Corefile: REST } }));
       assertPasses(await merge(hook, path, { metadata: { managedFields: [{}] } }));
       for (const change of [
@@ -162,13 +162,13 @@ for (const hook of ["uninstall", "publisher-coredns-remove"] as const) {
         assertDenied(await merge(hook, path, change));
     });
 
-    it("creates and deletes no ConfigMap of the cluster's DNS", async () => {
+    it("cannot create or delete a ConfigMap of the cluster's DNS", async () => {
       const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "evil" } };
       assert.equal((await send(hook, "POST", DNS_MAPS, body)).status, 403);
       assert.equal((await send(hook, "DELETE", path)).status, 403);
     });
 
-    it("marks the publisher's document, and gives it nothing of its choice", async () => {
+    it("marks the publisher's document, and cannot add anything else to it", async () => {
       const own = `${OWN_MAPS}/switchback-publisher-coredns`;
       const replaced = document("coredns");
       const data = { "state.json": '{"leaving":1}' };
@@ -189,7 +189,7 @@ for (const hook of ["uninstall", "publisher-coredns-remove"] as const) {
 describe("the uninstall's account on the file that CoreDNS imports", () => {
   const path = `${DNS_MAPS}/coredns-custom`;
 
-  it("takes our key out of it, and changes nothing else", async () => {
+  it("removes our key, and cannot change anything else", async () => {
     assertPasses(await merge("uninstall", path, { data: { "switchback.server": null } }));
     assertDenied(
       await merge("uninstall", path, { data: { "switchback.server": block("coredns-import", "x {\n}\n") } }),
@@ -201,7 +201,7 @@ describe("the uninstall's account on the file that CoreDNS imports", () => {
 
 for (const hook of ["uninstall", "publisher-external-dns-remove"] as const) {
   describe(`the account ${hook} on objects for external-dns`, () => {
-    it("deletes those of the publisher, and writes none", async () => {
+    it("deletes those of the publisher, and cannot write any", async () => {
       assertPasses(await send(hook, "DELETE", `${SERVICES}/switchback-names-1`));
       assertDenied(await send(hook, "DELETE", `${SERVICES}/switchback-names-2`));
       const body = service("switchback-names-1", { "switchback.dev/publisher": "external-dns" });
@@ -228,14 +228,14 @@ describe("the account of helm test", () => {
     const metadata = { ...pod.metadata, labels: { ...pod.metadata.labels, ...labels } };
     return { ...pod, metadata, spec: { ...pod.spec, ...spec } };
   };
-  /** In earnest: a dry run may be of any pod. */
+  /** Not a dry run: the policy allows any pod in a dry run. */
   const create = async (body: object) => {
     const request = { method: "POST", path: PODS, body: JSON.stringify(body), token: tokens.test };
     const { status, body: answer } = await cluster.call(request);
     return { status, message: String((answer as { message?: string }).message ?? "") };
   };
 
-  it("makes the doctor's pod, and no pod with rights or anything of its node", async () => {
+  it("creates the doctor's pod, and no pod with rights or with access to its node", async () => {
     const container = probe().spec.containers[0];
     const escalating = { ...container.securityContext, allowPrivilegeEscalation: true };
     for (const pod of [

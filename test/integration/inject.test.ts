@@ -11,7 +11,7 @@ const FIRST = ["api.example.com", "shop.example.com"];
 let system: System;
 let reader: string;
 let count = 0;
-/** A namespace of its own for each test, which did not opt in. */
+/** The test's own namespace, which did not opt in. */
 let namespace: string;
 before(async () => {
   system = await startSystem({ values: { config: { map: { vanishSeconds: 0, guardNames: 100 } } } });
@@ -38,7 +38,7 @@ const template = (extra: object = {}, annotations: object = {}) => ({
 const head = (apiVersion: string, kind: string, name = "web") => ({ apiVersion, kind, metadata: { name, namespace } });
 const selector = { matchLabels: { app: "web" } };
 
-/** One of each kind; `pod` is the template. */
+/** A workload of the kind; `pod` is its template. */
 function workload(kind: string, pod: { metadata: object; spec: object } = template()): object {
   const once = { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } };
   switch (kind) {
@@ -60,7 +60,7 @@ async function inject(input: object | string, ...flags: string[]) {
   return await system.cli(["inject", "-f", "-", ...flags], { kubeconfig: reader, input: text });
 }
 
-/** What `inject` prints for it. */
+/** The output of `inject` for an object. */
 async function injected(input: object | string, ...flags: string[]): Promise<string> {
   const { code, stdout, stderr } = await inject(input, ...flags);
   assert.equal(code, 0, stderr);
@@ -101,7 +101,7 @@ function aliasesIn(yaml: string): HostAlias[][] {
 
 const byIp = (aliases: readonly HostAlias[] = []) => aliases.toSorted((a, b) => (a.ip < b.ip ? -1 : 1));
 
-/** Each name once an address: nothing was doubled by two of us. */
+/** Asserts that each name is there once per address: no two of our components added the same line. */
 function assertOnce(pod: Pod, names: readonly string[]): void {
   const lines = (pod.spec.hostAliases ?? []).flatMap(({ ip, hostnames }) => hostnames.map((name) => `${ip} ${name}`));
   assert.deepEqual(mapped(pod), names.toSorted());
@@ -112,7 +112,7 @@ function assertOnce(pod: Pod, names: readonly string[]): void {
 describe("what `inject` prints from the live map", () => {
   for (const kind of ["Deployment", "StatefulSet", "DaemonSet", "CronJob"]) {
     for (const flags of [[], ["--server-side"]]) {
-      it(`for a ${kind} survives kubectl apply ${flags}, and a re-apply with another map, to the letter`, async () => {
+      it(`for a ${kind} is applied exactly by kubectl apply ${flags}, and again with another map`, async () => {
         const source = workload(kind, template({ hostAliases: [{ ip: "192.0.2.1", hostnames: ["own.example.com"] }] }));
         const first = await injected(source);
         await apply(first, ...flags);
@@ -140,7 +140,7 @@ describe("what `inject` prints from the live map", () => {
     assertOnce({ spec: (await live("Pod")).spec } as Pod, FIRST);
   });
 
-  it("for a List, and for several documents, is each of them", async () => {
+  it("for a List, and for several documents, has each of them", async () => {
     const items = ["Deployment", "CronJob", "Pod"].map((kind) => workload(kind));
     const config = { ...head("v1", "ConfigMap", "other"), data: { key: "value" } };
     await apply(await injected({ apiVersion: "v1", kind: "List", items: [...items, config] }));
@@ -155,7 +155,7 @@ describe("what `inject` prints from the live map", () => {
     assertOnce({ spec: (await live("DaemonSet")).spec } as Pod, FIRST);
   });
 
-  it("for YAML as people write it means what it meant: octal modes, empty annotations, anchors elsewhere", async () => {
+  it("keeps the meaning of hand-written YAML: octal modes, empty annotations, anchors elsewhere", async () => {
     await apply(
       await injected(`apiVersion: apps/v1
 kind: Deployment
@@ -181,7 +181,7 @@ spec:
     assert.equal(volumes?.[0]?.configMap.defaultMode, 0o644);
   });
 
-  it("is not to be had by somebody without the right to read it, who is told so", async () => {
+  it("is refused to a user who may not read the map, with the reason", async () => {
     const kubeconfig = await system.cluster.kubeconfigFor({ clientCert: system.cluster.ca.client("stranger", []) });
     const input = JSON.stringify(workload("Deployment"));
     const { code, stdout, stderr } = await system.cli(["inject", "-f", "-"], { kubeconfig, input });
@@ -206,7 +206,7 @@ describe("what `inject` prints from a hosts file", () => {
 });
 
 describe("a baked template in a labelled namespace", () => {
-  it("gives pods that the webhook brings up to date, with each name once", async () => {
+  it("gives pods that the webhook updates, with each name once", async () => {
     await system.kubectl("label", "namespace", namespace, "switchback.dev/inject=enabled");
     await apply(await injected(workload("Deployment")));
     const pods = async (size: number) => {
@@ -231,8 +231,8 @@ describe("a baked template in a labelled namespace", () => {
   });
 });
 
-describe("what one alias an address cannot hold", () => {
-  it("is refused with the way out when it is over 480 bytes; --long-line takes it all the same", async () => {
+describe("what does not fit into one alias per address", () => {
+  it("is refused with a hint if it is over 480 bytes; --long-line accepts it", async () => {
     const many = Array.from({ length: 30 }, (_, index) => `a-rather-long-name-${index}.example.com`);
     await system.apply(ingress("shop", many));
     await settled(many);
@@ -248,7 +248,7 @@ describe("what one alias an address cannot hold", () => {
     assertOnce({ spec: (await live("Deployment")).spec } as Pod, ["a-rather-long-name-1.example.com"]);
   });
 
-  it("is refused when the user has an alias of that address", async () => {
+  it("is refused if the user has an alias of that address", async () => {
     const args = ["-n", NAMESPACE, "get", "svc", "switchback-ingress-nginx", "-o", "jsonpath={.spec.clusterIP}"];
     const ip = await system.kubectl(...args);
     const own = template({ hostAliases: [{ ip, hostnames: ["own.example.com"] }] });
@@ -257,7 +257,7 @@ describe("what one alias an address cannot hold", () => {
     assert.match(stderr, /Deployment \S+\/web: not injected \(address-has-alias\)/);
   });
 
-  it("is nothing, when the user maps all names already: theirs win", async () => {
+  it("adds nothing if the user maps all names already: theirs win", async () => {
     const own = template({ hostAliases: [{ ip: "192.0.2.1", hostnames: FIRST }] });
     await apply(await injected(workload("Deployment", own)));
     assert.deepEqual((await live("Deployment")).spec.hostAliases, [{ ip: "192.0.2.1", hostnames: FIRST }]);

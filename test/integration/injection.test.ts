@@ -75,9 +75,9 @@ describe("a pod, created on a real API server", () => {
     [NAMESPACE, "enabled", [], 0],
     ["kube-system", "enabled", [], 0],
   ] as const) {
-    it(`in the namespace ${space} with the label ${label} is called for ${count} times`, async () => {
+    it(`in the namespace ${space} with the label ${label} causes ${count} calls`, async () => {
       const before = await calls();
-      // Dry run, as our own namespace enforces the restricted level and this pod is not.
+      // A dry run leaves no pod in our own namespace.
       const pod = await create(
         space,
         `label-${label}`,
@@ -92,7 +92,7 @@ describe("a pod, created on a real API server", () => {
     });
   }
 
-  it("keeps its own aliases, first and in order, and a name that they map is left alone", async () => {
+  it("keeps its own aliases, first and in order, and keeps its own address of a name", async () => {
     const own = [
       { ip: "192.0.2.9", hostnames: ["legacy.example.com", "shop.example.com"] },
       { ip: "192.0.2.1", hostnames: ["other.example.com"] },
@@ -110,7 +110,7 @@ describe("a pod, created on a real API server", () => {
     assert.deepEqual(mapped(pod), ["api.example.com"]);
   });
 
-  it("has forged annotations overwritten, and loses no alias of its own to them", async () => {
+  it("gets its forged annotations overwritten, and keeps its own aliases", async () => {
     const own = [{ ip: "192.0.2.9", hostnames: ["legacy.example.com"] }];
     const forged = {
       "switchback.dev/injected": "forged",
@@ -159,7 +159,7 @@ describe("a pod, created on a real API server", () => {
     assert.equal(deployment.spec.template.spec.hostAliases, undefined);
   });
 
-  it("follows the map: a new Ingress is in the next pod, and so is another host of that Ingress", async () => {
+  it("follows the map: the next pod has the name of a new Ingress, and a changed name of that Ingress", async () => {
     for (const host of ["late", "later"]) {
       await system.apply(ingress("late", [`${host}.example.com`]));
       await system.ready([`${host}.example.com`]);
@@ -167,7 +167,7 @@ describe("a pod, created on a real API server", () => {
     }
   });
 
-  it("is created all the same when no webhook answers, and then carries nothing of ours", async () => {
+  it("is created even if no webhook answers, and then has nothing of ours", async () => {
     const [webhook] = system.webhooks;
     assert.ok(webhook);
     await system.end(webhook, "SIGTERM");

@@ -21,7 +21,7 @@ import { until } from "./system.ts";
 
 useControlPlane();
 
-/** The arguments of `helm install` as README.md writes it, with the path of this chart in place of the released one. */
+/** The arguments of README.md's `helm install`, with the path of this chart in place of the released one. */
 function readmeArguments(): string[] {
   const readme = readFileSync(`${TOP}README.md`, "utf8");
   const [, command] = /^ {4}helm (install (?:.*\\\n)*.*)$/m.exec(readme) ?? [];
@@ -39,7 +39,7 @@ describe("the chart", () => {
   const generations = async () =>
     await kubectl("get", "deployments", "-n", NAMESPACE, "-o", "jsonpath={.items[*].metadata.generation}");
 
-  it("installs as README.md says without the namespace to restart in, and follows it after an upgrade", async () => {
+  it("installs as README.md says without the namespace to restart in, and an upgrade adds its Roles", async () => {
     const args = readmeArguments();
     assert.ok(args.includes("config.optIn.namespaces={cert-manager}"), args.join(" "));
     assert.match(await helm(...args), /WARNING: .* do not exist: cert-manager\.[\s\S]*--reset-then-reuse-values/);
@@ -57,7 +57,7 @@ describe("the chart", () => {
     await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait", "--no-hooks");
   });
 
-  it("installs into a new namespace and has nothing but defaults to ask for", async () => {
+  it("installs into a new namespace with only defaults", async () => {
     const notes = await helm("install", ...release, "--create-namespace");
     assert.match(notes, /switchback\.dev\/inject=enabled/);
     assert.deepEqual(await bundles(), [undefined, undefined, undefined]);
@@ -72,19 +72,19 @@ describe("the chart", () => {
     assert.deepEqual(await bundles(), [caBundle, caBundle, caBundle]);
   });
 
-  it("takes everything optional that needs no further kinds", async () => {
+  it("accepts every option that needs no further kinds", async () => {
     const values = ["networkPolicy.enabled=true", "config.certs.mode=files", "certFiles.secretName=mine"];
     await helm("upgrade", ...release, ...values.flatMap((value) => ["--set", value]));
     const policies = await kubectl("get", "networkpolicies", "--namespace", NAMESPACE, "-o", "name");
     assert.equal(policies.trim().split("\n").length, 3);
   });
 
-  it("gives rights and bounds to the account of the values, and leaves the usual one without any", async () => {
+  it("gives rights and a policy to the account of the values, and no rights to the usual one", async () => {
     await helm("upgrade", ...release, "--set", "controller.serviceAccount.name=lead");
     const lead = await cluster.tokenFor(`${NAMESPACE}/lead`);
     const mislabelled = { ...frontService("switchback-odd"), metadata: frontService("switchback-other").metadata };
     mislabelled.metadata.name = "switchback-odd";
-    // A try that came before the policy is in force must not write: the same again would change nothing, and may pass.
+    // A try before the policy is in force must not write: the next try would then change nothing, and might pass.
     await until("the policy to be in force for the account", async () => {
       const { status, body } = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, mislabelled, true);
       return status === 403 && /a front Service has the name of its target/.test(JSON.stringify(body));
@@ -97,8 +97,8 @@ describe("the chart", () => {
     assert.equal(stdout.trim(), "no");
   });
 
-  it("leaves nothing of its own when it goes", async () => {
-    // The hooks are Jobs, and no node runs them here; uninstall.test.ts runs what they run.
+  it("leaves none of its objects after an uninstall", async () => {
+    // No node here runs the Jobs of the hooks; uninstall.test.ts runs their commands.
     await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait", "--no-hooks");
     const namespaced = "deployments,services,serviceaccounts,configmaps,roles,rolebindings,networkpolicies,pdb";
     const wide = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations";

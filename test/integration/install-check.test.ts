@@ -7,8 +7,8 @@ import { assertDenied, assertPasses, isDenied } from "./policy-calls.ts";
 import type { Rendered } from "./rendered.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// `helm upgrade` with the check after it, on a real API server: Helm waits for the Job, whose pod's command runs here,
-// with the token of its account.
+// `helm upgrade` with the check after it, on a real API server. Helm waits for the Job. The command of its pod runs
+// here, with the token of its account.
 
 const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const JOB = "switchback-install-check";
@@ -21,7 +21,7 @@ before(async () => {
 });
 after(() => system?.stop());
 
-/** Upgrades, and meanwhile does what the node does with the pod of the Job. @returns Helm's result, and the pod's. */
+/** Upgrades, and does meanwhile what a node would do with the Job's pod. @returns Helm's result, and the pod's. */
 async function upgrade(timeoutSeconds: number, meanwhile: (token: string) => Promise<void> = async () => {}) {
   const sets = ["installCheck.enabled=true", `installCheck.timeoutSeconds=${timeoutSeconds}`];
   const flags = ["--namespace", NAMESPACE, "--reset-then-reuse-values", ...sets.flatMap((set) => ["--set", set])];
@@ -49,7 +49,7 @@ async function runPod(meanwhile: (token: string) => Promise<void>): Promise<Tool
   return check;
 }
 
-it("Helm waits until a pod would get the names; the account can do no more, and is gone afterwards", async () => {
+it("Helm waits until a pod would get the names; the account can do no more, and is deleted afterwards", async () => {
   const create = async (token: string, path: string) => {
     const spec = { containers: [{ name: "a", image: "a" }] };
     const { status, body } = await system.cluster.call({ method: "POST", path, token, body: podOf(spec) });
@@ -67,11 +67,11 @@ it("Helm waits until a pod would get the names; the account can do no more, and 
   assert.doesNotMatch(await system.kubectl("get", kinds, "-A", "-o", "name"), /install-check/);
 });
 
-/** Each has another name: one that came before the policy must not be in the way of the next. */
+/** Each pod has another name, so that one that was created before the policy does not block the next. */
 const podOf = (spec: object) =>
   JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata: { generateName: "a-" }, spec });
 
-it("Helm fails where no webhook answers, and keeps the Job for its log", async () => {
+it("Helm fails if no webhook answers, and keeps the Job for its log", async () => {
   for (const webhook of [...system.webhooks]) await system.end(webhook);
   const { check, helm } = await upgrade(1);
   assert.equal(check.code, 1);

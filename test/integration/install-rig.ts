@@ -13,13 +13,13 @@ export const NAMESPACE = "switchback-system";
 export const IN_NAMESPACE = `/api/v1/namespaces/${NAMESPACE}`;
 export const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
 
-/** The ConfigMap of the configuration. */
+/** The name of the ConfigMap with the configuration. */
 export const CONFIG_NAME = /switchback-config-[0-9a-f]{10}/.exec(readFileSync(INSTALL, "utf8"))?.[0] ?? "";
 
-/** The one of the test file. */
+/** The control plane of the test file. */
 export let cluster: ControlPlane;
 
-/** For a test file: a control plane without Switchback. */
+/** Starts a control plane without Switchback for a test file. */
 export function useControlPlane(): void {
   before(async () => {
     cluster = await startControlPlane();
@@ -46,7 +46,7 @@ export async function tokenOf(component: string): Promise<string> {
   return token;
 }
 
-/** Server-side apply with the rights of a component's ServiceAccount; gives the status. */
+/** Server-side apply with the rights of a component's ServiceAccount. Returns the status. */
 export async function applyAs(component: string, path: string, body: object): Promise<number> {
   return (await applyWith(await tokenOf(component), path, body)).status;
 }
@@ -61,7 +61,7 @@ export async function applyWith(token: string, path: string, body: object, dryRu
   });
 }
 
-/** As the controller applies it for the target of that name. */
+/** A front Service as the controller applies it for the target of that name. */
 export function frontService(name: string) {
   const target = name.replace("switchback-", "");
   const labels = {
@@ -80,7 +80,7 @@ export async function bundles(): Promise<(string | undefined)[]> {
   return (body as Rendered).webhooks.map(({ clientConfig }: Rendered) => clientConfig.caBundle);
 }
 
-/** As the controller does it: `caBundle` of every entry, nothing else of them. */
+/** Writes `caBundle` of every entry and nothing else of them, as the controller does. */
 export async function writeBundle(): Promise<string> {
   const caBundle = Buffer.from(cluster.ca.cert).toString("base64");
   const names = ["namespace", "pod", "reachable"];

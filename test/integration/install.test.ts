@@ -25,7 +25,7 @@ import type { Rendered } from "./rendered.ts";
 useControlPlane();
 
 describe("install.yaml", () => {
-  it("is taken by server-side apply without a warning, and a second time changes nothing", async () => {
+  it("is accepted by server-side apply without a warning, and a second apply changes nothing", async () => {
     assert.doesNotMatch(await kubectl("apply", "--server-side", "-f", INSTALL), /warning/i);
     const version = async () =>
       ((await cluster.call({ path: CONFIGURATION })).body as Rendered).metadata.resourceVersion;
@@ -34,7 +34,7 @@ describe("install.yaml", () => {
     assert.equal(await version(), before);
   });
 
-  it("is taken again, on both ways of applying, with the caBundle that is there left in place", async () => {
+  it("is accepted again, by both ways to apply, and keeps the caBundle", async () => {
     const caBundle = await writeBundle();
     await kubectl("apply", "--server-side", "-f", INSTALL);
     assert.deepEqual(await bundles(), [caBundle, caBundle, caBundle]);
@@ -43,7 +43,7 @@ describe("install.yaml", () => {
     assert.deepEqual(await bundles(), [caBundle, caBundle, caBundle]);
   });
 
-  it("has pods that the restricted Pod Security level lets in, and keeps others out of the namespace", async () => {
+  it("has pods that the restricted Pod Security level admits, and keeps others out of the namespace", async () => {
     const templates = parseAllDocuments(readFileSync(INSTALL, "utf8"))
       .map((document) => document.toJS())
       .filter((object) => object?.kind === "Deployment")
@@ -81,7 +81,7 @@ describe("rights", () => {
     readonly group?: string;
     readonly resource: string;
     readonly name?: string;
-    /** Default: our own; "" asks for all namespaces, or for what has none. */
+    /** Default: our own. "" stands for all namespaces, or for cluster-scoped objects. */
     readonly namespace?: string;
     readonly subresource?: string;
   }
@@ -153,7 +153,7 @@ describe("rights", () => {
     proxy: TARGETS,
   };
 
-  /** What nobody may; what one component may and another not follows from the table above. */
+  /** What no component may do. What only some components may do follows from the table above. */
   const DENIED: Question[] = [
     ...each("get list watch", { resource: "secrets" }),
     ...each("get list watch create patch update delete", { resource: "secrets", name: "another" }),
@@ -198,7 +198,7 @@ describe("rights", () => {
   ];
 
   for (const component of ["controller", "webhook", "proxy"]) {
-    it(`of the ${component} are those of the table, and none of the others'`, async () => {
+    it(`of the ${component} are those of the table, and none of those of the others`, async () => {
       const own = ALLOWED[component] ?? [];
       const key = (question: Question) => JSON.stringify(question);
       const owned = new Set(own.map(key));
@@ -214,7 +214,7 @@ describe("rights", () => {
     });
   }
 
-  it("of the proxy are one object beyond what every account has", async () => {
+  it("of the proxy are one object more than every account has", async () => {
     const account = { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "nobody" } };
     await cluster.call({ method: "POST", path: `${IN_NAMESPACE}/serviceaccounts`, body: account });
     const everybodys = (await rulesOf(await cluster.tokenFor(`${NAMESPACE}/nobody`))).map((rule) =>
@@ -226,7 +226,7 @@ describe("rights", () => {
     ]);
   });
 
-  it("let the controller create by server-side apply exactly what is named, and nothing by POST", async () => {
+  it("let the controller create only the named objects by server-side apply, and nothing by POST", async () => {
     const head = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { namespace: NAMESPACE, name } });
     const object = (resource: string, name: string) => {
       if (resource === "services") return frontService(name);
@@ -259,7 +259,7 @@ describe("rights", () => {
     assert.equal((await cluster.call({ method: "PUT", path, body, token })).status, 200);
   });
 
-  it("let an Event be made wherever the object that it is about is", async () => {
+  it("let an Event be created in the namespace of the object that it is about", async () => {
     const status = async (namespace: string, regarding: object) => {
       const body = {
         apiVersion: "events.k8s.io/v1",
@@ -281,7 +281,7 @@ describe("rights", () => {
     assert.deepEqual([await status(NAMESPACE, map), await status("default", ingress)], [201, 201]);
   });
 
-  it("let single objects be listed and watched by their name, and no list go without it", async () => {
+  it("let single objects be listed and watched by their name, and refuse lists without the name", async () => {
     const cases: [string, string, number][] = [
       ["controller", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Dswitchback-ca`, 200],
       ["controller", `${IN_NAMESPACE}/secrets`, 403],
@@ -305,7 +305,7 @@ describe("rights", () => {
     assert.match((await watch("switchback-ca")).stderr, /forbidden/i);
   });
 
-  it("of an operator, once bound, are to confirm and to read the status", async () => {
+  it("of an operator, once bound, allow to confirm and to read the status", async () => {
     const binding = ["rolebinding", "operators", "--role", "switchback-operator", "--group", "operators"];
     await kubectl("create", ...binding, "--namespace", NAMESPACE);
     const kubeconfig = await cluster.kubeconfigFor({ clientCert: cluster.ca.client("someone", ["operators"]) });

@@ -10,7 +10,7 @@ import { hostsOf, type IndexMap } from "./objects.ts";
 /** A cluster in which Switchback is installed, as a person reads and changes it. */
 export class Installation {
   readonly cluster: ControlPlane;
-  /** Of the files of this system. */
+  /** The folder for the files of this system. */
   protected readonly folder: string;
   readonly #namespace: string;
 
@@ -42,7 +42,7 @@ export class Installation {
     return await runSwitchback(args, env, input);
   }
 
-  /** The kubeconfig of somebody who is bound to this Role of the chart, and to nothing else. */
+  /** A kubeconfig of a user who is bound to this Role of the chart, and to nothing else. */
   async person(role: (typeof PEOPLE)[number]): Promise<string> {
     await this.kubectl("-n", this.#namespace, "create", "rolebinding", role, "--role", role, "--group", role);
     return await this.cluster.kubeconfigFor({ clientCert: this.cluster.ca.client(`someone-${role}`, [role]) });

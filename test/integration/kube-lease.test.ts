@@ -28,7 +28,7 @@ after(async () => {
   await cluster.stop();
 });
 
-/** A kubeconfig of an account that may do with the Leases of these tests what an election needs, and no more. */
+/** A kubeconfig of an account that has only the rights on the tests' Leases that an election needs. */
 async function leastRights(): Promise<string> {
   await admin.create(corePath("serviceaccounts", NAMESPACE), { metadata: { name: "elector" } });
   const rbac = (resource: string) =>
@@ -51,12 +51,12 @@ async function leastRights(): Promise<string> {
 interface Elector {
   identity: string;
   child: ChildProcess;
-  /** `[epoch ms, what]`. */
+  /** The lines that the process printed, as `[epoch ms, what]`. */
   said: [number, string][];
   times(what: string): number[];
 }
 
-/** A process of its own: it can be killed and suspended. */
+/** Starts an elector as a separate process, which a test can kill and suspend. */
 function elector(name: string, identity: string): Elector {
   const program = join(import.meta.dirname, "..", "fakes", "elector.ts");
   const child = spawn(process.execPath, [program, kubeconfig, NAMESPACE, name, identity], {
@@ -73,12 +73,12 @@ function elector(name: string, identity: string): Elector {
   return one;
 }
 
-/** Two electors, the first of which leads. */
+/** Starts two electors. The first one leads. */
 async function pair(name: string): Promise<[Elector, Elector]> {
   const first = elector(name, "first");
   await until(() => first.times("tick").length > 0, "the first to lead", 60_000);
   const second = elector(name, "second");
-  // It has seen a few renewals.
+  // Until the second one has seen a few renewals.
   await new Promise((next) => setTimeout(next, 2_000));
   assert.deepEqual(second.said, []);
   return [first, second];
@@ -89,7 +89,7 @@ async function leaseOf(name: string): Promise<Lease> {
   return admin.get<Lease>(resourcePath(of));
 }
 
-/** No instant at which both thought they led. */
+/** Asserts that both never believed at the same time that they led. */
 function assertApart(first: Elector, second: Elector): void {
   const [begin] = second.times("started");
   const overlap = first.times("tick").filter((time) => time >= begin!);
@@ -97,7 +97,7 @@ function assertApart(first: Elector, second: Elector): void {
 }
 
 describe("two electors as real processes with the least rights", () => {
-  it("one leads; when it is killed the other takes over, once the Lease has run out", async () => {
+  it("one leads; when it is killed, the other takes over after the Lease has expired", async () => {
     const [first, second] = await pair("kill");
     first.child.kill("SIGKILL");
     const killed = Date.now();
@@ -108,7 +108,7 @@ describe("two electors as real processes with the least rights", () => {
     assertApart(first, second);
   });
 
-  it("one that stops in an orderly way gives the Lease back", async () => {
+  it("one that stops gracefully gives the Lease back", async () => {
     const [first, second] = await pair("stop");
     first.child.stdin!.end();
     await once(first.child, "exit");
@@ -122,7 +122,7 @@ describe("two electors as real processes with the least rights", () => {
     assertApart(first, second);
   });
 
-  it("one that was suspended finds that it does not lead any more before it does anything", async () => {
+  it("one that was suspended detects that it no longer leads before it does anything", async () => {
     const [first, second] = await pair("pause");
     first.child.kill("SIGSTOP");
     await until(() => second.times("tick").length > 0, "the second to lead", 60_000);

@@ -28,7 +28,7 @@ const podNamed = (name: string) => ({
   spec: { containers: [{ name: "c", image: "example.com/c:1" }] },
 });
 
-/** Which parts the API server has sent of an object. */
+/** The parts of an object that the API server has sent. */
 function parts(object: ApiObject): string {
   const sent = Object.keys(object).filter((key) => ["metadata", "spec", "status"].includes(key));
   return `${object.metadata?.name}: ${sent.join("+")}, ${object.metadata?.annotations?.["example.com/note"]}`;
@@ -47,7 +47,7 @@ function watchPods(options: Parameters<typeof watching>[1]): Watching {
 }
 
 describe("a watch of metadata only", () => {
-  it("is sent no spec and no status, in the list and in each event", async () => {
+  it("gets no spec and no status, in the list and in each event", async () => {
     await admin.create(PODS, podNamed("listed"));
     const watch = watchPods({});
     await until(() => watch.synced === 1, "the list");
@@ -81,7 +81,7 @@ describe("a watch of metadata and columns", () => {
   };
   const pods = ({ watcher }: Watching) => [...watcher.objects().values()].sort();
 
-  it("is sent a pod's node with the list, page by page, and once the pod is bound", async () => {
+  it("gets a pod's node in the list, page by page, and when the pod is bound", async () => {
     await admin.create(PODS, labelled("bound", "node-1"));
     await admin.create(PODS, labelled("free"));
     const watch = watchPods({ ...table, pageSize: 1 });
@@ -94,7 +94,7 @@ describe("a watch of metadata and columns", () => {
     await until(() => watch.watcher.objects().size === 1, "the ended pod to leave");
   });
 
-  it("is sent a deletion when a label leaves the selection, and an addition when it comes back", async () => {
+  it("gets a deletion when a label no longer matches, and an addition when it matches again", async () => {
     await admin.create(PODS, labelled("moving", "node-1"));
     const watch = watchPods({ ...table, fieldSelector: "metadata.name=moving" });
     await until(() => watch.watcher.objects().size === 1, "the pod");

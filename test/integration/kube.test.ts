@@ -50,14 +50,16 @@ const ingress = (namespace: string, name: string, host = `${name}.example.com`) 
 });
 const me = { fieldManager: "test" };
 
-/** A namespace of its own for a test. */
+/** Creates a namespace for one test. */
 async function newNamespace(): Promise<string> {
   const name = `test-${randomUUID().slice(0, 8)}`;
   await admin.create(corePath("namespaces"), { metadata: { name } });
   return name;
 }
 
-/** A client that speaks as a new ServiceAccount with these rules in its namespace, as a pod does. */
+/**
+ * A client with the token of a new ServiceAccount that has these rules in its namespace, connected as a pod would be.
+ */
 async function withRules(namespace: string, rules: object[]): Promise<ConnectedClient> {
   const name = `sa-${randomUUID().slice(0, 8)}`;
   await admin.create(corePath("serviceaccounts", namespace), { metadata: { name } });
@@ -101,7 +103,7 @@ function follow(client: ConnectedClient, options: Parameters<typeof watching>[1]
 /** Names only: versions differ from run to run. */
 const names = ({ changes }: Watching) => changes.map((change) => change.replace(/@.*/, ""));
 
-/** RBAC takes a moment to arrive in the authorizer. */
+/** Retries a forbidden call, because RBAC needs a moment to reach the authorizer. */
 async function allowed<T>(call: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
@@ -132,7 +134,7 @@ describe("list and watch", () => {
     assert.deepEqual([lists, watches, errors], [1, 1, 0]);
   });
 
-  it("of what a label selects: an object that loses the label is gone", async () => {
+  it("of a label selector: an object that loses the label is gone", async () => {
     const namespace = await newNamespace();
     const seen = follow(admin, { path: ingresses(namespace), labelSelector: "keep=yes" });
     await until(() => seen.watcher.state.following, "the watch");
@@ -201,7 +203,7 @@ describe("list and watch", () => {
     assert.deepEqual([...seen.watcher.objects().keys()], ["one"]);
   });
 
-  it("a version that is gone is an ERROR with HTTP 200", async () => {
+  it("of a version that is gone gets an ERROR with HTTP 200", async () => {
     await cluster.restartApiServer();
     const lines: string[] = [];
     // Version 1 is older than all that the API server has in memory since it started.
@@ -216,7 +218,7 @@ describe("list and watch", () => {
 });
 
 describe("an API server that dies", () => {
-  it("is waited for: nothing is forgotten, nothing is missed", async () => {
+  it("is waited for, and nothing is forgotten or missed", async () => {
     const namespace = await newNamespace();
     await admin.create(ingresses(namespace), ingress(namespace, "before"));
     const seen = follow(admin, { path: ingresses(namespace) });
@@ -226,7 +228,7 @@ describe("an API server that dies", () => {
     const { synced, following } = seen.watcher.state;
     assert.deepEqual([synced, following, seen.watcher.objects().size], [true, false, 1]);
     await cluster.startApiServer();
-    // Idempotent calls do not notice that every kept-alive connection is dead.
+    // Idempotent calls succeed although every kept-alive connection is dead.
     await admin.apply(ingresses(namespace, "after"), ingress(namespace, "after"), me);
     await until(() => seen.changes.length === 2, "the new object", 60_000);
     await until(() => seen.watcher.state.following, "the watch", 60_000);
@@ -266,7 +268,7 @@ describe("writes", () => {
     assert.deepEqual((await admin.get<{ data: object }>(path)).data, { a: "1" });
   });
 
-  it("JSON patches, merge patches and conditional deletes are what the server takes them for", async () => {
+  it("JSON patches, merge patches and conditional deletes have the expected effect", async () => {
     const namespace = await newNamespace();
     const path = corePath("configmaps", namespace, "x");
     await admin.apply(path, configMap(namespace, "x", { a: "1" }), me);
@@ -284,7 +286,7 @@ describe("writes", () => {
     assert.equal(statusOf(await admin.get(path).catch((error) => error)), 404);
   });
 
-  it("text is read, too", async () => {
+  it("raw text can be read, too", async () => {
     assert.match((await admin.raw("/metrics")).text, /^# HELP/);
     assert.equal((await admin.raw("/nowhere", { anyStatus: true })).status, 404);
   });
@@ -307,7 +309,7 @@ describe("the right to create one object by its name", () => {
     await apply("hosts");
   });
 
-  it("takes both verbs", async () => {
+  it("needs both verbs", async () => {
     const namespace = await newNamespace();
     const client = await withRules(namespace, rule(["patch"]));
     const path = corePath("configmaps", namespace, "hosts");

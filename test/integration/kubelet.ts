@@ -8,15 +8,15 @@ export interface RunningPod extends Pod {
   status: { phase?: string };
 }
 
-/** The kubelet's part for the pods of some namespaces: new ones run after a while, deleted ones go. */
+/** Does the kubelet's work for the pods of some namespaces: new pods run after a while, deleted pods are removed. */
 export class Kubelet {
   /** How long a container takes to start, milliseconds. */
   startMs = 0;
   /** Pods whose name matches never become ready. */
   broken: RegExp | undefined;
-  /** Pods whose name matches lose our annotations before they run, as by somebody who tidies up. */
+  /** Pods whose name matches lose our annotations before they run, as if somebody had removed them. */
   stripped: RegExp | undefined;
-  /** Where the hosts files of pods are written as they start; undefined: nowhere. */
+  /** Where the hosts files of pods are written when they start, or undefined for nowhere. */
   files: KubeletFiles | undefined;
   readonly #system: System;
   readonly #namespaces: readonly string[];
@@ -38,7 +38,7 @@ export class Kubelet {
 
   async #run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      // An API server that is away is asked again.
+      // If the API server is down, the next round asks again.
       for (const namespace of this.#namespaces) await this.#round(namespace).catch(() => {});
       await delay(100, undefined, { signal: this.#stop.signal }).catch(() => {});
     }

@@ -4,7 +4,8 @@ import { Kubelet } from "./kubelet.ts";
 import { namespaceYaml, workload } from "./objects.ts";
 import { type System, startSystem } from "./system.ts";
 
-// A namespace of config.restart.namespaces that is created after the install: the chart could make no Roles in it.
+// A namespace of config.restart.namespaces that is created after the install, so that the chart could not create its
+// Roles.
 
 const LATE = "late";
 const values = {

@@ -28,7 +28,7 @@ before(async () => {
 after(() => system?.stop());
 
 const isWrite = ({ verb }: AuditEntry) => !["get", "list", "watch"].includes(verb);
-/** Every replica looks at the Lease and may try to take it. */
+/** Leases do not count: every replica looks at the Lease and may try to take it. */
 const isPublication = (entry: AuditEntry) => isWrite(entry) && entry.objectRef?.resource !== "leases";
 const time = (text: string | undefined) => Date.parse(text ?? "");
 
@@ -63,7 +63,7 @@ describe("two controllers", () => {
     }
   });
 
-  it("have one that writes; the other only reads, and looks at the Lease", async () => {
+  it("have one that writes; the other only reads, and handles the Lease", async () => {
     const [leader, other] = [await system.leader(), await follower()];
     await system.apply(ingress("written", ["written.example.com"]));
     await system.ready(["written.example.com"]);
@@ -78,7 +78,7 @@ describe("two controllers", () => {
 });
 
 describe("a leader that is killed", () => {
-  it("is followed by the other after the lease time; no name is lost, one that vanished meanwhile waits", async () => {
+  it("is replaced by the other after the lease time; no name is lost, one that vanished meanwhile waits", async () => {
     const [leader, other] = [await system.leader(), await follower()];
     await system.apply(ingress("gone", ["gone.example.com"]));
     await system.ready(["gone.example.com"]);
@@ -100,7 +100,7 @@ describe("a leader that is killed", () => {
     }
   });
 
-  it("leaves one that publishes what comes then", async () => {
+  it("is replaced by one that publishes new names", async () => {
     await system.apply(ingress("next", ["next.example.com"]));
     await system.ready(["next.example.com"]);
   });

@@ -26,11 +26,11 @@ async function versions(): Promise<Map<string, string>> {
   return new Map(items.map(({ metadata }) => [metadata.name, `${metadata.uid}/${metadata.resourceVersion}`]));
 }
 
-/** As many shards as `count`; the text of each has the number of the try. */
+/** A map with `count` shards. The text of each has the number of the round. */
 const mapAt = (round: number, count: number) =>
   snapshotOf(...Array.from({ length: count }, (_, at) => `198.51.100.9 r${round}-s${at}.example.com\n`));
 
-it("a leader that stops before any write and goes on while another leads changes none of its objects", async () => {
+it("a leader that pauses before any write and continues while another leads changes none of its objects", async () => {
   const taken: string[] = [];
   const lease: TestLease = { holder: undefined };
   let refused = 0;
@@ -43,7 +43,7 @@ it("a leader that stops before any write and goes on while another leads changes
     leader.stopAfter(round % 9);
     const work = leader.publish(mapAt(round, 2 + (round % 3)));
     await leader.stopped(work);
-    // Another publishes, or finds nothing to publish.
+    // The other leader publishes, or finds nothing to publish.
     await (round % 2 === 0 ? other.lead(mapAt(-round, 2)) : other.begin());
     const there = await versions();
     leader.resume();
@@ -52,7 +52,7 @@ it("a leader that stops before any write and goes on while another leads changes
     for (const [name, version] of there)
       if (now.get(name) !== version)
         taken.push(`${round}: ${name} was ${version}, is ${now.get(name)}; ${leader.late}`);
-    // A shard that is not there may be created: no index names it, and the next publication deletes it.
+    // A shard that does not exist may be created: no index names it, and the next publication deletes it.
     for (const name of now.keys()) if (!there.has(name)) assert.ok(isShardName(name), name);
     refused += leader.late.filter((each) => !each.endsWith("taken")).length;
     await leader.close();

@@ -5,15 +5,15 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
-// What the README and docs/install.md ask a newcomer to type, as it stands there, in a clone and with a home directory
-// that has nothing in it. Only npm's cache is the machine's: what `npm ci` downloads is the same, and each run of the
-// tests would fetch 150 MB. The Node is the one that the newcomer has; but for what takes a newer one than some have,
-// it is this repository's.
+// The commands that README.md and docs/install.md ask a newcomer to type, exactly as written, in a clone and with an
+// empty home directory. Only npm's cache is the machine's: `npm ci` downloads the same files, and each run of the
+// tests would fetch 150 MB. The newcomer's Node runs them, except commands that need a newer Node than some newcomers
+// have: this repository's Node runs those.
 
 const TOP = join(import.meta.dirname, "..", "..");
 
 const { version } = JSON.parse(readFileSync(join(TOP, "package.json"), "utf8")) as { version: string };
-/** What it says of a machine that has no kubeconfig: it has been found, and has been loaded. */
+/** The output on a machine that has no kubeconfig. It shows that the command was found and loaded. */
 const NO_CLUSTER = /^switchback: no cluster configured/m;
 
 /** The commands that need no cluster, in the order of the pages, with what they print. */
@@ -27,7 +27,7 @@ const HERE: ReadonlyMap<string, RegExp> = new Map([
   ["switchback doctor", NO_CLUSTER],
 ]);
 
-/** The rest of the same sections, and what runs it. */
+/** The other commands of the same sections, and what runs them. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   [
     "kubectl run hairpin --rm -it --restart=Never --image=curlimages/curl --command -- " +
@@ -52,13 +52,13 @@ const env = {
   npm_config_prefer_offline: "true",
 };
 
-/** The package that is installed globally takes Node 22.11; `npm ci` brings its own. */
+/** The globally installed package needs Node 22.11; `npm ci` installs its own Node. */
 function pathFor(command: string): string {
   const node = command.startsWith("switchback ") ? [dirname(process.execPath)] : [];
   return [join(home, "bin"), ...node, ...path].join(delimiter);
 }
 
-/** The working tree as it is, committed: a release is made of commits. */
+/** Commits the working tree as it is, because a release is made of commits. */
 function makeClone(): void {
   const git = (...args: string[]) =>
     execFileSync("git", ["-C", clone, ...args], { env: { ...env, PATH: pathFor("git") } });
@@ -76,7 +76,7 @@ function npmCache(): string {
   return execFileSync("npm", ["config", "get", "cache"], { encoding: "utf8", cwd: tmpdir() }).trim();
 }
 
-/** The lines of a section that stand as code, without their comments. A line goes on after a backslash. */
+/** The code lines of a section, without their comments. A command continues on the next line after a backslash. */
 function commandsOf([page, section]: (typeof SECTIONS)[number]): string[] {
   const text = readFileSync(join(TOP, page), "utf8").replaceAll(/\\\n\s+/g, "");
   const [, rest] = text.split(`\n## ${section}\n`);
@@ -88,7 +88,7 @@ function commandsOf([page, section]: (typeof SECTIONS)[number]): string[] {
 before(makeClone);
 after(() => rmSync(folder, { recursive: true }));
 
-test("the first commands are those that are run here or elsewhere", () => {
+test("the first commands of the pages are run here or elsewhere", () => {
   const known = new Set([...HERE.keys(), ...ELSEWHERE.keys()]);
   const written = new Set(SECTIONS.flatMap(commandsOf));
   assert.deepEqual(

@@ -52,7 +52,7 @@ export function namespaceYaml(name: string, inject?: string): string {
 }
 
 export interface WorkloadParts {
-  /** Metadata of its pods beside the label. */
+  /** Metadata of its pods, in addition to the label. */
   readonly template?: object;
   readonly spec?: object;
 }
@@ -70,7 +70,7 @@ export function workload(kind: string, name: string, namespace: string, parts: W
       ...spec,
       template: {
         metadata: { labels: { app: name }, ...template },
-        // The one node of the tests has no kubelet, and is tainted for it.
+        // The only node of the tests has no kubelet, and has a taint for that reason.
         spec: { tolerations: [{ operator: "Exists" }], containers: [{ name: "c", image: "example.com/c:1" }] },
       },
     },
@@ -80,7 +80,7 @@ export function workload(kind: string, name: string, namespace: string, parts: W
 
 export interface IngressParts {
   readonly namespace?: string;
-  /** null: none at all. */
+  /** null for no class. */
   readonly className?: string | null;
   readonly annotations?: Record<string, string>;
   readonly tlsHosts?: readonly string[];
@@ -102,19 +102,19 @@ export function ingress(name: string, hosts: readonly string[], parts: IngressPa
   return `${JSON.stringify(object)}\n---\n`;
 }
 
-/** Every mapped name of a pod once; the fronts are dual-stack, so ours stand under two addresses. */
+/** Every mapped name of a pod once. The fronts are dual-stack, so our names have two addresses. */
 export function mapped(pod: Pod): string[] {
   return [...new Set((pod.spec.hostAliases ?? []).flatMap(({ hostnames }) => hostnames))].sort();
 }
 
-/** Addresses by name, of the shards that the index names, from all ConfigMaps of the map. */
+/** Addresses by name, from the shards that the index names. `configMaps` are all ConfigMaps of the map. */
 export function hostsOf(configMaps: readonly MapConfigMap[]): ReadonlyMap<string, readonly string[]> {
   const texts = new Map(configMaps.map((object) => [object.metadata.name, textOf(object)]));
   const { index } = builderOf(configMaps);
   return parseHosts("code" in index ? "" : index.shards.map(({ name }) => texts.get(name) ?? "").join(""));
 }
 
-/** The Service of the default target: names lead to that target only where there is one. */
+/** The Service of the default target. Names lead to that target only if the Service exists. */
 export const INGRESS_CONTROLLER = `
 apiVersion: v1
 kind: Namespace

@@ -65,7 +65,7 @@ it("a namespace or pod with the label `disabled` is left alone", async () => {
   await system.kubectl("-n", "cert-manager", "delete", "pod", "out", "--now");
 });
 
-it("a namespace whose label is removed follows at once, and with the label `enabled` is called for once", async () => {
+it("a namespace follows at once when its label is removed; with the label `enabled` it causes one call", async () => {
   await system.kubectl("label", "namespace", CLOSED, `${INJECT}-`);
   await until("the names", () => closed().haveName(CLOSED, NAME));
   await closed().codeIs(CLOSED, "in-step");
@@ -86,7 +86,7 @@ async function calls(): Promise<number> {
   return sumOf((await webhook.page("/metrics")).text, "switchback_webhook_admissions_total");
 }
 
-it("the doctor lists both ways", async () => {
+it("the doctor lists namespaces that opted in by name and by label", async () => {
   const { stdout } = await system.cli(["doctor", "-o", "json"]);
   assert.match(stdout, /opted in: (cert-manager, closed|closed, cert-manager)/);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-/** What is read of a Deployment or DaemonSet. */
+/** The fields of a Deployment or DaemonSet that are read here. */
 interface Workload {
   readonly spec: { readonly template: { readonly spec: PodSpec } };
 }
@@ -21,7 +21,7 @@ interface Container {
  */
 export function containerOf(workload: unknown): { flags: string[]; env: Record<string, string>; memoryLimit: number } {
   const { containers, initContainers = [] } = (workload as Workload).spec.template.spec;
-  // A resolver's is a native sidecar; the container beside it is CoreDNS.
+  // A resolver's container is a native sidecar; the container beside it is CoreDNS.
   const container = [...initContainers, ...containers].find(({ command }) => command?.[0] === "node");
   assert.ok(container);
   const { command = [], env = [], resources } = container;
@@ -30,7 +30,7 @@ export function containerOf(workload: unknown): { flags: string[]; env: Record<s
   const program = command.findIndex((argument, index) => index > 0 && !argument.startsWith("-"));
   const fixed = env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const]));
   return {
-    // Node strips types with WebAssembly, which jitless rules out; the image holds JavaScript.
+    // Node strips types with WebAssembly, which jitless disables; the image has JavaScript instead.
     flags: command.slice(1, program).filter((flag) => flag !== "--jitless"),
     env: Object.fromEntries(fixed),
     memoryLimit: Number(limit[1]) * 1024 * 1024,

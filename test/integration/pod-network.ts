@@ -3,8 +3,8 @@ import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /**
- * The way from a controller to pods' addresses, although there are no pods: an HTTP proxy on 127.0.0.1, which leads a
- * pod's port to a local one. The controller knows it from the environment (NODE_USE_ENV_PROXY).
+ * The way from a controller to the addresses of pods that do not run: an HTTP proxy on 127.0.0.1 that forwards a
+ * pod's port to a local one. The controller gets the proxy from its environment (NODE_USE_ENV_PROXY).
  */
 export class PodNetwork {
   readonly #routes = new Map<string, number>();
@@ -29,13 +29,13 @@ export class PodNetwork {
     this.#server.unref();
   }
 
-  /** `ip:port` leads to a port of this machine; undefined: nowhere. */
+  /** Makes `ip:port` lead to a port of this machine, or nowhere if `localPort` is undefined. */
   route(address: string, localPort: number | undefined): void {
     if (localPort === undefined) this.#routes.delete(address);
     else this.#routes.set(address, localPort);
   }
 
-  /** For the environment of a controller. */
+  /** Variables for the environment of a controller. */
   get environment(): Record<string, string> {
     const { port } = this.#server.address() as AddressInfo;
     return { NODE_USE_ENV_PROXY: "1", HTTP_PROXY: `http://127.0.0.1:${port}`, NO_PROXY: "127.0.0.1,localhost" };

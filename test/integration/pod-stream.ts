@@ -2,28 +2,28 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type Pod, podObject } from "./objects.ts";
 import type { System } from "./system.ts";
 
-/** A pod that was asked for, and what came back. */
+/** A request for a pod, and its answer. */
 export interface Created {
   readonly name: string;
-  /** HTTP status: 201, or why not. */
+  /** HTTP status: 201, or that of the failure. */
   readonly status: number;
   readonly pod: Pod;
-  /** `performance.now()` before it was sent and after it was answered. */
+  /** `performance.now()` before the request and after the answer. */
   readonly sentAt: number;
   readonly answeredAt: number;
 }
 
 export interface StreamOptions {
   readonly namespace: string;
-  /** Requests under way at a time, over connections that are kept. Default 2. */
+  /** Number of concurrent requests, over connections that are kept. Default 2. */
   readonly concurrency?: number;
-  /** Pause of each of them between two pods, milliseconds. Default 20. */
+  /** Pause of each concurrent worker between two pods, in milliseconds. Default 20. */
   readonly pauseMs?: number;
-  /** Pods that are really made, not only as a dry run. */
+  /** Whether pods are really created, not only as a dry run. */
   readonly real?: boolean;
 }
 
-/** Creates pods, one after the other, until `stop`, which gives all of them in the order of their answers. */
+/** Creates pods until `stop` is called. `stop` returns all of them in the order of their answers. */
 export function streamPods(system: System, options: StreamOptions) {
   const { namespace, concurrency = 2, pauseMs = 20, real = false } = options;
   const created: Created[] = [];
@@ -41,7 +41,7 @@ export function streamPods(system: System, options: StreamOptions) {
     }
   });
   return {
-    /** Those so far. */
+    /** The pods so far. */
     created: created as readonly Created[],
     async stop(): Promise<readonly Created[]> {
       stopped = true;
@@ -51,7 +51,7 @@ export function streamPods(system: System, options: StreamOptions) {
   };
 }
 
-/** Those that were not created. */
+/** The pods that were not created, with their answers. */
 export function refused(created: readonly Created[]): string[] {
   return created
     .filter(({ status }) => status !== 201)

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { ControlPlane } from "../cluster/controlplane.ts";
 
-// What a stolen token of a component can do on a real API server, under the admission policies of the chart. Nearly
-// every request is a dry run: it goes through admission and changes nothing.
+// Calls of a real API server with stolen tokens, under the admission policies of the chart. Each call with a token is
+// a dry run: it passes through admission and changes nothing.
 
 interface Answer {
   readonly status: number;
@@ -11,7 +11,7 @@ interface Answer {
 
 const APPLY = "application/apply-patch+yaml";
 
-/** Calls with tokens, by the names of those who hold them. */
+/** Functions that call the API server with the token of a holder, and as the admin. */
 export function callsWith<Holder extends string>(
   cluster: () => ControlPlane,
   tokens: Readonly<Record<Holder, string>>,

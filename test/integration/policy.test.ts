@@ -9,7 +9,7 @@ import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 const QUOTA = 50;
 const LB = "203.0.113.9";
-/** Two, by class: what leads elsewhere is seen to. */
+/** Two targets by class, so that a test sees where a name leads. */
 const TARGETS = [
   {
     name: "ingress-nginx",
@@ -45,7 +45,7 @@ after(async () => {
   dns?.close();
 });
 
-/** An Ingress that a controller has taken on, unless told otherwise. */
+/** Creates an Ingress that its controller has admitted, unless `admitted` is false. */
 async function claim(
   name: string,
   namespace: string,
@@ -86,7 +86,7 @@ async function leadsTo(host: string, target: string): Promise<void> {
 const isMapped = (host: string) => until(`${host} to be mapped`, async () => (await system.published()).has(host));
 
 describe("a tenant", () => {
-  it("does not get the ACME servers' names, whatever the policy allows it", async () => {
+  it("does not get the ACME servers' names, even if the policy allows it all names", async () => {
     const hosts = ["acme-v02.api.letsencrypt.org", "*.letsencrypt.org"];
     await claim("acme", "platform", hosts);
     for (const host of hosts) await refused(host, "acme-server");
@@ -98,7 +98,7 @@ describe("a tenant", () => {
     for (const host of hosts) await refused(host, "cluster-domain");
   });
 
-  it("gets what its namespace's annotation lists, and what all may claim, and nothing else", async () => {
+  it("gets the names that its namespace's annotation lists and that all may claim, and no others", async () => {
     const hosts = ["a.tenant.example.com", "x.open.example.com", "shop.example.com", "other.example.com"];
     await claim("own", "tenant", hosts);
     for (const host of hosts.slice(0, 2)) await isMapped(host);
@@ -107,12 +107,12 @@ describe("a tenant", () => {
     await refused("b.tenant.example.com", "claim-not-allowed");
   });
 
-  it("does not get a name that another has had before, even where it might", async () => {
+  it("does not get a name that another namespace has already, even if the policy allows it", async () => {
     const name = "www.open.example.com";
     await claim("first", "platform", [name]);
     await leadsTo(name, "ingress-nginx");
     await system.aged("platform", "ingress/first");
-    // Of two of the same age this one would have it.
+    // If both were equally old, this Ingress would get the name.
     await claim("second", "other", [name], { className: "other" });
     await refused(name, "conflict", "other");
     await leadsTo(name, "ingress-nginx");
@@ -120,12 +120,12 @@ describe("a tenant", () => {
     await leadsTo(name, "other");
   });
 
-  it("fills no map: of 10,000 names of the greatest length its quota is mapped, others' come as before", async () => {
+  it("cannot fill the map: of 10,000 longest names its quota is mapped, and others' names still are", async () => {
     const label = "n".repeat(59);
     const long = (index: number) =>
       `${[0, 1, 2].map(() => label).join(".")}.l${String(index).padStart(5, "0")}${"x".repeat(50)}.open.example.com`;
     assert.equal(long(0).length, 253);
-    // More than 500 in one Ingress are too much for the annotation that kubectl writes.
+    // More than 500 names in one Ingress are too many for the annotation that kubectl writes.
     for (let batch = 0; batch < 20; batch += 1) {
       const hosts = Array.from({ length: 500 }, (_, index) => long(batch * 500 + index));
       await claim(`greedy-${batch}`, "greedy", hosts);
@@ -142,7 +142,7 @@ describe("a tenant", () => {
     await system.kubectl("-n", "greedy", "delete", "ingress", "--all");
   });
 
-  it("waits while no controller has taken its Ingress on", async () => {
+  it("waits until a controller has admitted its Ingress", async () => {
     await claim("bait", "tenant", ["bait.tenant.example.com"], { admitted: false });
     await refused("bait.tenant.example.com", "not-admitted");
     await admit("bait", "tenant");
@@ -151,7 +151,7 @@ describe("a tenant", () => {
 });
 
 describe("a namespace's annotation", () => {
-  it("changed, changes what is mapped without anybody touching an Ingress", async () => {
+  it("changes what is mapped, without a change of any Ingress", async () => {
     await system.kubectl("annotate", "namespace", "other", "switchback.dev/domains=b.tenant.example.com");
     await isMapped("b.tenant.example.com");
     await system.kubectl("annotate", "namespace", "other", "switchback.dev/domains-");
@@ -161,7 +161,7 @@ describe("a namespace's annotation", () => {
 });
 
 describe("the cluster's DNS", () => {
-  it("flags names that it leads elsewhere, which are mapped all the same with warn", async () => {
+  it("flags names that it resolves to elsewhere; with warn they are still mapped", async () => {
     records.set("here.example.com", LB);
     records.set("elsewhere.example.com", "198.51.100.1");
     await claim("dns", "platform", ["here.example.com", "elsewhere.example.com"]);
@@ -181,7 +181,7 @@ describe("the cluster's DNS", () => {
     assert.ok(warnings.some(({ code }) => code === "dns-not-here"));
   });
 
-  it("holds names back with enforce until it leads them here, and lets no stray Ingress take one", async () => {
+  it("with enforce holds names back until it resolves them to here, and lets no stray Ingress take one", async () => {
     const policy = { verifyDns: "enforce", dnsServers: [dns.address] };
     await system.install({
       config: {

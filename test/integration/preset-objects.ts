@@ -1,8 +1,8 @@
 import type { PresetName } from "#lib/config/sources.ts";
 
-// The ready-made kinds as their projects define them, reduced to the fields that are read: what is not in the
-// schema is pruned. And for each an object as its controller leaves it, with the names that it serves and the class
-// that it tells.
+// The kinds of the presets as their projects define them, reduced to the fields that Switchback reads. The API server
+// prunes what is not in the schema. Each kind has an object as its controller leaves it, with the names that it
+// serves and its class.
 
 type Schema = object;
 const text: Schema = { type: "string" };
@@ -13,7 +13,7 @@ export interface PresetObject {
   readonly kind: string;
   readonly schema: Schema;
   readonly spec: object;
-  /** Written as its controller does, by the subresource. */
+  /** Written by the status subresource, as its controller does. */
   readonly status?: object;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly names: readonly string[];

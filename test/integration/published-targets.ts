@@ -4,7 +4,7 @@ import { NAMESPACE, type System } from "./system.ts";
 
 const READ = ["-n", NAMESPACE, "get", "cm", "switchback-targets"];
 
-/** What the controller publishes for the proxies. Throws if it is not there or does not parse. */
+/** The targets that the controller publishes for the proxies. Throws if they are missing or do not parse. */
 export async function publishedTargets(system: System): Promise<PublishedTargets> {
   const { data } = await system.json<{ data: Record<string, string> }>(...READ);
   const parsed = parseTargets(data["targets.json"] ?? "");

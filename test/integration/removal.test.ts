@@ -38,7 +38,7 @@ async function publishedHold(): Promise<RemovalHold | undefined> {
   return text === undefined ? undefined : (JSON.parse(text) as RemovalHold);
 }
 
-/** Deletes eight of twelve names at once; gives the hold that this must raise. */
+/** Deletes eight of twelve names at once, and returns the hold that this must cause. */
 async function drop(): Promise<RemovalHold> {
   await system.kubectl("delete", "ingress", "dropped");
   let hold: RemovalHold | undefined;
@@ -58,7 +58,7 @@ async function assertNothingLeft(sinceMs: number): Promise<void> {
 }
 
 describe("a name that nothing claims any more", () => {
-  it("stays for the vanish time, then leaves the map, and no other name with it", async () => {
+  it("stays for the vanish time, then leaves the map, and no other name leaves with it", async () => {
     await system.apply(ingress("one", ["one.example.com"]));
     await system.ready(["one.example.com"]);
     const editions = await recordMap(system);
@@ -69,7 +69,7 @@ describe("a name that nothing claims any more", () => {
       (await leader.status()).leaving.includes("one.example.com"),
     );
     await until("it to leave", async () => !(await system.publishedNames()).has("one.example.com"));
-    // It vanished before kubectl ended, by less than this.
+    // The name vanished before kubectl ended, by less than a second.
     assert.ok(Date.now() - deletedAt > VANISH_MS - 1_000, `after ${Date.now() - deletedAt} ms`);
     for (const { hosts } of await editions()) assert.ok(KEPT.every((name) => hosts.has(name)));
   });
@@ -91,7 +91,7 @@ describe("a name that nothing claims any more", () => {
   });
 });
 
-describe("eight names of twelve, gone at once", () => {
+describe("eight names of twelve that vanish at once", () => {
   it("are held back: annotation, /status, Event and log say so", async () => {
     await addDropped();
     const from = Date.now();
@@ -111,7 +111,7 @@ describe("eight names of twelve, gone at once", () => {
     await assertNothingLeft(from);
   });
 
-  it("do not stop a new name from coming", async () => {
+  it("do not keep a new name out of the map", async () => {
     await system.apply(ingress("new", ["new.example.com"]));
     await system.ready(["new.example.com", ...DROPPED]);
     await system.apply(ingress("new", [KEPT[0] ?? ""]));
@@ -132,7 +132,7 @@ describe("eight names of twelve, gone at once", () => {
     for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
   });
 
-  it("do not go where there is no operator to ask", async () => {
+  it("do not leave if `confirm` has no terminal to ask on", async () => {
     const { code, stdout, stderr } = await system.cli(["confirm"], { kubeconfig: operator, input: "y\n" });
     assert.equal(code, 1);
     assert.match(stdout, /9 of 13 names are held until /);
@@ -140,7 +140,7 @@ describe("eight names of twelve, gone at once", () => {
     assert.ok(await publishedHold());
   });
 
-  it("go when an operator, who may do nothing else, confirms", async () => {
+  it("leave when an operator, who may do nothing else, confirms", async () => {
     const { code, stdout, stderr } = await confirm("--yes");
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^9 of 13 names are held until \S+Z\nconfirmed\n$/);
@@ -150,12 +150,12 @@ describe("eight names of twelve, gone at once", () => {
     await system.ready(KEPT);
   });
 
-  it("leave nothing to confirm", async () => {
+  it("are then held no longer: there is nothing to confirm", async () => {
     const { code, stdout } = await confirm("--yes");
     assert.deepEqual([code, stdout], [0, "no removal is held\n"]);
   });
 
-  it("are held a second time: the old confirmation is not one of the new hold", async () => {
+  it("are held a second time: the old confirmation does not count for the new hold", async () => {
     await addDropped();
     const from = Date.now();
     const { annotations } = await system.index();
@@ -176,7 +176,7 @@ describe("eight names of twelve, gone at once", () => {
 });
 
 describe("every object of a source, deleted at once", () => {
-  /** Nothing leaves until it is confirmed, and then everything does. */
+  /** Asserts that no name leaves before the confirmation, and that all names leave after it. */
   async function heldUntilConfirmed(names: readonly string[]): Promise<void> {
     const from = Date.now();
     await until("the hold", async () => (await publishedHold())?.names === names.length);
@@ -211,13 +211,13 @@ describe("every object of a source, deleted at once", () => {
 });
 
 describe("confirm", () => {
-  it("says what is wrong when there is no Switchback where it looks", async () => {
+  it("reports that the namespace in which it looks has no Switchback", async () => {
     const { code, stderr } = await system.cli(["confirm", "--yes", "--namespace", "default"]);
     assert.equal(code, 2);
     assert.match(stderr, /ConfigMap switchback-hosts not found in namespace default.*--namespace/);
   });
 
-  it("is refused to somebody who is not an operator", async () => {
+  it("is forbidden for a user who is not an operator", async () => {
     const kubeconfig = await system.cluster.kubeconfigFor({ clientCert: system.cluster.ca.client("stranger", []) });
     const { code, stderr } = await system.cli(["confirm", "--yes"], { kubeconfig });
     assert.equal(code, 1);

@@ -13,7 +13,7 @@ const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
 const sections = await configSections();
 const helm = await binary("helm");
 
-/** The release's namespace: not the usual one, so that none is written down in a template. */
+/** The release's namespace. It is not the usual one, so that the tests find a template with a fixed namespace. */
 export const NAMESPACE = "names-of-ours";
 export const COMPONENTS = ["controller", "webhook", "proxy"] as const;
 
@@ -29,7 +29,7 @@ export function runHelm(
   return { code: status, stdout, stderr };
 }
 
-/** What `helm install` says at its end. */
+/** The notes that `helm install` prints at its end. */
 export function notesOf(values: object): string {
   const args = ["install", "switchback", CHART, "--namespace", NAMESPACE, "--dry-run=client", "--values", "-"];
   const { status, stdout, stderr } = spawnSync(helm, args, { input: stringify(values), encoding: "utf8" });
@@ -56,7 +56,7 @@ export function podOf(objects: Rendered[], component: string): Rendered {
   return named(objects, "Deployment", `switchback-${component}`).spec.template;
 }
 
-/** The config that the pods read, as they read it. */
+/** The config that the pods mount, parsed as they parse it. */
 export function configOf(objects: Rendered[]): Config {
   const { name } = podOf(objects, "controller").spec.volumes[0].configMap;
   return parseConfig(parse(named(objects, "ConfigMap", name).data["config.yaml"]), sections);

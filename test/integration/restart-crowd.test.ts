@@ -11,7 +11,7 @@ import { type System, until } from "./system.ts";
 
 const NS = "crowd";
 const CROWD = 500;
-/** Restarts that are waited for, of 500. */
+/** Number of restarts to wait for, of 500. */
 const SEEN = 5;
 let system: System;
 let kubelet: Kubelet;
@@ -41,7 +41,7 @@ async function available(): Promise<number> {
 /** How many workloads have this code. */
 const count = ({ workloads }: RolloutStatus, code: string) => workloads.filter((each) => each.code === code).length;
 
-it("they are restarted one at a time, and the pace is told", async (t) => {
+it("500 stale workloads are restarted one at a time, and the status reports the progress", async (t) => {
   const names = Array.from({ length: CROWD }, (_, index) => `web-${index}`);
   await system.apply(names.map((name) => workload("Deployment", name, NS)).join(""));
   await until("all to be available", async () => (await available()) === CROWD, 300_000);

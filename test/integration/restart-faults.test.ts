@@ -7,8 +7,8 @@ import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, sumOf, until } from "./system.ts";
 
-// What goes wrong around restarts, on a real API server: each at most one restart a workload, and what can be
-// healed is.
+// Faults around restarts, on a real API server. Each fault causes at most one restart of a workload, and everything
+// that can recover does.
 
 const NS = "faults";
 let system: System;
@@ -32,7 +32,7 @@ after(async () => {
   await system?.stop();
 });
 
-/** A Deployment that is in step. */
+/** Creates a Deployment, and waits until it is rolled out. */
 async function made(name: string, template: object = {}): Promise<void> {
   await system.apply(workload("Deployment", name, NS, { template }));
   await follow.rolledOut("Deployment", name);
@@ -41,7 +41,7 @@ async function made(name: string, template: object = {}): Promise<void> {
 const gone = (name: string) => system.kubectl("-n", NS, "delete", "deployment", name);
 
 describe("running pods", () => {
-  it("are not restarted while the webhook is dead, and once when it is back", async () => {
+  it("are not restarted while the webhook is down, and are restarted once when it is back", async () => {
     const [webhook] = system.webhooks;
     assert.ok(webhook);
     await made("dead");
@@ -66,14 +66,14 @@ describe("running pods", () => {
     }
   });
 
-  it("are not restarted while the API server cannot call a webhook that is ready, and once when it can", async () => {
+  it("are restarted once when the API server can call a ready webhook again, and not before", async () => {
     await made("unreached");
     const [webhook] = system.webhooks;
     assert.ok(webhook);
     await system.end(webhook); // The API server keeps its connections to a webhook.
     await system.start("webhook");
     await system.ready();
-    // As before kube-proxy has the route.
+    // As if kube-proxy did not have the route yet.
     system.cluster.routeService(`${NAMESPACE}/switchback-webhook`, 443, []);
     await system.showWebhooks();
     await system.apply(ingress("while-unreached", ["while-unreached.example.com"]));
@@ -91,7 +91,7 @@ describe("running pods", () => {
     await gone("unreached");
   });
 
-  it("whose annotations were forged or taken away are looked at, and not restarted for lines they have", async () => {
+  it("with forged or removed annotations are checked, and not restarted for lines that they have", async () => {
     await made("forged");
     const [pod] = await follow.pods("forged");
     assert.ok(pod);
@@ -108,7 +108,7 @@ describe("running pods", () => {
     await gone("forged");
   });
 
-  it("of a template with annotations of ours are injected too, and restarted once for a new name", async () => {
+  it("of a template with our annotations are injected too, and restarted once for a new name", async () => {
     const annotations = { "switchback.dev/revision": "000000000000", "switchback.dev/owned": "none" };
     await made("annotated", { annotations });
     await follow.codeIs("annotated", "in-step");
@@ -135,7 +135,7 @@ describe("running pods", () => {
     await gone("baked");
   });
 
-  it("that lose our annotations when they are made are restarted once for a new name, then left alone", async () => {
+  it("that lose our annotations when they are created are restarted once for a new name, then left alone", async () => {
     kubelet.stripped = /^stripped-/;
     await made("stripped");
     await follow.codeIs("stripped", "same-names");
@@ -166,7 +166,7 @@ describe("running pods", () => {
     await gone("busy");
   });
 
-  it("follow by one restart when somebody changes the workload at the very same moment, twice", async () => {
+  it("are restarted once if somebody changes the workload at the same moment, twice", async () => {
     await made("met");
     await follow.codeIs("met", "in-step");
     const metrics = async () => (await (await system.leader()).page("/metrics")).text;
@@ -185,7 +185,7 @@ describe("running pods", () => {
     await gone("met");
   });
 
-  it("are restarted once when the leader ends in the middle of it", async () => {
+  it("are restarted once if the leader ends during the restart", async () => {
     kubelet.startMs = 3_000;
     await made("led");
     await follow.addName("led.example.com");
@@ -199,7 +199,7 @@ describe("running pods", () => {
     await system.start("controller");
   });
 
-  it("are left alone while the API server is away, and follow once when it is back", async () => {
+  it("are left alone while the API server is down, and are restarted once when it is back", async () => {
     await made("away");
     await follow.addName("away.example.com");
     await system.cluster.stopApiServer("SIGKILL");
@@ -223,7 +223,7 @@ describe("running pods", () => {
     await gone("flaps");
   });
 
-  it("do not notice Ingresses of a solver, which come and go with a name that is mapped already", async () => {
+  it("are not restarted for a solver's Ingresses that come and go with a name that is mapped already", async () => {
     await made("solved");
     await follow.codeIs("solved", "in-step");
     for (let order = 0; order < 5; order++) {
@@ -236,7 +236,7 @@ describe("running pods", () => {
     await gone("solved");
   });
 
-  it("are restarted once for a solver's name that nothing else has, however often it goes and comes back", async () => {
+  it("are restarted once for a name that only a solver has, however often it goes and comes back", async () => {
     await made("ordered");
     const solver = ingress("cm-acme-http-solver-own", ["ordered.example.com"]);
     await system.apply(solver);
@@ -256,7 +256,7 @@ describe("running pods", () => {
     await gone("ordered");
   });
 
-  it("are told of by `switchback status`, which fails when something is stuck, and restarted by hand", async () => {
+  it("are reported by `switchback status`, which fails if a workload is stuck, and restarted by hand", async () => {
     await system.apply(namespaceYaml("by-hand", "enabled"));
     const others = new Following(system, "by-hand");
     const hands = new Kubelet(system, "by-hand");

@@ -7,7 +7,7 @@ import { mapped, workload } from "./objects.ts";
 import { recordRollouts } from "./rollouts.ts";
 import { type System, until } from "./system.ts";
 
-// What keeps restarts within bounds, each bound by itself, on a real API server with the real Deployment controller.
+// The limits of restarts, each by itself, on a real API server with the real Deployment controller.
 
 const NS = "bounds";
 const INTERVAL_SECONDS = 15;
@@ -34,7 +34,7 @@ after(async () => {
   await system?.stop();
 });
 
-/** A workload that is in step. */
+/** Creates a workload, and waits until it is in step. */
 async function made(name: string, spec: object = {}, kind = "Deployment"): Promise<void> {
   await system.apply(workload(kind, name, NS, { spec }));
   await until(`${name} to run`, async () => {
@@ -59,7 +59,7 @@ async function lastRestart(name: string): Promise<number> {
 }
 
 describe("a restart", () => {
-  it("that its owner takes back is not tried again, for no other name; one by hand clears that", async () => {
+  it("that its owner reverts is not tried again for any name, until somebody restarts by hand", async () => {
     await made("owned");
     await follow.addName("reverted.example.com");
     await hasFollowed("owned", "reverted.example.com");
@@ -79,7 +79,7 @@ describe("a restart", () => {
     await gone("owned");
   });
 
-  it("whose rollout fails is not tried again, and holds nobody else back", async () => {
+  it("whose rollout fails is not tried again, and does not block other workloads", async () => {
     await made("fails", { progressDeadlineSeconds: 3 });
     kubelet.broken = /^fails-/;
     await follow.addName("fails.example.com");
@@ -134,7 +134,7 @@ describe("a restart", () => {
     await gone("partly");
   });
 
-  it("keeps its distance from the one before, and a day has only so many", async () => {
+  it("keeps the minimum interval since the previous one, and the daily budget", async () => {
     await made("often");
     await follow.addName("often-1.example.com");
     await hasFollowed("often", "often-1.example.com");
@@ -152,7 +152,7 @@ describe("a restart", () => {
     await gone("often");
   });
 
-  it("for names that went away waits, and does not happen if they come back", async () => {
+  it("for names that vanished waits, and does not happen if they come back", async () => {
     await follow.addName("brief.example.com");
     await made("vanished");
     const remove = () => system.kubectl("delete", "ingress", "brief-example-com");
@@ -174,7 +174,7 @@ describe("a restart", () => {
     await gone("vanished");
   });
 
-  it("is one at a time: the next begins when the last one is rolled out", async () => {
+  it("is one at a time: the next begins when the previous one is rolled out", async () => {
     const names = ["one", "two", "three", "four"];
     for (const name of names) await made(name);
     kubelet.startMs = 1_500;

@@ -7,8 +7,8 @@ import { Kubelet } from "./kubelet.ts";
 import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// Running pods follow the map by restarts, on a real API server with the real Deployment controller; only
-// containers are missing.
+// Running pods follow the map by restarts, on a real API server with the real Deployment controller. Only containers
+// are missing.
 
 const NS = "follow";
 let system: System;
@@ -70,7 +70,7 @@ describe("a new name", () => {
     });
   }
 
-  it("is only reported where the install may not restart", async () => {
+  it("is only reported if the install may not restart", async () => {
     await system.apply(workload("Deployment", "far", "elsewhere"));
     await elsewhere.rolledOut("Deployment", "far");
     await here.addName("far.example.com");
@@ -94,7 +94,7 @@ describe("a new name", () => {
     await system.apply(workload("Deployment", "patient", NS));
     await here.rolledOut("Deployment", "patient");
     await here.codeIs("patient", "in-step");
-    // The second replica hears no more of the map, and is as ready as before.
+    // The second replica no longer receives the map, but stays ready.
     proxy.freeze();
     await system.apply(ingress("held-back", ["held-back.example.com"]));
     await here.codeIs("patient", "webhook-behind");

@@ -3,13 +3,13 @@ import { after, before, it } from "node:test";
 import { ingress } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// An etcd that is restored from a backup while everything runs: the Lease, the map, the fronts and all sources are
-// then behind what the controllers and webhooks hold, and versions are given a second time.
+// An etcd that is restored from a backup while everything runs. The Lease, the map, the fronts and all sources are
+// then older than what the controllers and webhooks hold, and etcd gives versions a second time.
 
 const LEASE = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
 const KEPT = ["a.example.com", "b.example.com", "c.example.com"];
 const LATER = "later.example.com";
-/** Far less than the half hour after which everything is read again anyhow. */
+/** Much less than the half hour after which everything is read again in any case. */
 const SOON_MS = 120_000;
 const target = (name: string) => ({ name, upstream: { service: { namespace: "edge", name } }, classes: [name] });
 
@@ -41,12 +41,12 @@ async function mapIs(names: readonly string[]): Promise<void> {
   await until(`the map and what the leader knows to be ${names.join(", ")}`, same, SOON_MS);
 }
 
-it("is noticed: what the backup has stays, what came after it leaves, and what comes now is followed", async () => {
+it("a restore is detected: what the backup has stays, what came later leaves, new changes are followed", async () => {
   const old = await system.leader();
   await system.cluster.backUp();
   await system.ready(KEPT);
-  // What the backup does not have: another leader, a name, a front Service that was recreated, versions that will
-  // be given a second time.
+  // What the backup does not have: another leader, a name, a front Service that was recreated, and versions that etcd
+  // will give a second time.
   await system.end(old, "SIGTERM");
   await system.apply(ingress("later", [LATER], { className: "two" }));
   for (const number of Array(20).keys()) {
@@ -59,7 +59,7 @@ it("is noticed: what the backup has stays, what came after it leaves, and what c
 
   await system.cluster.restore();
   assert.ok((await system.publishedNames()).isSupersetOf(new Set(KEPT)), "the map is the backup's");
-  // The Lease is the ended leader's again: its time has to pass first.
+  // The Lease names the ended leader again, and has to expire first.
   await mapIs(KEPT);
   await leadTo(KEPT, "one");
 

@@ -11,12 +11,12 @@ import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// RBAC is enough (nothing of ours is ever forbidden) and not more than that (every rule is used), told from the API
-// server's audit log of a run in which everything that the components do happens once.
+// RBAC is enough (no request of ours is forbidden) and not more than that (every rule is used). The test reads this
+// in the API server's audit log of a run in which the components do everything that they do once.
 
 /** Enough for four shards, so that shards come and go. */
 const MANY = Array.from({ length: 900 }, (_, index) => `name-${index}.a-long-enough-domain.example.com`);
-/** Where workloads are restarted. */
+/** The namespace in which workloads are restarted. */
 const RESTARTED = "restarted";
 const ACCOUNT = /^system:serviceaccount:[^:]+:(switchback-\w+)$/;
 
@@ -55,7 +55,7 @@ const own = (...args: string[]) => system.kubectl("-n", NAMESPACE, ...args);
 const shards = async () => (await system.index()).shards.length;
 
 /**
- * A normal life: names come and go, things are deleted, certificates are rotated, the leader changes, a hold is
+ * Normal operation: names come and go, things are deleted, certificates are rotated, the leader changes, a hold is
  * confirmed.
  */
 async function liveThroughEverything(): Promise<void> {
@@ -87,7 +87,7 @@ async function liveThroughEverything(): Promise<void> {
   await restart();
 }
 
-/** One workload of each kind, which is restarted when a name comes. */
+/** Creates one workload of each kind, which is restarted for a new name. */
 async function restart(): Promise<void> {
   const kubelet = new Kubelet(system, RESTARTED);
   try {
@@ -101,7 +101,7 @@ async function restart(): Promise<void> {
     await until("every workload to be restarted", async () => {
       const used = new Set((await system.audit.entries()).flatMap(rightsOf));
       if (kinds.every((kind) => used.has(`switchback-controller: patch apps/${kind.toLowerCase()}s `))) return true;
-      // One that had to be restarted twice counts twice.
+      // If the wait fails, the error shows the state of the restarts.
       throw new Error(JSON.stringify((await (await system.leader()).status()).running));
     });
   } finally {
@@ -109,7 +109,7 @@ async function restart(): Promise<void> {
   }
 }
 
-/** A Gateway whose listener selects namespaces, so that these are read too. */
+/** Creates a Gateway whose listener selects namespaces, so that the controller reads namespaces, too. */
 async function useGatewayApi(): Promise<void> {
   await installGatewayApi(system);
   const allowedRoutes = { namespaces: { from: "Selector", selector: {} } };
@@ -125,7 +125,7 @@ async function useGatewayApi(): Promise<void> {
   });
 }
 
-/** A target is found, and given up when its Service is gone. */
+/** Lets the controller find a target, and give it up when its Service is gone. */
 async function findAndForget(): Promise<void> {
   const status = JSON.stringify({ status: { loadBalancer: { ingress: [{ ip: "203.0.113.8" }] } } });
   const patch = (...object: string[]) =>
@@ -147,7 +147,7 @@ async function operator(): Promise<string> {
   return operatorConfig;
 }
 
-/** `/status`, by way of the API server and the Service, in both ways to write its port. */
+/** Reads `/status` through the API server and the Service, in both ways to write the Service's port. */
 async function lookAtStatus(): Promise<void> {
   const [pod = ""] = (await own("get", "pods", "-l", "app.kubernetes.io/component=controller", "-o", "name")).split(
     "\n",
@@ -164,7 +164,7 @@ async function lookAtStatus(): Promise<void> {
     });
   }
   client.close();
-  // What the publishers report comes with it.
+  // The command also reads the reports of the publishers.
   const { code, stderr } = await system.cli(["status", "-o", "name"], { kubeconfig: await operator() });
   assert.notEqual(code, 2, stderr);
 }
@@ -176,7 +176,7 @@ async function inject(): Promise<void> {
   assert.equal(code, 0, stderr);
 }
 
-/** `switchback doctor` with a probe, by somebody who has all of its Roles; the kubelet's part is that the pod ends. */
+/** Runs `switchback doctor` with a probe, as a user who has all of its Roles. Ends the pod, as a kubelet would. */
 async function examine(): Promise<void> {
   const kubeconfig = await system.person("switchback-doctor");
   const group = ["--group", "switchback-doctor"];
@@ -200,7 +200,7 @@ async function examine(): Promise<void> {
   assert.equal(left.trim(), "");
 }
 
-/** Behind the target `relayed`. */
+/** The Service behind the target `relayed`. */
 const edgeService = `apiVersion: v1
 kind: Namespace
 metadata: { name: edge }
@@ -212,13 +212,14 @@ spec: { type: LoadBalancer, ports: [{ name: http, port: 80 }] }
 `;
 
 /**
- * The Role that an entry of the log was allowed by, or would have been: accounts and groups are named as their Roles.
+ * The Role that allowed an entry of the log, or would have allowed it. Accounts and groups have the names of their
+ * Roles.
  */
 function roleOf({ user }: AuditEntry): string {
   return ACCOUNT.exec(user.username)?.[1] ?? user.username.replace("someone-", "");
 }
 
-/** The rights that a request took. To create by server-side apply takes two. */
+/** The rights that a request needs. A creation by server-side apply needs two. */
 function rightsOf(entry: AuditEntry): string[] {
   const { verb, objectRef, responseStatus } = entry;
   const { apiGroup = "", resource = "", subresource } = objectRef ?? {};
@@ -250,7 +251,8 @@ async function grantedRights(): Promise<string[]> {
   const [ours, theirs] = [(await list(NAMESPACE)).items, (await list(RESTARTED)).items];
   const restarting = theirs.filter(({ metadata }) => metadata.name === "switchback-restart");
   assert.equal(restarting.length, 1);
-  // The controller's right in a listed namespace; and that of the hook which leaves, whose own test lets it run.
+  // This is the controller's right in a listed namespace. The uninstall hook's right is left out, as
+  // uninstall.test.ts runs that hook.
   for (const { metadata } of restarting) metadata.name = "switchback-controller";
   const items = [...ours, ...restarting].filter(({ metadata }) => metadata.name !== "switchback-uninstall-restart");
   return items.flatMap(({ metadata, rules }) =>
@@ -265,7 +267,7 @@ async function grantedRights(): Promise<string[]> {
 }
 
 describe("RBAC", () => {
-  it("is enough: nothing that a component of ours asked for was forbidden", async () => {
+  it("is enough: no request of our components was forbidden", async () => {
     const entries = await system.audit.entries();
     const accounts = new Set(entries.map(roleOf));
     assert.deepEqual([...accounts].sort(), [
@@ -277,7 +279,8 @@ describe("RBAC", () => {
       "switchback-webhook",
     ]);
     const refused = entries.filter(({ responseStatus }) => [401, 403].includes(responseStatus?.code ?? 0));
-    // The doctor looks at the webhook's Secret where it may; its Role does not grant it, since the key is in it.
+    // The doctor reads the webhook's Secret where it may. Its Role does not grant that, because the Secret has the
+    // key.
     const forbidden = refused.filter(
       (entry) => roleOf(entry) !== "switchback-doctor" || !entry.requestURI.endsWith(TLS_SECRET),
     );
@@ -293,7 +296,7 @@ describe("RBAC", () => {
     assert.deepEqual(unused, []);
   });
 
-  it("lets a person's Role do nothing but what its tool does", async () => {
+  it("lets a person's Role do only what its tool does", async () => {
     const kubeconfig = await operator();
     const as = (...args: string[]) => system.cluster.tool("kubectl", ["-n", NAMESPACE, ...args], { kubeconfig });
     for (const args of [

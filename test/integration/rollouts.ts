@@ -1,7 +1,7 @@
 import { list, replay } from "./history.ts";
 import type { System } from "./system.ts";
 
-// Restarts as they were written, told from what the API server still knows.
+// Restarts as they were written, read from the history that the API server still has.
 
 interface RawDeployment {
   readonly metadata: { readonly name: string; readonly generation: number };
@@ -19,13 +19,13 @@ interface RawDeployment {
 
 /** What happened to the Deployments of a namespace. */
 export interface Rollouts {
-  /** Those that were restarted by us, in that order. */
+  /** The Deployments that we restarted, in that order. */
   readonly restarted: readonly string[];
-  /** How many of them were on their way at once, at most. */
+  /** Maximum number of rollouts at the same time. */
   readonly atOnce: number;
 }
 
-/** Starts to look at a namespace's Deployments; the function tells what has happened since. */
+/** Starts to record a namespace's Deployments. The returned function gives what has happened since then. */
 export async function recordRollouts(system: System, namespace: string): Promise<() => Promise<Rollouts>> {
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
   const { version, items } = await list<RawDeployment>(system, path);
@@ -53,7 +53,7 @@ function stampOf({ spec }: RawDeployment): string | undefined {
   return spec.template.metadata.annotations?.["switchback.dev/restartedAt"];
 }
 
-/** As `kubectl rollout status` sees it. */
+/** Whether `kubectl rollout status` would say that the rollout is complete. */
 function isRolledOut({ metadata, spec: { replicas: wanted }, status = {} }: RawDeployment): boolean {
   const { observedGeneration = 0, replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
   if (observedGeneration < metadata.generation) return false;

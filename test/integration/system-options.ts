@@ -5,14 +5,14 @@ import type { Status } from "./objects.ts";
 /** One running replica. */
 export interface Replica {
   readonly process: Component;
-  /** Where it listens. */
+  /** The address on which it listens. */
   readonly address: string;
-  /** The ports it said it listens on. */
+  /** The ports on which it listens, as it logged them. */
   readonly port: number;
   readonly healthPort: number;
-  /** As the API server's audit log names the replica's token. */
+  /** The id of the replica's token in the API server's audit log. */
   readonly credential: string;
-  /** A page of its health server. */
+  /** Requests a page of its health server. */
   page(path: string, headers?: Readonly<Record<string, string>>): Promise<{ status: number; text: string }>;
   log(): Promise<string>;
   /** A controller's `/status`, read with its key. */
@@ -25,13 +25,13 @@ export interface SystemOptions {
   /** The chart's values, such as `{ config: { map: { vanishSeconds: 2 } } }`. */
   readonly values?: ChartValues;
   readonly controlPlane?: ControlPlaneOptions;
-  /** Namespaces that are there before the chart is installed, as YAML. */
+  /** Namespaces that exist before the chart is installed, as YAML. */
   readonly before?: string;
-  /** Keep a log of what our accounts, and people bound to the operator's Role, ask the API server. */
+  /** Whether to log what our accounts, and people bound to the chart's Roles, ask the API server. */
   readonly audit?: boolean;
   /** The source tree whose chart is installed and whose programs run; default: this checkout. */
   readonly tree?: string;
-  /** Each component gets the chart's Node flags and, where this process may make cgroups, its memory limit. */
+  /** Whether each component gets the chart's Node flags and, if this process may create cgroups, its memory limit. */
   readonly confined?: boolean;
 }
 

@@ -18,9 +18,9 @@ import { containerOf } from "./pod-container.ts";
 import { PodNetwork } from "./pod-network.ts";
 import type { ChartValues, ComponentName, Profile, Replica, SystemOptions } from "./system-options.ts";
 
-// Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as
-// processes that have the rights of their ServiceAccounts and the configuration that the chart rendered. Only the
-// nodes are missing.
+// Switchback as a user installs it, on a real API server. Helm installs the chart. Controllers and webhooks are
+// processes with the rights of their ServiceAccounts and the configuration that the chart rendered. Only the nodes
+// are missing.
 
 const TOP = fileURLToPath(new URL("../..", import.meta.url));
 export const NAMESPACE = "switchback-system";
@@ -29,7 +29,10 @@ export const AGENTS = "switchback-agent";
 /** The chart's `config.webhook.healthPort`. */
 const HEALTH_PORT = 8081;
 
-/** Listen ports follow from the target's name, so that proxies of several test processes would meet on 127.0.0.1. */
+/**
+ * A loopback address of this process. Listen ports depend only on the target's name, so proxies of several test
+ * processes would collide on 127.0.0.1.
+ */
 const OWN_LOOPBACK = `127.${64 + ((process.pid >> 16) & 63)}.${(process.pid >> 8) & 255}.${process.pid & 255}`;
 
 /** A cluster with Switchback in it. */
@@ -43,14 +46,14 @@ export class System extends Installation {
   readonly #processes: Processes;
   readonly #network = new PodNetwork();
   #started = 0;
-  /** The last one that was read: tests read the status while the API server is away. */
+  /** The last key that was read, because tests read the status while the API server is down. */
   #statusKey = "";
 
-  /** The source tree of the chart and the programs that are installed and started from now on. */
+  /** The source tree of the chart that is installed, and of the programs that are started, from now on. */
   tree: string;
   /** The tree of the chart that is installed. */
   #installed = "";
-  /** By tree and component: the last configuration that one was started with. */
+  /** The last configuration with which a component was started, by tree and component. */
   readonly #configs = new Map<string, string>();
   #profile: Profile = "default";
   readonly #isConfined: boolean;
@@ -73,7 +76,7 @@ export class System extends Installation {
   async install(values: ChartValues = {}): Promise<void> {
     const chart = join(this.tree, "manifests/chart");
     const args = ["upgrade", "--install", "switchback", chart, "-n", NAMESPACE, "--create-namespace", "--values", "-"];
-    // No DNS knows the tests' names, and behind most of their Services nobody answers.
+    // No DNS server knows the tests' names, and nothing answers behind most of their Services.
     const given = JSON.stringify(values);
     for (const unasked of ["policy.verifyDns=off", "discovery.detect=false"]) {
       const [setting = ""] = unasked.split(/[.=]/).slice(1);
@@ -85,7 +88,7 @@ export class System extends Installation {
     this.#profile = values.profile ?? "default";
   }
 
-  /** Starts one more replica of a component; `proxy`: by which it comes to the API server. */
+  /** Starts one more replica of a component, which reaches the API server through `proxy` if that is given. */
   async start(component: "controller" | "webhook", proxy?: TcpProxy): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
     const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`], proxy);
@@ -96,7 +99,7 @@ export class System extends Installation {
     return replica;
   }
 
-  /** With the profile `small`: starts its one process. What comes back is its controller, its webhook and its proxy. */
+  /** Starts the only process of the profile `small`. Returns its controller, its webhook and its proxy. */
   async startAll(address = OWN_LOOPBACK): Promise<Record<"controller" | "webhook" | "proxy", Replica>> {
     const [status = 0, admissions = 0, relay = 0] = await freePorts(3);
     const { name, child, token } = await this.#run("all", [
@@ -116,10 +119,7 @@ export class System extends Installation {
     return { controller, webhook, proxy };
   }
 
-  /**
-   * Starts a proxy, which binds its listeners on an address of the loopback; `port` of what comes back is its
-   * health port.
-   */
+  /** Starts a proxy, which binds its listeners on a loopback address. `port` of the result is its health port. */
   async startProxy(address = OWN_LOOPBACK): Promise<Replica> {
     const [port = 0] = await freePorts(1);
     const { name, child, token } = await this.#run("proxy", [`proxy.address=${address}`, `proxy.healthPort=${port}`]);
@@ -129,7 +129,7 @@ export class System extends Installation {
     return replica;
   }
 
-  /** Starts the one node's agent on hosts files below `kubeletRoot`. */
+  /** Starts the agent of the only node, for hosts files below `kubeletRoot`. */
   async startAgent(kubeletRoot: string): Promise<Replica> {
     const [port = 0] = await freePorts(1);
     const own = [`healthPort=${port}`, "address=127.0.0.1", `kubeletRoot=${kubeletRoot}`, `node=${NODE}`];
@@ -174,7 +174,7 @@ export class System extends Installation {
     return { process: child, address, ...ports, credential: credentialOf(token), page, log, status };
   }
 
-  /** A component's program, as its pod would run it. */
+  /** Starts a component's program as its pod would. */
   async #run(component: ComponentName, settings: readonly string[], proxy?: TcpProxy) {
     this.#started += 1;
     const name = `switchback-${component}-${this.#started}`;
@@ -193,7 +193,10 @@ export class System extends Installation {
     return { name, token, child: this.#processes.start(name, command, args, { ...confined.env, ...env }) };
   }
 
-  /** The configuration that the pods of a component mount; those of another tree's chart keep the one that they had. */
+  /**
+   * The configuration that the pods of a component mount. If another tree's chart is installed, the last one of this
+   * tree.
+   */
   async configuration(component: ComponentName): Promise<string> {
     const key = `${this.tree} ${component}`;
     if (this.#installed === this.tree) this.#configs.set(key, await this.#mountedConfiguration(component));
@@ -208,12 +211,15 @@ export class System extends Installation {
     return await this.kubectl(...get, "cm", name, "-o", "jsonpath={.data.config\\.yaml}");
   }
 
-  /** The component of the pods, and of the account, of a component: in the profile `small` it is `all`. */
+  /** The component whose pods and account run the given component: `all` in the profile `small`. */
   process(component: "controller" | "webhook" | "proxy"): ComponentName {
     return this.#profile === "small" ? "all" : component;
   }
 
-  /** How its process is started: as the chart's pod is, and within its memory limit, if that is wanted. */
+  /**
+   * The command and the environment of a process. If confined, they are those of the chart's pod, within its memory
+   * limit.
+   */
   async #confine(component: ComponentName, name: string, program: readonly string[]) {
     if (!this.#isConfined) return { command: [process.execPath, ...program], env: {} };
     const isPartOfAll = this.#profile === "small" && component !== "agent" && component !== "dns";
@@ -225,7 +231,7 @@ export class System extends Installation {
     return { command: [...(group?.command ?? []), process.execPath, ...flags, ...program], env };
   }
 
-  /** Ends a replica; the API server is led to the others from then on. */
+  /** Ends a replica. The API server calls only the others from then on. */
   async end(replica: Replica, signal: "SIGTERM" | "SIGKILL" = "SIGKILL"): Promise<void> {
     for (const list of [this.controllers, this.webhooks, this.proxies, this.agents]) {
       const place = list.indexOf(replica);
@@ -235,7 +241,7 @@ export class System extends Installation {
     await replica.process.stop(signal);
   }
 
-  /** The controller that says it leads, once exactly one of them does. */
+  /** Waits until exactly one controller says that it leads, and returns it. */
   async leader(): Promise<Replica> {
     let leaders: Replica[] = [];
     await until("one leader", async () => {
@@ -247,7 +253,7 @@ export class System extends Installation {
     return leaders[0];
   }
 
-  /** kube-proxy's part for the webhook's Service. */
+  /** Does kube-proxy's part for the webhook's Service. */
   routeWebhooks(): void {
     this.cluster.routeService(
       `${NAMESPACE}/switchback-webhook`,
@@ -257,8 +263,8 @@ export class System extends Installation {
   }
 
   /**
-   * Makes the webhook Deployment's pods what the replicas here are: ready, with addresses that lead to their health
-   * servers. Until then no replica is ready as far as the cluster knows, and nothing is restarted.
+   * Makes the pods of the webhook's Deployment stand for the replicas here: ready, with addresses that lead to their
+   * health servers. Before that, the cluster sees no ready replica, and nothing is restarted.
    */
   async showWebhooks(): Promise<void> {
     const oldestFirst = "--sort-by=.metadata.creationTimestamp";
@@ -277,9 +283,7 @@ export class System extends Installation {
     await until("the webhook's endpoints", async () => (await count()) === this.webhooks.length);
   }
 
-  /**
-   * Makes the leader answer behind the controller's Service, as the API server's proxy finds it: through a ready pod.
-   */
+  /** Makes the leader answer behind the controller's Service. The API server's proxy finds it through a ready pod. */
   async showController(): Promise<void> {
     const component = `app.kubernetes.io/component=${this.process("controller")}`;
     const select = ["-n", NAMESPACE, "get", "pods", "-l", component, "-o", "name"];
@@ -289,7 +293,7 @@ export class System extends Installation {
     await this.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.250", { 8080: healthPort });
   }
 
-  /** Waits until whatever is made next is younger than this object: ages are known to the second. */
+  /** Waits until any object that is created next is younger than this one. Ages are known to the second. */
   async aged(namespace: string, object: string): Promise<void> {
     const args = ["-n", namespace, "get", object];
     const { metadata } = await this.json<{ metadata: { creationTimestamp: string } }>(...args);
@@ -297,8 +301,8 @@ export class System extends Installation {
   }
 
   /**
-   * Waits until the API server's call of the webhook works and every replica uses the published map with all of
-   * `names` in it.
+   * Waits until the API server can call the webhook, and every replica uses the published map with all of `names` in
+   * it.
    */
   async ready(names: readonly string[] = []): Promise<void> {
     await until(`the webhooks to be ready with ${names.join(", ") || "a map"}`, async () => {
@@ -328,13 +332,13 @@ export class System extends Installation {
   }
 }
 
-/** Namespace, kind and name of what runs a component. */
+/** Namespace, kind and name of the workload that runs a component. */
 function workloadOf(component: ComponentName): [namespace: string, kind: string, name: string] {
   if (component === "agent") return [AGENTS, "daemonset", "switchback-agent"];
   return [NAMESPACE, "deployment", component === "dns" ? "switchback-dns-a" : `switchback-${component}`];
 }
 
-/** A control plane with the chart installed and replicas running. */
+/** Starts a control plane with the chart installed and replicas running. */
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-system-"));
   const { controlPlane = {} } = options;
@@ -369,7 +373,7 @@ export function sumOf(metrics: string, name: string, labels: readonly string[] =
     .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
 }
 
-/** Waits for something to become true; what it throws counts as "not yet". */
+/** Waits until a condition is true. An error that it throws counts as "not yet". */
 export async function until(
   what: string,
   condition: () => Promise<boolean> | boolean,

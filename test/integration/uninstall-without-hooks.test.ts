@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { after, before, it } from "node:test";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// An uninstall whose hook cannot start, here because there is no node: what the notes and docs/uninstalling.md say
-// then, run literally.
+// An uninstall whose hook cannot start, because no node runs here. The test runs the commands that the notes and
+// docs/uninstalling.md give for this case.
 
 const PAGE = readFileSync(new URL("../../docs/uninstalling.md", import.meta.url), "utf8");
 const KINDS =
@@ -16,7 +16,7 @@ before(async () => {
 });
 after(() => system?.stop());
 
-/** The commands of a text that begin with this program. */
+/** The commands of a text that begin with `program`. */
 const commands = (text: string, program: string): string[][] =>
   [...text.matchAll(new RegExp(`^ +${program} (.*)$`, "gm"))].map(([, args = ""]) => args.split(" "));
 
@@ -25,7 +25,7 @@ async function left(): Promise<string[]> {
   return names.filter((name) => name.includes("switchback"));
 }
 
-it("an uninstall whose hook cannot start goes on by the commands of the notes, and leaves nothing", async () => {
+it("an uninstall whose hook cannot start continues with the commands of the notes, and leaves nothing", async () => {
   const helm = (...args: string[]) => system.cluster.tool("helm", args, {});
   const notes = (await helm("get", "notes", "switchback", "-n", NAMESPACE)).stdout;
   const failed = await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--timeout", "5s");

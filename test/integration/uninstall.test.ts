@@ -5,7 +5,8 @@ import type { AuditEntry } from "./audit.ts";
 import { ingress } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
-// Leaving on a real API server, as the accounts of the chart's hooks, with the rights that the chart gives them.
+// The uninstall on a real API server, with the accounts of the chart's hooks and the rights that the chart gives
+// them.
 
 const NAME = "a.example.com";
 const ENABLED = "switchback.dev/inject=enabled";
@@ -17,7 +18,7 @@ before(async () => {
     await system.kubectl("create", "namespace", name);
     await system.kubectl("label", "namespace", name, ENABLED);
   }
-  // Only now there is a namespace that a Role can be bound in.
+  // Installed again, because only now the namespace exists in which the Role is bound.
   await system.install({ config: { restart: { namespaces: ["shop"] } }, agent: { enabled: true } });
   await system.apply(ingress("names", [NAME]));
   await system.ready([NAME]);
@@ -28,7 +29,7 @@ before(async () => {
     metadata: { namespace: "shop", name },
     spec: {
       selector: { matchLabels: { app: name } },
-      // No node here makes a new pod ready, so that an old one would never go.
+      // No node here makes a new pod ready, so a rolling update would never remove the old one.
       strategy: { type: "Recreate" },
       template: { metadata: { labels: { app: name } }, spec: { containers, ...spec } },
     },
@@ -73,7 +74,7 @@ async function isCalled(): Promise<boolean> {
   return names.includes("switchback-webhook");
 }
 
-/** Verb and resource of every rule that a hook brings. */
+/** Verb and resource of every rule of the hooks that ran. */
 const granted: string[] = [];
 
 interface HookObject {
@@ -83,7 +84,7 @@ interface HookObject {
   spec: { template: { spec: { serviceAccountName: string; containers: { command: string[] }[] } } };
 }
 
-/** Runs the Job of a hook: its account and rights are made as Helm makes them, its command runs here. */
+/** Runs the Job of a hook. Its account and rights are created as Helm does it, and its command runs here. */
 async function runHook(name: string, ...more: string[]) {
   const { stdout } = await system.cluster.tool("helm", ["get", "hooks", "switchback", "-n", NAMESPACE], {});
   const objects = parseAllDocuments(stdout).map((document) => document.toJS() as HookObject);
@@ -96,7 +97,7 @@ async function runHook(name: string, ...more: string[]) {
   }
   const job = ours.find(({ kind }) => kind === "Job");
   assert.ok(job);
-  // The API server has to take the pod as restricted.
+  // The restricted Pod Security level must admit the pod.
   const { template } = job.spec;
   await system.kubectl(
     "label",
@@ -117,7 +118,7 @@ async function runHook(name: string, ...more: string[]) {
 }
 
 describe("uninstall --check", () => {
-  it("says what would happen, changes nothing, and fails as pods hold addresses", async () => {
+  it("says what would happen, changes nothing, and fails because pods hold addresses", async () => {
     const { code, stdout, stderr } = await system.cli(["uninstall", "--check"]);
     assert.equal(code, 1);
     assert.match(stdout, new RegExp(`end with Switchback: ${await frontAddress()} \\(switchback-ingress-nginx\\)`));
@@ -128,13 +129,13 @@ describe("uninstall --check", () => {
     assert.equal((await holders()).length, 3);
   });
 
-  it("says where it looked when there is no Switchback", async () => {
+  it("says where it looked if there is no Switchback", async () => {
     const { code, stderr } = await system.cli(["uninstall", "--check", "--namespace", "default"]);
     assert.equal(code, 2);
     assert.match(stderr, /no configuration of Switchback in the namespace default.*--namespace/);
   });
 
-  it("is shown, and nothing is changed, where there is nobody to ask", async () => {
+  it("is all that `uninstall` does if it has no terminal to ask on", async () => {
     const { code, stdout, stderr } = await system.cli(["uninstall"], { input: "y\n" });
     assert.equal(code, 1);
     assert.match(stdout, /3 pods hold/);
@@ -146,7 +147,7 @@ describe("uninstall --check", () => {
 describe("the hook before anything is deleted", () => {
   before(() => system.kubectl("create", "namespace", "restricted"));
 
-  it("takes the webhook away, restarts what it may, and refuses because of the rest", async () => {
+  it("removes the webhook, restarts what it may, and fails because of the rest", async () => {
     const { code, stdout, stderr } = await runHook("switchback-uninstall", "--timeout", "20");
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^the webhook configuration switchback-webhook is gone/);
@@ -159,7 +160,7 @@ describe("the hook before anything is deleted", () => {
     assert.ok(await frontAddress(), "who still holds it is still served");
   });
 
-  it("goes on when nobody holds an address any more, and when it is told to although somebody does", async () => {
+  it("continues if no pod holds an address any more, and with --force if one does", async () => {
     await system.kubectl("-n", "shop", "delete", "deployment", "baked");
     await system.kubectl("-n", "other", "delete", "pod", "bare", "--now");
     await until("no holder", async () => (await holders()).length === 0);
@@ -172,7 +173,7 @@ describe("the hook before anything is deleted", () => {
     assert.match(forced.stdout, /other\/Pod\/late.*\n1 pod holds addresses of Switchback; going on/s);
   });
 
-  it("has the agents leave, and waits until each says that it has", async () => {
+  it("asks the agents to leave, and waits until each has done so", async () => {
     await system.kubectl("-n", "other", "delete", "pod", "late", "--now");
     const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
     const metadata = { namespace: "switchback-agent", name: "switchback-agent-node-1", labels };
@@ -200,13 +201,13 @@ describe("the hook before anything is deleted", () => {
 });
 
 describe("the hook after everything is deleted", () => {
-  it("waits for the controller, and says so when that does not end", async () => {
+  it("waits for the controller to end, and reports if it does not", async () => {
     const { code, stderr } = await runHook("switchback-remains", "--timeout", "1");
     assert.equal(code, 1);
     assert.match(stderr, /a controller still runs, and would recreate what is deleted: switchback-controller-/);
   });
 
-  it("leaves nothing that was made at run time", async () => {
+  it("leaves nothing that was created at run time", async () => {
     const uninstalled = await system.cluster.tool(
       "helm",
       ["uninstall", "switchback", "-n", NAMESPACE, "--no-hooks"],
@@ -266,7 +267,7 @@ describe("the hooks' rights", () => {
 
 const KINDS = "services,configmaps,secrets,leases.coordination.k8s.io,deployments,jobs";
 
-/** What of ours is in the namespace. */
+/** Our objects that are in the namespace. */
 async function remaining(): Promise<string[]> {
   const names = (await system.kubectl("-n", NAMESPACE, "get", KINDS, "-o", "name")).split("\n");
   return names.filter((name) => name.includes("switchback")).map((name) => name.replace(/\.[^/]*/, ""));

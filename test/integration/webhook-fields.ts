@@ -1,6 +1,6 @@
 // The fields of a webhook configuration, by the API server's own schema, and a valid change of each.
 
-/** A part of an OpenAPI v3 schema, as far as it is read here. */
+/** The part of an OpenAPI v3 schema that is read here. */
 interface Schema {
   readonly $ref?: string;
   readonly allOf?: readonly Schema[];
@@ -22,10 +22,10 @@ export function leavesOf(document: unknown, name: string): string[] {
   return walk(schemas[name] ?? {}, "").sort();
 }
 
-/** What every write may carry, and the one field that the controller maintains. */
+/** Fields that every write may have, and the one field that the controller maintains. */
 export const UNCHANGED: readonly string[] = ["apiVersion", "kind", "webhooks[].clientConfig.caBundle"];
 
-/** Fields whose value in a request the API server ignores, or which record the writer. */
+/** Fields that the API server ignores in a request, or that record the writer. */
 export const SET_BY_SERVER: readonly string[] = [
   "metadata.creationTimestamp",
   "metadata.deletionGracePeriodSeconds",
@@ -54,7 +54,7 @@ const addMeta = (path: string, value: unknown): Patch => [{ op: "add", path: `/m
 const CONDITION = { name: "all.example.com", expression: "true" };
 const OWNER = { apiVersion: "v1", kind: "Namespace", name: "default", uid: "00000000-0000-0000-0000-000000000001" };
 const owner = (more: object) => addMeta("ownerReferences", [{ ...OWNER, ...more }]);
-/** A selector's fields; both entries have expressions. */
+/** The fields of a selector. Both selectors of the first entry have expressions. */
 const selector = (name: string): Record<string, Patch> => ({
   [`webhooks[].${name}.matchLabels`]: add(`${name}/matchLabels`, { a: "b" }),
   [`webhooks[].${name}.matchExpressions[].key`]: replace(`${name}/matchExpressions/0/key`, "other"),
@@ -64,7 +64,7 @@ const selector = (name: string): Record<string, Patch> => ({
   [`webhooks[].${name}.matchExpressions[].values[]`]: add(`${name}/matchExpressions/0/values/-`, "shop"),
 });
 
-/** Every other leaf with a JSON patch that changes it and is valid. */
+/** Every other leaf, with a valid JSON patch that changes it. */
 export const changed: Readonly<Record<string, Patch>> = {
   "metadata.annotations": addMeta("annotations", { a: "b" }),
   "metadata.finalizers[]": addMeta("finalizers", ["example.com/never"]),

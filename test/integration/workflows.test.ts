@@ -23,7 +23,7 @@ test("actionlint would find a mistake", async () => {
   match(stdout, /property "nothing" is not defined/);
 });
 
-test("each action is named by a commit, and only the job that signs gets an identity", () => {
+test("each action is pinned to a commit, and only the job that signs gets an identity", () => {
   const texts = files.map((file) => readFileSync(file, "utf8"));
   const used = texts.flatMap((text) => text.match(/\buses: .*/g) ?? []);
   deepEqual(
@@ -39,7 +39,7 @@ test("each action is named by a commit, and only the job that signs gets an iden
 });
 
 function lint(actionlint: string, files: readonly string[], input?: string) {
-  // What else is on this machine does not decide.
+  // The result must not depend on other programs of this machine.
   const args = ["-shellcheck=", "-pyflakes=", "-no-color", ...files];
   return spawnSync(actionlint, args, { input, encoding: "utf8", timeout: 60_000 });
 }

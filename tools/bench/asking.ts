@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { CoreDns } from "#test/integration/coredns.ts";
 import { encodeQuery, TYPES } from "#test/integration/dns-message.ts";
 
-/** Asks one server from one socket, as a resolver's cost is to be seen and not that of sockets. */
+/** Queries one server from one socket, so that the result shows the cost of the resolver and not of sockets. */
 export class Asking {
   readonly #socket: Socket;
   readonly #waiting = new Map<number, () => void>();
@@ -27,7 +27,7 @@ export class Asking {
     return new Asking(socket, name);
   }
 
-  /** Asks `count` times, `atOnce` at a time; how long each answer took, milliseconds. */
+  /** Sends `count` queries, at most `atOnce` at a time. Returns the time to each answer, in milliseconds. */
   async ask(count: number, atOnce: number): Promise<number[]> {
     const times: number[] = [];
     let left = count;

@@ -6,10 +6,10 @@ import { treeFile } from "./tree-file.ts";
 /** This checkout. */
 export const ROOT = join(import.meta.dirname, "..", "..");
 
-/** A process of the chart; `all` is the one of `profile: small`. */
+/** A process of the chart; `all` is the process of `profile: small`. */
 export type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
 
-/** As in the chart's _helpers.tpl. */
+/** Same values as in the chart's _helpers.tpl. */
 const MALLOC_ENV = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "524288" };
 
 /** The Node flags that the chart of a checkout gives a component. */
@@ -18,7 +18,10 @@ export function chartFlags(component: Component, tree = ROOT): string[] {
   return values[component === "dns" ? "podDns" : component].nodeFlags;
 }
 
-/** The environment that it gives it for the C library; an earlier tree has that for the agent only. */
+/**
+ * The environment for the C library that the chart of a checkout gives a component. An earlier checkout sets it only
+ * for the agent.
+ */
 export function chartEnv(component: Component, tree = ROOT): Partial<typeof MALLOC_ENV> {
   const templates = "manifests/chart/templates";
   const files = component === "agent" ? ["extras/agent/agent.yaml", "agent.yaml"] : ["_component.tpl"];

@@ -13,14 +13,16 @@ import { fakeApi } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { createReporter, percentile } from "./report.ts";
 
-// The CPU time of commands that people wait for. The API server is this process; a command is a process of its own,
-// and another tree beside this one is measured in turns with it, because a shared machine is not equally fast for
-// long.
+// The CPU time of commands that people wait for. The API server is this process; each command is a separate process.
+// Another tree beside this one is measured in turns with it, because the speed of a shared machine changes over time.
 
 const ROOT = join(import.meta.dirname, "..", "..");
-/** What `npx switchback` runs; an earlier tree has the second only. */
+/** The programs that `npx switchback` runs; an earlier tree has only the second one. */
 const PROGRAMS = ["bin.js", "main.ts"];
-/** Writes what the process has used when it exits: the time of the system's own end of it is left out. */
+/**
+ * Writes the CPU time of the process when it exits. The time that the system needs to end the process is not
+ * included.
+ */
 const REPORT = `data:text/javascript,${encodeURIComponent(`
   process.on("exit", () => {
     const { user, system } = process.cpuUsage();
@@ -32,7 +34,7 @@ interface Case {
   readonly name: string;
   readonly args: readonly string[];
   readonly server: MemoryServer;
-  /** Milliseconds. */
+  /** Maximum, in milliseconds. */
   readonly goal?: number;
 }
 
@@ -99,7 +101,7 @@ async function measure({ args, server }: Case, trees: readonly string[], runs: n
   return samples;
 }
 
-/** Milliseconds of user and system time. */
+/** CPU time of one run, user and system, in milliseconds. */
 async function cpuOfRun(tree: string, args: readonly string[], kubeconfig: string): Promise<number> {
   const [program] = PROGRAMS.map((name) => join(tree, "cli", name)).filter((path) => existsSync(path));
   assert.ok(program);
@@ -108,7 +110,7 @@ async function cpuOfRun(tree: string, args: readonly string[], kubeconfig: strin
   const child = spawn(process.execPath, command, { env, stdio: ["ignore", "ignore", "pipe"] });
   const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, "close")]);
   const used = /^cpu:(.*)$/m.exec(stderr)?.[1];
-  // 1 is a finding: what was to be measured was done.
+  // Exit code 1 reports a finding, so the measurement is complete.
   if (used === undefined || code > 1) throw new Error(`switchback ${args.join(" ")}: ${stderr}`);
   return Number(used);
 }

@@ -1,6 +1,7 @@
-// For `node --import`: plays the kubelet's mount of a service account, so that a component connects as it does in a
-// pod. With a kubeconfig it would load a library of 88 MB that no pod loads, and its memory would not be the one
-// that a pod has. An `import` of node:fs would cost each start what no pod's start costs (manifests/bundle.ts).
+// For `node --import`: acts as the kubelet's mount of a service account, so that a component connects as it does in a
+// pod. With a kubeconfig, the component would load a library of 88 MB that no pod loads, and its memory would differ
+// from a pod's. An `import` of node:fs would cost each start time that a pod's start does not need
+// (manifests/bundle.ts).
 
 const fs = process.getBuiltinModule("node:fs");
 

@@ -4,7 +4,7 @@ import { MAX_SLICE, Pattern, PERIOD, randomFrom } from "./pattern.ts";
 
 const pattern = new Pattern(123_456);
 
-test("a stream's bytes are correct at their position, also across the end of the table", () => {
+test("a stream's bytes are correct at their position, even across the end of the table", () => {
   for (const position of [0, 1, PERIOD - 123_456 - 3, PERIOD, 5 * PERIOD + 17]) {
     const chunk = Buffer.from(pattern.slice(position, 70_000));
     assert.equal(chunk.length, 70_000);
@@ -27,7 +27,7 @@ test("lost or duplicated bytes are reported with their offset", () => {
   assert.match(pattern.fault(0, doubled) ?? "", /^at byte 65536: this stream's bytes -65536 further on/);
 });
 
-test("another stream's bytes are wrong", () => {
+test("the bytes of another stream are wrong", () => {
   assert.notEqual(pattern.fault(0, Buffer.from(new Pattern(77).slice(0, 16))), undefined);
 });
 

@@ -1,25 +1,23 @@
 import { createHash } from "node:crypto";
 
-/**
- * A prime: a stream that is shifted by anything less than this looks wrong at once, and buffers come in powers of two.
- */
+/** A prime: buffer sizes are powers of two, so a stream that is shifted by less than this is detected at once. */
 export const PERIOD = 1_048_583;
-/** Longest slice that can be had in one piece. */
+/** Maximum length of one slice. */
 export const MAX_SLICE = 1024 * 1024;
-/** Bytes that are enough to find their place: two places have eight equal bytes once in some 10^7 tables. */
+/** Number of bytes that identify their position: two positions have eight equal bytes once in about 10^7 tables. */
 const FINGERPRINT = 8;
 
 /**
- * The same bytes in every run, without any structure; the start stands behind the end once more, so that a slice
- * need not wrap.
+ * The same bytes without any structure in every run. WRAPPED repeats the start after the end, so that a slice need
+ * not wrap.
  */
 const TABLE = createHash("shake256", { outputLength: PERIOD }).update("a stream of bytes that are all known").digest();
 const WRAPPED = Buffer.concat([TABLE, TABLE.subarray(0, MAX_SLICE)]);
 
 /**
- * A stream of which every byte is known from its seed and its position: what is lost, doubled, out of order or
- * another stream's is seen by comparing, at the speed of memcmp and without keeping anything. Only the loss of a
- * multiple of PERIOD would not be; the checker also counts bytes.
+ * A stream whose bytes follow from its seed and their positions. A comparison detects lost, repeated, reordered and
+ * foreign bytes at the speed of memcmp, without any storage. It misses only the loss of a multiple of PERIOD, so the
+ * checker also counts bytes.
  */
 export class Pattern {
   readonly #seed: number;
@@ -28,13 +26,13 @@ export class Pattern {
     this.#seed = seed % PERIOD;
   }
 
-  /** `length` bytes from `position` on, at most MAX_SLICE; a view, not to be written to. */
+  /** `length` bytes from `position` on, at most MAX_SLICE. Returns a view that must not be written to. */
   slice(position: number, length: number): Buffer {
     const start = (this.#seed + position) % PERIOD;
     return WRAPPED.subarray(start, start + length);
   }
 
-  /** Undefined if `chunk` is what belongs at `position`, else what is wrong with it, for a person. */
+  /** Undefined if `chunk` is correct at `position`; otherwise describes the fault for people. */
   fault(position: number, chunk: Buffer): string | undefined {
     for (let done = 0; done < chunk.length; done += MAX_SLICE) {
       const piece = chunk.subarray(done, done + MAX_SLICE);
@@ -57,7 +55,7 @@ export class Pattern {
   }
 }
 
-/** Numbers in [0, 1) that follow from a seed, so that a run can be repeated (mulberry32). */
+/** Returns numbers in [0, 1) that depend only on the seed, so that a run can be repeated (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

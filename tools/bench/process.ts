@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Memory of a process, MiB: resident, its maximum, and what of it belongs to no file. */
+/** Memory of a process, MiB: resident, its maximum, and the part that belongs to no file. */
 interface Memory {
   readonly rss: number;
   readonly peak: number;
   readonly anonymous: number;
 }
 
-/** A MiB in MB. */
+/** One MiB, in MB. */
 export const MB_PER_MIB = 1.048576;
 
 /** From /proc (Linux only): VmRSS, VmHWM and RssAnon. */
@@ -17,7 +17,10 @@ export function memoryOf(pid: number): Memory {
   return { rss: field("VmRSS"), peak: field("VmHWM"), anonymous: field("RssAnon") };
 }
 
-/** Memory of a process, MB: resident, its share of what it shares, and what of it belongs to no file. */
+/**
+ * Memory of a process, MB: resident, proportional (shared pages divided among the processes), and the part that
+ * belongs to no file.
+ */
 export interface Footprint {
   readonly rss: number;
   readonly pss: number;
@@ -25,7 +28,8 @@ export interface Footprint {
 }
 
 /**
- * From /proc/PID/smaps_rollup (Linux only). The kernel walks all pages for it, so ask when nothing else is measured.
+ * Reads /proc/PID/smaps_rollup (Linux only). The kernel walks all pages for it, so call this when nothing else is
+ * measured.
  */
 export function footprintOf(pid: number): Footprint {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
@@ -35,9 +39,9 @@ export function footprintOf(pid: number): Footprint {
 }
 
 /**
- * CPU time of a process so far, milliseconds, user and system, all threads. The scheduler's own account is in
- * nanoseconds; the ticks of /proc/PID/stat (10 ms) are too coarse for a change that costs a few, and serve only
- * where that account is not kept.
+ * CPU time of a process so far, in milliseconds: user and system, all threads. The scheduler's own count is in
+ * nanoseconds. The ticks of /proc/PID/stat (10 ms) are too coarse for a change that costs a few milliseconds. They
+ * are used only where the scheduler does not count.
  */
 export function cpuOf(pid: number): number {
   const task = `/proc/${pid}/task`;
@@ -48,7 +52,7 @@ export function cpuOf(pid: number): number {
   return total > 0 ? total : ticksOf(pid);
 }
 
-/** CPU time of the thread that a Node process runs JavaScript on, milliseconds; 0 if it has ended. */
+/** CPU time of the thread that runs a Node process's JavaScript, in milliseconds; 0 if it has ended. */
 export function mainThreadCpuOf(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
@@ -59,7 +63,7 @@ export function mainThreadCpuOf(pid: number): number {
 
 function ticksOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The name in brackets may hold spaces. Behind it, utime and stime are the 12th and 13th fields (proc(5)).
+  // The name in brackets may contain spaces. After it, utime and stime are the 12th and 13th fields (proc(5)).
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }

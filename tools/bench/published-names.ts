@@ -4,10 +4,10 @@ import { NAMESPACE } from "./controller/process.ts";
 
 const POLL_MS = 250;
 const LONGEST_WAIT_MS = 120_000;
-/** Hosts of the benchmark's Ingresses: seeded and changed ones. */
+/** Hosts of the benchmark's Ingresses, both seeded and changed. */
 const HOST = /\b(?:app|change)-\d+\.team-\w+\.example\.com\b/g;
 
-/** Waits until this many of the benchmark's names are published, in whatever documents the checkout's release has. */
+/** Waits until this many of the benchmark's names are published, whatever document format the checkout uses. */
 export async function untilPublished(cluster: ControlPlane, names: number): Promise<void> {
   const deadline = performance.now() + LONGEST_WAIT_MS;
   for (;;) {

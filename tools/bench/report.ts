@@ -1,21 +1,21 @@
-/** A measured value, with the goal it is held against if there is one. */
+/** A measured value and, if there is one, its goal. */
 interface Figure {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** Most that the value may be. */
+  /** Maximum for the value. */
   readonly goal?: number | undefined;
-  /** Least that it should be. */
+  /** Minimum for the value. */
   readonly atLeast?: number | undefined;
 }
 
 export interface Reporter {
-  /** What the figures that follow are of, such as `{ names: 10000 }`. */
+  /** Starts a section: describes the figures that follow, such as `{ names: 10000 }`. */
   section(of: Readonly<Record<string, number | string>>): void;
   figure(figure: Figure): void;
 }
 
-/** Prints each figure when it is there: one JSON object a line, or a line of a table for people. */
+/** Prints each figure at once: one JSON object per line, or a table row for people. */
 export function createReporter(bench: string, json: boolean, out: NodeJS.WritableStream = process.stdout): Reporter {
   let current: Readonly<Record<string, number | string>> = {};
   return {
@@ -44,18 +44,18 @@ function metOf(value: number, most: number | undefined, least: number | undefine
   return least === undefined ? undefined : value >= least;
 }
 
-/** Progress, for a person who waits. It goes to standard error, so that standard output has only figures. */
+/** Reports progress to the user. It goes to standard error, so that standard output has only figures. */
 export function progress(text: string): void {
   process.stderr.write(`# ${text}\n`);
 }
 
-/** The value below which a share `q` of the values lies (nearest rank); NaN when there are none. */
+/** The value below which a share `q` of the values lies (nearest rank); NaN without values. */
 export function percentile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** Three digits are all that a measurement on a shared machine is worth. */
+/** Rounds to three digits: a measurement on a shared machine is not more precise. */
 function round(value: number): number {
   return Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
 }

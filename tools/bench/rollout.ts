@@ -16,21 +16,21 @@ import { RULES } from "#test/fakes/rollout-world.ts";
 import { state } from "#test/fakes/workload-facts.ts";
 import { createReporter, percentile, type Reporter } from "./report.ts";
 
-// What the controller keeps of opted-in pods, and the CPU time of a change, with made-up pods and nothing else: no
-// API server, no watches. Each change is also decided on from all pods, as it would be without an index.
+// The memory that the controller keeps for opted-in pods, and the CPU time of a change. The pods are made up, without
+// an API server and watches. Each change is also evaluated from all pods, as it would be without an index.
 
 const PODS_OF_WORKLOAD = 5;
 const WORKLOADS_OF_NAMESPACE = 10;
 const PODS_OF_NODE = 30;
 const RUNS = 15;
-/** Changes that are measured together. */
+/** Number of changes that are measured together. */
 const REPEATED = 20;
 
 interface Case {
   readonly name: string;
   readonly share: number;
   readonly mode: OnChange;
-  /** Share of the namespaces that are in `restart.namespaces`. */
+  /** Share of the namespaces that `restart.namespaces` lists. */
   readonly listed: number;
 }
 
@@ -80,7 +80,7 @@ async function measure(each: Case, count: number, reporter: Reporter): Promise<v
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
-/** CPU time of this thread in milliseconds, the sum of `times` runs: the kernel counts in steps of milliseconds. */
+/** CPU time of this thread, in milliseconds, over `times` runs: the kernel counts in steps of milliseconds. */
 async function cpuOf(work: () => Promise<unknown>, times = REPEATED): Promise<number> {
   const before = process.threadCpuUsage();
   for (let time = 0; time < times; time++) {
@@ -165,7 +165,10 @@ class MadeUpCluster {
     this.#decisions = (await this.#reconciler.reconcile(this.#never))?.decisions ?? new Map();
   }
 
-  /** Another map: pods that do not follow live are stale from then on, the others until their agents report it. */
+  /**
+   * Publishes another map. From then on, pods that do not follow live are stale; the others are stale until their
+   * agents report the map.
+   */
   async changeMap(): Promise<void> {
     this.#map += 1;
     this.#now += 100;
@@ -174,7 +177,8 @@ class MadeUpCluster {
   }
 
   /**
-   * The agents report the map, in fifty batches: an agent writes its Lease when it has written the files of its node.
+   * Reports the map from the agents, in fifty batches: an agent writes its Lease after it has written the files of
+   * its node.
    */
   async reportAgents(): Promise<void> {
     const nodes = [...this.#agents.keys()];
@@ -203,7 +207,7 @@ class MadeUpCluster {
     await this.decide();
   }
 
-  /** What each change cost before there was an index. */
+  /** Evaluates all pods, as each change did before there was an index. */
   decideFully(): void {
     const groups = observeFully({
       ...this.#view,
@@ -216,7 +220,7 @@ class MadeUpCluster {
     decideRollout({ now: this.#now, rules: RULES, workloads, webhooks: undefined });
   }
 
-  /** As an informer does: what is kept comes out of a document of its own. */
+  /** Adds a pod like an informer: each pod's facts come from a separate document. */
   #put(text: string): void {
     const facts = podFacts(JSON.parse(text));
     const key = `${facts.namespace}/${facts.name}`;

@@ -10,10 +10,9 @@ import { type Component, Processes } from "#test/cluster/processes.ts";
 import { progressLines } from "#test/cluster/progress.ts";
 import { createReporter, progress, type Reporter } from "./report.ts";
 
-// `npm run bench -- traffic`: which proxy takes the connections of each node, by `proxy.trafficDistribution`. Two
-// nodes as far as it matters here: each a network namespace with a real kube-proxy, which decides it, by the hints
-// that kube-controller-manager writes. In place of the proxies are listeners that say where they are. Takes Linux
-// and root.
+// `npm run bench -- traffic`: measures which proxy gets the connections of each node, by `proxy.trafficDistribution`.
+// There are two nodes. Each is a network namespace with a real kube-proxy, which chooses the proxy by the hints that
+// kube-controller-manager writes. Listeners that return their place replace the proxies. Needs Linux and root.
 
 const SERVICE_IP = "198.51.100.80";
 const SERVICE_RANGE = "198.51.100.0/24";
@@ -29,11 +28,11 @@ const WAIT_MS = 60_000;
 const PODS = "/api/v1/namespaces/default/pods";
 const FRONT = "/api/v1/namespaces/default/services/front";
 
-/** Says where it is, to each connection. */
+/** Sends the name of its node on each connection. */
 const LISTENER = `require("node:net")
   .createServer((socket) => { socket.on("error", () => {}); socket.end(process.argv[1]); })
   .listen(${PORT}, process.argv[2])`;
-/** Connects this many times, one after the other, and prints which server answered, a line each, or `failed`. */
+/** Connects this many times, one after the other. Prints the server that answered, or `failed`, one per line. */
 const CALLER = `const { connect } = require("node:net");
 const call = () => new Promise((resolve) => {
   let text = "";
@@ -41,7 +40,7 @@ const call = () => new Promise((resolve) => {
   socket.on("data", (data) => { text += data; }).on("error", () => {}).on("close", () => resolve(text || "failed"));
 });
 (async () => { for (let left = Number(process.argv[1]); left > 0; left -= 1) console.log(await call()); })();`;
-/** The API server, which listens on the machine's own loopback. */
+/** Forwards to the API server, which listens on the machine's own loopback. */
 const WAY = `const { createServer, connect } = require("node:net");
 createServer((socket) => { const other = connect(process.argv[1]); socket.pipe(other).pipe(socket);
   for (const side of [socket, other]) side.on("error", () => { socket.destroy(); other.destroy(); }); })
@@ -91,7 +90,7 @@ async function measure(
   }
 }
 
-/** The only proxy of a node becomes unready, as when it drains, and goes on serving meanwhile. */
+/** The only proxy of a node becomes unready, as when it drains, but continues to serve. */
 async function measureLoss(world: World, report: Reporter): Promise<void> {
   const [node, other] = NODES;
   const at = performance.now();
@@ -156,7 +155,10 @@ class World {
     this.#running.push(this.#processes.start(`${node.name}-${what}`, "nsenter", inside));
   }
 
-  /** Two namespaces joined by a veth, with no way out. A pod's address is on its node's loopback. */
+  /**
+   * Creates two namespaces joined by a veth, without a route to other networks. A pod's address is on its node's
+   * loopback.
+   */
   async #makeNetwork(): Promise<void> {
     const [a, b] = NODES;
     for (const node of NODES) {
@@ -203,7 +205,10 @@ class World {
     });
   }
 
-  /** Returns once each node's kube-proxy has it. By way of none: two settings may lead to the same proxies. */
+  /**
+   * Sets the distribution and waits until each node's kube-proxy follows it. Resets it first, because two settings
+   * may lead to the same proxies.
+   */
   async distribute(setting: string | undefined): Promise<void> {
     if (setting !== undefined) await this.distribute(undefined);
     await this.#merge(FRONT, { spec: { trafficDistribution: setting ?? null } });

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import type { Config } from "#lib/config/schema.ts";
 
 /**
- * Where another checkout (`--beside`) has a file: under today's path, or under one that it had before. Throws if it has
- * none of them.
+ * Path of a file in another checkout (`--beside`), under its current path or an earlier one. Throws if no path
+ * exists.
  */
 export function treeFile(tree: string, path: string, ...earlierPaths: readonly string[]): string {
   const paths = [path, ...earlierPaths];
@@ -14,8 +14,8 @@ export function treeFile(tree: string, path: string, ...earlierPaths: readonly s
 }
 
 /**
- * Reads a configuration as another checkout does. In earlier ones the schema itself parses, or has the sections of
- * extras.
+ * Parses a configuration with another checkout's code. In earlier checkouts, the schema itself parses, or it has the
+ * sections of extras.
  */
 export async function parseConfigOf(tree: string, document: object): Promise<Config> {
   const file = treeFile(tree, "lib/config/parse.ts", "lib/config/schema.ts", "config/schema.ts");

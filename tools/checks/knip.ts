@@ -8,7 +8,7 @@ const isProduction = process.argv.includes("--production");
 const config: KnipConfig = {
   entry: [
     "cli/{main.ts,bin.js}!",
-    // Loaded by path: a thread, the page's bundle, what npm's scripts and other processes start.
+    // Loaded by path: a thread's script, the page's bundle, and files that npm's scripts and other processes start.
     "proxy/linux/worker.ts!",
     "extras/*/page/main.tsx!",
     "tools/{*/main,checks/{line-lengths,without-extras},bench/mount,release/command/check}.ts!",
@@ -29,9 +29,9 @@ const config: KnipConfig = {
     "!**/{conformance,fakes,integration,e2e}/**!",
     "!{test,tools/mutants}/**!",
   ],
-  // Found by `require.resolve`.
+  // Loaded by `require.resolve`.
   ignoreDependencies: ["axe-core"],
-  // An export that its own file uses may be exported for a test.
+  // An export that its own file uses may exist for a test.
   ignoreExportsUsedInFile: isProduction,
   exclude: ["binaries", "duplicates"],
 };

@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
-// Lists the lines of code, comments and texts that are longer than Biome's line width: Biome breaks code, but neither
-// comments nor texts. Excepted: what has no place to break it, such as a URL, and regular expressions.
+// Lists lines of code, comments and texts that are longer than Biome's line width: Biome wraps code, but not comments
+// and texts. Two kinds of lines are allowed: those without a place to break, such as a URL, and regular expressions.
 
 const MAX_LENGTH = 120;
 /** A run of this many characters without a space cannot be split. */
@@ -10,7 +10,7 @@ const UNSPLIT = /\S{80}/;
 const REGULAR_EXPRESSION = /^\s*(?:\w+: )?\//;
 const COMMENT = /^\s*\/[/*]/;
 
-/** Files with long lines, and why. */
+/** Files that may have long lines, with the reason. */
 const EXCEPTED: ReadonlyMap<string, string> = new Map([
   ["doctor/probe/program.ts", "generated"],
   ["cli/demo/run.test.ts", "what the demo prints, line by line"],

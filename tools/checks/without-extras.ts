@@ -5,20 +5,20 @@ import { join } from "node:path";
 import { copyTree } from "#test/copy-tree.ts";
 
 // `npm run without-extras [-- NAME...]`: deletes an extra from a copy of the tree: its folder, its entry in
-// cli/extras.ts, and what `npm run gen` makes of that. Then the rest has to pass. `npm run gen` also renders the
+// cli/extras.ts, and what `npm run gen` generates from it. Then the rest has to pass. `npm run gen` also renders the
 // chart.
-// Not run: the tests of the pages under docs/, which still describe the extra, and `npm run exports`: what the core
-// offers to extras has no other use.
+// Two checks do not run. The tests of the pages under docs/ would find pages that describe the extra.
+// `npm run exports` would report what the core offers only to extras.
 
 const LIST = join("cli", "extras.ts");
 
 /** The extras that can be deleted. */
 const REMOVABLE = ["agent", "dashboard", "pod-dns", "publishers"];
 
-/** The tests that read the list of extras, what is made of it, or the files of the image: seconds each. */
+/** Tests that read the list of extras, the files generated from it, or the files of the image. Each takes seconds. */
 const TESTED = ["main", "exit-codes", "completion", "loaded-modules", "status.", "demo/"].map((name) => `cli/${name}`);
 
-/** Each takes less than a minute on an idle machine. */
+/** Each command takes less than a minute on an idle machine. */
 const TIMEOUT_MS = 10 * 60_000;
 
 const STEPS: readonly (readonly [string, ...string[]])[] = [
@@ -46,10 +46,10 @@ function passesWithout(name: string): boolean {
   }
 }
 
-/** Some checks ask git which files there are. */
+/** Tracks all files of the copy, because some checks ask git for the list of files. */
 function trackAll(copy: string): void {
   execFileSync("git", ["init", "-q"], { cwd: copy });
-  // .gitignore names a folder, and this is a link.
+  // .gitignore excludes a folder named node_modules, but here it is a link.
   appendFileSync(join(copy, ".git", "info", "exclude"), "node_modules\n");
   execFileSync("git", ["add", "--all"], { cwd: copy });
 }

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { Generator } from "./generator.ts";
 
-/** manifests/chart/LICENSE: a copy, since a packaged chart has only files of its folder. */
+/** manifests/chart/LICENSE: a copy, because a packaged chart contains only files of its folder. */
 export const chartLicense: Generator = {
   name: "chart-license",
   file: "manifests/chart/LICENSE",

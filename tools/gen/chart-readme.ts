@@ -39,7 +39,7 @@ const CONFIG = `
 \`config\` is the configuration file of all components. A list replaces its default.
 `;
 
-/** manifests/chart/README.md: what a registry of charts shows. It names every value, with type, default and meaning. */
+/** manifests/chart/README.md, which chart registries show. It lists every value with type, default and meaning. */
 export const chartReadme: Generator = {
   name: "chart-readme",
   file: "manifests/chart/README.md",
@@ -79,7 +79,7 @@ function wrapped(text: string): string {
   return lines.join("\n");
 }
 
-/** A row for each value; what a component has in common with `pods` stands there. */
+/** Yields a row for each value. Settings that a component shares with `pods` appear only under `pods`. */
 function* rowsOf(
   schema: JsonSchema,
   path: readonly string[],
@@ -90,7 +90,7 @@ function* rowsOf(
   if (COMPONENTS.some((name) => name === section) && path.length === 2 && shared.has(key)) return;
   if (SYNONYMS.includes(path.at(-1) ?? "")) return;
   const properties = Object.entries(schema.properties ?? {});
-  // A value that is described as a whole is one row, unless it is a section.
+  // A value with its own description is one row, unless it is a section.
   if (properties.length > 0 && (path.length === 1 || schema.description === undefined)) {
     for (const [name, child] of properties) yield* rowsOf(child, [...path, name], values, shared);
     return;

@@ -15,7 +15,10 @@ const sources = EXTRAS.flatMap(({ name }) =>
 );
 const former = globSync(`${INTO}/*/*`, { cwd: ROOT }).filter((path) => !sources.some(({ file }) => file === path));
 
-/** The extras' templates: Helm reads no templates outside of the chart. And which parts of the core's they add to. */
+/**
+ * The extras' templates, because Helm reads no templates outside of the chart, and the list of core parts that they
+ * extend.
+ */
 export const chartTemplates: readonly Generator[] = [
   ...sources.map(({ path, file }) => ({ file, render: () => readFile(join(ROOT, path), "utf8") })),
   ...former.map((file) => ({ file, render: async () => undefined })),

@@ -16,7 +16,7 @@ interface Block {
   readonly lines: string[];
 }
 
-/** The chart's values.yaml: the core's text, with that of each extra in the places of its sections. */
+/** The chart's values.yaml: the core's text, with each extra's text in the places of its sections. */
 export const chartValuesFile: Generator = {
   name: "chart-values",
   file: "manifests/chart/values.yaml",
@@ -55,7 +55,7 @@ function blocksOf(text = "", indent = ""): Block[] {
   return blocks;
 }
 
-/** What is below the line of the key itself. */
+/** The blocks below the line of the key itself. */
 function innerBlocks({ key, lines }: Block): Block[] {
   return blocksOf(lines.slice(lines.indexOf(`${key}:`) + 1).join("\n"), IN_CONFIG);
 }
@@ -65,7 +65,7 @@ function withInner({ key, lines }: Block, inner: readonly Block[]): Block {
   return { key, lines: [...own, ...inner.flatMap((one) => one.lines)] };
 }
 
-/** Each added block stands where its section does in the schema. */
+/** Inserts each added block where the schema has its section. */
 function inPlaces(core: readonly Block[], added: readonly Block[], sections: readonly Section[]): Block[] {
   const places = added.map((block) => {
     const before = sections.find(({ name }) => name === block.key)?.before;

@@ -4,7 +4,7 @@ import type { Generator } from "./generator.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 /**
- * The tables beside the code of each room. The parts of the page have the order in which these files first name them.
+ * The tables beside the code of each room. The page has its parts in the order in which these files first name them.
  */
 const FILES = ["controller", "webhook", "certs", "lib", "proxy", "cli", "doctor", "extras/*"].flatMap((room) =>
   globSync(`${room}/codes.md`, { cwd: ROOT }).sort(),
@@ -19,13 +19,13 @@ interface CodePart {
 
 interface CodeRow {
   readonly codes: readonly string[];
-  /** The folder whose table has it: `extras/agent`. */
+  /** The folder whose table has the row, such as `extras/agent`. */
   readonly room: string;
-  /** As it is in the file. */
+  /** The row as it is in the file. */
   readonly line: string;
 }
 
-/** The parts of docs/codes.md by title, from the tables of all rooms. */
+/** The parts of docs/codes.md, from the tables of all rooms. The keys are the parts' titles. */
 export function codeParts(): ReadonlyMap<string, CodePart> {
   const parts = new Map<string, CodePart>();
   for (const file of FILES) {

@@ -55,7 +55,7 @@ export const configurationPage: Generator = {
   },
 };
 
-/** The rows of what a list holds, and of the lists in it. */
+/** Yields the rows for the fields of a list's items, and of the lists in them. */
 function* listFields(list: JsonSchema, path: string): Iterable<string[]> {
   for (const [key, field] of Object.entries(list.items?.properties ?? {})) {
     const place = `${path}[].${key}`;

@@ -5,7 +5,7 @@ import type { Generator } from "./generator.ts";
 /** The parts of docs/codes.md whose codes the controller reports by an Event. */
 const PARTS = ["Names and claims", "Gateway API", "Targets", "Map and front Services", "Running pods and restarts"];
 
-/** The reasons that the controller may give an Event, for the admission policy of its account. */
+/** The Event reasons that the admission policy allows the controller's account. */
 export const eventReasons: Generator = {
   name: "event-reasons",
   file: "manifests/chart/templates/_event-reasons.tpl",

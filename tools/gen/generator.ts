@@ -1,9 +1,9 @@
-/** A file of the repository that is made from another one, and never edited. */
+/** Generates one file of the repository from another one. Nobody edits the generated file. */
 export interface Generator {
-  /** For `npm run gen -- NAME`. */
+  /** Name for `npm run gen -- NAME`. */
   readonly name: string;
-  /** Path from the top of the repository, with forward slashes. */
+  /** Path relative to the repository's root, with forward slashes. */
   readonly file: string;
-  /** Undefined: there is to be no such file. */
+  /** Undefined if the file must not exist. */
   render(): Promise<string | undefined>;
 }

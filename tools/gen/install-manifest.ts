@@ -22,10 +22,10 @@ metadata:
     pod-security.kubernetes.io/warn: restricted
 `;
 
-/** Labels that are true of a Helm release only. */
+/** Labels that apply only to a Helm release. */
 const HELM_LABEL = /^ +(helm\.sh\/chart|app\.kubernetes\.io\/managed-by|app\.kubernetes\.io\/instance): .*\n/gm;
 
-/** manifests/install.yaml: what `helm template` gives, and the Namespace that Helm would have made. */
+/** manifests/install.yaml: the output of `helm template`, and the Namespace that Helm would create. */
 export const installManifest: Generator = {
   name: "install-manifest",
   file: "manifests/install.yaml",

@@ -5,10 +5,13 @@ import type { JsonSchema } from "./tables.ts";
 /** Checks that JSON Schema cannot express. */
 const CHECKS = ["check", "raw_check", "finite"];
 
-/** What people read first in a schema. */
+/** Keywords that come first, because people read them first. */
 const FIRST = ["$schema", "description", "default", "type"];
 
-/** What a document may have before its defaults are added. Draft 7, because Helm before 3.18 knows no later one. */
+/**
+ * The JSON Schema of a document before its defaults are added. Draft 7, because Helm before 3.18 supports no later
+ * one.
+ */
 export function jsonSchemaOf(schema: Schema): JsonSchema {
   const options: ConversionConfig = {
     target: "draft-07",

@@ -14,7 +14,7 @@ import { serviceNames } from "./service-names.ts";
 import { supportPage } from "./support-page.ts";
 import { valuesSchemaFile } from "./values-schema.ts";
 
-// In this order: Helm reads the templates, the values and their schema when it renders the manifest.
+// The order matters: Helm reads the templates, the values and their schema when it renders the manifest.
 const GENERATORS: readonly Generator[] = [
   ...chartTemplates,
   chartValuesFile,
@@ -45,9 +45,7 @@ for (const generator of GENERATORS) {
   await bringUpToDate(generator);
 }
 
-/**
- * Writes the file where it differs from what it is made from; with `--check` says so instead, and the exit code is 1.
- */
+/** Writes the file if it is out of date. With `--check`, reports it instead and sets the exit code to 1. */
 async function bringUpToDate({ file, render }: Generator): Promise<void> {
   const url = new URL(`../../${file}`, import.meta.url);
   const [before, after] = await Promise.all([readFile(url, "utf8").catch(() => undefined), render()]);

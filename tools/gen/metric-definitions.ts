@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const NOT_SERVED = /^(?:test|bench|release|demo)\/|\.test\.ts$|^telemetry\/metrics\.ts$/;
-/** A metric with its help: the name whole, or behind the prefix of its file. */
+/** Matches a metric with its help. The name is complete, or follows the prefix of its file. */
 const DEFINITION = /\b(\w+)\(\s*(?:"|`\$\{PREFIX\}|`)((?:switchback_)?[a-z_]+)["`],\s*"([^"]+)"/g;
 
 /** A metric as a file of the product defines it. */
@@ -14,7 +14,7 @@ interface MetricDefinition {
   readonly help: string;
 }
 
-/** The metrics that files of the product define. */
+/** All metrics that the product's files define. */
 export function metricDefinitions(): readonly MetricDefinition[] {
   const files = execFileSync("git", ["ls-files", "*.ts"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
   return files

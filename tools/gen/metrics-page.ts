@@ -2,11 +2,11 @@ import { readFile } from "node:fs/promises";
 import type { Generator } from "./generator.ts";
 import { metricDefinitions } from "./metric-definitions.ts";
 
-/** A row of a metric: its name, type, meaning, and what to do. */
+/** Matches a metric's row: name, type, meaning, and what to do. */
 const ROW = /^\| `((?:switchback|process)_[a-z_]+)` \|[^|]*\|[^|]*\| ?(.*)\|$/gm;
 
 /**
- * docs/metrics.md: type and meaning of each metric are those that the component serves; the rest of the page is
+ * docs/metrics.md: the type and meaning of each metric come from the component's code. The rest of the page is
  * written by hand.
  */
 export const metricsPage: Generator = {

@@ -5,7 +5,7 @@ import type { Generator } from "./generator.ts";
 const ENTRY = `import { executePlan } from "./doctor/probe/ask.ts";
 executePlan(JSON.parse(process.argv[1])).then((result) => console.log(JSON.stringify(result)));`;
 
-/** doctor/probe/program.ts: the probe as one text, for an image that has Node and nothing of Switchback. */
+/** doctor/probe/program.ts: the probe as one text, for an image that has Node but not Switchback. */
 export const probeProgram: Generator = {
   name: "probe-program",
   file: "doctor/probe/program.ts",
@@ -22,7 +22,7 @@ export const probeProgram: Generator = {
       write: false,
       logLevel: "warning",
     });
-    // Base64 in one line: no quote of the program, and no formatter, gets in the way.
+    // One line of Base64, so that neither quotes in the program nor a formatter can break it.
     const text = Buffer.from(outputFiles[0]?.text ?? "").toString("base64");
     return `// Made by \`npm run gen\` from ask.ts: do not edit.
 

@@ -2,7 +2,7 @@ import { chartValues, configSections } from "#cli/added-by-extras.ts";
 import { configSchemaWith } from "#lib/config/schema.ts";
 import { valuesSchemaWith } from "#manifests/values.ts";
 
-// The schemas with what the extras add.
+// The schemas, including what the extras add.
 
 export const sections = await configSections();
 export const configSchema = configSchemaWith(sections);

@@ -2,7 +2,7 @@ import { RESERVED_TARGET_NAMES } from "#lib/config/defaults.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 import type { Generator } from "./generator.ts";
 
-/** The Services that are no front Services, for the admission policy of the controller's account. */
+/** The Services other than front Services, for the admission policy of the controller's account. */
 export const serviceNames: Generator = {
   name: "service-names",
   file: "manifests/chart/templates/_service-names.tpl",

@@ -4,10 +4,10 @@ import type { Generator } from "./generator.ts";
 import { code, table } from "./tables.ts";
 
 const HEAD = ["what", "version", "what passed", "command", "day"];
-/** The table with that head. */
+/** Matches the table with this head. */
 const TABLE = new RegExp(`^\\| ${HEAD.join(" \\| ")} \\|\\n(?:\\|.*\\n)*`, "m");
 
-/** docs/support.md: the table of runs is that of docs/support.yaml; the rest of the page is written by hand. */
+/** docs/support.md: the table of test runs comes from docs/support.yaml. The rest of the page is written by hand. */
 export const supportPage: Generator = {
   name: "support-page",
   file: "docs/support.md",
@@ -18,7 +18,7 @@ export const supportPage: Generator = {
   },
 };
 
-/** By what was run, in the order of the file, and then by version: v1.9 before v1.10. */
+/** Sorts by the tested software, in the order of the file, and then by version: v1.9 before v1.10. */
 function sorted(runs: readonly SupportRun[]): SupportRun[] {
   const order = [...new Set(runs.map(({ what }) => what))];
   const byVersion = new Intl.Collator("en", { numeric: true });

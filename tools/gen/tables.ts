@@ -10,7 +10,7 @@ export interface JsonSchema {
   readonly anyOf?: readonly JsonSchema[];
 }
 
-/** A type for people: `integer`, `a | b`, or what one of several is. */
+/** A type for people: `integer`, `a | b`, or the alternatives joined by `or`. */
 export function typeOf({ type, enum: values, anyOf }: JsonSchema): string {
   if (values !== undefined) return values.filter((value) => value !== "").join(" | ");
   if (anyOf === undefined) return type ?? "any";
@@ -18,7 +18,7 @@ export function typeOf({ type, enum: values, anyOf }: JsonSchema): string {
   return [...new Set(choices)].join(" or ");
 }
 
-/** `{ service: { namespace, name } }`. */
+/** The shape of an object, such as `{ service: { namespace, name } }`. */
 function shapeOf({ properties }: JsonSchema): string {
   const keys = Object.entries(properties ?? {}).map(([key, child]) =>
     child.properties === undefined ? key : `${key}: ${shapeOf(child)}`,

@@ -19,7 +19,7 @@ function cacheOf(changes: Record<string, string> = {}, others = "others"): Basel
 
 const BASELINE: Baseline = { ms: 7, isFlaky: true, coverage: new Map([["a/x.ts", [[0, 4]]]]) };
 
-test("a baseline is kept until a file changes that its test reaches, or one beside the sources", () => {
+test("a baseline is valid until a file that its test reaches changes, or one that is not TypeScript", () => {
   assert.equal(cacheOf().get(TEST), undefined);
   cacheOf().set(TEST, BASELINE);
   assert.deepEqual(cacheOf().get(TEST), BASELINE);
@@ -35,7 +35,7 @@ test("coverage of files that are not sources is left out", () => {
   assert.deepEqual(cacheOf().get(TEST), BASELINE);
 });
 
-test("a file that was cut off counts for nothing", () => {
+test("an incomplete file is ignored", () => {
   cacheOf().set(TEST, BASELINE);
   writeFileSync(join(folder, "a-x.test.ts.json"), '{"key":');
   assert.equal(cacheOf().get(TEST), undefined);

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import type { Coverage } from "./coverage.ts";
 import { type Graph, reachedFrom } from "./graph.ts";
 
-/** A test file on the unchanged tree, where it was green. */
+/** A green run of a test file on the unchanged tree. */
 export interface Baseline {
   ms: number;
   coverage: Coverage;
-  /** It failed before it was green: what it says of a mutant has to be said twice. */
+  /** Whether the test failed before it was green. Then it must fail twice with a mutant. */
   isFlaky: boolean;
 }
 
@@ -19,14 +19,17 @@ interface Entry {
   coverage: Record<string, [start: number, end: number][]>;
 }
 
-/** Baselines of earlier runs, each good until a file changes that its test reaches, or one that is not TypeScript. */
+/**
+ * Baselines of earlier runs. Each is valid until a file that its test reaches changes, or a file that is not
+ * TypeScript.
+ */
 export class BaselineCache {
   readonly #folder: string;
   readonly #graph: Graph;
   readonly #sources: ReadonlyMap<string, string>;
   readonly #others: string;
 
-  /** `others` is a digest of everything but `sources` that tests depend on. */
+  /** `others` is a digest of everything that tests depend on, except `sources`. */
   constructor(folder: string, graph: Graph, sources: ReadonlyMap<string, string>, others: string) {
     this.#folder = folder;
     this.#graph = graph;
@@ -41,7 +44,7 @@ export class BaselineCache {
     return { ms, isFlaky, coverage: new Map(Object.entries(coverage)) };
   }
 
-  /** The file is replaced, not written to: copies of the folder may share it by hard links. */
+  /** Replaces the file instead of writing to it: copies of the folder may share it by hard links. */
   set(test: string, { ms, isFlaky, coverage }: Baseline): void {
     const entry: Entry = { key: this.#key(test), ms, isFlaky, coverage: Object.fromEntries(this.#known(coverage)) };
     mkdirSync(this.#folder, { recursive: true });

@@ -11,7 +11,7 @@ export class RedBaseline extends Error {
 const TIMEOUT_MS = 5 * 60_000;
 const ATTEMPTS = 3;
 
-/** Runs each test file on the unchanged tree once, when it is first asked for. */
+/** Runs each test file once on the unchanged tree, on its first request. */
 export class Baselines {
   readonly #clean: Surroundings;
   readonly #cache: BaselineCache | undefined;
@@ -25,7 +25,7 @@ export class Baselines {
     this.#cache = cache;
   }
 
-  /** Throws RedBaseline if the test is not green in any of a few attempts. */
+  /** Returns the test's baseline. Throws RedBaseline if no attempt is green. */
   async of(test: string): Promise<Baseline> {
     let asked = this.#asked.get(test);
     if (asked === undefined) {
@@ -35,7 +35,7 @@ export class Baselines {
     return await asked;
   }
 
-  /** How long the test takes now, in milliseconds: other processes may make it slower than it was. */
+  /** The test's current duration, in milliseconds: other processes may have slowed it down since the first run. */
   async msNow(test: string): Promise<number> {
     const { ms } = await this.#measure(test);
     return ms;

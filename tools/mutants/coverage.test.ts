@@ -12,7 +12,7 @@ const written = (...ranges: ReturnType<typeof range>[]): Written => ({
 });
 const at = (start: number, end: number) => ({ file: "a.ts", start, end });
 
-test("the innermost range says whether an offset ran, in whatever order they come", () => {
+test("the innermost range decides whether an offset ran, whatever the order of the ranges", () => {
   const coverage = merge([written(range(4, 6, 1), range(0, 10, 1), range(2, 8, 0))], "/tree/");
   assert.deepEqual(coverage.get("a.ts"), [
     [0, 2],
@@ -21,20 +21,20 @@ test("the innermost range says whether an offset ran, in whatever order they com
   ]);
 });
 
-test("what ran in one process ran", () => {
+test("text that ran in one process counts as run", () => {
   const coverage = merge([written(range(0, 6, 1), range(2, 4, 0)), written(range(0, 6, 0), range(3, 4, 2))], "/tree/");
   assert.equal(ran(coverage, at(2, 3)), false);
   assert.equal(ran(coverage, at(3, 4)), true);
   assert.equal(ran(coverage, at(2, 4)), true);
 });
 
-test("files outside of the tree do not count, and a file that nothing loaded did not run", () => {
+test("files outside of the tree do not count, and a file that was never loaded did not run", () => {
   const coverage = merge([written(range(0, 6, 1))], "/elsewhere/");
   assert.equal(coverage.size, 0);
   assert.equal(ran(coverage, at(0, 6)), false);
 });
 
-test("of a real run, in the offsets of the TypeScript source", () => {
+test("the coverage of a real run has offsets of the TypeScript source", () => {
   const folder = mkdtempSync(join(tmpdir(), "coverage-"));
   try {
     const source =

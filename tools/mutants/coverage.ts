@@ -2,10 +2,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** File -> the spans of its text that ran, in order. */
+/** For each file, the spans of its text that ran, in order. */
 export type Coverage = ReadonlyMap<string, readonly [start: number, end: number][]>;
 
-/** What V8 writes for each process and worker thread that ends by itself, of which this is read. */
+/** The used part of the coverage that V8 writes for each process and worker thread that ends by itself. */
 export interface Written {
   result: { url: string; functions: { ranges: Range[] }[] }[];
 }
@@ -16,7 +16,7 @@ interface Range {
   count: number;
 }
 
-/** Reads what NODE_V8_COVERAGE left in `folder`, of the files below `tree`. */
+/** Reads the coverage that NODE_V8_COVERAGE wrote to `folder`, for the files below `tree`. */
 export function readCoverage(folder: string, tree: string): Coverage {
   return merge(
     readdirSync(folder).flatMap((name) => parse(readFileSync(join(folder, name), "utf8"))),
@@ -24,7 +24,7 @@ export function readCoverage(folder: string, tree: string): Coverage {
   );
 }
 
-/** Nothing of a process that was killed while it wrote. */
+/** Parses one coverage file. Empty if the process was killed while it wrote the file. */
 function parse(text: string): Written[] {
   try {
     return [JSON.parse(text) as Written];
@@ -33,7 +33,7 @@ function parse(text: string): Written[] {
   }
 }
 
-/** What ran in any of the processes. Paths are from `prefix`. */
+/** The text that ran in any of the processes. Paths are relative to `prefix`. */
 export function merge(written: Written[], prefix: string): Coverage {
   const painted = new Map<string, Uint8Array>();
   for (const { url, functions } of written.flatMap(({ result }) => result)) {
@@ -52,7 +52,7 @@ export function ran(coverage: Coverage, { file, start, end }: { file: string; st
   return coverage.get(file)?.some(([from, to]) => from < end && start < to) ?? false;
 }
 
-/** Ranges lie in one another; the innermost says what an offset's count is. */
+/** Marks the offsets that ran. Ranges are nested; the innermost range has the count of an offset. */
 function paint(ranges: Range[]): Uint8Array {
   const outerFirst = ranges.sort((a, b) => b.endOffset - b.startOffset - (a.endOffset - a.startOffset));
   const painted = new Uint8Array(outerFirst[0]?.endOffset ?? 0);

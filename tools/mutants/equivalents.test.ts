@@ -8,7 +8,7 @@ const SOURCE = "export function f(a: number): boolean {\n  return a < 3 && a !==
 const SOURCES = new Map([["a.ts", SOURCE]]);
 const ENTRY = { file: "a.ts", line: "return a < 3 && a !== 2;", operator: "EqualityOperator", reason: "because" };
 
-test("a known equivalent is found by the text of its line, for one replacement or all of an operator", () => {
+test("a known equivalent is found by the text of its line, for one replacement or for all of an operator", () => {
   const mutant = mutantsOf("a.ts", SOURCE).find(({ text }) => text === "<=")!;
   assert.equal(equivalentOf(mutant, SOURCE, [ENTRY]), ENTRY);
   const others = [
@@ -20,7 +20,7 @@ test("a known equivalent is found by the text of its line, for one replacement o
   assert.equal(equivalentOf(mutant, SOURCE, others), undefined);
 });
 
-test("an entry is outdated once no mutant fits it", () => {
+test("an entry is outdated if no mutant matches it", () => {
   const gone = [
     { ...ENTRY, line: "return a;" },
     { ...ENTRY, file: "b.ts" },

@@ -3,10 +3,10 @@ import { type Mutant, mutantsOf } from "./mutant.ts";
 /** A mutant that no test can distinguish from the original, and why. */
 export interface Equivalent {
   file: string;
-  /** The line's text, trimmed: line numbers move. */
+  /** Trimmed text of the line, because line numbers change. */
   line: string;
   operator: string;
-  /** What the mutant puts there; every mutant of the operator on this line if absent. */
+  /** The mutant's replacement text. If absent, the entry matches every mutant of the operator on this line. */
   mutated?: string;
   reason: string;
 }
@@ -24,7 +24,7 @@ export function equivalentOf(mutant: Mutant, source: string, known = EQUIVALENTS
   );
 }
 
-/** Entries that fit no mutant any more: their line has changed or gone. */
+/** Entries that no longer match a mutant, because their line has changed or is gone. */
 export function outdated(sources: ReadonlyMap<string, string>, known = EQUIVALENTS): Equivalent[] {
   return known.filter((one) => {
     const source = sources.get(one.file) ?? "";

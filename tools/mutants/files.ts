@@ -5,18 +5,18 @@ import { join } from "node:path";
 import { kindOf } from "#test/files.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
-/** What runs leave for later ones. */
+/** Folder with results that later runs reuse. */
 export const CACHE = join(ROOT, "node_modules", ".cache", "mutants");
 
-/** A file as it was when it was read. */
+/** A file's content and mode at the time of reading. */
 export interface Kept {
   content: Buffer;
   mode: number;
 }
 
 /**
- * Path from the root -> file, of what git tracks or would track, by name. Read at once: a person may go on working
- * in the tree.
+ * All files that git tracks or would track, sorted by path from the root. Reads them at once, because a person may
+ * continue to work in the tree.
  */
 export function readTree(): Map<string, Kept> {
   const args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
@@ -33,13 +33,13 @@ export function head(): string {
   return execFileSync("git", ["rev-parse", "HEAD"], { cwd: ROOT, encoding: "utf8" }).trim();
 }
 
-/** Path -> text of every TypeScript file. */
+/** Path and text of every TypeScript file. */
 export function sourcesOf(tree: ReadonlyMap<string, Kept>): Map<string, string> {
   const sources = [...tree].filter(([file]) => file.endsWith(".ts"));
   return new Map(sources.map(([file, { content }]) => [file, content.toString("utf8")]));
 }
 
-/** A hash of everything but TypeScript that a test may depend on. */
+/** A hash of everything that a test may depend on, except TypeScript files. */
 export function hashOfOthers(tree: ReadonlyMap<string, Kept>): string {
   const hash = createHash("sha256").update(process.version);
   for (const [file, { content }] of tree) if (!file.endsWith(".ts")) hash.update(`\0${file}\0`).update(content);
@@ -53,8 +53,8 @@ export function isProduction(file: string): boolean {
 }
 
 /**
- * Those of `test/` are about the folder itself, or need a cluster. Those of a release need packages in the tree itself,
- * not behind a link.
+ * Whether a file is a unit test for mutants. Tests in `test/` are about that folder, or need a cluster. Release tests
+ * need packages in the tree itself, not behind a link.
  */
 export function isUnitTest(file: string): boolean {
   return file.endsWith(".test.ts") && !/^(test|tools\/release)\//.test(file) && kindOf(file) === "unit";

@@ -8,7 +8,7 @@ function testsOf(file: string, files: Record<string, string>): string[] {
   return reaching(graphOf(new Map(Object.entries({ [file]: "", ...files }))), file, isTest);
 }
 
-test("the file's own test comes first, then the nearest", () => {
+test("the file's own test comes first, then the nearest ones", () => {
   const files = {
     "a/far.test.ts": 'import "../b/y.ts";',
     "a/near.test.ts": 'import { x } from "./x.ts";',
@@ -39,11 +39,11 @@ test("a test reaches a file by a name of package.json's imports", () => {
   assert.deepEqual(testsOf("lib/hostmap/x.ts", files), ["b/y.test.ts"]);
 });
 
-test("an import of types alone does not reach a file", () => {
+test("a type-only import does not reach a file", () => {
   assert.deepEqual(testsOf("a/x.ts", { "b/y.test.ts": 'import type { X } from "../a/x.ts";' }), []);
 });
 
-test("what a file reaches is itself and what its imports lead to, in circles as well", () => {
+test("a file reaches itself and everything that its imports lead to, even in cycles", () => {
   const files = {
     "a.ts": 'import "./b.ts";',
     "b.ts": 'import "./c.ts";',

@@ -3,13 +3,13 @@ import type { AnyNode } from "acorn";
 import { resolveImport } from "#test/import-names.ts";
 import { parseSource, walk } from "./syntax.ts";
 
-/** File -> the files that it imports or names. */
+/** For each file, the files that it imports or names. */
 export type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 /**
- * Which file leads to which: static and dynamic imports, and any text that names a file of `sources`, from its
- * folder or from the root: scripts of child processes and worker threads. Imports of types alone lead nowhere: they
- * are gone when the code runs.
+ * Builds the graph. A file leads to the files that it imports, statically or dynamically. It also leads to each file
+ * of `sources` that a text names, relative to its folder or the root, such as scripts of child processes and worker
+ * threads. Type-only imports do not count: they do not exist at run time.
  */
 export function graphOf(sources: ReadonlyMap<string, string>): Graph {
   return new Map([...sources].map(([file, source]) => [file, edgesOf(file, source, sources)]));
@@ -33,21 +33,21 @@ function namedBy(node: AnyNode): string[] {
   if (node.type === "Literal" && typeof node.value === "string") return node.value.match(FILE_NAME) ?? [];
   if (node.type === "TemplateLiteral") {
     const quasis = node.quasis.map(({ value }) => value.cooked ?? "");
-    // An extension that is only known when the code runs is .ts here.
+    // Assumes .ts if the extension is known only at run time.
     return [
       ...quasis.flatMap((text) => text.match(FILE_NAME) ?? []),
       ...(quasis.length > 1 ? [`${quasis[0]}.ts`] : []),
     ];
   }
   if (node.type !== "CallExpression") return [];
-  // join(ROOT, "cli", "main.ts")
+  // Example: join(ROOT, "cli", "main.ts")
   const parts = node.arguments.flatMap((part) =>
     part.type === "Literal" && typeof part.value === "string" ? [part.value] : [],
   );
   return parts.length > 1 && parts.at(-1)?.endsWith(".ts") ? [parts.join("/")] : [];
 }
 
-/** The tests that reach `file`: its own first, then the nearest, each level by name. */
+/** The tests that reach `file`: its own test first, then the nearest ones. Each level is sorted by name. */
 export function reaching(graph: Graph, file: string, isTest: (path: string) => boolean): string[] {
   const importers = invert(graph);
   const seen = new Set([file]);
@@ -62,10 +62,10 @@ export function reaching(graph: Graph, file: string, isTest: (path: string) => b
   return tests.includes(own) ? [own, ...tests.filter((test) => test !== own)] : tests;
 }
 
-/** All files that `file` leads to, itself included, by name. */
+/** All files that `file` leads to, including itself, sorted by name. */
 export function reachedFrom(graph: Graph, file: string): string[] {
   const seen = new Set([file]);
-  // A set that grows is walked to its new end.
+  // The loop also visits the files that it adds to the set.
   for (const path of seen) for (const next of graph.get(path) ?? []) seen.add(next);
   return [...seen].sort();
 }

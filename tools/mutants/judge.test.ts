@@ -56,14 +56,14 @@ test("a mutant survives tests that run it and pass", async () => {
   assert.deepEqual({ outcome, tests }, { outcome: "survived", tests: 2 });
 });
 
-test("what no test runs is not covered, and no test is run for it unless all are", async () => {
+test("text that no test runs is not covered, and no test runs for it unless all tests should run", async () => {
   const { outcome, tests } = await judge(UNCOVERED, { "x.test.ts": GOOD });
   assert.deepEqual({ outcome, tests }, { outcome: "not covered", tests: 0 });
   assert.equal((await judge(UNCOVERED, { "x.test.ts": GOOD }, { exhaustive: true })).outcome, "survived");
   assert.equal((await judge(UNCOVERED, {})).outcome, "not covered");
 });
 
-test("a test that is red without the mutant ends it all", async () => {
+test("a test that is red without the mutant ends the run", async () => {
   const red = judge(KILLED, { "x.test.ts": asTest("assert.equal(f(1), 2);") });
   await assert.rejects(
     red,
@@ -71,10 +71,10 @@ test("a test that is red without the mutant ends it all", async () => {
   );
 });
 
-/** Fails at its first run in a tree. */
+/** Fails at the first run in a tree. */
 const ONCE = 'if (!fs.existsSync("ran")) { fs.writeFileSync("ran", ""); assert.fail(); }';
 
-test("a test that is flaky without the mutant has to fail twice with it", async () => {
+test("a test that is flaky without the mutant must fail twice with it", async () => {
   const { outcome, flaky, flakyTests } = await judge(SURVIVES, { "x.test.ts": asTest(`f(1); ${ONCE}`) });
   assert.deepEqual(
     { outcome, flaky, flakyTests },
@@ -82,7 +82,7 @@ test("a test that is flaky without the mutant has to fail twice with it", async 
   );
 });
 
-test("with confirm every test has to fail twice", async () => {
+test("with confirm, every test must fail twice", async () => {
   const files = { "x.test.ts": asTest(`if (f(1) !== 1) { ${ONCE} }`) };
   assert.equal((await judge(KILLED, files)).outcome, "killed");
   assert.equal((await judge(KILLED, files, { confirm: true })).outcome, "survived");
@@ -93,7 +93,7 @@ test("a mutant that hangs a test is a timeout", async () => {
   assert.equal((await judge(SURVIVES, { "x.test.ts": GOOD }, { timeoutOf: () => 1 })).outcome, "timeout");
 });
 
-test("a timeout does not count where the test needs more time without the mutant, too", async () => {
+test("a timeout does not count if the test needs more time even without the mutant", async () => {
   const timeouts = [1, 60_000, 60_000];
   const { outcome, flaky } = await judge(SURVIVES, { "x.test.ts": GOOD }, { timeoutOf: () => timeouts.shift() ?? 1 });
   assert.deepEqual({ outcome, flaky }, { outcome: "survived", flaky: ["x.test.ts: after 1 ms"] });

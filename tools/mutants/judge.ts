@@ -6,25 +6,27 @@ import { runTest, type Surroundings, type TestRun } from "./run-test.ts";
 import { withText } from "./sandbox.ts";
 
 export interface Result extends Mutant {
-  /** Not covered: no test runs the changed text. */
+  /** `not covered` means that no test runs the changed text. */
   outcome: "killed" | "timeout" | "survived" | "not covered";
-  /** The test file and the test that noticed. */
+  /** The test file that detected the mutant, and its failed test. */
   by?: string;
-  /** Test files that ran with the mutant. */
+  /** Number of test files that ran with the mutant. */
   tests: number;
   ms: number;
-  /** Tests that failed once with the mutant and passed when run again; they did not count. */
+  /** Tests that failed once with the mutant and passed in a second run. They did not count. */
   flaky?: string[];
 }
 
 export interface Options {
   isTest: (file: string) => boolean;
   baselines: Baselines;
-  /** A failed test is run again, and counts only if it fails again. A test that is seen to be flaky is always. */
+  /**
+   * Runs a failed test again, which counts only if it fails again. Tests that are known to be flaky always run again.
+   */
   confirm?: boolean;
-  /** Runs tests that by their coverage never run the changed text, too. */
+  /** Also runs tests that, by their coverage, never run the changed text. */
   exhaustive?: boolean;
-  /** How long a test may take with a mutant that takes `ms` without one; both in milliseconds. */
+  /** Timeout of a test with a mutant if it takes `ms` without one; both in milliseconds. */
   timeoutOf?: (ms: number) => number;
 }
 
@@ -32,9 +34,8 @@ const MIN_TIMEOUT_MS = 20_000;
 const TIMEOUT_FACTOR = 5;
 
 /**
- * Runs tests against mutants. Before a test file judges its first mutant it runs on the unchanged tree: it has to
- * be green, and what it runs of each file says which mutants it can notice. A process that is killed leaves no such
- * record; see Options.exhaustive.
+ * Runs tests against mutants. Each test file first runs on the unchanged tree, where it must be green. Its coverage
+ * in that run decides which mutants it can detect. A killed process leaves no coverage; see Options.exhaustive.
  */
 export class Judge {
   readonly #graph: Graph;
@@ -83,7 +84,10 @@ export class Judge {
     return await withText(place, change, () => runTest(test, place, { timeoutMs }));
   }
 
-  /** After a timeout, only if the test without the mutant shows that it had too little time. */
+  /**
+   * Runs a test again. After a timeout, it does so only if a run without the mutant shows that the test needs more
+   * time.
+   */
   async #runAgain(test: string, mutant: Mutant, place: Surroundings, first: TestRun): Promise<TestRun> {
     const timeoutMs = this.#timeoutOf(await this.#options.baselines.msNow(test));
     if (first.outcome === "timeout" && timeoutMs <= first.ms) return first;

@@ -4,15 +4,15 @@ import { lineOf, parseSource, walk } from "./syntax.ts";
 
 /** One change of one production file. */
 export interface Mutant extends Edit {
-  /** From the repository's root. */
+  /** Path from the repository's root. */
   file: string;
   line: number;
   operator: string;
-  /** What `text` replaces. */
+  /** The text that `text` replaces. */
   original: string;
 }
 
-/** Every candidate of a file, in an order that depends on the source alone. Some may not parse: see `isValid`. */
+/** Every candidate of a file, in an order that depends only on the source. Some may not parse: see `isValid`. */
 export function mutantsOf(file: string, source: string): Mutant[] {
   const tree = parseSource(source);
   const found = new Map<string, Mutant>();
@@ -33,7 +33,7 @@ export function apply(source: string, { start, end, text }: Edit): string {
   return source.slice(0, start) + text + source.slice(end);
 }
 
-/** False for a mutant that Node could not load at all: that every test fails says nothing about them. */
+/** Whether Node can load the mutant. If it cannot, every test fails, which says nothing about the tests. */
 export function isValid(source: string, edit: Edit): boolean {
   try {
     parseSource(apply(source, edit));
@@ -44,8 +44,8 @@ export function isValid(source: string, edit: Edit): boolean {
 }
 
 /**
- * `size` valid mutants of `all`, the same for the same seed. Each has its place by its own hash, so that a change
- * of one file leaves the sample of the others as it is.
+ * Takes `size` valid mutants of `all`, always the same ones for a seed. Each mutant's own hash decides its place, so
+ * that a change of one file does not affect the sample of the others.
  */
 export function sample(all: Mutant[], size: number, seed: string, sources: ReadonlyMap<string, string>): Mutant[] {
   const rank = ({ file, start, end, text }: Mutant): string =>

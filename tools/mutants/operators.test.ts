@@ -10,7 +10,7 @@ function textsOf(source: string, operator?: string): string[] {
 }
 
 for (const { name, example } of OPERATORS) {
-  test(`${name} makes of its example what it says`, () => {
+  test(`${name} changes its example as documented`, () => {
     const [original, mutated] = example;
     assert.ok(textsOf(original, name).includes(mutated), textsOf(original, name).join("\n"));
   });
@@ -94,7 +94,7 @@ for (const [operator, original, ...mutated] of SWAPS) {
   });
 }
 
-test("a text that two operators make counts once", () => {
+test("a text that two operators generate counts once", () => {
   const texts = textsOf("if (!a) b();");
   assert.equal(new Set(texts).size, texts.length);
 });

@@ -9,16 +9,16 @@ export interface Edit {
   text: string;
 }
 
-/** What an operator sees of a node. */
+/** The view that an operator has of a node. */
 interface Place {
   node: AnyNode;
-  /** Nearest first. */
+  /** Ancestors of the node, nearest first. */
   ancestors: AnyNode[];
   tree: Tree;
 }
 
 export interface Operator {
-  /** Stryker's name where Stryker has the mutator. */
+  /** Stryker's name if Stryker has the mutator. */
   name: string;
   isStrykers: boolean;
   does: string;
@@ -26,7 +26,7 @@ export interface Operator {
   edits: (place: Place) => Edit[];
 }
 
-/** All mutation operators. Where two make the same text of a file, the first counts. */
+/** All mutation operators. If two generate the same text of a file, the first one counts. */
 export const OPERATORS: readonly Operator[] = [
   {
     name: "ConditionalExpression",
@@ -333,7 +333,7 @@ function isConstructor([fn, method]: AnyNode[]): boolean {
   return fn?.type === "FunctionExpression" && method?.type === "MethodDefinition" && method.kind === "constructor";
 }
 
-/** The node's operator is the first after its left operand, or beside its one. */
+/** Replaces the node's operator: the first one after the left operand, or the one beside the only operand. */
 function swapOperator({ node, tree }: Place, type: AnyNode["type"], swaps: Record<string, string[]>): Edit[] {
   if (node.type !== type || !("operator" in node)) return [];
   const from = "left" in node ? node.left.end : node.start;
@@ -345,7 +345,7 @@ function swapOperator({ node, tree }: Place, type: AnyNode["type"], swaps: Recor
   return (swaps[operator] ?? []).map((text) => ({ start: token.start, end: token.end, text }));
 }
 
-/** Where the parentheses around a node open, if it has some: `() => ({})`. */
+/** Offset of the parenthesis that opens before a node, as in `() => ({})`; the node's start if there is none. */
 function openedBefore({ source }: Tree, { start }: Node): number {
   return source.slice(0, start).trimEnd().endsWith("(") ? source.lastIndexOf("(", start) : start;
 }

@@ -1,12 +1,12 @@
 import type { AnyNode } from "acorn";
 import { contains } from "./syntax.ts";
 
-/** Calls whose texts a person reads: a log's, a schema's and a command's. */
+/** Calls with texts for people: of a log, a schema or a command. */
 const PROSE_CALLS = /^(trace|debug|info|warn|error|fatal|log|describe|description|option|argument)$/;
-/** Properties that hold such a text: a metric's help, an error's message. */
+/** Properties with such a text: a metric's help, an error's message. */
 const PROSE_KEYS = /^(help|description|message)$/;
 
-/** Module names: of an import, and of `new URL("./x.ts", import.meta.url)`. */
+/** Whether a literal is a module name, a directive, or a name in an import or export. */
 export function isSpecifier(node: AnyNode, [parent]: AnyNode[]): boolean {
   if (parent === undefined) return false;
   if ("source" in parent && parent.source === node) return true;
@@ -14,13 +14,13 @@ export function isSpecifier(node: AnyNode, [parent]: AnyNode[]): boolean {
   return "imported" in parent || "exported" in parent;
 }
 
-/** Three words in a row are a sentence. */
+/** Three words in a row count as a sentence. */
 const SENTENCE = /[a-z]{2,},? [a-z]+,? [a-z]+/i;
 
 /**
- * A text for people, which tests rightly do not repeat: it has three words in a row, is thrown, is an argument of
- * `new SomeError()` or of a call in PROSE_CALLS, or the value of a property in PROSE_KEYS. Looked for outwards up
- * to the next function.
+ * Whether a literal is a text for people, which tests rightly do not repeat. Such a text has three words in a row, is
+ * thrown, is an argument of `new SomeError()` or of a call in PROSE_CALLS, or is the value of a property in
+ * PROSE_KEYS. The search goes outwards up to the next function.
  */
 export function isProse(node: AnyNode, ancestors: AnyNode[]): boolean {
   if (SENTENCE.test(textOf(node))) return true;
@@ -34,7 +34,7 @@ export function isProse(node: AnyNode, ancestors: AnyNode[]): boolean {
   return false;
 }
 
-/** `error` of `error()` and of `log.error()`. */
+/** Name of the called function: `error` for `error()` and `log.error()`. */
 function nameOf(node: AnyNode): string {
   if (node.type === "Identifier") return node.name;
   return node.type === "MemberExpression" ? nameOf(node.property) : "";

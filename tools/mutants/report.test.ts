@@ -17,7 +17,7 @@ const RESULTS = [
 const SOURCES = new Map([["a/b/x.ts", "a < b;"]]);
 const KNOWN = [{ file: "a/b/x.ts", line: "a < b;", operator: "EqualityOperator", reason: "the same" }];
 
-test("the report has the rate of each folder, those in it apart, of every run.ts, and what survived", () => {
+test("the report has the rates of each folder, each subfolder and every run.ts, and the surviving mutants", () => {
   const lines = report(RESULTS, ["c/z.test.ts"], SOURCES, KNOWN).replace(/ {2,}(?=\S)/g, "  ");
   assert.equal(
     lines,
@@ -39,7 +39,7 @@ failed once, then passed: c/y.ts:1 EqualityOperator: < -> <= (c/y.test.ts: t)
   );
 });
 
-test("a line of progress says what noticed the mutant, and is short", () => {
+test("a line of progress is short and names the test that detected the mutant", () => {
   const [killed] = [result("a/run.ts", "killed", { by: "a/run.test.ts: t" })];
   assert.equal(progress(killed), "killed 1.2 s a/run.ts:1 EqualityOperator: < -> <= (a/run.test.ts: t)");
   assert.equal(progress(RESULTS[3]!), "survived 1.2 s c/run.ts:2 EqualityOperator: < -> (nothing) (2 test files)");

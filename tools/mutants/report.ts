@@ -15,7 +15,7 @@ function describe({ file, line, operator, original, text }: Mutant): string {
   return `${file}:${line} ${operator}: ${short(original)} -> ${short(text === "" ? "(nothing)" : text)}`;
 }
 
-/** What became of a mutant, in one line. */
+/** The result of a mutant in one line. */
 export function progress(result: Result): string {
   const { outcome, ms, by, tests } = result;
   const line = `${outcome} ${(ms / 1000).toFixed(1)} s ${describe(result)} (${by ?? `${tests} test files`})`;
@@ -27,7 +27,7 @@ function short(text: string): string {
   return line.length > MAX_TEXT ? `${line.slice(0, MAX_TEXT - 3)}...` : line;
 }
 
-/** The kill rate by folder, then what survived, for a person. */
+/** A report for people: the kill rate by folder, then the surviving mutants. */
 export function report(
   results: Result[],
   flaky: string[],
@@ -82,7 +82,7 @@ function byPlace(a: Result, b: Result): number {
   return a.file === b.file ? a.start - b.start : a.file < b.file ? -1 : 1;
 }
 
-/** The operators, one a line. */
+/** Lists the operators, one per line. */
 export function operatorList(): string {
   const lines = OPERATORS.map(
     ({ name, isStrykers, does, example: [original, mutated] }) =>

@@ -28,13 +28,13 @@ test("red: the first test that fails ends the run", async () => {
   assert.equal(run.detail, "b");
 });
 
-test("red: a file that does not get as far as a test, with what it wrote", async () => {
+test("red: a file that ends before its first test, with its output", async () => {
   const run = await runText('throw new Error("out of order");');
   assert.equal(run.outcome, "red");
   assert.match(run.detail, /^ended by 1: .*out of order/s);
 });
 
-test("a test's own words do not make it red, and of many the last are kept", async () => {
+test("a test's own output does not make it red, and of a long output the end is kept", async () => {
   const loud = 'console.log("it said: not ok 1 - a"); console.log("b".repeat(5000)); console.log("the end");';
   assert.equal((await runText(loud)).outcome, "green");
   assert.match((await runText(`${loud} process.exitCode = 3;`)).detail, /^ended by 3: b{1900,}\nthe end/);
@@ -44,7 +44,7 @@ test("a run that takes too long is a timeout", async () => {
   assert.equal((await runText("setInterval(() => {}, 1e6);", { timeoutMs: 1 })).outcome, "timeout");
 });
 
-test("what a test leaves running ends with it, even if it keeps the output open", async () => {
+test("processes that a test leaves running end with it, even if they keep the output open", async () => {
   const run = await runText(`
     const { spawn } = await import("node:child_process");
     const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1e6)"], { stdio: "inherit" });
@@ -52,7 +52,7 @@ test("what a test leaves running ends with it, even if it keeps the output open"
     fs.writeFileSync("pid", String(child.pid));`);
   assert.equal(run.outcome, "green");
   const state = `/proc/${readFileSync(join(tree, "pid"), "utf8")}/stat`;
-  // Until its new parent has seen it, a process that has ended is a zombie. Only its parent gets an event when it ends.
+  // An ended process is a zombie until its new parent has noticed. Only the parent gets an event when it ends.
   const ended = (): boolean => {
     try {
       return / Z /.test(readFileSync(state, "utf8"));

@@ -5,19 +5,19 @@ import type { Readable } from "node:stream";
 export interface TestRun {
   outcome: "green" | "red" | "timeout";
   ms: number;
-  /** Red: the first test that failed, or the end of what was written. */
+  /** If red: the first failed test, or the end of the output. */
   detail: string;
 }
 
-/** A mutant that allocates for ever fails before the machine suffers. */
+/** A mutant that allocates forever fails before it affects the machine. */
 const HEAP_MB = 2048;
 const MAX_TAIL = 2000;
-/** After the end of a test, for what it wrote last. */
+/** Time after the end of a test to read its last output. */
 const CLOSING_MS = 1000;
 
 type Reading = ChildProcessByStdio<null, Readable, Readable>;
 
-/** Where a test file is run: its tree, and a folder for what it leaves behind. */
+/** Where a test file runs: its tree, and a folder for its temporary files. */
 export interface Surroundings {
   tree: string;
   temp: string;
@@ -25,8 +25,8 @@ export interface Surroundings {
 }
 
 /**
- * Runs one test file in a process group of its own, which is gone when this returns. The first failed test ends it.
- * With `coverage`, every process of it that ends by itself writes there what it ran.
+ * Runs one test file in its own process group, which has ended when this returns. The first failed test ends the run.
+ * With `coverage`, each process of the run that ends by itself writes its coverage to that folder.
  */
 export async function runTest(
   file: string,
@@ -61,7 +61,7 @@ export async function runTest(
   return code === 0 ? { outcome: "green", ms, detail: "" } : { outcome: "red", ms, detail };
 }
 
-/** The first failed test and the end of what the process writes, as they become known. */
+/** The first failed test and the end of the process's output. Both change while the process runs. */
 function follow({ stdout, stderr }: Reading, onFailed: () => void): { failed?: string; tail: string } {
   const output: { failed?: string; tail: string } = { tail: "" };
   const read = (line: string): void => {
@@ -75,7 +75,10 @@ function follow({ stdout, stderr }: Reading, onFailed: () => void): { failed?: s
   return output;
 }
 
-/** The exit code, or the signal that ended it. What it started ends with it; of that, none may keep its output open. */
+/**
+ * The exit code, or the signal that ended the process. Then ends all processes that it started, so that none keeps
+ * its output open.
+ */
 async function ended(child: Reading): Promise<number | NodeJS.Signals | null> {
   return await new Promise((resolve, reject) => {
     child.once("error", reject);
@@ -98,6 +101,6 @@ function stopGroup({ pid }: ChildProcess): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // The group is gone already.
+    // The group has already ended.
   }
 }

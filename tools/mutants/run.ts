@@ -10,7 +10,7 @@ export interface Run {
   results: Result[];
   /** Tests that failed on the unchanged tree before they were green. */
   flaky: string[];
-  /** Why it ended before the last mutant, if so. */
+  /** The error that ended the run before the last mutant, if there was one. */
   error?: unknown;
 }
 
@@ -24,8 +24,8 @@ export interface How {
 }
 
 /**
- * Judges all mutants in copies of the tree, `jobs` at once, and removes the copies. Errors come with what was
- * judged until then.
+ * Judges all mutants in copies of the tree, `jobs` at a time, and removes the copies. If an error ends the run, the
+ * earlier results are returned with it.
  */
 export async function judgeAll(
   mutants: Mutant[],

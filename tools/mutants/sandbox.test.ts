@@ -37,7 +37,7 @@ test("a copy has the files and the installed packages; no copy outlives its owne
   assert.ok(existsSync(join(ROOT, "node_modules")));
 });
 
-test("a changed file is as it was afterwards, after a failure as well", async () => {
+test("a changed file is restored afterwards, even after a failure", async () => {
   using sandboxes = new Sandboxes(FILES, signal);
   const place = sandboxes.make();
   const text = () => readFileSync(join(place.tree, "b/c.ts"), "utf8");

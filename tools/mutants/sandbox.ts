@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { type Kept, ROOT } from "./files.ts";
 import type { Surroundings } from "./run-test.ts";
 
-/** Copies of the working tree, outside of it, until they are disposed of. */
+/** Copies of the working tree, in another place. They exist until they are disposed of. */
 export class Sandboxes implements Disposable {
   readonly #top = mkdtempSync(join(tmpdir(), "mutants-"));
   readonly #files: ReadonlyMap<string, Kept>;
@@ -17,7 +17,7 @@ export class Sandboxes implements Disposable {
     this.#signal = signal;
   }
 
-  /** A fresh copy, with the installed packages. */
+  /** Makes a fresh copy, with the installed packages. */
   make(): Surroundings {
     const folder = join(this.#top, `${this.#count}`);
     const [tree, temp] = [join(folder, "tree"), join(folder, "tmp")];
@@ -27,7 +27,7 @@ export class Sandboxes implements Disposable {
       mkdirSync(dirname(join(tree, file)), { recursive: true });
       writeFileSync(join(tree, file), content, { mode });
     }
-    // Some tests ask git which files there are.
+    // Some tests ask git for the list of files.
     const git = (...args: string[]) => execFileSync("git", args, { cwd: tree, stdio: "pipe" });
     git("init", "--quiet");
     git("add", "--all");
@@ -40,7 +40,7 @@ export class Sandboxes implements Disposable {
   }
 }
 
-/** Runs `use` while `file` holds `text` instead of `original`. */
+/** Calls `use` while `file` contains `text` instead of `original`. */
 export async function withText<T>(
   { tree }: Surroundings,
   [file, original, text]: [file: string, original: string, text: string],

@@ -2,8 +2,8 @@ import { stripTypeScriptTypes } from "node:module";
 import { type AnyNode, type Node, parse, type Token } from "acorn";
 
 /**
- * A TypeScript file as a tree. Types become blanks of the same length, so every offset is an offset into `source`
- * as well.
+ * The syntax tree of a TypeScript file. Types are replaced by blanks of the same length, so every offset is also an
+ * offset into `source`.
  */
 export interface Tree {
   source: string;
@@ -11,7 +11,7 @@ export interface Tree {
   tokens: Token[];
 }
 
-/** Throws SyntaxError if `source` is not TypeScript that Node can run. */
+/** Parses a file. Throws SyntaxError if `source` is not TypeScript that Node can run. */
 export function parseSource(source: string): Tree {
   const tokens: Token[] = [];
   const stripped = stripTypeScriptTypes(source);
@@ -29,7 +29,7 @@ export function* walk(node: AnyNode, ancestors: AnyNode[] = []): Generator<[node
   }
 }
 
-/** The line of an offset, from 1. */
+/** The line number of an offset, starting at 1. */
 export function lineOf(source: string, offset: number): number {
   return source.slice(0, offset).split("\n").length;
 }

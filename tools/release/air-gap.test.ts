@@ -15,7 +15,7 @@ import { sha256 } from "./oci/layout.ts";
 import { tarOf } from "./oci/tar.ts";
 import type { Release } from "./part.ts";
 
-// The parts that are made around the image: here with one of a single file, whose digest is known.
+// Tests of the parts around the image. The image here has a single file, so its digest is known.
 
 const TOP = join(import.meta.dirname, "..", "..");
 const DIGEST = `sha256:${"5".repeat(64)}`;
@@ -60,7 +60,7 @@ test("the chart as an artifact has Helm's media types, and the same archive", as
   assert.deepEqual(metadata, parse(readFileSync(join(TOP, "manifests/chart/Chart.yaml"), "utf8")));
 });
 
-test("with a registry the chart's default is the image there, and install.yaml names it by its digest", async () => {
+test("with a registry, the chart's default image is there, and install.yaml names it by its digest", async () => {
   const one = release("registry.example.com:5000/team");
   await chart.make(one);
   await manifests.make(one);
@@ -71,7 +71,7 @@ test("with a registry the chart's default is the image there, and install.yaml n
   assert.deepEqual([...new Set(images)], [`registry.example.com:5000/team/switchback@${DIGEST}`]);
 });
 
-test("home and maintainers are in the chart where they are given, and only then", async () => {
+test("the chart has home and maintainers only if they are given", async () => {
   const metadata = (one: Release) =>
     parse(inTar(one, `switchback-${version}.tgz`, "switchback/Chart.yaml")) as Record<string, unknown>;
   const one = release(undefined, { home: "https://example.com/x", maintainers: ["Ann", "Bo Li <bo@example.com>"] });
@@ -84,7 +84,7 @@ test("home and maintainers are in the chart where they are given, and only then"
   assert.deepEqual([home, sources, maintainers], [undefined, undefined, undefined]);
 });
 
-test("with a registry the chart has Artifact Hub's annotations: images, changes, and the key if known", async () => {
+test("with a registry, the chart has Artifact Hub's annotations: images, changes, and the key if known", async () => {
   const annotationsOf = async (more: Partial<Release>) => {
     const one = release("registry.example.com/team", more);
     await chart.make(one);
@@ -103,7 +103,7 @@ test("with a registry the chart has Artifact Hub's annotations: images, changes,
   assert.equal("signKey" in (await annotationsOf({})), false);
 });
 
-test("without a registry install.yaml is that of the checkout", async () => {
+test("without a registry, install.yaml is the checkout's", async () => {
   const one = release();
   await manifests.make(one);
   assert.equal(read(one, "install.yaml"), readFileSync(join(TOP, "manifests/install.yaml"), "utf8"));
@@ -115,7 +115,7 @@ function containers(text: string): readonly { image: string }[] {
   return objects.flatMap(({ spec }) => spec?.template?.spec?.containers ?? []);
 }
 
-test("the bill of materials has Debian's packages, Node with its parts, and each package of the bundle", async () => {
+test("the bill of materials has Debian's packages, Node with its libraries, and each bundled package", async () => {
   const one = release();
   const files = await sbom.make(one);
   assert.deepEqual(
@@ -144,7 +144,7 @@ test("the bill of materials has Debian's packages, Node with its parts, and each
   assert.notEqual(read(one, files[0] ?? ""), read(one, files[1] ?? ""));
 });
 
-test("the air-gap archive has what an install takes, with sums that hold and a page that names its files", async () => {
+test("the air-gap archive has what an installation needs, correct checksums and a page with its files", async () => {
   const one = release();
   await chart.make(one);
   await manifests.make(one);
@@ -168,6 +168,6 @@ test("the air-gap archive has what an install takes, with sums that hold and a p
   assert.deepEqual([...new Set(named)].sort(), expected.slice(3));
 });
 
-test("the air-gap archive is not made of half a release", async () => {
+test("an incomplete release gets no air-gap archive", async () => {
   await assert.rejects(airGap.make(release()), /switchback-\S+\.tgz, install\.yaml, kustomization\.yaml: not in/);
 });

@@ -7,10 +7,7 @@ import { chartFile, imageFile, imageRepository } from "./names.ts";
 import { tarOf } from "./oci/tar.ts";
 import type { Release, ReleasePart } from "./part.ts";
 
-/**
- * Everything that an install takes where nothing can be downloaded, in one archive, with a page of the commands
- * that install it.
- */
+/** One archive with everything that an installation without downloads needs, and a page with the commands. */
 export const airGap: ReleasePart = { name: "air-gap", make };
 
 async function make(release: Release): Promise<readonly string[]> {
@@ -26,7 +23,7 @@ async function make(release: Release): Promise<readonly string[]> {
   return [file];
 }
 
-/** Files of the parts before, by what an install takes: the rest is for machines that can download. */
+/** Files of the earlier parts that an installation needs. The others are for machines that can download. */
 function contents({ out, version }: Release): string[] {
   const needed = [imageFile({ version }), chartFile({ version }), "install.yaml", "kustomization.yaml"];
   const further = [
@@ -41,7 +38,7 @@ function contents({ out, version }: Release): string[] {
   return [...found].sort();
 }
 
-/** The setting of an install that opts cert-manager in, and restarts its workloads. */
+/** The setting that opts cert-manager in and lets Switchback restart its workloads. */
 const OPTED_IN = "--set 'config.optIn.namespaces={cert-manager}'";
 
 function page(release: Release): string {

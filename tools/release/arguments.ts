@@ -14,9 +14,9 @@ interface ReleaseArguments {
   readonly maintainers: readonly string[];
   readonly signKey: string | undefined;
   readonly securityContact: string | undefined;
-  /** Of Debian: as tools/release/image/base.json has it, or another file of its form. */
+  /** Debian's packages, from tools/release/image/base.json or another file of this form. */
   readonly debian: DebianPins;
-  /** A checkout with changes that are not committed will do: for trying. */
+  /** Whether to accept uncommitted changes in the checkout, for trial releases. */
   readonly dirty: boolean;
 }
 
@@ -24,7 +24,7 @@ const USAGE = `usage: npm run release -- --out FOLDER [--only PART[,PART]] [--re
                           [--security-contact CONTACT] [--home URL] [--maintainer "NAME <ADDRESS>"]...
                           [--sign-key "FINGERPRINT URL"] [--base FILE] [--dirty]
        npm run release -- --refresh-base`;
-/** As OCI references have it: a host, perhaps a port, and a path. */
+/** Matches a registry in the form of OCI references: a host, an optional port, and a path. */
 const REGISTRY = /^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*$/;
 
 const MAINTAINER = /^[^<>"\\\n]*[^<>"\\\s](?: <[^<>"\\\s]+>)?$/;
@@ -103,7 +103,7 @@ function parsed(args: readonly string[]) {
   }
 }
 
-/** In the order in which they are made, whatever the order in which they are named. */
+/** The chosen parts, in the order in which they are made, whatever the order on the command line. */
 function chosen(only: string, known: readonly ReleasePart[]): readonly ReleasePart[] {
   const names = only.split(",");
   const unknown = names.find((name) => !known.some((part) => part.name === name));

@@ -6,7 +6,7 @@ import type { Release } from "./part.ts";
 
 /**
  * Version and time of a checkout. The time is SOURCE_DATE_EPOCH (`given`), as reproducible-builds.org specifies it,
- * or else that of the last commit. Throws a ReleaseError where something is not committed, unless `dirty`.
+ * or else the time of the last commit. Throws a ReleaseError if there are uncommitted changes, unless `dirty`.
  */
 export function describeCheckout(
   source: string,

@@ -1,4 +1,4 @@
-/** What keeps a release from being made; the message says what to do. */
+/** An error that stops a release. The message says what to do. */
 export class ReleaseError extends Error {
   override readonly name = "ReleaseError";
 }

@@ -8,8 +8,8 @@ import { makeRelease } from "./make.ts";
 import { PARTS } from "./parts.ts";
 import { readSigningKey, SIGNING_KEY_VARIABLE } from "./sign.ts";
 
-// `npm run release -- --out FOLDER`: all files of a release, from this checkout, the same bytes each time. Nothing
-// is published. `npm run release -- --refresh-base`: the image's packages of Debian as they are now, into
+// `npm run release -- --out FOLDER`: makes all files of a release from this checkout, with the same bytes each time.
+// It publishes nothing. `npm run release -- --refresh-base`: writes the current Debian packages of the image to
 // tools/release/image/base.json.
 
 const SOURCE = join(import.meta.dirname, "..", "..");
@@ -27,7 +27,7 @@ try {
 async function make(args: readonly string[]): Promise<void> {
   const { parts, dirty, ...settings } = readArguments(args, PARTS);
   const signingKey = readSigningKey(process.env[SIGNING_KEY_VARIABLE]);
-  // What a part starts has no use for it.
+  // Programs that a part starts do not need the key.
   delete process.env[SIGNING_KEY_VARIABLE];
   const checkout = describeCheckout(SOURCE, { given: process.env.SOURCE_DATE_EPOCH, dirty });
   await makeRelease({ ...checkout, ...settings, progress: progressLines() }, parts, signingKey);

@@ -11,9 +11,9 @@ const SUMS = "SHA256SUMS";
 const SIGNATURE = `${SUMS}.sig`;
 
 /**
- * Makes `parts` in order, then SHA256SUMS of everything in the folder. The folder is new, empty, or holds a
- * release, whose files are replaced: a folder of something else would be listed as part of the release. With
- * `signingKey` the sums are signed.
+ * Makes `parts` in order, then SHA256SUMS of everything in the folder. The folder is new, empty, or has a release,
+ * whose files are replaced. A folder with other files is refused, because SHA256SUMS would list them as part of the
+ * release. With `signingKey`, the checksums are signed.
  */
 export async function makeRelease(
   release: Release,
@@ -25,7 +25,7 @@ export async function makeRelease(
   if (found.length > 0 && !found.includes(SUMS))
     throw new ReleaseError(`${out} has files that are not of a release: give --out a new or an empty folder`);
   await mkdir(out, { recursive: true });
-  // Until the last part is made the sums are those of an earlier run; all the same they say that the folder is ours.
+  // Until the last part is made, an empty SHA256SUMS marks the folder as a release's.
   await writeFile(join(out, SUMS), "");
   await rm(join(out, SIGNATURE), { force: true });
   for (const part of parts) {

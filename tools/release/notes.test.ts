@@ -20,7 +20,7 @@ async function notesWith(registry: string | undefined, securityContact?: string)
   }
 }
 
-test("the notes have the README's command with the registry of the release", async () => {
+test("the notes have the README's command with the release's registry", async () => {
   const text = await notesWith("ghcr.io/somebody");
   assert.ok(text.startsWith(`## ${version}\n`));
   const command = `    helm install switchback oci://ghcr.io/somebody/charts/switchback --version ${version} `;
@@ -28,11 +28,11 @@ test("the notes have the README's command with the registry of the release", asy
   assert.match(text, /--set 'config\.[^\n]*\n$/);
 });
 
-test("without a registry there is no command that would lead nowhere", async () => {
+test("without a registry, the notes have no command, because it would not work", async () => {
   assert.doesNotMatch(await notesWith(undefined), new RegExp(`### Install|${EXAMPLE_REGISTRY}`));
 });
 
-test("the notes and SECURITY.md have the contact of the release", async () => {
+test("the notes and SECURITY.md have the release's contact", async () => {
   const securityContact = "security@example.com";
   assert.match(await notesWith("ghcr.io/somebody", securityContact), /Privately, to security@example\.com\.\n$/);
   const policy = securityPolicyOf({ source, securityContact });

@@ -5,8 +5,8 @@ import { readmeOf } from "./names.ts";
 import type { Release, ReleasePart } from "./part.ts";
 
 /**
- * NOTES.md: the section of CHANGELOG.md for this version, and with a registry the command that installs it
- * and where to report vulnerabilities.
+ * NOTES.md: the section of CHANGELOG.md for this version. With a registry, also the command that installs it. With a
+ * contact, also where to report vulnerabilities.
  */
 export const notes: ReleasePart = { name: "notes", make: makeNotes };
 
@@ -22,14 +22,14 @@ async function makeNotes(
   return ["NOTES.md"];
 }
 
-/** The entries of the changelog for this version, each on one line. */
+/** The changelog entries for this version, each on one line. */
 export async function changesOf({ source, version }: Pick<Release, "source" | "version">): Promise<string[]> {
   const section = sectionOf(await readFile(join(source, "CHANGELOG.md"), "utf8"), version);
   const [, ...entries] = section.split(/^- /m);
   return entries.map((entry) => (entry.split("\n\n", 1)[0] ?? "").replace(/\s+/g, " ").trim());
 }
 
-/** From `## 1.2.3` to the next heading of that level. */
+/** The text from `## 1.2.3` to the next heading of that level. */
 function sectionOf(changelog: string, version: string): string {
   const sections = changelog.split(/^(?=## )/m);
   const section = sections.find((text) => text.split("\n", 1)[0]?.split(" ")[1] === version);
@@ -37,7 +37,7 @@ function sectionOf(changelog: string, version: string): string {
   return `${section.trim()}\n`;
 }
 
-/** The first command below "Install": it needs no clone. */
+/** The first command below "Install", which needs no clone. */
 function installCommand(readme: string): string {
   const [, command] = /^## Install\n[\s\S]*?\n\n((?: {4}.*\n)+)/m.exec(readme) ?? [];
   if (command === undefined) throw new Error('README.md has no command below "## Install"');

@@ -2,46 +2,46 @@ import type { Progress } from "#test/cluster/progress.ts";
 import type { DebianPins } from "./image/base.ts";
 
 /**
- * What a part is made from: nothing else, no clock and no environment, so that the same checkout gives the same bytes.
+ * The only input of a part. A part uses no clock and no environment, so that the same checkout gives the same bytes.
  */
 export interface Release {
-  /** The folder that the release is written to: an absolute path. */
+  /** Absolute path of the release's folder. */
   readonly out: string;
-  /** As in package.json. */
+  /** Version as in package.json. */
   readonly version: string;
-  /** The time of everything in the release, since 1970. */
+  /** Time of everything in the release, in seconds since 1970. */
   readonly epochSeconds: number;
-  /** The checkout: an absolute path. */
+  /** Absolute path of the checkout. */
   readonly source: string;
   /**
-   * Where images and charts will be pushed to, such as `registry.example.com/switchback`; undefined where that is
+   * Registry to which images and charts will be pushed, such as `registry.example.com/switchback`; undefined if it is
    * not known yet.
    */
   readonly registry: string | undefined;
   /**
-   * Where the files of the release can be downloaded from: an address without a slash at its end; undefined where
-   * that is not known yet.
+   * Address from which the release's files can be downloaded, without a slash at the end; undefined if it is not
+   * known yet.
    */
   readonly downloads: string | undefined;
-  /** The project's page, which has its sources too; undefined where nobody has said. */
+  /** The project's page, which also has its sources; undefined if it is not given. */
   readonly home: string | undefined;
-  /** The maintainer that the chart names: `Name` or `Name <address>`. */
+  /** The maintainers in the chart: `Name` or `Name <address>`. */
   readonly maintainers: readonly string[];
-  /** `FINGERPRINT ADDRESS` of the OpenPGP key that signs the chart's archive; undefined where nobody does. */
+  /** `FINGERPRINT ADDRESS` of the OpenPGP key that signs the chart's archive; undefined if it is not signed. */
   readonly signKey: string | undefined;
-  /** Where people report vulnerabilities; undefined where nothing is published. */
+  /** Contact for reports of vulnerabilities; undefined if nothing is published. */
   readonly securityContact: string | undefined;
-  /** What the image has of Debian. */
+  /** The Debian packages in the image. */
   readonly debian: DebianPins;
   readonly progress: Progress;
 }
 
 /** One kind of file of a release. */
 export interface ReleasePart {
-  /** As `--only` names it. */
+  /** Name for `--only`. */
   readonly name: string;
   /**
-   * Writes its files and returns their paths, relative to `release.out`. Earlier parts' files are there, unless
+   * Writes its files and returns their paths, relative to `release.out`. The files of earlier parts exist, unless
    * `--only` left them out.
    */
   make(release: Release): Promise<readonly string[]>;

@@ -9,7 +9,7 @@ import { sbom } from "./image/sbom.ts";
 import { notes } from "./notes.ts";
 import type { ReleasePart } from "./part.ts";
 
-/** The parts of a release, in the order in which they are made: a part may read the files of those before it. */
+/** The parts of a release, in the order in which they are made: a part may read the files of earlier parts. */
 export const PARTS: readonly ReleasePart[] = [
   notes,
   image,

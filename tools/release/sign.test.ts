@@ -25,7 +25,7 @@ const file: ReleasePart = {
   },
 };
 
-test("with a key SHA256SUMS has a signature that OpenSSL verifies; without one there is no signature", async () => {
+test("with a key, SHA256SUMS has a signature that OpenSSL verifies; without one it has none", async () => {
   await makeRelease(release, [file], readSigningKey(privateKey.export(pem).toString()));
   writeFileSync(join(folder, "key.pub"), publicKey.export({ type: "spki", format: "pem" }));
   const signature = readFileSync(join(out, "SHA256SUMS.sig"), "utf8");
@@ -38,7 +38,7 @@ test("with a key SHA256SUMS has a signature that OpenSSL verifies; without one t
   assert.equal(existsSync(join(out, "SHA256SUMS.sig")), false);
 });
 
-test("another kind of key and text that is none are refused, without a part of it", () => {
+test("another kind of key and invalid text are refused, and the error has no part of them", () => {
   const other = generateKeyPairSync("ed25519").privateKey.export(pem).toString();
   assert.throws(() => readSigningKey(other), /^ReleaseError: RELEASE_SIGNING_KEY is a key of another kind \(ed25519\)/);
   const broken = privateKey.export(pem).toString().replace("PRIVATE KEY", "PRIVATE CAT");

@@ -1,12 +1,12 @@
 import { createPrivateKey, type KeyObject, sign } from "node:crypto";
 import { ReleaseError } from "./error.ts";
 
-/** The environment variable with the private key of the project: it stays out of the process list. */
+/** Environment variable with the project's private key. A variable keeps it out of the process list. */
 export const SIGNING_KEY_VARIABLE = "RELEASE_SIGNING_KEY";
 
 /**
- * Reads a PEM private key, ECDSA on P-256 as cosign's keys are, without a password. Undefined: there is no key.
- * Throws a ReleaseError, which never has a part of the key in it.
+ * Reads a PEM private key without a password: ECDSA on P-256, like cosign's keys. Undefined without a key. Throws a
+ * ReleaseError, which never contains a part of the key.
  */
 export function readSigningKey(pem: string | undefined): KeyObject | undefined {
   if (!pem) return undefined;
@@ -15,7 +15,7 @@ export function readSigningKey(pem: string | undefined): KeyObject | undefined {
   try {
     key = createPrivateKey(pem);
   } catch {
-    // The cause could quote the key.
+    // The cause could contain the key.
     throw new ReleaseError(`${SIGNING_KEY_VARIABLE} does not load; it takes ${wanted}`);
   }
   if (key.asymmetricKeyDetails?.namedCurve === "prime256v1") return key;
@@ -25,7 +25,7 @@ export function readSigningKey(pem: string | undefined): KeyObject | undefined {
 }
 
 /**
- * What `cosign sign-blob --key` writes: base64 of the DER signature of the SHA-256. It has a random part, so it
+ * The output of `cosign sign-blob --key`: base64 of the DER signature of the SHA-256. It has a random part, so it
  * differs each time.
  */
 export function signatureOf(data: Buffer, key: KeyObject): string {

@@ -10,10 +10,10 @@ import { clusterTarget } from "#test/e2e/cluster-target.ts";
 import { certificateIsReady, ingress, orderCertificate } from "#test/e2e/shop.ts";
 import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "#test/e2e/switchback.ts";
 
-// `live`: the agent of the node keeps running pods current, and nobody touches cert-manager.
+// With `live`, the agent of the node keeps running pods current, and cert-manager is never restarted.
 
 const NAME = "live.example.com";
-/** The node's hosts file; somebody's editor left no newline at its end. */
+/** The node's hosts file. An editor left no newline at its end. */
 const OF_NODE = "127.0.0.1\tlocalhost\n192.0.2.1\tnode";
 const CONTROLLER = ["-l", "app.kubernetes.io/component=controller"];
 
@@ -49,7 +49,8 @@ test("the chart installs the agent, which runs under the Pod Security of its own
   await cluster.kubectl("annotate", "namespace", CERT_MANAGER, "switchback.dev/on-change=live", "--overwrite");
   await installSwitchback(cluster, withAgent());
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
-  // From now on whatever no agent keeps current may be restarted: that nothing is, below, is the agents' doing.
+  // From now on, a workload that no agent keeps current may be restarted. The tests below show no restarts, thanks to
+  // the agents.
   await installSwitchback(cluster, withAgent({ restart: { namespaces: [CERT_MANAGER] } }));
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
 });
@@ -70,7 +71,7 @@ test("a new Ingress, with cert-manager running: its Certificate becomes Ready by
   );
 });
 
-test("the agent is exchanged, and no pod notices", async () => {
+test("no pod notices that the agent is replaced", async () => {
   const before = { text: await hosts(), changed: (await stat(hostsPath())).mtimeMs };
   await cluster.kubectl("-n", AGENTS, "rollout", "restart", "daemonset/switchback-agent");
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
@@ -78,7 +79,7 @@ test("the agent is exchanged, and no pod notices", async () => {
   assert.equal((await certManager()).metadata.uid, pod.metadata.uid);
 });
 
-test("a container that restarts has its names back", async () => {
+test("a container that restarts gets its names again", async () => {
   const [container] = (await certManager()).status.containerStatuses;
   assert.ok(container);
   await ctr("tasks", "kill", "--signal", "SIGKILL", container.containerID.replace("containerd://", ""));
@@ -90,7 +91,7 @@ test("a container that restarts has its names back", async () => {
   assert.equal((await certManager()).metadata.uid, pod.metadata.uid);
 });
 
-test("names that are chosen for nodes are in the node's hosts file, beside everything that was there", async () => {
+test("names chosen for nodes are added to the node's hosts file, and everything else in it stays", async () => {
   await writeFile(NODE_HOSTS, OF_NODE);
   await installSwitchback(cluster, withAgent({ nodeHosts: { names: [NAME], hostPath: NODE_HOSTS } }));
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
@@ -107,7 +108,7 @@ test("names that are chosen for nodes are in the node's hosts file, beside every
   });
 });
 
-test("without the agent the pod's file is as the kubelet made it, and the node's as it was", async () => {
+test("without the agent, the pod's file is as the kubelet made it, and the node's file is as before", async () => {
   await installSwitchback(cluster);
   await cluster.until("the node's file is as it was", 30, async () => {
     return (await readFile(NODE_HOSTS, "utf8")) === OF_NODE || undefined;

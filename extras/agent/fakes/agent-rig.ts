@@ -19,18 +19,18 @@ export const NAMESPACE = "/api/v1/namespaces/shop";
 export const REVISION = "switchback.dev/revision";
 export const LIST = "switchback.dev/pod-revisions";
 export const NAME = /a\.example\.com/;
-/** The pod revision of a pod that selects all of a map with this name. */
+/** Pod revision of a pod that selects everything from a map with only `a.example.com`. */
 export const podRevision = createSelector(mapOf("r1", "a.example.com"), 500)(undefined).revision;
 /** The Lease is written at once, then at most once a second. */
 export const LEASE_MS = 1_100;
-/** The DaemonSet is read this often. */
+/** Time between two reads of the DaemonSet, in milliseconds. */
 export const POLL_MS = 10_000;
 
 function mapOf(revision: string, ...names: string[]): PublishedMap {
   return publishedMapOf(revision, new Map(names.map((name) => [name, ["198.51.100.9"]])));
 }
 
-/** Turns of the event loop until an answer has come over the loopback. */
+/** Maximum number of turns of the event loop that an answer over the loopback may take. */
 const MOST_TURNS = 50_000;
 
 export async function soon<T>(promise: Promise<T>): Promise<T> {
@@ -101,7 +101,7 @@ export async function agentRig(t: TestContext, status: object = {}) {
     stop,
     label,
     pathOf,
-    /** A pod of the node with a hosts file as the kubelet writes it. */
+    /** Adds a pod to the node, with a hosts file as the kubelet writes it. */
     pod(index: number, uid = index) {
       kubelet.write(uidOf(uid));
       kube.put(pathOf(index), { metadata: { uid: uidOf(uid) }, spec: { nodeName: "node-1" } });
@@ -113,7 +113,7 @@ export async function agentRig(t: TestContext, status: object = {}) {
   };
 }
 
-/** Status and text of a page of the health port. */
+/** Requests a page of the health port. Returns its status and text. */
 async function get(port: number, path: string): Promise<{ status: number | undefined; text: string }> {
   return await new Promise((resolve, reject) => {
     http

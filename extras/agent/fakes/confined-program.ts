@@ -8,8 +8,8 @@ import { confine } from "../confine.ts";
 import { openHostsFiles } from "../hosts-files.ts";
 import { openNodeHostsFile } from "../node-hosts-file.ts";
 
-// A program that confines itself as the agent does, and then tries what an attacker in it would. It prints what
-// came of each attempt.
+// This program confines itself as the agent does. Then it tries what an attacker in it would try, and prints the
+// outcome of each attempt.
 
 const [root = "", elsewhere = "", listening = ""] = process.argv.slice(2);
 const pod = `${root}/pods/${uidOf(1)}`;

@@ -8,10 +8,10 @@ export interface Written {
   readonly spec: { readonly renewTime: string; readonly holderIdentity: string };
 }
 
-/** An agent's writer of its Lease, and what it has written. Time passes only in `pass`. */
+/** A writer of an agent's Lease, and all that it has written. Time passes only in `pass`. */
 export function leaseRig(t: TestContext) {
   t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
-  /** What answers wait for. */
+  /** Answers wait for this promise. */
   const answered: Promise<void> = Promise.resolve();
   const rig = {
     written: [] as Written[],
@@ -51,7 +51,7 @@ export function leaseRig(t: TestContext) {
     now: () => Date.now(),
   });
   t.after(() => keeper.stop());
-  /** Lets time go by in steps, and what hangs on it happen. */
+  /** Lets time pass in steps, and runs what depends on it. */
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= 100) {
       t.mock.timers.tick(Math.min(100, left));

@@ -7,7 +7,7 @@ import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "../ho
 import type { NodePod } from "../node-pod.ts";
 
 const CONTENT = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n";
-/** A file that could not be written. */
+/** Outcome of a file that could not be written. */
 export const refused = (code: string): HostsFileUpdate => ({ kind: "refused", reason: { code, text: `why ${code}` } });
 
 export function mapOf(revision: string, ...names: string[]): PublishedMap {
@@ -21,13 +21,13 @@ export function podOf(uid: string, more: Partial<NodePod> = {}): NodePod {
   return { namespace: "shop", name: `pod-${uid}`, uid, ...silent, managedAliases: NO_ALIASES, ended: false, ...more };
 }
 
-/** A reconciler of files whose outcome the test sets; time passes only by `clock.now` and by mocked timers. */
+/** A reconciler of files whose outcome the test sets. Time passes only through `clock.now` and mocked timers. */
 export function reconcilerRig(t: TestContext) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const clock = { now: 1_000, updateMs: 0 };
   /**
-   * Updates (`u1`, or `u1 removed` where no name is in the result) and, while it is counted, turns of the event
-   * loop (`|`).
+   * Updates (`u1`, or `u1 removed` if the result has no name). Also turns of the event loop (`|`), while a test
+   * counts them.
    */
   const calls: string[] = [];
   const watches: string[] = [];
@@ -58,7 +58,7 @@ export function reconcilerRig(t: TestContext) {
   });
   t.after(() => reconciler.stop());
   const map = (revision: string, ...names: string[]) => reconciler.setMap(mapOf(revision, ...names));
-  /** The calls since the last time, once nothing is left to do. */
+  /** Waits until nothing is left to do. Returns the calls since the last time. */
   const done = async () => {
     await reconciler.settled();
     return calls.splice(0);
@@ -67,7 +67,7 @@ export function reconcilerRig(t: TestContext) {
     t.mock.timers.tick(ms);
     return await done();
   };
-  /** With a map and these pods, all written. */
+  /** Starts with a map and these pods, and waits until all are written. */
   const begin = async (...uids: string[]) => {
     map("r1", "a.example.com");
     for (const uid of uids) reconciler.putPod(podOf(uid));

@@ -31,7 +31,7 @@ function hostsFiles(): Surface {
   };
 }
 
-/** What a container or another agent writes and an agent or the controller reads. */
+/** Data that a container or another agent writes, and an agent or the controller reads. */
 export const SURFACES: readonly Surface[] = [
   hostsFiles(),
   {

@@ -7,8 +7,8 @@ import { ingress, namespaceYaml, podObject } from "#test/integration/objects.ts"
 import { AGENTS, type System, startSystem, until } from "#test/integration/system.ts";
 import { agentLease, startAgent, type TestAgent } from "./agents.ts";
 
-// The agent against a real API server, with the rights and the configuration that the chart gives it. There is no
-// kubelet: the test writes the hosts files, in a directory of its own.
+// The agent against a real API server, with the rights and the configuration from the chart. There is no kubelet: the
+// test writes the hosts files, in its own directory.
 
 const cleanups: Array<() => void> = [];
 const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
@@ -32,7 +32,7 @@ after(async () => {
   for (const done of cleanups) done();
 });
 
-/** A pod on our node whose container runs, as far as its hosts file tells. */
+/** Creates a pod on our node. It has a hosts file, as if its container ran. */
 async function runPod(namespace: string, name: string, more: object = {}, metadata: object = {}): Promise<string> {
   const pod = podObject(namespace, name) as { metadata: object; spec: object };
   const object = { ...pod, metadata: { ...pod.metadata, ...metadata }, spec: { ...pod.spec, nodeName: NODE, ...more } };
@@ -53,7 +53,7 @@ const gone = (uid: string, name: string) => until(`${name} to leave the file`, (
 const lease = () => agentLease(system);
 
 describe("a running pod", () => {
-  it("that opted in gets the name of a new Ingress, and the Lease says so", async () => {
+  it("that opted in gets the name of a new Ingress, and the Lease reports it", async () => {
     const uid = await runPod("shop", "runs");
     await system.apply(ingress("first", ["first.example.com"], { namespace: "other" }));
     await until_(uid, "first.example.com");
@@ -71,7 +71,7 @@ describe("a running pod", () => {
     assert.equal(agent.state.live, 1);
   });
 
-  it("loses a name of its spec that the map loses, and a name of the map that goes away", async () => {
+  it("loses a name that leaves the map, also if its spec has the name", async () => {
     const uid = await runPod("shop", "injected");
     assert.ok(has(uid, "first.example.com"), "injected by the webhook");
     await system.apply(ingress("second", ["second.example.com"], { namespace: "other" }));
@@ -84,7 +84,7 @@ describe("a running pod", () => {
     assert.doesNotMatch(hosts(uid), /BEGIN switchback/, "its own line again, no block");
   });
 
-  it("whose container restarts has its block back", async () => {
+  it("whose container restarts gets its block again", async () => {
     await system.apply(ingress("third", ["third.example.com"], { namespace: "other" }));
     const uid = await runPod("shop", "restarts", {
       hostAliases: [{ ip: "10.0.0.1", hostnames: ["first.example.com"] }],
@@ -97,7 +97,7 @@ describe("a running pod", () => {
     assert.equal(hosts(uid).match(/first\.example\.com/g)?.length, 1, "the user's alias wins");
   });
 
-  it("that did not opt in, or follows another way, is left alone", async () => {
+  it("that did not opt in, or does not follow live, is left alone", async () => {
     const own = { annotations: { "switchback.dev/on-change": "none" } };
     const uids = [
       await runPod("other", "stranger"),
@@ -111,7 +111,7 @@ describe("a running pod", () => {
     assert.deepEqual(uids.map(hosts), before);
   });
 
-  it("follows by the word of its Deployment, which counts more than its namespace's", async () => {
+  it("follows as its Deployment's annotation says, which overrides its namespace's", async () => {
     const template = (name: string) => ({
       metadata: { labels: { app: name } },
       spec: { containers: [{ name: "c", image: "example.com/c:1" }], nodeSelector: { none: "such" } },
@@ -141,7 +141,7 @@ describe("a running pod", () => {
     assert.equal(has(uid, "sixth.example.com"), false);
   });
 
-  it("that opts out is as the kubelet made it", async () => {
+  it("that opts out has its file as the kubelet made it", async () => {
     const uid = await runPod("shop", "opts-out");
     const made = hosts(uid);
     await system.apply(ingress("seventh", ["seventh.example.com"], { namespace: "other" }));
@@ -151,7 +151,7 @@ describe("a running pod", () => {
     assert.equal(hosts(uid), made);
   });
 
-  it("with forged annotations of ours gets its names, and nobody's line is taken out", async () => {
+  it("with forged annotations of ours gets its names, and no foreign line is removed", async () => {
     await system.apply(namespaceYaml("forger"));
     const forged = {
       labels: { "switchback.dev/inject": "enabled" },
@@ -181,10 +181,10 @@ describe("a running pod", () => {
 });
 
 describe("a file that is not the kubelet's", () => {
-  it("stays as it is, keeps the Lease's revision where it was, and the Lease names the pod", async () => {
+  it("stays as it is, and the Lease keeps its revision and names the pod", async () => {
     const uid = await runPod("shop", "foreign");
     const told = async () => (await lease()).metadata.annotations?.["switchback.dev/revision"];
-    // The Lease is paced: it must be through with what came before.
+    // Writes of the Lease are paced, so wait until it has caught up with earlier changes.
     await until("the Lease to have caught up", async () => (await told()) === (await system.index()).revision);
     writeFileSync(kubelet.path(uid), "127.0.0.1 localhost\n");
     const before = await told();
@@ -207,7 +207,7 @@ describe("a file that is not the kubelet's", () => {
 });
 
 describe("an agent that ends", () => {
-  it("leaves everything as it is, and its successor finds nothing to do", async () => {
+  it("leaves everything as it is, and the next agent has nothing to write", async () => {
     const uid = await runPod("shop", "upgrade");
     await system.apply(ingress("tenth", ["tenth.example.com"], { namespace: "other" }));
     await until_(uid, "tenth.example.com");
@@ -219,7 +219,7 @@ describe("an agent that ends", () => {
     assert.equal(agent.state.written, 0);
   });
 
-  it("mends what another that was killed has left half done", async () => {
+  it("starts again after a kill and repairs a file that is only half written", async () => {
     const uid = await runPod("shop", "killed");
     await system.apply(ingress("eleventh", ["eleventh.example.com"], { namespace: "other" }));
     await until_(uid, "eleventh.example.com");
@@ -232,7 +232,7 @@ describe("an agent that ends", () => {
 });
 
 describe("an API server that is away", () => {
-  it("changes nothing; what happened meanwhile is taken in afterwards", async () => {
+  it("changes nothing; afterwards the agent catches up", async () => {
     const uid = await runPod("shop", "patient");
     await system.apply(ingress("twelfth", ["twelfth.example.com"], { namespace: "other" }));
     await until_(uid, "twelfth.example.com");
@@ -249,7 +249,7 @@ describe("an API server that is away", () => {
 });
 
 describe("the end of Switchback", () => {
-  it("a DaemonSet that is asked to leave removes every block and its Lease; that may be taken back", async () => {
+  it("a DaemonSet that is told to leave removes every block and its Lease, until that is withdrawn", async () => {
     const uid = await runPod("shop", "leaving");
     await system.apply(ingress("last", ["last.example.com"], { namespace: "other" }));
     await until_(uid, "last.example.com");

@@ -17,8 +17,8 @@ export interface TestAgent {
 }
 
 /**
- * The one node's agent, with the rights and the configuration that the chart gives it; `kubeletRoot` is a directory
- * of the test's own.
+ * Starts the agent of the only node, with the rights and the configuration from the chart. `kubeletRoot` is a
+ * directory that belongs to the test.
  */
 export async function startAgent(system: System, kubeletRoot: string): Promise<TestAgent> {
   const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`, NODE);
@@ -39,7 +39,7 @@ export async function startAgent(system: System, kubeletRoot: string): Promise<T
   };
 }
 
-/** What the agent's Lease says. */
+/** The agent's Lease. */
 export interface AgentLease {
   readonly metadata: {
     readonly annotations?: Readonly<Record<string, string>>;

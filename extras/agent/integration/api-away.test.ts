@@ -9,8 +9,8 @@ import { ingress, workload } from "#test/integration/objects.ts";
 import { type System, until } from "#test/integration/system.ts";
 import { agentLease, startAgent, type TestAgent } from "./agents.ts";
 
-// The API server is away for a minute: for much longer than a leader keeps its Lease, and than an agent may be
-// silent here.
+// The API server is away for a minute: much longer than a leader keeps its Lease, and than an agent may be silent
+// here.
 
 const NS = "away";
 const AWAY_MS = 60_000;
@@ -46,12 +46,12 @@ after(async () => {
 
 const hasIn = (path: string, name: string) => hasName(readFileSync(path, "latin1"), name);
 
-it("nothing is restarted that has its names, what the agent wrote stays, and everything catches up", async () => {
+it("no pod with its names is restarted, the agent's writes stay, and everything catches up", async () => {
   await system.apply(workload("Deployment", "restarted", NS));
   const template = { annotations: { "switchback.dev/on-change": "live" } };
   await system.apply(workload("Deployment", "live", NS, { template }));
   for (const name of ["restarted", "live"]) await follow.rolledOut("Deployment", name);
-  // What the live pod was made with is not what it has: only the agent's Lease says that it is in step.
+  // The live pod was created with an older revision: only the agent's Lease shows that it is in step.
   await follow.addName("second.example.com");
   const [live] = await follow.pods("live");
   assert.ok(live);
@@ -78,13 +78,13 @@ it("nothing is restarted that has its names, what the agent wrote stays, and eve
     assert.deepEqual([process.exited, (await page("/healthz")).status], [undefined, 200]);
   }
 
-  // The agent is the last to come back: after the leader, which has not heard of it for a minute.
+  // The agent starts last: the leader is back, and has not heard of the agent for a minute.
   await agent.stop();
   await system.cluster.startApiServer();
   await system.leader();
   await delay(5_000);
   agent = await startAgent(system, files.root);
-  // The real controller-manager itself takes up to a minute more.
+  // The real controller-manager needs up to another minute.
   await until("the restart of who lacks a name", () => follow.haveName("restarted", "third.example.com"), 180_000);
   assert.equal(await follow.changes("live"), 0);
   await until("the live pod's file", () => hasIn(path, "third.example.com"), 60_000);

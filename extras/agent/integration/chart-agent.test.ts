@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NAMESPACE, named, notesOf, type Rendered, render } from "#test/integration/rendered.ts";
 
-// What the chart renders for the agents: nothing unless asked, and no more rights than docs/running-pods.md says.
+// What the chart renders for the agents: nothing by default, and no more rights than docs/running-pods.md says.
 
 const AGENTS = "their-own";
 const enabled = (more: object = {}) =>
@@ -11,12 +11,12 @@ const POLICY_KINDS = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBin
 const podSpec = (objects: Rendered[]) => named(objects, "DaemonSet", "switchback-agent").spec.template.spec;
 
 describe("the agents", () => {
-  it("are off by default, and nothing of them is rendered but the policies for their accounts", () => {
+  it("are off by default: only the policies for their accounts are rendered", () => {
     const own = render().filter(({ metadata }) => metadata.labels["app.kubernetes.io/component"] === "agent");
     assert.deepEqual([...new Set(own.map(({ kind }) => kind))], POLICY_KINDS);
   });
 
-  it("have a namespace of their own at the level that hostPath needs; the release's is left as it is", () => {
+  it("have their own namespace, at the level that hostPath needs; the release's namespace is unchanged", () => {
     const objects = enabled();
     const { metadata } = named(objects, "Namespace", AGENTS);
     assert.equal(metadata.labels["pod-security.kubernetes.io/enforce"], "privileged");
@@ -25,7 +25,7 @@ describe("the agents", () => {
     assert.equal(named(enabled({ createNamespace: false }), "Namespace", AGENTS), undefined);
   });
 
-  it("run as root without capabilities, on a file system that is read-only, with one directory of the node", () => {
+  it("run as root without capabilities, with a read-only file system and one directory of the node", () => {
     const { containers, securityContext, volumes, tolerations, hostNetwork, hostPID } = podSpec(enabled());
     assert.deepEqual(containers[0].securityContext, {
       allowPrivilegeEscalation: false,
@@ -45,7 +45,7 @@ describe("the agents", () => {
     assert.deepEqual([hostNetwork, hostPID], [undefined, undefined]);
   });
 
-  it("see only the hosts file of the node, where names are chosen for it or are to be removed", () => {
+  it("mount the node's hosts file only if names are chosen for nodes or must be removed", () => {
     const withNames = (nodeHosts: object) => {
       const config = { agent: { namespace: AGENTS }, nodeHosts };
       const daemonSet = named(render({ agent: { enabled: true }, config }), "DaemonSet", "switchback-agent");
@@ -64,7 +64,7 @@ describe("the agents", () => {
     assert.deepEqual([elsewhere.volume.hostPath.path, elsewhere.mount.mountPath], ["/other/hosts", "/seen/hosts"]);
   });
 
-  it("say, with names for nodes, that pods on the host's network inherit them, or that agents are missing", () => {
+  it("have a note about names for nodes: pods on the host's network inherit them, or agents are missing", () => {
     const config = { nodeHosts: { names: ["registry.example.com"] } };
     assert.match(notesOf({ agent: { enabled: true }, config }), /registry\.example\.com .*\n?.*host's network inherit/);
     assert.match(notesOf({ config }), /WARNING: config\.nodeHosts\.names does nothing without agent\.enabled/);

@@ -7,8 +7,8 @@ import { namespaceYaml, workload } from "#test/integration/objects.ts";
 import { type System, startSystem, until } from "#test/integration/system.ts";
 import { AGENT_LEASE_LABELS, agentLeaseName } from "../agent-lease-format.ts";
 
-// A Deployment that is to follow live by its own annotation, which the doctor hears of from the leader; its node's
-// agent is a Lease.
+// A Deployment should follow live by its own annotation. The doctor learns this from the leader. The agent of its
+// node is only a Lease.
 
 const NS = "lively";
 const AGENTS = "switchback-agent";
@@ -20,7 +20,7 @@ let follow: Following;
 before(async () => {
   system = await startSystem({
     before: namespaceYaml(NS, "enabled") + namespaceYaml(AGENTS),
-    // Only there does the leader read workloads; nothing is restarted, since no webhook is known to be ready.
+    // The leader reads workloads only in this namespace. It restarts none, because no webhook is known to be ready.
     values: { config: { restart: { namespaces: [NS] } } },
   });
   await system.showController();
@@ -32,7 +32,7 @@ after(async () => {
   await system?.stop();
 });
 
-/** What the doctor finds about pods, without those of Switchback itself. */
+/** The doctor's findings about pods, without Switchback's own pods. */
 async function aboutPods(): Promise<string[]> {
   const { stdout } = await system.cli(["doctor", "-o", "json"]);
   const { findings } = JSON.parse(stdout) as ReportDocument;
@@ -50,7 +50,7 @@ async function beat(revision: string): Promise<void> {
   await system.apply(JSON.stringify(lease));
 }
 
-it("the pod of a Deployment with `live` is in step when its node's agent is, and stale when behind", async () => {
+it("the pod of a Deployment with `live` is in step if its node's agent is, and stale if that is behind", async () => {
   const deployment = JSON.parse(workload("Deployment", "web", NS).replace("---", ""));
   deployment.metadata.annotations = { "switchback.dev/on-change": "live" };
   await system.apply(JSON.stringify(deployment));

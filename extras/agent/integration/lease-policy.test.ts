@@ -6,8 +6,7 @@ import { assertDenied, assertPasses, callsWith, isDenied } from "#test/integrati
 import { until } from "#test/integration/system.ts";
 import { agentLeaseName } from "../agent-lease-format.ts";
 
-// What a stolen token of an agent can do on Leases. What agents themselves do, agent.test.ts shows under the same
-// policy.
+// What a stolen token of an agent can do with Leases. agent.test.ts shows, under the same policy, what agents do.
 
 const CHART = fileURLToPath(new URL("../../../manifests/chart", import.meta.url));
 const NAMESPACE = "switchback-system";
@@ -22,7 +21,7 @@ for (const profile of ["default", "small"] as const) {
 
 function tokensCanDoNoMore(profile: "default" | "small"): void {
   let cluster: ControlPlane;
-  /** Tokens: an agent's on `node-1`, one on a node with a long name, and one that no pod has. */
+  /** Tokens of an agent on `node-1` and of one on a node with a long name, and a token without a pod. */
   const tokens = { agent: "", longAgent: "", podless: "" };
   const { send, apply, admin } = callsWith(() => cluster, tokens);
 
@@ -53,7 +52,7 @@ function tokensCanDoNoMore(profile: "default" | "small"): void {
     ["agent", "node-1"],
     ["longAgent", LONG_NODE],
   ] as const) {
-    it(`writes and deletes that of its node (${node.length} characters)`, async () => {
+    it(`writes and deletes the Lease of its node (${node.length} characters)`, async () => {
       assertPasses(await apply(holder, path(node), lease(node)));
       await admin("POST", LEASES, lease(node));
       assertPasses(await apply(holder, path(node), lease(node)));
@@ -61,7 +60,7 @@ function tokensCanDoNoMore(profile: "default" | "small"): void {
     });
   }
 
-  it("neither writes nor deletes that of another node", async () => {
+  it("neither writes nor deletes the Lease of another node", async () => {
     await admin("POST", LEASES, lease("node-2"));
     const nodes = ["node-2", "node-3", "node-11", "node", LONG_NODE, OTHER_LONG_NODE];
     for (const node of nodes) assertDenied(await apply("agent", path(node), lease(node)));
@@ -76,7 +75,7 @@ function tokensCanDoNoMore(profile: "default" | "small"): void {
     assertDenied(await send("agent", "POST", LEASES, unnamed));
   });
 
-  it("does nothing at all without a pod", async () => {
+  it("can do nothing without a pod", async () => {
     assertDenied(await apply("podless", path("node-1"), lease("node-1")));
     assertDenied(await send("podless", "DELETE", path("node-2")));
   });

@@ -8,11 +8,11 @@ import { workload } from "#test/integration/objects.ts";
 import { type System, until } from "#test/integration/system.ts";
 import { agentLease, startAgent, type TestAgent } from "./agents.ts";
 
-// The controller's side of `live`, where it may restart: an agent that is at work, is exchanged or is dead, on a
-// real API server.
+// The controller's side of `live`, in a namespace where it may restart, on a real API server. The agent works, is
+// replaced or is dead.
 
 const NS = "lively";
-/** Far more than it takes to exchange an agent. */
+/** Far more than it takes to replace an agent. */
 const SILENCE_SECONDS = 30;
 const cleanups: Array<() => void> = [];
 const files = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
@@ -51,8 +51,8 @@ async function fileHas(name: string): Promise<boolean> {
   return existsSync(path) && hasName(readFileSync(path, "latin1"), name);
 }
 
-describe("a workload that follows live, in a namespace that is listed", () => {
-  it("is not restarted while the agent is at work", async () => {
+describe("a workload that follows live, in a listed namespace", () => {
+  it("is not restarted while the agent works", async () => {
     await follow.addName("second.example.com");
     await until("the name in the pod's file", () => fileHas("second.example.com"));
     await follow.codeIs("web", "in-step");
@@ -61,7 +61,7 @@ describe("a workload that follows live, in a namespace that is listed", () => {
     assert.deepEqual([(await follow.statusOf("web"))?.mode, await follow.changes("web")], ["live", 0]);
   });
 
-  it("is not restarted when the agent is exchanged and the map changes meanwhile", async () => {
+  it("is not restarted if the map changes while the agent is replaced", async () => {
     await agent?.stop();
     agent = undefined;
     await follow.addName("third.example.com");
@@ -75,7 +75,7 @@ describe("a workload that follows live, in a namespace that is listed", () => {
     assert.equal(await follow.changes("web"), 0);
   });
 
-  it("is restarted once when the agent was not heard of for long enough, and not a moment before", async () => {
+  it("is restarted once, and only after the agent was silent for long enough", async () => {
     await agent?.stop();
     agent = undefined;
     const heard = Date.parse((await agentLease(system)).spec.renewTime);

@@ -27,7 +27,7 @@ function lease(renewedAt: number, revision: string, version: number) {
   };
 }
 
-/** The state of an agent; undefined too as long as the Leases are not known. */
+/** The state of an agent. Undefined also while the Leases are not known. */
 function stateOf(agents: AgentLeaseReader) {
   const state = agents.of({ node: NODE });
   return state === "unknown" ? undefined : state;
@@ -36,7 +36,8 @@ function stateOf(agents: AgentLeaseReader) {
 const isSynced = (agents: AgentLeaseReader) => agents.of({ node: NODE }) !== "unknown";
 
 /**
- * A controller's view of one agent, whose Lease was renewed at `renewedAt`; the clock stands still unless it is moved.
+ * A controller's view of one agent, whose Lease was renewed at `renewedAt`. The clock stands still unless a test
+ * moves it.
  */
 async function listening(t: TestContext, renewedAt: number) {
   const clock = { now: START };
@@ -71,7 +72,8 @@ async function listening(t: TestContext, renewedAt: number) {
     clock,
     of: () => stateOf(agents),
     /**
-     * Lets time pass, in such steps, until the agent counts as silent: who does not hear the API server never says so.
+     * Lets time pass, in steps of `stepMs`, until the agent counts as silent. A reader that does not hear the API
+     * server never reports that.
      */
     async fallsSilent(stepMs = 2 * SILENCE_MS) {
       await until(() => {
@@ -96,7 +98,7 @@ async function listening(t: TestContext, renewedAt: number) {
   };
 }
 
-test("an agent whose Lease was renewed is alive until it was silent for long enough", async (t) => {
+test("after a renewal, an agent is alive until it was silent for long enough", async (t) => {
   const { agents, clock, of, fallsSilent, renew } = await listening(t, START);
   await fallsSilent();
   await renew(clock.now, "second");
@@ -109,7 +111,7 @@ test("an agent whose Lease was renewed is alive until it was silent for long eno
   assert.equal(agents.nextSilence(), undefined);
 });
 
-test("renewals count from when they are heard, whatever the node's clock says", async (t) => {
+test("a renewal counts from when it is heard, whatever the node's clock says", async (t) => {
   const { clock, of, fallsSilent, renew } = await listening(t, START);
   await fallsSilent();
   for (const wrong of [START - 86_400_000, START + 10 * 86_400_000]) {
@@ -121,14 +123,14 @@ test("renewals count from when they are heard, whatever the node's clock says", 
   }
 });
 
-test("a Lease that is written without being renewed tells its revision, and no more", async (t) => {
+test("a Lease that is written without a renewal brings its revision, but the agent stays silent", async (t) => {
   const { of, fallsSilent, renew } = await listening(t, START);
   await fallsSilent();
   await renew(START, "second");
   assert.deepEqual(of(), { alive: false, mapRevision: "second", podRevisions: undefined });
 });
 
-test("an agent that was silent for long has one grace from each new listener, not the whole time again", async (t) => {
+test("for an agent that was silent for long, a new reader waits only for the grace period", async (t) => {
   const { clock, fallsSilent, renew, of } = await listening(t, START - 86_400_000);
   await fallsSilent(GRACE_MS / 10);
   assert.ok(clock.now >= START + GRACE_MS, `${clock.now - START} ms`);
@@ -136,7 +138,7 @@ test("an agent that was silent for long has one grace from each new listener, no
   assert.deepEqual(of(), { alive: true, mapRevision: "second", podRevisions: undefined });
 });
 
-test("an API server that is away makes nobody silent; once it is back each agent has one grace", async (t) => {
+test("while the API server is away, no agent is silent; after that, each agent has one grace period", async (t) => {
   const { clock, of, fallsSilent, away, back } = await listening(t, START);
   await fallsSilent();
   away();
@@ -149,7 +151,7 @@ test("an API server that is away makes nobody silent; once it is back each agent
   assert.ok(clock.now >= before + GRACE_MS, `${clock.now - before} ms`);
 });
 
-test("a node whose Lease is deleted has no agent, and neither has one that nobody told of", async (t) => {
+test("a node has no agent if its Lease was deleted or never seen", async (t) => {
   const { agents, of, fallsSilent, remove } = await listening(t, START);
   await fallsSilent();
   assert.equal(agents.of({ node: "node-2" }), undefined);
@@ -158,7 +160,7 @@ test("a node whose Lease is deleted has no agent, and neither has one that nobod
   assert.equal(agents.nextSilence(), undefined);
 });
 
-test("that all Leases were read is known after the list, and when they may not be read", async (t) => {
+test("the reader is synced after the list, or if it may not read Leases", async (t) => {
   for (const respond of [page([], "1"), refuse(403, "Forbidden")]) {
     const api = await fakeApi(respond);
     const deps = { client: api.client, log: silentLogger, namespace: "agents", onChange: () => {} };
@@ -183,7 +185,7 @@ test("that all Leases were read is known after the list, and when they may not b
 
 const LEASES = "/apis/coordination.k8s.io/v1/namespaces/agents/leases";
 
-/** A reader of Leases in memory, renewed at `START` plus these milliseconds, by node. */
+/** A reader of Leases in memory. `renewed` has the time of each node's renewal, in milliseconds after `START`. */
 async function reader(t: TestContext, renewed: Readonly<Record<string, number | undefined>>) {
   const kube = new MemoryKube();
   const put = (node: string, ms: number | undefined, revision = "r") =>
@@ -210,7 +212,7 @@ async function reader(t: TestContext, renewed: Readonly<Record<string, number | 
   return { kube, agents, state, put };
 }
 
-test("the first silence to come is that of the Lease renewed longest ago, or the end of the grace", async (t) => {
+test("the next silence is that of the Lease renewed longest ago, or the end of the grace period", async (t) => {
   const { agents, state } = await reader(t, { old: -SILENCE_MS + GRACE_MS + 5, young: -1_000, dead: -2 * SILENCE_MS });
   assert.equal(agents.nextSilence(), START + GRACE_MS);
   state.now = START + GRACE_MS;
@@ -222,7 +224,7 @@ test("the first silence to come is that of the Lease renewed longest ago, or the
   assert.equal(state.changes, 4, "one for each Lease of ours, and that all were read");
 });
 
-test("a Lease from the future counts from now, one without a time of renewal from never", async (t) => {
+test("a Lease with a future renewal counts from now; a Lease without a renewal counts as silent", async (t) => {
   const { agents, state } = await reader(t, { future: SILENCE_MS, never: undefined });
   state.now = START + GRACE_MS;
   assert.equal(agents.nextSilence(), START + SILENCE_MS);
@@ -230,7 +232,7 @@ test("a Lease from the future counts from now, one without a time of renewal fro
   assert.equal(agents.nextSilence(), undefined);
 });
 
-test("a stop ends the watch, whose silence is seen until then", async (t) => {
+test("the watch's silence is reported until a stop ends the watch", async (t) => {
   const { kube, agents } = await reader(t, {});
   const { now } = performance;
   const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
@@ -241,7 +243,7 @@ test("a stop ends the watch, whose silence is seen until then", async (t) => {
   assert.deepEqual(kube.watched, []);
 });
 
-test("a renewal that says nothing new is no news; a changed report is, and an agent that comes back", async (t) => {
+test("a renewal alone causes no call; a changed report does, and so does an agent that comes back", async (t) => {
   const kube = new MemoryKube();
   const clock = { now: START };
   let news = 0;

@@ -18,9 +18,10 @@ interface Heard extends AgentLease {
 }
 
 /**
- * Follows the agents' Leases. The silence of a Lease that is seen for the first time counts from its own renewTime,
- * so that nothing waits for a dead agent all over again. After a time without a watch (the process has just become
- * leader, or the API server was away) no agent is silent for `graceMs`: agents could not renew their Leases either.
+ * Follows the agents' Leases. When a Lease is first seen, its silence counts from its own renewTime, so that nothing
+ * waits for a dead agent again. The reader may have been without a watch: the process has just become leader, or the
+ * API server was away. After that, no agent counts as silent for `graceMs`, because agents could not renew their
+ * Leases either.
  */
 export class AgentLeaseReader implements ObservedUpdater {
   readonly #silenceMs: number;
@@ -55,7 +56,7 @@ export class AgentLeaseReader implements ObservedUpdater {
         const wasAlive = before !== undefined && this.#now() < this.#silentAt(before);
         if (after === undefined) this.#heard.delete(key);
         else this.#heard.set(key, { ...after, at: this.#heardAt(key, after.renewTime) });
-        // A mere renewal of an agent that is alive changes nothing that anybody asks for.
+        // If an agent is alive, a renewal alone changes nothing that a caller reads.
         if (!wasAlive || after === undefined || !isSameReport(before, after)) deps.onChange();
       },
       onSynced: deps.onChange,
@@ -63,7 +64,10 @@ export class AgentLeaseReader implements ObservedUpdater {
     });
   }
 
-  /** The agent on a pod's node; undefined: it has none. `unknown`: the Leases or the node are not known yet. */
+  /**
+   * Returns the agent on a pod's node; undefined if there is none. `unknown`: the Leases or the node are not known
+   * yet.
+   */
   of({ node }: Pick<PodFacts, "node">): UpdaterOfPod {
     if (!this.#synced || node === undefined) return "unknown";
     const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
@@ -80,8 +84,8 @@ export class AgentLeaseReader implements ObservedUpdater {
   }
 
   /**
-   * How many living agents follow the map: all but those that say that neither a pod of their node does nor the
-   * node itself.
+   * Number of living agents that follow the map. An agent does not count if it reports that neither a pod of its node
+   * nor the node itself follows.
    */
   get mapReaders(): number {
     const now = this.#now();
@@ -94,7 +98,10 @@ export class AgentLeaseReader implements ObservedUpdater {
     return this.#watcher.state.inactiveMs;
   }
 
-  /** When the next agent becomes silent if no Lease is renewed again. Milliseconds since 1970; undefined: never. */
+  /**
+   * Time when the next agent counts as silent if no Lease is renewed, in milliseconds since 1970. Undefined if none
+   * will.
+   */
   nextSilence(): number | undefined {
     const ends = [...this.#heard.values()].map((heard) => this.#silentAt(heard)).filter((end) => end > this.#now());
     return ends.length === 0 ? undefined : Math.min(...ends);

@@ -3,7 +3,7 @@ import type { Config } from "#lib/config/schema.ts";
 import type { AgentSettings } from "../config.ts";
 import { AgentLeaseReader } from "./lease-reader.ts";
 
-/** What the agents have done with running pods, by their Leases. */
+/** Observes, through the agents' Leases, which revisions running pods have. */
 export function agentUpdater({ namespace, renewSeconds }: AgentSettings, pods: Config["pods"]): PodUpdater {
   const silenceMs = pods.agentSilenceSeconds * 1000;
   // A working agent renews its Lease at least once in this time.

@@ -38,7 +38,7 @@ test("the agents' Leases are watched from the first pod that follows live until 
   assert.deepEqual(leases(), []);
 });
 
-/** The Lease of an agent on node-1 that has come to this revision. */
+/** Writes the Lease of an agent on node-1 that has applied this revision. */
 function lease(rig: Pick<Rig, "api">, revision: string): void {
   rig.api.put("/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases/switchback-agent-node-1", {
     metadata: {
@@ -49,7 +49,7 @@ function lease(rig: Pick<Rig, "api">, revision: string): void {
   });
 }
 
-test("a live pod is in step by its agent's revision; an agent that stops renewing is noticed at once", async (t) => {
+test("a live pod is in step if its agent has the revision; a silent agent is detected at once", async (t) => {
   const rig = runningRig(
     t,
     { dryRun: true },
@@ -93,7 +93,7 @@ test("a new watch of Leases allows an agent twice its renewal interval", async (
   assert.notEqual(codes(running.status()).web, "live");
 });
 
-test("a live pod that is not bound yet waits for its node, which the watch brings", async (t) => {
+test("a live pod that is not bound yet waits until the watch reports its node", async (t) => {
   const rig = runningRig(t, {}, withAgents());
   const { api, start, pass, pod, deployment, publish } = rig;
   lease(rig, publish("a.example.com"));
@@ -109,7 +109,7 @@ test("a live pod that is not bound yet waits for its node, which the watch bring
   assert.deepEqual(readsOf(api, "/pods/web-a"), []);
 });
 
-test("where no agents run, live pods are treated as `restart`, and no Lease is watched", async (t) => {
+test("without agents, live pods are treated as `restart`, and no Lease is watched", async (t) => {
   const rig = runningRig(t, { dryRun: true });
   const { api, start, pass, pod, deployment, publish } = rig;
   lease(rig, publish("a.example.com"));
@@ -124,7 +124,7 @@ test("where no agents run, live pods are treated as `restart`, and no Lease is w
   );
 });
 
-test("the silence of the watch of Leases is seen", async (t) => {
+test("the silence of the Leases' watch is reported", async (t) => {
   let steady = performance.now();
   t.mock.method(performance, "now", () => steady);
   const { api, start, pass, pod, publish } = runningRig(t, {}, withAgents());

@@ -17,11 +17,14 @@ import { ingress, NAME, openShop } from "#test/e2e/shop.ts";
 import { installSwitchback, leaderStatus, publishedMap, SYSTEM } from "#test/e2e/switchback.ts";
 import { startChromium } from "#test/integration/browser/chromium.ts";
 
-// What a person on call sees of a real cluster, in a real browser: as it is, as it breaks, and as it heals.
+// The dashboard of a real cluster in a real browser: while all is well, while something breaks, and while it heals.
 
 const SCREENSHOTS = userCache("screenshots");
 const BREAKING = "breaking.example.com";
-/** Components and metrics are read every few seconds, on a slow machine once a minute; and pods take their time. */
+/**
+ * The dashboard reads components and metrics every few seconds, but only once a minute on a slow machine. Pods need
+ * additional time.
+ */
 const WAIT_SECONDS = 180;
 
 let cluster: Cluster;
@@ -36,7 +39,8 @@ before(async () => {
   await openShop(cluster);
   await installSwitchback(cluster);
   await optIn(cluster);
-  // Both in the namespace of the node: the API server has no address elsewhere, and loopback is another one in each.
+  // Both run in the network namespace of the node. The API server has no address elsewhere, and each namespace has
+  // its own loopback.
   const args = [SWITCHBACK, "dashboard", "--no-open", "--namespace", SYSTEM];
   const [program, all] = inNamespace("node", process.execPath, args);
   command = spawn(program, all, {
@@ -94,14 +98,14 @@ test("the page's figures are those of switchback status -o json", async () => {
   await keep("now");
 });
 
-test("the whole way of a name that is answered works, and its connections are drawn", async () => {
+test("the whole way of a reachable name works, and its connections are drawn", async () => {
   assert.equal((await getMapped(cluster, `http://${NAME}/`)).status, 200);
   await look(`names?name=${NAME}`);
   for (const index of [0, 1, 2, 3, 4]) await way().getByRole("listitem").nth(index).getByText("works").waitFor();
   await keep("way");
   await look("traffic");
   const accepted = page.getByRole("region", { name: "New connections" }).getByText(/accepted: [\d.]*[1-9]/);
-  // Until the connections of some seconds are seen.
+  // Connections appear in the plot after some seconds.
   await cluster.until("connections in the plot", WAIT_SECONDS, async () => {
     await getMapped(cluster, `http://${NAME}/`);
     return (await accepted.count()) > 0 || undefined;
@@ -112,7 +116,7 @@ test("the whole way of a name that is answered works, and its connections are dr
   await keep("components");
 });
 
-test("a name that breaks and heals while one looks", async () => {
+test("the page follows a name that breaks and heals", async () => {
   await cluster.apply(ingress("breaking", BREAKING, "nobody"));
   await look(`names?name=${BREAKING}`);
   await way().getByText("broken here").waitFor();
@@ -124,7 +128,7 @@ test("a name that breaks and heals while one looks", async () => {
   await cluster.delete(ingress("breaking", BREAKING, "nginx"));
 });
 
-test("without proxies the way ends there, and goes on once they are back", async () => {
+test("without proxies the way ends at the proxy, and works again once they are back", async () => {
   await look(`names?name=${NAME}`);
   await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-proxy", "--replicas=0");
   await way().getByText("0 of 0 pods are ready: nothing relays").waitFor();
@@ -133,7 +137,7 @@ test("without proxies the way ends there, and goes on once they are back", async
   await way().getByRole("listitem").nth(3).getByText("works").waitFor();
 });
 
-test("the doctor's findings, run from the page", async () => {
+test("the page runs the doctor and shows its findings", async () => {
   await look("doctor");
   await page.getByRole("button", { name: "Run the doctor" }).click();
   await page.getByText(/^\d+ broken, \d+ warning, /).waitFor();

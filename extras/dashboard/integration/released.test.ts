@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => rmSync(folder, { recursive: true }));
 
-/** Whether the demo's dashboard is served whole by a command that has no sources of it. */
+/** Asserts that a command without the dashboard's sources serves all files of the demo's dashboard. */
 async function servesPage(program: string, ...args: string[]): Promise<void> {
   const child = spawn(program, [...args, "demo", "--dashboard"], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -46,7 +46,7 @@ async function servesPage(program: string, ...args: string[]): Promise<void> {
   assert.deepEqual(await once(child, "exit"), [0, null]);
 }
 
-test("the released command serves the dashboard, and has the licenses of what is in its page", async () => {
+test("the released command serves the dashboard, and has the licenses of the packages in its page", async () => {
   await servesPage(process.execPath, join(folder, MAIN));
   const licenses = readFileSync(join(folder, "THIRD-PARTY-LICENSES"), "utf8");
   for (const name of ["preact", "uplot"]) assert.match(licenses, new RegExp(`^${name} \\d`, "m"));

@@ -25,10 +25,11 @@ export function App({ state }: { readonly state: PageState }) {
   const [id, title, Shown] = VIEWS.find(([name]) => name === path) ?? VIEWS[0];
   const heading = useRef<HTMLHeadingElement>(null);
   const shownBefore = useRef(id);
-  // Before the view is seen: the next key is for it, however busy the page is.
+  // A layout effect runs before the browser paints the view, so the next key reaches the view, however busy the page
+  // is.
   useLayoutEffect(() => {
     document.title = `${title} - Switchback`;
-    // A screen reader goes on at the view that was chosen.
+    // The focus makes a screen reader continue at the chosen view.
     if (shownBefore.current !== id) heading.current?.focus();
     shownBefore.current = id;
   }, [id, title]);
@@ -59,11 +60,14 @@ export function App({ state }: { readonly state: PageState }) {
   );
 }
 
-/** The status is read once a minute at least, and a read that takes longer than half of one fails. */
+/**
+ * Age from which a status is not shown as live. The status is read at least once a minute, and a read fails after
+ * half a minute.
+ */
 const STALE_MS = 120_000;
 const LOOK_MS = 5_000;
 
-/** How old what is shown is, and why. */
+/** Shows how old the status is, and why there is no newer one. */
 function Freshness({ view: { at, trouble, connected } }: { readonly view: View }) {
   const now = useNow();
   const since = at === undefined ? "" : `; shown as of ${new Date(at).toLocaleTimeString()}`;
@@ -82,7 +86,7 @@ function Freshness({ view: { at, trouble, connected } }: { readonly view: View }
   return <span class="fresh good">{`live, ${new Date(at).toLocaleTimeString()}`}</span>;
 }
 
-/** The time, as often as somebody should notice that it has passed. */
+/** The current time, updated often enough to show that a status has become old. */
 function useNow(): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {

@@ -17,11 +17,12 @@ import type { Components, FeedMessage } from "../server/messages.ts";
 import { type Level, levelOf, noticesOf } from "./notices.ts";
 import { PageState } from "./state.ts";
 
-// The first page and the doctor say the same of a cluster. What the doctor does not know is nothing to be green about.
+// The first page and the doctor agree about a cluster. The page is not green while the doctor does not know
+// something.
 
 const LEVELS: Readonly<Record<FindingStatus, Level>> = { ok: "good", unknown: "warn", warning: "warn", broken: "bad" };
 
-/** The first page after these messages. */
+/** The level of the first page after these messages. */
 function levelAfter(messages: readonly FeedMessage[]): Level {
   const state = new PageState();
   for (const message of [{ type: "begin", place: "here", canExamine: true } as const, ...messages]) state.take(message);
@@ -37,7 +38,7 @@ describe("the first page of a cluster without Switchback", () => {
   let broken = 0;
 
   for (const { file, expected, objects } of CLUSTERS) {
-    it(`${file}: as the doctor says, and not green before connections were tested`, async () => {
+    it(`${file}: it agrees with the doctor, and is not green before connections were tested`, async () => {
       const dump = await dumpOf(objects, files);
       const facts = await factsOf(dump, expected);
       const components = await readComponents(dump.client, dump.head.namespace, NOTHING_ADDED, undefined);
@@ -52,10 +53,10 @@ describe("the first page of a cluster without Switchback", () => {
     });
   }
 
-  it("is of many clusters that are broken", () => assert.ok(broken >= 20, String(broken)));
+  it("at least 20 of the clusters are broken", () => assert.ok(broken >= 20, String(broken)));
 });
 
-/** What the page reads of an installation with these facts. */
+/** The messages that the page gets from an installation with these facts. */
 function pageOf(facts: ClusterFacts): FeedMessage[] {
   const { deployments, status: read } = facts.install;
   const components: Components = { deployments, agents: known([]), upstreams: facts.endpoints, publishers: known([]) };
@@ -66,7 +67,7 @@ function pageOf(facts: ClusterFacts): FeedMessage[] {
 }
 
 describe("the first page of an installation", () => {
-  it("is green if it is healthy, with a probe and without one", () => {
+  it("is green for a healthy installation, with a probe and without one", () => {
     assert.equal(levelAfter(pageOf(HEALTHY)), "good");
     assert.equal(levelAfter(pageOf({ ...HEALTHY, probe: undefined })), "good");
   });
@@ -96,7 +97,7 @@ describe("the first page of an installation", () => {
       const verdict = reportDocument(examine(facts)).status;
       assert.notEqual(verdict, "ok");
       const level = levelAfter(pageOf(facts));
-      // Names that are about to go are urgent here.
+      // On the page, a held removal is urgent, because names are about to go.
       assert.equal(level, what === "a removal is held" ? "bad" : LEVELS[verdict]);
     });
   }

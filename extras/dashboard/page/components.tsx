@@ -110,7 +110,7 @@ function Publisher({ report }: { readonly report: PublisherReport }) {
   );
 }
 
-/** Those that are silent for longest come first. */
+/** Maximum number of agents shown. Those that have been silent for longest come first. */
 const MAX_AGENTS = 200;
 
 interface AgentBadgeProps {
@@ -124,14 +124,14 @@ function AgentBadge({ silentMs, alive, isCurrent }: AgentBadgeProps) {
   return isCurrent ? <Badge kind="good">current</Badge> : <Badge kind="warn">behind, or by selections</Badge>;
 }
 
-/** A fact, or why it is not known; never nothing. */
+/** Shows a fact, or why it is not known. Never shows nothing. */
 function Known<T>({
   fact,
   trouble,
   children,
 }: {
   readonly fact: Fact<T> | undefined;
-  /** What the head of the page says: it is not said again. */
+  /** The reason at the head of the page, which is not repeated here. */
   readonly trouble: string | undefined;
   readonly children: (value: T) => ComponentChildren;
 }) {
@@ -141,7 +141,7 @@ function Known<T>({
   return <>{children(fact.value)}</>;
 }
 
-/** What the controller does about them. */
+/** What the controller does about the certificates. */
 function Rotation({
   state: { rotation, rotationFails },
   advice,
@@ -160,7 +160,7 @@ function Rotation({
   );
 }
 
-/** A time line, from now to the end of the one that lasts longest. */
+/** A time line of the certificates, from now to the latest end. */
 function Certificates({
   certificates,
   now,

@@ -13,13 +13,13 @@ const KINDS: Readonly<Record<FindingStatus, "good" | "warn" | "bad" | "idle">> =
 /** Problems come first. */
 const ORDER: readonly FindingStatus[] = ["broken", "warning", "unknown", "ok"];
 
-/** The doctor's findings: the command runs it again and again, and when somebody asks for it. */
+/** The doctor's findings. The command runs the doctor at intervals, and on request. */
 export function Doctor({ view: { canExamine, examined } }: { readonly view: View }) {
   const [isRunning, setRunning] = useState(false);
   if (!canExamine) return <p class="none">There is no cluster to examine.</p>;
   const run = () => {
     setRunning(true);
-    // The feed brings the findings, or why there are none.
+    // The feed delivers the findings, or the reason why there are none.
     void fetch("doctor", { method: "POST" })
       .catch(() => {})
       .finally(() => setRunning(false));

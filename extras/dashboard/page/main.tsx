@@ -7,16 +7,17 @@ import { PageState } from "./state.ts";
 const RELOAD_MS = 5_000;
 
 /**
- * A status that cannot be drawn, as of another release, must not leave the one before on the page as if it were live.
+ * Shows an error in place of the page, and reloads. If a status cannot be drawn, such as one of another release, the
+ * previous one must not stay on the page as if it were live.
  */
 function sayFault(fault: unknown): void {
-  // Of browsers' own notices, such as that of a ResizeObserver, there is no error.
+  // Browsers send such events for their own notices, too, for example of a ResizeObserver, but without an error.
   if (!(fault instanceof Error)) return;
   document.body.textContent = printable(`This page cannot show the status (${fault}). It tries again.`);
   setTimeout(() => location.reload(), RELOAD_MS);
 }
 
-/** Follows what the command sends. The browser connects again by itself, also after the machine has slept. */
+/** Subscribes to the command's feed. The browser reconnects by itself, also after the machine has slept. */
 function followFeed(state: PageState): void {
   const events = new EventSource("events");
   events.onmessage = ({ data }) => state.take(JSON.parse(data) as FeedMessage);
@@ -24,7 +25,7 @@ function followFeed(state: PageState): void {
   void fetch("codes.json")
     .then(async (response) => state.update({ advice: await response.json() }))
     .catch(() => {
-      // The reasons are shown without their remedies.
+      // Without advice, reasons are shown without their remedies.
     });
 }
 

@@ -21,7 +21,7 @@ const FILTERS = [
   ["warned", "with a warning"],
 ] as const;
 
-/** Every claimed name: found by what is typed, sorted by a column, and one of them with its way. */
+/** All claimed names, which can be searched and sorted, and the way of the chosen one. */
 export function Names({ view }: { readonly view: View }) {
   const { query } = useRoute();
   const typed = query.get("q") ?? "";
@@ -53,7 +53,7 @@ export function Names({ view }: { readonly view: View }) {
   );
 }
 
-/** Of several objects that claim a name, the one that the address names. */
+/** The chosen name. If several objects claim it, the claim that the page's address names, or else the first one. */
 function chosenIn(names: readonly NameRow[], query: URLSearchParams): NameRow | undefined {
   const name = query.get("name");
   if (name === null) return undefined;

@@ -37,7 +37,7 @@ const runs = (ready: number, desired: number): Components => ({
   publishers: known([]),
 });
 
-test("a healthy cluster has none; neither has one of which nothing is known yet", () => {
+test("a healthy cluster has no notices, and neither has a cluster that the page knows nothing about yet", () => {
   assert.deepEqual(texts(viewOf()), []);
   assert.deepEqual(
     texts({ ...viewOf(), components: runs(2, 2), measured: known({ certificates: { ca: NOW }, upstreams: [] }) }),
@@ -46,12 +46,12 @@ test("a healthy cluster has none; neither has one of which nothing is known yet"
   assert.deepEqual(texts(new PageState().view), []);
 });
 
-test("who may not read the status still learns what runs short", () => {
+test("without the right to read the status, the page still reports components that are not ready", () => {
   const view = { ...new PageState().view, trouble: "Forbidden", components: runs(0, 2) };
   assert.deepEqual(texts(view), [PROXY_DOWN, "Not known: status (Forbidden)."]);
 });
 
-test("what may not be read is said, once for each reason: it may be broken", () => {
+test("each reason why parts cannot be read is one notice, because they may be broken", () => {
   const components = { ...runs(2, 2), agents: MISSING, publishers: MISSING };
   const measured = { known: false, reason: { code: "right-missing", text: "u" } } as const;
   assert.deepEqual(texts({ ...viewOf(), components, measured }), [
@@ -60,18 +60,18 @@ test("what may not be read is said, once for each reason: it may be broken", () 
   ]);
 });
 
-test("certificates that are not maintained", () => {
+test("certificates that are not maintained are a notice", () => {
   const measured = known({ certificates: {}, upstreams: [], rotation: "leaf-due", rotationFails: true });
   assert.match(texts({ ...viewOf(), measured }).join(), /^Certificates are not maintained \(leaf-due\)/);
 });
 
-test("a workload is stuck while pods of it lack names, and no longer", () => {
+test("a stuck workload is a notice only while some of its pods lack names", () => {
   assert.equal(texts(viewOf({}, { workloads: [WORKLOAD] })).length, 1);
   assert.deepEqual(texts(viewOf({}, { workloads: [{ ...WORKLOAD, stale: 0 }] })), []);
   assert.deepEqual(texts(viewOf({}, { workloads: [{ ...WORKLOAD, standing: "waiting" }] })), []);
 });
 
-test("replicas that are not ready, dials that fail, and certificates that end within a day", () => {
+test("replicas that are not ready, failing dials, and certificates that end within a day are notices", () => {
   const upstreams = [
     { target: "a", port: "443", good: 1, failing: 1 },
     { target: "b", port: "443", good: 2, failing: 0 },
@@ -90,7 +90,7 @@ test("replicas that are not ready, dials that fail, and certificates that end wi
   );
 });
 
-test("a component that is missing or scaled to 0 is urgent, as the doctor has it", () => {
+test("a component that is missing or scaled to 0 is urgent, as in the doctor", () => {
   const urgent = (...deployments: ReturnType<typeof deployment>[]) =>
     noticesOf({ ...viewOf(), components: { ...runs(2, 2), deployments: known(deployments) } }, NOW).map(
       ({ urgent: isUrgent, what }) => [isUrgent, typeof what === "string" ? what : what.code],
@@ -98,13 +98,13 @@ test("a component that is missing or scaled to 0 is urgent, as the doctor has it
   assert.deepEqual(urgent(...CORE), [[true, "deployment-missing"]]);
   assert.deepEqual(urgent(...CORE, deployment("proxy", 0, 0)), [[true, "deployment-not-ready"]]);
   assert.deepEqual(urgent(deployment("all", 0, 0)), [[true, "deployment-not-ready"]]);
-  // An extra that is off may stay at 0.
+  // An extra that is switched off may stay at 0 replicas.
   const proxy = deployment("proxy", 2, 2);
   assert.deepEqual(urgent(...CORE, proxy, deployment("dns-a", 0, 0)), []);
   assert.deepEqual(urgent(...CORE, proxy, deployment("dns-a", 0, 1)), [[true, "deployment-not-ready"]]);
 });
 
-test("what the controller does not know, holds back or warns of", () => {
+test("what the controller does not know, holds back or warns about is a notice", () => {
   const sources = [{ name: "s", synced: false, problems: [{ place: "p", code: "c", text: "t" }] }];
   const hold = { id: "x", since: 0, until: NOW, names: 3, of: 4 };
   const found = texts(
@@ -126,20 +126,20 @@ test("what the controller does not know, holds back or warns of", () => {
   );
 });
 
-test("a tenant's many broken objects hide nothing else", () => {
+test("many broken objects of one tenant do not hide other notices", () => {
   const problems = Array.from({ length: 10_000 }, (_, index) => ({ place: `p${index}`, code: "c", text: "t" }));
   const found = texts(viewOf({ sources: [{ name: "s", synced: true, problems }] }, { workloads: [WORKLOAD] }));
   assert.equal(found[0], "Stuck workloads: 1. The view Workloads has each reason.");
   assert.deepEqual(found.slice(10), ["c: p9: t", "The source s has 9990 more problems: switchback status lists them."]);
 });
 
-test("a leader that has just begun has published nothing, which is not urgent", () => {
+test("a new leader that has not published a map yet is a notice, but not urgent", () => {
   const [notice, ...more] = noticesOf(viewOf({ revision: undefined }), NOW);
   assert.deepEqual([notice?.urgent, more], [false, []]);
   assert.match(String(notice?.what), /^The leader has not published a map yet/);
 });
 
-test("what is urgent comes first: connections that fail, names that are about to go", () => {
+test("urgent notices come first: failing connections, and names that are about to go", () => {
   const hold = { id: "x", since: 0, until: NOW, names: 3, of: 4 };
   const report = { name: "coredns", place: "kube-system", names: 3, leftOut: 1, behindSince: undefined };
   const publishers = known([
@@ -176,22 +176,22 @@ describe("what the doctor found", () => {
     return levelOf(view, noticesOf(view, NOW));
   };
 
-  test("decides the level: nothing is good before it was asked", () => {
+  test("decides the level, which is not good before the doctor has run", () => {
     assert.equal(levelOf(healthy, noticesOf(healthy, NOW)), "unknown");
     assert.equal(levelAfter(finding("ok", "webhook", "webhook-whole")), "good");
     assert.equal(levelAfter(finding("warning", "pods", "pod-stale")), "warn");
     assert.equal(levelAfter(finding("broken", "admission", "webhook-blocks")), "bad");
     assert.equal(levelAfter(finding("unknown", "pods", "right-missing")), "warn");
-    // Proxies test connections all the time.
+    // Proxies test connections all the time, so the page needs no probe.
     assert.equal(levelAfter(finding("unknown", "headers", "not-probed")), "good");
   });
 
-  test("is not said again where the page reads it more often", () => {
+  test("is not repeated if the page itself reads it more often", () => {
     assert.equal(levelAfter(finding("broken", "install", "deployment-not-ready")), "good");
     assert.equal(levelAfter(finding("broken", "controller", "no-leader")), "good");
   });
 
-  test("comes with its cure, and what was not checked is one notice", () => {
+  test("comes with its cure, and everything that was not checked is one notice", () => {
     const unknown = [finding("unknown", "pods", "right-missing"), finding("unknown", "names", "right-missing")];
     const view = { ...healthy, examined: examined(finding("warning", "pods", "pod-stale"), ...unknown) };
     assert.deepEqual(noticesOf(view, NOW), [
@@ -203,7 +203,7 @@ describe("what the doctor found", () => {
     ]);
   });
 
-  test("an API server that is away is one notice, whatever each part says", () => {
+  test("an unreachable API server is one notice, whatever reason each part has", () => {
     const timeout = { known: false, reason: { code: "not-read", text: "no answer within 30 s" } } as const;
     const components = { deployments: AWAY, agents: timeout, upstreams: AWAY, publishers: AWAY };
     const report = { at: NOW, report: timeout };
@@ -214,16 +214,16 @@ describe("what the doctor found", () => {
       /^Nothing can be read from the cluster\. What is shown was read at .* Pods keep their names/,
     );
     assert.deepEqual(more, []);
-    // What was read last still counts.
+    // The Deployments that were read last still count.
     const { deployments } = runs(0, 2);
     const lost = { ...view, ...(deployments.known && { lastDeployments: deployments.value }) };
     assert.deepEqual(texts(lost), [PROXY_DOWN, notice]);
-    // The controller alone is away.
+    // Only the controller is unreachable.
     assert.deepEqual(texts({ ...healthy, trouble: "503" }), ["Not known: status (503)."]);
   });
 });
 
-test("if one name is all that is wrong, it is found; not beside another problem", () => {
+test("a name is found if it is the only problem, but not if there is another one", () => {
   const only = (change: Parameters<typeof viewOf>[0], more: Partial<View> = {}) => {
     const view = { ...viewOf(change), ...more };
     return onlyWrongName(view, noticesOf(view, NOW))?.name;
@@ -234,6 +234,6 @@ test("if one name is all that is wrong, it is found; not beside another problem"
   assert.equal(only({ names: [NAME, warned] }), warned.name);
   assert.equal(only({ names: [REFUSED, warned] }), undefined);
   assert.equal(only({ names: [NAME, REFUSED] }, { components: runs(0, 2) }), undefined);
-  // A wildcard is no problem.
+  // A name with the reason `wildcard` is not a problem.
   assert.equal(only({ names: [{ ...REFUSED, reason: { code: "wildcard", text: "t" } }] }), undefined);
 });

@@ -9,11 +9,11 @@ import type { NameRow, View } from "./state.ts";
 
 /** A problem that somebody has to look at. */
 export interface Notice {
-  /** Connections fail, pods start without names, or names are about to go; otherwise it can wait. */
+  /** True if connections fail, pods start without names, or names are about to go. Other notices can wait. */
   readonly urgent: boolean;
   /** A sentence, or a reason whose code has a remedy. */
   readonly what: string | Reason;
-  /** What to do about this one. Without it, the remedy of the code counts. */
+  /** What to do about this notice. If missing, the page shows the remedy of the code. */
   readonly cures?: readonly string[];
 }
 
@@ -24,12 +24,12 @@ const urgent = (what: Notice["what"]): Notice => ({ urgent: true, what });
 const later = (what: Notice["what"]): Notice => ({ urgent: false, what });
 
 const DAY_SECONDS = 86_400;
-/** Of a source: a tenant can write any number of objects that cannot be read. */
+/** Maximum number of problems shown for a source: a tenant can write any number of unreadable objects. */
 const MAX_PROBLEMS = 10;
-/** The page shows these findings about a status one by one, or as a number. */
+/** Codes of findings about a status that the page shows in another way: one by one, or as a number. */
 const SHOWN_OTHERWISE: readonly string[] = ["source-problems", "workload-stuck"];
 
-/** The problems that are known, the most urgent first. `now`: milliseconds since 1970. Pure. */
+/** All known problems, the urgent ones first. `now`: milliseconds since 1970. Pure. */
 export function noticesOf(view: View, now: number): Notice[] {
   const { summary, components, measured } = view;
   const notices = [
@@ -44,13 +44,13 @@ export function noticesOf(view: View, now: number): Notice[] {
   return [...notices.filter((notice) => notice.urgent), ...notices.filter((notice) => !notice.urgent)];
 }
 
-/** As good as the doctor's findings are, and never better. */
+/** The level that follows from the notices. It is never better than the doctor's findings. */
 export function levelOf({ canExamine, examined }: View, notices: readonly Notice[]): Level {
   if (notices.length > 0) return notices.some((notice) => notice.urgent) ? "bad" : "warn";
   return canExamine && examined === undefined ? "unknown" : "good";
 }
 
-/** The only thing that is wrong, if that is one name. */
+/** The name that is the only problem; undefined if there is no problem or another one. */
 export function onlyWrongName({ names }: View, notices: readonly Notice[]): NameRow | undefined {
   const wrong = names.filter((name) => isRefused(name) || name.warning !== undefined);
   return wrong.length === 1 && notices.every(isOfRefusedNames) ? wrong[0] : undefined;
@@ -61,7 +61,7 @@ function isOfRefusedNames({ what }: Notice): boolean {
 }
 
 function noticeOf({ status, code, subject, evidence, cures }: Finding): Notice {
-  // Names are about to go.
+  // If a removal is held, names are about to go.
   const isUrgent = status === "broken" || code === "removal-held";
   return { urgent: isUrgent, what: { code, text: `${subject}: ${evidence}` }, cures };
 }
@@ -87,13 +87,13 @@ function ofStatus({ names, workloads }: View, summary: Summary): Notice[] {
 }
 
 /**
- * As the doctor finds them: one that is missing or scaled to 0 is as bad as one that fails. If they cannot be read now,
- * what was read last counts.
+ * Notices about Deployments. As in the doctor, a component that is missing or scaled to 0 is as bad as one that
+ * fails. If the Deployments cannot be read now, those that were read last count.
  */
 function ofComponents({ components, lastDeployments, examined }: View): Notice[] {
   const deployments = components?.deployments.known ? components.deployments.value : lastDeployments;
   if (deployments === undefined) return [];
-  // Without any, the doctor knows whether that is an install that lost them, or no install.
+  // If there are no components, only the doctor knows whether they were lost or never installed.
   if (!haveComponent(deployments) && examined?.report.known) return [];
   const needed = checkComponents(deployments, (name) => name);
   const others = deployments.filter(({ name, desired }) => !isComponent(name) && desired > 0);
@@ -109,7 +109,7 @@ function haveComponent(deployments: ReadonlyArray<{ readonly name: string }>): b
   return deployments.some(({ name }) => isComponent(name));
 }
 
-/** What the doctor found, without what the page reads more often. */
+/** The doctor's findings, except those about something that the page itself reads more often. */
 function ofDoctor(view: View): Notice[] {
   if (!view.examined?.report.known) return [];
   const { findings } = view.examined.report.value;
@@ -136,17 +136,19 @@ function isSeenHere({ check, code }: Finding, { components, summary, trouble, me
   return code === "dial-failing" && measured?.known === true;
 }
 
-/** The proxies connect to the ingress controllers all the time, and say what fails. */
+/**
+ * Whether the proxies already test this: they connect to the ingress controllers all the time, and report failures.
+ */
 function isTestedOtherwise(code: string, { components }: View): boolean {
   return code === "not-probed" && components !== undefined && isInstalled(components);
 }
 
-/** What may be wrong without being seen here: one notice for each cause. */
+/** Parts that cannot be read, where problems may stay hidden: one notice for each reason. */
 function ofUnknown({ components, measured, examined, trouble, at }: View): Notice[] {
   const often = Object.values({ ...components, metrics: measured }).filter((fact) => fact !== undefined);
   const isAway = often.length > 0 && often.every((fact) => !fact.known && fact.reason.code === "not-read");
   if (trouble !== undefined && isAway) {
-    // The head of the page has the reason.
+    // The head of the page shows the reason.
     const since = at === undefined ? "" : ` What is shown was read at ${new Date(at).toLocaleTimeString()}.`;
     return [later(`Nothing can be read from the cluster.${since} Pods keep their names, and running proxies relay.`)];
   }
@@ -161,7 +163,7 @@ function ofUnknown({ components, measured, examined, trouble, at }: View): Notic
   );
 }
 
-/** Whether the doctor says that nothing is installed: then no controller has a status. */
+/** Whether the doctor says that nothing is installed. Then there is no controller with a status. */
 function isAbsent(report: NonNullable<View["examined"]>["report"] | undefined): boolean {
   const codes = report?.known ? report.value.findings.map(({ check, code }) => `${check}/${code}`) : [];
   return codes.some((code) => code === "install/not-needed" || code === "install/not-installed");

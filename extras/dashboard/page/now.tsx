@@ -7,7 +7,7 @@ import type { View } from "./state.ts";
 import { Badge, count, Dotted, plain, ReasonText, StatusNotKnown } from "./text.tsx";
 import { Way } from "./way-drawing.tsx";
 
-/** What somebody who was woken looks at first: what is wrong, and how much there is. */
+/** The first view for a person on call: what is wrong, and how many objects there are. */
 export function Now({ view }: { readonly view: View }) {
   const { summary } = view;
   if (summary === undefined) {
@@ -51,7 +51,7 @@ export function Now({ view }: { readonly view: View }) {
   );
 }
 
-/** What is wrong. If that is one name, its way shows where. */
+/** The problems. If one name is the only problem, its way shows where it is broken. */
 function Problems({ view }: { readonly view: View }) {
   const notices = noticesOf(view, Date.now());
   const name = onlyWrongName(view, notices);

@@ -4,9 +4,9 @@ import uPlot from "uplot";
 /** One line of a plot. */
 export interface Line {
   readonly label: string;
-  /** A custom property of style.css. */
+  /** Name of a custom property of base.css. */
   readonly colour: string;
-  /** A value a point; null: not known. */
+  /** One value for each point; null if it is not known. */
   readonly values: readonly (number | null)[];
 }
 
@@ -19,12 +19,12 @@ interface PlotProps {
 }
 
 const HEIGHT_PX = 180;
-/** Of a label of the time, and the gap after it. */
+/** Width of a time label, including the gap after it, in pixels. */
 const LABEL_PX = 70;
-/** What a plot shows at least. */
+/** Shortest time span that a plot shows. */
 const LEAST_SECONDS = 60;
 
-/** Lines over time. The newest values stand beside the title, for who does not see the lines. */
+/** Lines over time. The newest values are also shown as text, for people who cannot see the lines. */
 export function Plot({ title, unit, times, lines }: PlotProps) {
   const place = useRef<HTMLDivElement>(null);
   const drawn = useRef<uPlot | null>(null);
@@ -39,7 +39,7 @@ export function Plot({ title, unit, times, lines }: PlotProps) {
     };
     draw();
     resized.observe(element);
-    // The canvas does not follow the colours of the page by itself.
+    // The canvas does not follow a change of the page's colours by itself.
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     scheme.addEventListener("change", draw);
     return () => {
@@ -86,7 +86,7 @@ function dataOf(times: readonly number[], lines: readonly Line[]): uPlot.Aligned
 function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options {
   const style = getComputedStyle(element);
   const colourOf = (name: string) => {
-    // Computed as a colour, which a custom property is not.
+    // The computed value of a custom property is not a colour, but that of `color` is.
     element.style.color = `var(${name})`;
     const { color } = style;
     element.style.color = "";
@@ -99,7 +99,8 @@ function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options 
     legend: { show: false },
     cursor: { show: false },
     scales: {
-      // The first points are some seconds, and no years; of a single one the plot proposes a whole day after it.
+      // Shows at least a minute, up to the newest point. For a single point, uPlot would propose a whole day after
+      // it.
       x: {
         range: ({ data: [times] }, first, last) => {
           const end = times.at(-1) ?? last;
@@ -109,7 +110,7 @@ function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options 
       y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.1] },
     },
     axes: [
-      // The date is that of the page; two lines of labels would run into each other on a narrow one.
+      // Labels have no date: a second line of labels would overlap on a narrow page.
       { ...axis, space: LABEL_PX, values: (_plot, splits) => splits.map(timeOfDay) },
       { ...axis, size: 56 },
     ],

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** Where the page is: `#/names?q=shop&name=a.example.com`. */
+/** The view and its parameters in the page's address, such as `#/names?q=shop&name=a.example.com`. */
 interface Route {
   readonly path: string;
   readonly query: URLSearchParams;
@@ -28,7 +28,7 @@ export function linkTo(path: string, query: Readonly<Record<string, string>> = {
   return text === "" ? `#/${path}` : `#/${path}?${text}`;
 }
 
-/** Changes a parameter without an entry in the history, as while somebody types. */
+/** Changes a parameter without an entry in the history, for changes while somebody types. */
 export function replaceQuery(name: string, value: string): void {
   const { path, query } = current();
   history.replaceState(null, "", linkTo(path, { ...Object.fromEntries(query), [name]: value }));

@@ -1,16 +1,16 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-/** Height of a row, as style.css has it: every row has it, so that the place of each is known. */
+/** Height of a row, as in views.css. All rows have the same height, so that the position of each is known. */
 const ROW_PX = 40;
-/** Rows beyond what is seen, above and below. */
+/** Number of extra rows above and below the visible ones. */
 const SPARE_ROWS = 12;
 
 /** A column of a table. */
 export interface Column<Row> {
   readonly id: string;
   readonly title: string;
-  /** Absent: the table cannot be sorted by it. */
+  /** Missing if the table cannot be sorted by this column. */
   readonly sort?: { readonly descending: boolean | undefined; readonly choose: () => void };
   readonly cell: (row: Row) => ComponentChildren;
 }
@@ -21,17 +21,19 @@ interface RowsProps<Row> {
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string | number;
   readonly isChosen?: (row: Row) => boolean;
-  /** Shown in place of no rows. */
+  /** Text that is shown if there are no rows. */
   readonly none: string;
 }
 
-/** A table of any number of rows: only those in sight are in the document, the others are two gaps of their height. */
+/**
+ * A table of any number of rows. Only visible rows are in the document. Two gaps have the height of the other rows.
+ */
 export function Rows<Row>({ label, columns, rows, keyOf, isChosen, none }: RowsProps<Row>) {
   const scroller = useRef<HTMLDivElement>(null);
   const { first, last } = useRowsInSight(scroller, rows.length);
   if (rows.length === 0) return <p class="none">{none}</p>;
   return (
-    // A region that scrolls is reached by the keyboard.
+    // The keyboard must be able to reach a region that scrolls.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: without it the keyboard cannot scroll it
     <section class="rows" ref={scroller} tabIndex={0} aria-label={label}>
       <table aria-rowcount={rows.length + 1} aria-label={label}>
@@ -78,7 +80,7 @@ function Head<Row>({ id, title, sort }: Column<Row>) {
   );
 }
 
-/** One cell: a narrow page hides columns, and a span over all of them would bring them back. */
+/** A gap has only one cell: a narrow page hides columns, and a cell across all of them would show them again. */
 function Gap({ rows }: { readonly rows: number }) {
   if (rows === 0) return null;
   return (
@@ -93,7 +95,7 @@ function useRowsInSight(scroller: { readonly current: HTMLElement | null }, tota
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element === null) return;
-    // A step of several rows: most events of scrolling change nothing.
+    // The position is rounded to several rows, so that most scroll events change nothing.
     const look = () => {
       const step = ROW_PX * (SPARE_ROWS / 2);
       const next = { top: Math.floor(element.scrollTop / step) * step, height: element.clientHeight };
@@ -107,7 +109,7 @@ function useRowsInSight(scroller: { readonly current: HTMLElement | null }, tota
       element.removeEventListener("scroll", look);
       resized.disconnect();
     };
-    // Without rows there is no table.
+    // Without rows there is no table to observe.
   }, [scroller, total === 0]);
   const first = Math.max(0, Math.min(total, Math.floor(sight.top / ROW_PX)) - SPARE_ROWS);
   const last = Math.min(total, Math.ceil((sight.top + sight.height) / ROW_PX) + 2 * SPARE_ROWS);

@@ -2,18 +2,18 @@ import type { ComponentChildren } from "preact";
 import { replaceQuery } from "./route.ts";
 
 interface SearchFormProps {
-  /** What can be found by typing. */
+  /** Label of the search field. */
   readonly find: string;
   readonly typed: string;
-  /** Which rows can be shown, with what people read. */
+  /** The filters, each with its label. */
   readonly filters: ReadonlyArray<readonly [filter: string, label: string]>;
   readonly shown: string;
-  /** How many rows are found. */
+  /** Text about how many rows were found. */
   readonly found: string;
   readonly children?: ComponentChildren;
 }
 
-/** What a list is searched and filtered by: both are in the page's address. */
+/** A form to search and filter a list. Both values are in the page's address. */
 export function SearchForm({ find, typed, filters, shown, found, children }: SearchFormProps) {
   return (
     <search class="search">

@@ -43,7 +43,7 @@ for (const [query, found] of [
   ["webserver", ""],
   ["", ""],
 ] as const) {
-  test(`"${query}" is of ${found || "no workload"}`, () => {
+  test(`"${query}" names ${found || "no workload"}`, () => {
     assert.equal(
       workloadsNamed(view.workloads, query)
         .map(({ name }) => name)
@@ -53,7 +53,7 @@ for (const [query, found] of [
   });
 }
 
-test("workloads: those that lack names, and what becomes of them", () => {
+test("filters select workloads whose pods lack names, by their state", () => {
   const [row] = view.workloads;
   assert.ok(row);
   const rows = [row, { ...row, standing: "waiting" as const }, { ...row, stale: 0 }];
@@ -65,7 +65,7 @@ test("workloads: those that lack names, and what becomes of them", () => {
   assert.deepEqual(left("waiting"), [1]);
 });
 
-test("filters leave what somebody has to look at", () => {
+test("filters select names that are refused, and names with a warning", () => {
   assert.equal(names(filterNames(view.names, "refused")), "a");
   assert.equal(names(filterNames(view.names, "warned")), "c");
   assert.equal(filterNames(view.names, "all"), view.names);
@@ -77,7 +77,7 @@ for (const [column, up, down] of [
   ["target", "acbd", "bdca"],
   ["state", "acbd", "bdca"],
 ] as const satisfies readonly [NameColumn, string, string][]) {
-  test(`sorted by ${column}, and by name where that is equal`, () => {
+  test(`rows are sorted by ${column}, and equal ones by name`, () => {
     assert.equal(names(sortNames(view.names, { column, descending: false })), up);
     assert.equal(names(sortNames(view.names, { column, descending: true })), down);
   });

@@ -15,7 +15,7 @@ export interface Order<Column> {
   readonly descending: boolean;
 }
 
-/** Rows whose text has each word of the query. */
+/** Rows whose text contains each word of the query. */
 export function matching<Row extends { readonly searched: string }>(
   rows: readonly Row[],
   query: string,
@@ -28,7 +28,7 @@ export function matching<Row extends { readonly searched: string }>(
   return rows.filter(({ searched }) => words.every((word) => searched.includes(word)));
 }
 
-/** Workloads that a query names, also by one of their pods: `web-5d4f6-x2x8q` is of `web`. */
+/** Workloads that a query names, also through the name of one of their pods: `web-5d4f6-x2x8q` finds `web`. */
 export function workloadsNamed(rows: readonly WorkloadRow[], query: string): readonly WorkloadRow[] {
   const word = query.trim().toLowerCase();
   if (word === "") return [];

@@ -5,7 +5,7 @@ import type { ReportDocument } from "#doctor/report.ts";
 import type { CodeAdvice } from "../server/codes.ts";
 import type { Changes, Components, FeedMessage, MeasuredState, Summary, TrafficPoint } from "../server/messages.ts";
 
-/** A claimed name, with the number that the feed gave it and the text that a search looks at. */
+/** A claimed name, with its number in the feed and the text that a search reads. */
 export interface NameRow extends NameStatus {
   readonly id: number;
   readonly searched: string;
@@ -18,7 +18,7 @@ export interface WorkloadRow extends WorkloadStatus {
 
 type ReadDeployments = Extract<Components["deployments"], { readonly known: true }>["value"];
 
-/** What the page shows. A view is never changed: what is new is another one. */
+/** What the page shows. A view is never changed: an update creates a new one. */
 export interface View {
   readonly place: string;
   readonly canExamine: boolean;
@@ -26,7 +26,7 @@ export interface View {
   readonly summary: Summary | undefined;
   /** When the status was read, milliseconds since 1970. */
   readonly at: number | undefined;
-  /** Why a newer status is not known. */
+  /** Why the status could not be read since then; undefined if the last read was successful. */
   readonly trouble: string | undefined;
   /** Whether the command that serves the page answers. */
   readonly connected: boolean;
@@ -37,15 +37,15 @@ export interface View {
   /** The last Deployments that could be read. */
   readonly lastDeployments: ReadDeployments | undefined;
   readonly measured: Fact<MeasuredState> | undefined;
-  /** What the doctor found, and when; undefined before the first time. */
+  /** What the doctor found, and when; undefined before its first run. */
   readonly examined: { readonly at: number; readonly report: Fact<ReportDocument> } | undefined;
-  /** Of the last minutes, the oldest first. */
+  /** Measurements of the last minutes, the oldest first. */
   readonly traffic: readonly TrafficPoint[];
   /** Causes and remedies, by code. */
   readonly advice: Readonly<Record<string, CodeAdvice>>;
 }
 
-/** Ten minutes. */
+/** Maximum number of points: ten minutes, with one every 5 seconds. */
 const MAX_POINTS = 120;
 
 const NOTHING: View = {
@@ -65,15 +65,15 @@ const NOTHING: View = {
   advice: {},
 };
 
-/** Keeps the lists that the feed sends, and tells who asked when there is another view. */
+/** Builds views from the messages of the feed, and notifies its listeners of each new view. */
 export class PageState {
   #view = NOTHING;
   readonly #names = new Map<number, NameRow>();
   readonly #workloads = new Map<number, WorkloadRow>();
   readonly #listeners = new Set<() => void>();
   /**
-   * Since the last view. One that did not change stays the same list: sorting 50,000 names anew stops a page that
-   * scrolls.
+   * Whether a list has changed since the last view. An unchanged list stays the same object, because sorting 50,000
+   * names again would interrupt scrolling.
    */
   #namesChanged = false;
   #workloadsChanged = false;
@@ -95,7 +95,7 @@ export class PageState {
   take(message: FeedMessage): void {
     switch (message.type) {
       case "begin":
-        // What is shown stays until the new status is whole.
+        // The page keeps showing the old status until the new one is complete.
         this.#names.clear();
         this.#workloads.clear();
         this.#namesChanged = true;

@@ -4,15 +4,15 @@ import { printable } from "#lib/errors/printable.ts";
 import type { CodeAdvice } from "../server/codes.ts";
 
 /**
- * A text of the cluster as it is shown: characters that change the direction of text, or are not seen, by their
- * escapes.
+ * Makes a text of the cluster safe to show. Characters that are invisible, or that change the direction of text,
+ * become escapes.
  */
 export const plain = printable;
 
-/** More than a name has that DNS takes. What has more is no name, and breaks anywhere. */
+/** More parts than any name in DNS has. A text with more is not a name, and breaks anywhere. */
 const MAX_BREAKS = 128;
 
-/** A name that breaks after its dots and slashes if a line is too short. Copied text has the name alone. */
+/** A name that may break after its dots and slashes. Copied text contains only the name. */
 export function Dotted({ name }: { readonly name: string }) {
   const parts = plain(name).split(/(?<=[./])/, MAX_BREAKS + 2);
   if (parts.length > MAX_BREAKS + 1) return <>{plain(name)}</>;
@@ -28,7 +28,7 @@ export function Dotted({ name }: { readonly name: string }) {
   );
 }
 
-/** A reason with what it means and what to do, as docs/codes.md has it. */
+/** A reason and what to do about it: the cures, or else the remedy of docs/codes.md. */
 export function ReasonText({ reason, advice, cures }: ReasonTextProps) {
   const known = Object.hasOwn(advice, reason.code) ? advice[reason.code] : undefined;
   return (
@@ -46,16 +46,16 @@ export function ReasonText({ reason, advice, cures }: ReasonTextProps) {
 interface ReasonTextProps {
   readonly reason: Reason;
   readonly advice: Readonly<Record<string, CodeAdvice>>;
-  /** In place of the code's remedy. */
+  /** Shown instead of the code's remedy. */
   readonly cures?: readonly string[] | undefined;
 }
 
-/** Text of the documentation, or of a cure: what stands between backticks is code. */
+/** Text of the documentation, or of a cure. Text between backticks is shown as code. */
 export function Ticked({ text }: { readonly text: string }) {
   return <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
 }
 
-/** In place of what only the status says. The head of the page has the reason. */
+/** Shown instead of data that only the status has. The head of the page shows the reason. */
 export function StatusNotKnown({ trouble }: { readonly trouble: string | undefined }) {
   return <p class="none">{trouble === undefined ? "Not known yet." : "Not known: the status cannot be read."}</p>;
 }

@@ -4,7 +4,7 @@ import { type Line, Plot } from "./plot.tsx";
 import type { View } from "./state.ts";
 import { plain } from "./text.tsx";
 
-/** Causes that have a line of their own; the others are one. */
+/** Maximum number of causes with a separate line. All other causes share one line. */
 const MAX_CAUSES = 4;
 const COLOURS = ["--bad", "--warn", "--link", "--good", "--faint"];
 

@@ -17,7 +17,7 @@ interface WayProps {
   readonly view: View;
 }
 
-/** The way of a name, drawn: a list in order, as it is read aloud. */
+/** Draws the way of a name as an ordered list, which a screen reader can read aloud. */
 export function Way({ name, summary, view }: WayProps) {
   return (
     <section class="way" aria-label="Way of the name">

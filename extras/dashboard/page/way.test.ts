@@ -6,7 +6,7 @@ import { type Observed, wayOf } from "./way.ts";
 const NOTHING: Observed = { components: undefined, measured: undefined };
 const known = <T>(value: T) => ({ known: true, value }) as const;
 const MISSING = { known: false, reason: { code: "right-missing", text: "t" } } as const;
-/** What is seen of the proxies and of the ingress controller. */
+/** What the page knows about the proxies and the ingress controller. */
 const seen = (
   ready: number,
   endpoints: number,
@@ -29,7 +29,7 @@ const states = (change: Partial<typeof NAME>, summary = fullStatus()) =>
     .map(({ state }) => state)
     .join(" ");
 
-test("a mapped name works up to the relay; what lies behind it the status does not say", () => {
+test("a mapped name works up to its front address; the status alone does not tell whether the rest works", () => {
   assert.deepEqual(
     wayOf(NAME, fullStatus(), NOTHING).map(({ title, values, state }) => `${title}: ${values} ${state}`),
     [
@@ -42,7 +42,7 @@ test("a mapped name works up to the relay; what lies behind it the status does n
   );
 });
 
-test("it ends where the reason is: at the object, at the target, or at its address", () => {
+test("the way ends at the step with the reason: the object, the target, or its address", () => {
   const reason = (code: string) => ({ code, text: "t" });
   assert.equal(states({ target: undefined, reason: reason("conflict") }), "broken beyond beyond beyond beyond");
   assert.equal(states({ target: undefined, reason: reason("no-target") }), "works broken beyond beyond beyond");
@@ -50,13 +50,13 @@ test("it ends where the reason is: at the object, at the target, or at its addre
   assert.equal(wayOf(REFUSED, fullStatus(), NOTHING)[1]?.reason, REFUSED.reason);
 });
 
-test("a warning stands at the address, and ends nothing", () => {
+test("a warning is shown at the address, and does not end the way", () => {
   const warning = { code: "dns-elsewhere", text: "t" };
   assert.equal(states({ warning }), "works works warning unknown unknown");
   assert.equal(wayOf({ ...NAME, warning }, fullStatus(), NOTHING)[2]?.reason, warning);
 });
 
-test("a target without relay has no proxy on its way, and a file is where the claim is", () => {
+test("the way of a target without a relay has no proxy, and a claim in a file shows the file", () => {
   const [target] = fullStatus().targets;
   assert.ok(target);
   const direct = { targets: [{ ...target, relayed: false, ports: [] }] };
@@ -108,7 +108,7 @@ for (const [what, observed, end, code] of [
   });
 }
 
-test("a proxy that is missing is broken, and that of profile small is in another Deployment", () => {
+test("a missing proxy is broken, and profile small has its proxy in another Deployment", () => {
   const without = {
     ...seen(2, 1),
     components: { ...(seen(2, 1).components ?? assert.fail()), deployments: known([]) },

@@ -4,19 +4,19 @@ import type { Fact } from "#doctor/fact.ts";
 import type { Reason } from "#hostmap/types.ts";
 import type { Components, MeasuredState, Summary } from "../server/messages.ts";
 
-/** `broken` is where it ends, `beyond` what comes after that; `unknown`: nothing here says whether it works. */
+/** `broken`: the way ends here. `beyond`: after the broken step. `unknown`: no data here says whether it works. */
 export type StepState = "works" | "warning" | "broken" | "beyond" | "unknown";
 
-/** A station of a request for a name, from the object that claims it to the ingress controller. */
+/** A step on the way of a request for a name, from the object that claims it to the ingress controller. */
 export interface WayStep {
   readonly title: string;
   readonly values: readonly string[];
   readonly state: StepState;
-  /** Why it is broken, or what to watch. */
+  /** Why the step is broken, or what its warning is. */
   readonly reason?: Reason | undefined;
 }
 
-/** What is known beside the status. */
+/** What the page knows in addition to the status. */
 export interface Observed {
   readonly components: Components | undefined;
   readonly measured: Fact<MeasuredState> | undefined;
@@ -26,10 +26,10 @@ type Target = Summary["targets"][number];
 type State = Pick<WayStep, "state" | "reason">;
 
 const UNKNOWN: State = { state: "unknown" };
-/** With the chart's profile `small` one Deployment is all components. */
+/** Deployments that may run the proxy. In the chart's profile `small`, one Deployment runs all components. */
 const RELAYS: readonly string[] = ["switchback-proxy", "switchback-all"];
 
-/** The way of a name as far as it is known. What comes after the first station that is broken is not reached. Pure. */
+/** The way of a name, as far as it is known. Steps after the first broken one are not reached. Pure. */
 export function wayOf(name: NameStatus, { targets }: Pick<Summary, "targets">, observed: Observed): WayStep[] {
   const target = targets.find((each) => each.name === name.target);
   const isRelayed = target?.relayed ?? true;
@@ -56,7 +56,10 @@ function withoutReason({ title, values }: WayStep): WayStep {
   return { title, values, state: "beyond" };
 }
 
-/** The policy refuses what the object claims; without a target or its address it ends there. */
+/**
+ * State of one of the first three steps. A refused name with a target ends at the address. Without a target, it ends
+ * at the target if the reason is `no-target`, else at the object.
+ */
 function stateAt({ reason, warning, target }: NameStatus, place: "object" | "target" | "address"): State {
   const brokenAt = target !== undefined ? "address" : reason?.code === "no-target" ? "target" : "object";
   if (reason !== undefined && brokenAt === place) return { state: "broken", reason };
@@ -77,7 +80,7 @@ function stateOfProxies({ components }: Observed): State {
   return { state: status, reason: { code, text: evidence } };
 }
 
-/** By its endpoints, and by the last dial of each replica. */
+/** State of the ingress controller, from its endpoints and the last dial of each proxy replica. */
 function stateOfUpstream(target: Target | undefined, { components, measured }: Observed): State {
   if (target === undefined) return UNKNOWN;
   const endpoints = components?.upstreams.known

@@ -16,7 +16,7 @@ const FILTERS = [
   ["waiting", "waiting for a restart or an agent"],
 ] as const;
 
-/** Every workload with opted-in pods, how they follow, and what is restarted. */
+/** All workloads with opted-in pods, whether their pods are current, and which one is being restarted. */
 export function Workloads({ view }: { readonly view: View }) {
   const { query } = useRoute();
   const typed = query.get("q") ?? "";
@@ -75,7 +75,7 @@ function keyOf({ namespace, kind, name }: WorkloadRow): string {
   return `${namespace}/${kind}/${name}`;
 }
 
-/** Everything that is known of one workload. */
+/** Everything that is known about one workload. */
 function Workload({ workload, view }: { readonly workload: WorkloadRow; readonly view: View }) {
   const { pods, stale, notInjected, mode, modeFrom, code, text, lastRestart, warnings } = workload;
   return (

@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import type { BuiltFiles } from "../../extension-points.ts";
 import { PAGE } from "./page-files.ts";
 
-/** Bundles the page's script and style. Takes a second, once per start in development, and once per release. */
+/** Bundles the page's script and style. This takes a second: at each start in development, and once per release. */
 export async function bundlePage(): Promise<BuiltFiles> {
   // A released command has the built files, and no esbuild.
   const { build } = await import("esbuild");

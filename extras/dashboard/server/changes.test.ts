@@ -8,7 +8,7 @@ import { PageState } from "../page/state.ts";
 import { StatusChanges } from "./changes.ts";
 import type { FeedMessage } from "./messages.ts";
 
-/** The status that a page has that got these messages. */
+/** The lists that a page shows, each entry as JSON, sorted. */
 function shown(state: PageState): { names: string[]; workloads: string[] } {
   const text = ({ id: _id, searched: _searched, ...entry }: object & { id: number; searched: string }) =>
     JSON.stringify(entry);
@@ -21,10 +21,10 @@ function expected({ names, running }: FullStatus): { names: string[]; workloads:
 }
 
 const BEGIN: FeedMessage = { type: "begin", place: "here", canExamine: true };
-/** As the browser gets it. */
+/** The message as the browser gets it. */
 const sent = (message: FeedMessage): FeedMessage => JSON.parse(JSON.stringify(message));
 
-test("an entry that changed is sent whole under its number, one that is gone by its number, and nothing else", () => {
+test("only changes are sent: a changed entry as a whole with its number, a removed one as its number", () => {
   const changes = new StatusChanges();
   changes.take(fullStatus({ names: [NAME, REFUSED] }, { workloads: [WORKLOAD] }), 1);
   assert.deepEqual(
@@ -52,7 +52,7 @@ test("a list is sent in batches that a browser parses without a pause", () => {
   );
 });
 
-test("a list that did not change is the same list, which a page need not sort anew", () => {
+test("an unchanged list stays the same object, so that a page need not sort it again", () => {
   const changes = new StatusChanges();
   const page = new PageState();
   const take = (status: FullStatus, at: number) => {
@@ -68,7 +68,7 @@ test("a list that did not change is the same list, which a page need not sort an
   assert.notEqual(take(fullStatus({ names: [REFUSED] }), 3).names, first.names);
 });
 
-test("a page that has missed something and listens again has nothing that is gone", () => {
+test("a page that missed changes and subscribes again has no removed entries", () => {
   const changes = new StatusChanges();
   const page = new PageState();
   for (const message of [BEGIN, ...changes.take(fullStatus(), 1)]) page.take(sent(message));
@@ -78,7 +78,7 @@ test("a page that has missed something and listens again has nothing that is gon
   assert.deepEqual(shown(page), expected(JSON.parse(JSON.stringify(last))));
 });
 
-test("a page has the last status, whatever came before, and whenever it began to listen", () => {
+test("a page has the last status, whatever came before it, and whenever the page subscribed", () => {
   const name = fc.record({ name: fc.constantFrom("a", "b", "c"), target: fc.constantFrom("x", "y") });
   const workload = fc.record({ name: fc.constantFrom("v", "w"), pods: fc.nat(2) });
   const status = fc

@@ -3,10 +3,10 @@ import type { FullStatus } from "#controller/status.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { Changes, FeedMessage, Summary } from "./messages.ts";
 
-/** Entries of one message: what a browser parses without a pause that can be seen. */
+/** Maximum number of entries in a message. A browser parses this many without a visible pause. */
 const BATCH = 2_000;
 
-/** What was sent of a list: each entry's number, and its JSON to compare with. */
+/** The entries of a list that were sent, each with its number, and its JSON for comparison. */
 class SentList<T> {
   readonly #keyOf: (entry: T) => string;
   #sent = new Map<string, { readonly id: number; readonly json: string; readonly entry: T }>();
@@ -16,7 +16,7 @@ class SentList<T> {
     this.#keyOf = keyOf;
   }
 
-  /** Takes the list as it is now. @returns what changed, in batches. */
+  /** Takes the current list. @returns what changed, in batches. */
   take(entries: readonly T[]): Changes<T>[] {
     const before = this.#sent;
     this.#sent = new Map();
@@ -39,7 +39,7 @@ class SentList<T> {
     return batches([...this.#sent.values()].map(({ id, entry }) => [id, entry] as const)).map((set) => ({ set }));
   }
 
-  /** An object may claim a name twice; each claim is an entry. */
+  /** A key that is not used yet. An object may claim a name twice, and each claim is an entry. */
   #freeKey(key: string): string {
     let free = key;
     for (let count = 2; this.#sent.has(free); count++) free = `${key} ${count}`;
@@ -47,7 +47,7 @@ class SentList<T> {
   }
 }
 
-/** Turns each status into the messages that lead to it from the one before. */
+/** Turns each status into the messages that bring a page from the previous status to this one. */
 export class StatusChanges {
   readonly #names = new SentList<FullStatus["names"][number]>(({ name, from }) =>
     JSON.stringify([name, from.kind, from.namespace, from.name, from.file]),
@@ -68,7 +68,7 @@ export class StatusChanges {
     ];
   }
 
-  /** The messages that lead to the last status from nothing. */
+  /** The messages that give a new page the last status. */
   whole(): FeedMessage[] {
     if (this.#last === undefined) return [];
     return [

@@ -6,7 +6,7 @@ const NEVER = new AbortController().signal;
 const known = <T>(value: T) => ({ known: true, value }) as const;
 const FAILED = { known: false, reason: { code: "not-read", text: "no route" } } as const;
 
-test("components that cannot be read are unknown, each of them, and known again when they can", async () => {
+test("if components cannot be read, each part is unknown, until a read is successful again", async () => {
   const parts = { deployments: known([]), agents: known([]), upstreams: known([]), publishers: known([]) };
   let fails = true;
   const channel = componentsChannel(async () => {

@@ -5,20 +5,20 @@ import type { FeedMessage, TrafficPoint } from "./messages.ts";
 import type { DashboardSource } from "./source.ts";
 import { measuredState, Traffic } from "./traffic.ts";
 
-/** Something that is read again and again. */
+/** A source that is read at intervals. */
 export interface Channel {
-  /** Between two reads, milliseconds. */
+  /** Time between two reads, milliseconds. */
   readonly everyMs: number;
-  /** What is known already, for who begins to listen. */
+  /** What is already known, for a new listener. */
   whole(): readonly FeedMessage[];
-  /** Reads once. Never rejects: what fails is a message. */
+  /** Reads once. Never rejects: a failure becomes a message. */
   read(signal: AbortSignal): Promise<readonly FeedMessage[]>;
 }
 
 const COMPONENTS_MS = 10_000;
-/** Of a cluster with 150,000 pods, the doctor reads for some seconds. */
+/** Time between two runs of the doctor. In a cluster with 150,000 pods, a run takes some seconds. */
 const DOCTOR_MS = 120_000;
-/** Ten minutes. */
+/** Maximum number of points: ten minutes, with one every 5 seconds. */
 const MAX_POINTS = 120;
 
 /** Names and workloads. `now`: milliseconds since 1970. */
@@ -41,7 +41,7 @@ export function statusChannel(source: DashboardSource, everyMs: number, now: () 
   };
 }
 
-/** What runs. Each part of it may be unknown by itself. */
+/** Deployments, agents, upstreams and publishers. Each part may be unknown separately. */
 export function componentsChannel(components: NonNullable<DashboardSource["components"]>): Channel {
   let last: readonly FeedMessage[] = [];
   return {
@@ -81,7 +81,7 @@ export function trafficChannel(
   };
 }
 
-/** What the doctor finds. Who asks while it runs gets the same findings. `now`: milliseconds since 1970. */
+/** The doctor's findings. A read during a run gets the findings of that run. `now`: milliseconds since 1970. */
 export function doctorChannel(doctor: NonNullable<DashboardSource["doctor"]>, now: () => number): Channel {
   let last: readonly FeedMessage[] = [];
   let running: Promise<readonly FeedMessage[]> | undefined;

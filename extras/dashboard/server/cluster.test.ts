@@ -19,7 +19,9 @@ const pod = (name: string, ready = true) => ({
 });
 const serviceOf = ({ query }: FakeCall) => query.get("labelSelector")?.split("=")[1];
 
-/** Two proxies, a controller and no webhook; `answer` is what a replica's metrics are. */
+/**
+ * An API server with two proxies, a controller and no webhook. `answer` responds to requests for a replica's metrics.
+ */
 async function replicas(answer: (call: FakeCall) => void) {
   api = await fakeApi((call) => {
     if (call.path !== SLICES) return answer(call);
@@ -43,7 +45,7 @@ const text =
   ({ response }: FakeCall) =>
     void response.end(body);
 
-test("reads each replica, ready or not, through the API server; one that does not answer is left out", async () => {
+test("reads each replica, ready or not, through the API server, and leaves out one that does not answer", async () => {
   const { client, calls } = await replicas((call) => {
     if (call.path.includes("proxy-b")) return refuse(503, "ServiceUnavailable")(call);
     return text('switchback_proxy_connections_total{target="edge"} 7\nother 1\n')(call);
@@ -58,7 +60,7 @@ test("reads each replica, ready or not, through the API server; one that does no
   assert.deepEqual(asked.sort(), ["controller-a:8080", "proxy-a:8082", "proxy-b:8082"].map(proxied));
 });
 
-test("without the right to ask a replica nothing is known, and which right it is", async () => {
+test("without the right to read a replica's metrics, nothing is known, and the reason names the right", async () => {
   const { client } = await replicas(refuse(403, "Forbidden"));
   const read = await readMetrics(client, NAMESPACE);
   assert.deepEqual(read, {
@@ -67,7 +69,7 @@ test("without the right to ask a replica nothing is known, and which right it is
   });
 });
 
-test("components: each part that may not be read is unknown by itself; upstreams are Services of targets", async () => {
+test("components: a part that may not be read is unknown separately; upstreams are Services of targets", async () => {
   api = await fakeApi((call) => {
     if (call.path.includes("/deployments")) return refuse(403, "Forbidden")(call);
     if (call.path.includes("/leases")) return list()(call);

@@ -12,16 +12,16 @@ import { seriesIn } from "./metrics-text.ts";
 import { readPublishers } from "./publishers.ts";
 import { isShown, type PodMetrics } from "./traffic.ts";
 
-/** The Services of the components that measure something to show, with their port of metrics. */
+/** Services of the components whose metrics are shown, each with the name of its metrics port. */
 const MEASURED = [
   ["switchback-controller", "http"],
   ["switchback-webhook", "metrics"],
   ["switchback-proxy", "metrics"],
 ] as const;
-/** Of 1,000 targets, a proxy's metrics are 1 MB. */
+/** Maximum size of a replica's metrics. With 1,000 targets, a proxy has 1 MB of metrics. */
 const MAX_BYTES = 8 * 1024 * 1024;
 
-/** Reads what runs. `status`: the last one that is known, which names the targets. */
+/** Reads the components. `status`: the last status that is known, which has the targets. */
 export async function readComponents(
   client: KubeClient,
   namespace: string,
@@ -68,7 +68,7 @@ export async function readMetrics(client: KubeClient, namespace: string): Promis
   return good.length === 0 && failed !== undefined ? failed : known(good);
 }
 
-/** `pod:port` of each replica, once; of profile `small` a pod has three such ports. */
+/** `pod:port` of each replica, without duplicates: in profile `small`, a pod has three such ports. */
 async function replicasIn(client: KubeClient, namespace: string): Promise<readonly string[]> {
   const lists = MEASURED.map(async ([service, portName]) => {
     const { path, labelSelector } = endpointSlicesOf(namespace, service);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ownFile } from "#cli/own-files.ts";
 import { adviceIn } from "./codes.ts";
 
-test("each code of a row has its cause and remedy, and the first row that names a code counts", () => {
+test("each code gets the cause and remedy of the first row that names it", () => {
   const page =
     "# Title\n| code | cause | remedy |\n|---|---|---|\n| `a`, `b` | one `x` | two |\n| `a` | three | four |\n";
   const row = { cause: "one `x`", remedy: "two" };

@@ -1,12 +1,12 @@
-/** What docs/codes.md says of a code: text with `code` in backticks. */
+/** What docs/codes.md says about a code. Text in backticks is code. */
 export interface CodeAdvice {
   readonly cause: string;
   readonly remedy: string;
 }
 
 /**
- * Reads the tables of docs/codes.md: each code in the first column gets the row's cause and remedy, the first row
- * that names it.
+ * Reads the tables of docs/codes.md. Each code in a first column gets the cause and remedy of its row. If several
+ * rows name a code, the first one counts.
  */
 export function adviceIn(page: string): Record<string, CodeAdvice> {
   const advice: Record<string, CodeAdvice> = {};

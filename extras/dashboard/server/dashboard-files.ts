@@ -2,7 +2,7 @@ import type { Page } from "#lib/http/listen.ts";
 import type { OwnFiles } from "../../extension-points.ts";
 import { PAGE, pageFiles } from "./page-files.ts";
 
-/** The page's files: as they were bundled with this program or, in a checkout, bundled now. */
+/** The page's files. A released command has them built; a checkout builds them now. */
 export async function dashboardFiles({ ownFile, hasOwnFile }: OwnFiles): Promise<Record<string, Page>> {
   const built = hasOwnFile(`${PAGE}/app.js`) ? (name: string) => ownFile(`${PAGE}/${name}`) : await builtNow();
   return pageFiles({

@@ -27,7 +27,7 @@ interface Started {
   readonly address: string;
 }
 
-/** Starts a command, up to the line with the page's address. */
+/** Starts a command, and waits until it has printed the page's address. */
 async function start(...args: string[]): Promise<Started> {
   const child = spawn(process.execPath, [MAIN, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
@@ -50,7 +50,7 @@ async function startDashboard(): Promise<Started> {
   return await start("dashboard", "--no-open", "-n", "ours", "--kubeconfig", await files.kubeconfig(api.url));
 }
 
-/** The messages up to the first of these types. */
+/** The messages up to the first one of these types. */
 async function eventsUntil(address: string, ...types: FeedMessage["type"][]): Promise<FeedMessage[]> {
   const response = await fetch(new URL("events", address));
   let text = "";
@@ -64,7 +64,7 @@ async function eventsUntil(address: string, ...types: FeedMessage["type"][]): Pr
   return [];
 }
 
-test("prints an address where the page and the cluster's status are, until it is interrupted", async () => {
+test("prints an address that serves the page and the cluster's status until it is interrupted", async () => {
   mayRead = true;
   const { child, address } = await startDashboard();
   try {
@@ -83,7 +83,7 @@ test("prints an address where the page and the cluster's status are, until it is
   assert.deepEqual(await once(child, "exit"), [0, null]);
 });
 
-test("without the right to read, the page says which Role has it, and how it is bound", async () => {
+test("without the right to read the status, the page says which Role has the right", async () => {
   mayRead = false;
   const { child, address } = await startDashboard();
   try {
@@ -98,7 +98,7 @@ test("without the right to read, the page says which Role has it, and how it is 
   assert.deepEqual(await once(child, "exit"), [0, null]);
 });
 
-test("the demo shows a living example the same way, with no cluster", async () => {
+test("the demo serves a page with a running example, without a cluster", async () => {
   const { child, address } = await start("demo", "--dashboard");
   try {
     const messages = await eventsUntil(address, "summary");

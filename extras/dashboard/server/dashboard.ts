@@ -14,13 +14,13 @@ import type { DashboardSource } from "./source.ts";
 interface DashboardFlags extends ConnectFlags {
   readonly namespace: string;
   readonly port?: number;
-  /** Print the address only. */
+  /** False if the command only prints the address. */
   readonly open: boolean;
 }
 
 /**
- * Serves a page about the cluster on this machine until Ctrl-C. Only reads; the doctor creates its dry-run pod,
- * which is never stored.
+ * Serves a page about the cluster on this machine until Ctrl-C. Only reads from the cluster. The doctor creates its
+ * pod as a dry run, which is never stored.
  */
 export async function serveDashboard(flags: DashboardFlags, line: CommandLine): Promise<void> {
   const { env, stdout, stderr, progress } = line.context;

@@ -7,7 +7,7 @@ import { startDashboard } from "./server.ts";
 import type { DashboardSource } from "./source.ts";
 import { isShown } from "./traffic.ts";
 
-/** What runs in the demo's process. */
+/** The components, which all run in the demo's process. */
 const COMPONENTS: Components = {
   deployments: known(
     ["controller", "webhook", "proxy"].map((name) => {

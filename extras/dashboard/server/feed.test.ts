@@ -7,7 +7,7 @@ import { fullStatus } from "#test/fakes/full-status.ts";
 import { Feed } from "./feed.ts";
 import type { FeedMessage } from "./messages.ts";
 
-/** A source whose answers the test gives, one after the other. */
+/** A source for which the test gives each answer, one after the other. */
 function source() {
   const waiting: PromiseWithResolvers<FullStatus>[] = [];
   let asked = Promise.withResolvers<void>();
@@ -22,7 +22,7 @@ function source() {
       asked.resolve();
       return answer.promise;
     },
-    /** Once it is asked. */
+    /** Waits until the source is asked. Resolves to the answer, which the test has to settle. */
     async next(): Promise<PromiseWithResolvers<FullStatus>> {
       while (waiting.length === 0) {
         await asked.promise;
@@ -33,7 +33,7 @@ function source() {
   };
 }
 
-/** What a listener got, and the next message of a kind. */
+/** A listener that records its messages, and can wait for a message of some type. */
 function listener() {
   const got: FeedMessage[] = [];
   let came = Promise.withResolvers<void>();
@@ -51,7 +51,7 @@ function listener() {
   };
 }
 
-test("one read serves all clients; a later one gets everything at once; without clients nobody reads", async () => {
+test("one read serves all clients; a later one gets everything at once; without clients nothing is read", async () => {
   const cluster = source();
   const feed = new Feed({ source: cluster, now: () => 7, everyMs: 1 });
   const [first, second] = [listener(), listener()];
@@ -75,7 +75,7 @@ test("one read serves all clients; a later one gets everything at once; without 
   );
 });
 
-test("a read that fails is reported, to later clients too, and leaves what is known; the next one heals", async () => {
+test("a failed read is reported, also to later clients, and keeps what is known; the next read recovers", async () => {
   const cluster = source();
   const feed = new Feed({ source: cluster, now: () => 7, everyMs: 1 });
   const page = listener();
@@ -94,7 +94,7 @@ test("a read that fails is reported, to later clients too, and leaves what is kn
   stopLate();
 });
 
-test("what the doctor found is sent to later clients, too", async (t) => {
+test("later clients get the doctor's findings, too", async (t) => {
   const report = { findings: [] } as unknown as ReportDocument;
   const cluster = { ...source(), doctor: async () => report };
   const feed = new Feed({ source: cluster, now: () => 7 });

@@ -8,7 +8,7 @@ interface FeedOptions {
   readonly source: DashboardSource;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Between two reads of the status, and two of the metrics, of a small cluster, milliseconds. */
+  /** Time between two reads of the status, and of the metrics (`trafficMs`), in a small cluster, milliseconds. */
   readonly everyMs?: number;
   readonly trafficMs?: number;
 }
@@ -16,7 +16,8 @@ interface FeedOptions {
 const EVERY_MS = 2_000;
 const TRAFFIC_MS = 5_000;
 /**
- * A read of 50,000 names takes the controller and the API server a second: reads take a twentieth of the time at most.
+ * The pause after a read is this many times as long as the read, up to `MAX_MS`. A read of 50,000 names takes the
+ * controller and the API server a second.
  */
 const SHARE = 20;
 const MAX_MS = 60_000;
@@ -24,8 +25,8 @@ const MAX_MS = 60_000;
 type Listener = (messages: readonly FeedMessage[]) => void;
 
 /**
- * Reads the cluster again and again while somebody listens, once for all who do, and sends them what changed. A
- * read that fails is reported, and the next one is tried as if it had not.
+ * Reads the cluster at intervals while there are listeners. All listeners share the reads, and get what changed. A
+ * failed read is reported, and the next one follows as usual.
  */
 export class Feed {
   readonly #begin: FeedMessage;
@@ -46,7 +47,9 @@ export class Feed {
     ];
   }
 
-  /** Sends `listener` everything that is known, and then what changes. @returns a function that ends it. */
+  /**
+   * Sends `listener` everything that is known, and then what changes. @returns a function that ends the subscription.
+   */
   subscribe(listener: Listener): () => void {
     this.#listeners.add(listener);
     listener([this.#begin, ...this.#channels.flatMap((channel) => channel.whole())]);
@@ -59,7 +62,9 @@ export class Feed {
     };
   }
 
-  /** Runs the doctor now, and sends all listeners what it finds. Throws if it cannot run, or there is no cluster. */
+  /**
+   * Runs the doctor now, and sends the findings to all listeners. Throws if it cannot run, or if there is no cluster.
+   */
   async examine(): Promise<ReportDocument> {
     const messages = (await this.#doctor?.read(new AbortController().signal)) ?? [];
     for (const listener of this.#listeners) listener(messages);
@@ -71,7 +76,7 @@ export class Feed {
   #start(): void {
     const reading = new AbortController();
     this.#reading = reading;
-    // A channel does not fail: it reports what does.
+    // A channel never rejects: its failures are messages.
     for (const channel of this.#channels) void this.#read(channel, reading.signal).catch(() => {});
   }
 

@@ -2,8 +2,8 @@ import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 
 /**
- * Sent with every answer. Nothing is loaded from elsewhere, nothing in the page can be markup or script, and no
- * other page sees it.
+ * Headers of every answer. The page loads nothing from elsewhere, no text in the page can become markup or script,
+ * and no other page can read it.
  */
 export const HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy": [
@@ -30,16 +30,16 @@ export const HEADERS: Readonly<Record<string, string>> = {
 const NAMES_OF_LOOPBACK: readonly string[] = ["127.0.0.1", "localhost"];
 
 /**
- * Whether the browser asked for this server by its own name. A page elsewhere whose name leads to 127.0.0.1 (DNS
- * rebinding) has its own name in `Host`.
+ * Whether `Host` has a name of this server. A page elsewhere whose name resolves to 127.0.0.1 (DNS rebinding) sends
+ * its own name in `Host`.
  */
 export function isOwnHost({ headers, socket }: IncomingMessage): boolean {
   return NAMES_OF_LOOPBACK.some((name) => headers.host === `${name}:${socket.localPort}`);
 }
 
 /**
- * Whether another page sent the request. Browsers say so in `Sec-Fetch-Site` or `Origin`; the page itself may be
- * opened from anywhere, as its address is the secret.
+ * Whether another page sent the request. Browsers say so in `Sec-Fetch-Site` or `Origin`. A person may open the page
+ * from anywhere, because its address is the secret.
  */
 export function isOfOtherPage({ headers }: IncomingMessage): boolean {
   const { origin, host } = headers;
@@ -49,7 +49,9 @@ export function isOfOtherPage({ headers }: IncomingMessage): boolean {
   return headers["sec-fetch-mode"] !== "navigate" || headers["sec-fetch-dest"] !== "document";
 }
 
-/** The rest of a path that begins with `/<token>/`; undefined for any other. Takes as long whatever the token is. */
+/**
+ * The rest of a path that begins with `/<token>/`; undefined for any other path. The comparison takes constant time.
+ */
 export function behindToken(path: string, token: string): string | undefined {
   const prefix = `/${token}/`;
   const given = Buffer.from(path.slice(0, prefix.length).padEnd(prefix.length, " "), "latin1");

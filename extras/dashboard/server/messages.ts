@@ -16,7 +16,7 @@ export interface Changes<T> {
   readonly gone?: readonly number[] | undefined;
 }
 
-/** What runs, as the API server knows it. */
+/** The components, as the API server knows them. */
 export interface Components {
   readonly deployments: Fact<readonly DeploymentFacts[]>;
   readonly agents: Fact<readonly UpdaterInfo[]>;
@@ -26,36 +26,38 @@ export interface Components {
 }
 
 /**
- * What was measured between two scrapes of the components, over all replicas; undefined: not known. Rates are per
- * second.
+ * Measurements between two scrapes of the components, over all replicas. A value is undefined if it is not known.
+ * Rates are per second.
  */
 export interface TrafficPoint {
   /** Milliseconds since 1970. */
   readonly at: number;
   /** Open client connections. */
   readonly open: number | undefined;
-  /** Clients taken in. */
+  /** Accepted client connections. */
   readonly accepted: number | undefined;
-  /** Clients refused, connections cut and addresses not reached, by cause. */
+  /** Refused clients, cut connections and failed dials, by cause. */
   readonly errors: Readonly<Record<string, number>> | undefined;
   /**
-   * Milliseconds to connect to an ingress controller: half of the dials, and all but one of a hundred, took at most
-   * so long.
+   * Time to connect to an ingress controller, milliseconds: an upper bound for half of the dials, and for 99 of 100.
    */
   readonly connectMs: readonly [median: number, p99: number] | undefined;
-  /** Pods that the webhook answered. */
+  /** Pods for which the webhook has answered. */
   readonly admitted: number | undefined;
 }
 
-/** The state that the components' metrics say. */
+/** The current state, according to the components' metrics. */
 export interface MeasuredState {
   /** Expiry, Unix seconds, by certificate. */
   readonly certificates: Readonly<Record<string, number>>;
-  /** Where the leader is in the rotation of certificates, a code of docs/codes.md; undefined: nobody says. */
+  /**
+   * Where the leader is in the rotation of certificates, as a code of docs/codes.md; undefined if no replica reports
+   * it.
+   */
   readonly rotation?: string | undefined;
-  /** Whether the last attempt to maintain them failed. */
+  /** Whether the last attempt to maintain the certificates failed. */
   readonly rotationFails?: boolean | undefined;
-  /** Whether the last dial of each replica connected: the number that it did for, and that it failed for. */
+  /** For each port of a target: how many replicas connected in their last dial, and how many failed. */
   readonly upstreams: readonly {
     readonly target: string;
     readonly port: string;
@@ -65,19 +67,19 @@ export interface MeasuredState {
 }
 
 /**
- * What the page is sent, one after the other, as server-sent events. A subscription starts with `begin`, which
- * empties what the page has; what follows counts from the next `summary` on.
+ * The messages to the page, as server-sent events. A subscription starts with `begin`, which empties the page's
+ * lists. Changes of the lists take effect with the next `summary`.
  */
 export type FeedMessage =
   | { readonly type: "begin"; readonly place: string; readonly canExamine: boolean }
   | ({ readonly type: "names" } & Changes<NameStatus>)
   | ({ readonly type: "workloads" } & Changes<WorkloadStatus>)
-  /** `at`: when it was read, milliseconds since 1970. */
+  /** `at`: when the status was read, milliseconds since 1970. */
   | { readonly type: "summary"; readonly at: number; readonly summary: Summary }
   | { readonly type: "components"; readonly components: Components }
-  /** `points`: those that are new, the oldest first. `measured`: as of the last one, or why it is not known. */
+  /** `points`: the new ones, the oldest first. `measured`: the state at the last read, or why it is not known. */
   | { readonly type: "traffic"; readonly points: readonly TrafficPoint[]; readonly measured: Fact<MeasuredState> }
   /** What the doctor found, or why it could not run. `at`: when, milliseconds since 1970. */
   | { readonly type: "examined"; readonly at: number; readonly report: Fact<ReportDocument> }
-  /** The status could not be read, and stays as it was. */
+  /** The status could not be read. The page keeps the last one. */
   | { readonly type: "unknown"; readonly at: number; readonly text: string };

@@ -21,7 +21,7 @@ test("reads what our own registry writes, with any text in labels", () => {
   ]);
 });
 
-test("passes over what it does not know, and what is not wanted", () => {
+test("skips lines that it cannot parse, and series that are not wanted", () => {
   const text = '# HELP a b\na 1 1700000000000\nb{ 2\n<html>\nc NaN\nd\n{x="y"} 3\ne{x="y"} +Inf\n';
   assert.deepEqual(
     seriesIn(text, (name) => name !== "c").map(({ name, value }) => [name, value]),

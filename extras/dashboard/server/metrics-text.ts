@@ -9,8 +9,7 @@ const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: \d+)?$/;
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 
 /**
- * The series of `text` whose name is wanted. What is no line of the format is passed over: another release may have
- * more.
+ * The series of `text` whose names are wanted. Skips lines that it cannot parse: another release may have other ones.
  */
 export function seriesIn(text: string, isWanted: (name: string) => boolean): Series[] {
   return text.split("\n").flatMap((line): Series[] => {

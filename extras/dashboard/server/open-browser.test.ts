@@ -8,7 +8,7 @@ import { openInBrowser } from "./open-browser.ts";
 
 const ADDRESS = "http://127.0.0.1:1/secret/";
 
-test("the browser gets a file that only its owner reads, not the secret among its arguments", async (t) => {
+test("the browser gets a file that only its owner can read, and no secret among its arguments", async (t) => {
   const folder = await mkdtemp(join(tmpdir(), "switchback-browser-"));
   t.after(() => rm(folder, { recursive: true }));
   const said = join(folder, "arguments");
@@ -34,11 +34,11 @@ test("the browser gets a file that only its owner reads, not the secret among it
   await assert.rejects(stat(file), { code: "ENOENT" });
 });
 
-test("where there is no screen nothing is opened", async () => {
+test("without a screen, nothing is opened", async () => {
   assert.equal(await openInBrowser(ADDRESS, {}, "linux"), undefined);
 });
 
-test("a desktop without a browser costs nothing: the address is printed", async () => {
+test("on a desktop without a browser, opening does not fail", async () => {
   const path = process.env.PATH;
   process.env.PATH = "/nonexistent";
   const opened = await openInBrowser(ADDRESS, { WAYLAND_DISPLAY: "w" }, "linux").finally(() => {

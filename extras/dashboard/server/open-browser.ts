@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /**
- * Opens an address that is a secret in the person's browser. Every user of the machine sees the arguments of a
- * process, so the browser gets a file that only its owner can read, and which leads there. @returns undefined where
- * there is no screen; otherwise what removes the file.
+ * Opens a secret address in the person's browser. Every user of the machine can see the arguments of a process. So
+ * the browser gets a file that only its owner can read, and which leads to the address. @returns undefined without a
+ * screen; else an object that removes the file.
  */
 export async function openInBrowser(
   address: string,
@@ -21,13 +21,13 @@ export async function openInBrowser(
   await writeFile(file, `<!doctype html><meta http-equiv="refresh" content="0; url=${address}">\n`, { mode: 0o600 });
   const [program, ...args] = command;
   const child = spawn(program, [...args, pathToFileURL(file).href], { stdio: "ignore", detached: true });
-  // The address is printed: who has no browser here takes it elsewhere.
+  // A person without a browser here can use the printed address elsewhere.
   child.once("error", () => {});
   child.unref();
   return { remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-/** How the desktop opens an address; undefined without one. */
+/** The command that opens an address on this desktop; undefined without a desktop. */
 function openerOf(
   platform: NodeJS.Platform,
   env: Readonly<Record<string, string | undefined>>,

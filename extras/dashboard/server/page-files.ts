@@ -5,7 +5,7 @@ import { adviceIn } from "./codes.ts";
 export const PAGE = "extras/dashboard/page";
 
 interface PageSources {
-  /** Built: `app.js` and `app.css`. */
+  /** Text of the built `app.js`; `style` is that of the built `app.css`. */
   readonly script: string;
   readonly style: string;
   readonly html: string;
@@ -13,7 +13,7 @@ interface PageSources {
   readonly codes: string;
 }
 
-/** What the server serves, by path. */
+/** The files that the server serves, by path. */
 export function pageFiles({ script, style, html, codes }: PageSources): Record<string, Page> {
   return {
     "": { contentType: "text/html; charset=utf-8", body: html },

@@ -10,7 +10,7 @@ const stateOf = (publisher: string, data: Record<string, string>) => ({
   data,
 });
 
-test("publishers are read from their reports; of one that cannot be read, why", async () => {
+test("publishers are read from their reports; an unreadable report becomes a problem", async () => {
   const state = { ...emptyPublisherState("coredns", "kube-system"), names: 3, behindSince: 5 };
   const problem = { code: "taken-back", text: "by kubectl" };
   const items = [
@@ -38,7 +38,7 @@ test("publishers are read from their reports; of one that cannot be read, why", 
   }
 });
 
-test("without the right they are unknown", async () => {
+test("without the right to read their reports, publishers are unknown", async () => {
   const api = await fakeApi(refuse(403, "Forbidden"));
   try {
     const read = await readPublishers(api.client, NAMESPACE);

@@ -4,16 +4,16 @@ import { PUBLISHER_LABEL, parsePublisherState, STATE_KEY } from "#lib/documents/
 import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 
-/** What a publisher reports of itself. */
+/** What a publisher reports about itself. */
 export interface PublisherReport {
   readonly name: string;
   /** Where it writes. */
   readonly place: string;
   readonly names: number;
   readonly leftOut: number;
-  /** Milliseconds since 1970: since when readers lack the newest map. */
+  /** When readers began to lack the newest map, milliseconds since 1970; undefined if they have it. */
   readonly behindSince: number | undefined;
-  /** Why not everything is published, or why that is not known. */
+  /** Why not everything is published, or why the report cannot be read. */
   readonly problem: Reason | undefined;
 }
 
@@ -22,7 +22,7 @@ interface RawState {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** Reads what the publishers report; of one whose report cannot be read, why. */
+/** Reads the reports of the publishers. If a report cannot be read, its `problem` says why. */
 export async function readPublishers(
   client: Pick<KubeClient, "list">,
   namespace: string,

@@ -36,7 +36,7 @@ describe("the address", () => {
     assert.match(base().pathname, /^\/[\w-]{32}\/$/);
   });
 
-  test("is another one each time", async () => {
+  test("is different at each start", async () => {
     const other = await startDashboard({ source: { place: "", status: async () => fullStatus() }, files: {}, port: 0 });
     await other.stop();
     assert.notEqual(new URL(other.address).pathname, base().pathname);
@@ -60,7 +60,7 @@ describe("the address", () => {
     });
   }
 
-  test("is the only one: other addresses of the machine are not listened on", async () => {
+  test("is the only one: the server does not listen on other addresses of the machine", async () => {
     const { address } = dashboard.server.address() as { address: string };
     assert.equal(address, "127.0.0.1");
   });
@@ -73,7 +73,7 @@ describe("the page", () => {
     ["app.css", "text/css; charset=utf-8", "color-scheme"],
     ["codes.json", "application/json", '"no-target"'],
   ] as const) {
-    test(`${path || "itself"} is served, and nothing of it is loaded from elsewhere`, async () => {
+    test(`${path || "itself"} is served, and loads nothing from elsewhere`, async () => {
       const response = await get(own(path)).buffer(true).expect(200).expect("content-type", type);
       const body = response.text ?? String(response.body);
       assert.ok(body.includes(text));
@@ -84,7 +84,7 @@ describe("the page", () => {
     });
   }
 
-  test("has no script and no style of its own within", async () => {
+  test("has no inline script and no inline style", async () => {
     const { text } = await get(own());
     assert.doesNotMatch(text, /<script(?! type="module" src="app\.js"><\/script>)|<style|\son\w+=|style=/);
   });
@@ -95,7 +95,7 @@ describe("every answer", () => {
     ["of the page", "", 200],
     ["of a refusal", "nothing", 404],
   ] as const) {
-    test(`${what} forbids scripts and markup of others, and other pages to read or frame it`, async () => {
+    test(`${what} forbids foreign scripts and markup, and does not let other pages read or frame it`, async () => {
       const { headers } = await get(own(path)).expect(status);
       const policy = new Map(
         headers["content-security-policy"]?.split("; ").map((rule) => rule.split(" ", 2) as [string, string]),
@@ -126,12 +126,12 @@ describe("another page", () => {
     "[::1]:PORT",
     "",
   ]) {
-    test(`whose name leads here is refused: Host ${host || "empty"}`, async () => {
+    test(`whose name resolves to this server is refused: Host ${host || "empty"}`, async () => {
       await get(own()).set("host", host.replace("PORT", base().port)).expect(403);
     });
   }
 
-  test("by the name localhost it is the same server", async () => {
+  test("at the name localhost is accepted: it is this server", async () => {
     await get(own()).set("host", `localhost:${base().port}`).expect(200);
   });
 
@@ -154,7 +154,7 @@ describe("another page", () => {
     });
   }
 
-  test("may lead to it, as the file does that opens the browser", async () => {
+  test("may link to this one, as the file that opens the browser does", async () => {
     const headers = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
     await get(own()).set(headers).expect(200);
   });
@@ -167,13 +167,13 @@ describe("nothing is changed", () => {
     });
   }
 
-  test("an examination is no look: GET does not start one", async () => {
+  test("GET does not start the doctor", async () => {
     await get(own("doctor")).expect(404);
     assert.equal(examinations, 0);
   });
 });
 
-test("events are the status, in JSON that no text of a tenant ends", async () => {
+test("events carry the status as JSON, and no text of a tenant can end an event", async () => {
   const events = await new Promise<FeedMessage[]>((resolve, reject) => {
     const call = request(new URL("events", dashboard.address), (response) => {
       let text = "";
@@ -199,7 +199,7 @@ test("events are the status, in JSON that no text of a tenant ends", async () =>
   assert.equal(names?.type === "names" && names.set?.[0]?.[1].target, HOSTILE);
 });
 
-test("two who ask for the doctor share one examination, and the next one is another; a failure says why", async () => {
+test("two concurrent requests share one run of the doctor; a later one runs it again; a failure says why", async () => {
   const ask = () => supertest(base().origin).post(own("doctor"));
   const arrivals = Promise.withResolvers<void>();
   let arrived = 0;

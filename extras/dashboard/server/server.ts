@@ -11,26 +11,29 @@ import type { DashboardSource } from "./source.ts";
 
 interface DashboardOptions {
   readonly source: DashboardSource;
-  /** The page and what belongs to it, by path; the page itself has the empty one. */
+  /** The page's files, by path. The path of the page itself is empty. */
   readonly files: Readonly<Record<string, Page>>;
-  /** On loopback; 0 selects a free one. */
+  /** Port on loopback; 0 selects a free one. */
   readonly port: number;
-  /** Between two reads of the status, and two of the metrics, milliseconds. */
+  /** Time between two reads of the status, and of the metrics (`trafficMs`), milliseconds. */
   readonly everyMs?: number;
   readonly trafficMs?: number;
 }
 
 export interface RunningDashboard {
-  /** The page's address. Whoever has it sees what its owner may read in the cluster. */
+  /** The page's address. Anyone who has it can see what the person who runs the command may read in the cluster. */
   readonly address: string;
   readonly server: Server;
   stop(): Promise<void>;
 }
 
 const LOOPBACK = "127.0.0.1";
-/** A tab that has not taken so much is cut off; it asks again, and gets the whole. */
+/**
+ * Maximum size of the data that a tab has not taken yet. With more, the tab is disconnected, and gets everything
+ * again when it reconnects.
+ */
 const MAX_UNREAD_BYTES = 128 * 1024 * 1024;
-/** A comment now and then shows that the stream is alive. */
+/** Time between two comments in the stream, which show that it is alive. */
 const HEARTBEAT_MS = 15_000;
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
@@ -68,7 +71,7 @@ function fileRoutes(files: Readonly<Record<string, Page>>): Record<string, Handl
   return Object.fromEntries(Object.entries(files).map(([path, page]) => [`GET ${path}`, serve(page)]));
 }
 
-/** A request that is refused learns nothing: not even whether its token was good. */
+/** A refused request gets no information, not even whether its token was right. */
 function handlerOf(request: IncomingMessage, token: string, routes: Readonly<Record<string, Handler>>): Handler {
   if (!isOwnHost(request)) return refuse(403, "this server has another name");
   if (isOfOtherPage(request)) return refuse(403, "not for other pages");
@@ -98,7 +101,7 @@ function sendEvents(feed: Feed, request: IncomingMessage, response: ServerRespon
   });
 }
 
-/** JSON has no line feeds of its own, so nothing in a message ends it. */
+/** JSON text contains no line feeds, so nothing in a message can end the event. */
 function eventOf(message: FeedMessage): string {
   return `data: ${JSON.stringify(message)}\n\n`;
 }

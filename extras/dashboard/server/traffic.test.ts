@@ -9,21 +9,21 @@ const pod = (name: string, ...lines: string[]): PodMetrics => ({
 });
 const accepted = (count: number, target = "edge") => `switchback_proxy_connections_total{target="${target}"} ${count}`;
 
-test("the first scrape says nothing, later ones the rates between two, summed over replicas and targets", () => {
+test("the first scrape gives nothing; later ones give rates since the last, over all replicas and targets", () => {
   const traffic = new Traffic();
   assert.equal(traffic.take(1_000, [pod("a", accepted(10)), pod("b", accepted(100))]), undefined);
   const point = traffic.take(6_000, [pod("a", accepted(20), accepted(5, "new")), pod("b", accepted(135))]);
   assert.deepEqual([point?.at, point?.accepted], [6_000, 10]);
 });
 
-test("a counter that began anew counts from 0, and a replica that is new says nothing yet", () => {
+test("a restarted counter counts from 0, and a new replica gives nothing yet", () => {
   const traffic = new Traffic();
   traffic.take(0, [pod("a", accepted(1_000))]);
   assert.equal(traffic.take(1_000, [pod("a", accepted(3)), pod("b", accepted(7_000))])?.accepted, 3);
   assert.equal(traffic.take(2_000, [pod("b", accepted(7_001))])?.accepted, 1);
 });
 
-test("what no replica says is not known, which is not none", () => {
+test("a value that no replica reports is unknown, not 0", () => {
   const traffic = new Traffic();
   traffic.take(0, [pod("a")]);
   const unknown = {
@@ -38,7 +38,7 @@ test("what no replica says is not known, which is not none", () => {
   assert.deepEqual(traffic.take(3_000, [pod("a", accepted(1))])?.errors, {});
 });
 
-test("errors by cause, whatever they ended; open connections as they are; pods admitted", () => {
+test("errors are rates by cause over all counters; open connections are a sum; admitted pods are a rate", () => {
   const lines = (count: number) => [
     accepted(0),
     `switchback_proxy_connections_active{target="edge"} ${count}`,
@@ -53,7 +53,7 @@ test("errors by cause, whatever they ended; open connections as they are; pods a
   assert.deepEqual([point?.errors, point?.open, point?.admitted], [{ upstream: 6 }, 3, 8]);
 });
 
-test("times are the bounds of the buckets that hold half, and 99 of 100, of what came between two scrapes", () => {
+test("times are the bounds of the buckets with the median and the 99th percentile since the last scrape", () => {
   const buckets = (...counts: number[]) =>
     ["0.001", "0.01", "+Inf"].map(
       (le, index) => `switchback_proxy_connect_seconds_bucket{le="${le}"} ${counts[index]}`,

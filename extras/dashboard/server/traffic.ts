@@ -1,7 +1,7 @@
 import type { MeasuredState, TrafficPoint } from "./messages.ts";
 import type { Series } from "./metrics-text.ts";
 
-/** What one replica measured. */
+/** The metrics of one replica. */
 export interface PodMetrics {
   /** `pod:port`. */
   readonly pod: string;
@@ -20,12 +20,12 @@ const ROTATION_FAILS = "switchback_certificates_failing";
 const STATES = [UPSTREAM, CERTIFICATE, ROTATION, ROTATION_FAILS];
 const WANTED = new Set([ACCEPTED, OPEN, ...ERRORS, CONNECT, ADMITTED, ...STATES]);
 
-/** Whether the dashboard shows something of a metric. */
+/** Whether the dashboard uses a metric. */
 export function isShown(name: string): boolean {
   return WANTED.has(name);
 }
 
-/** Counters of a replica by series, and when they were read. */
+/** Values of a replica's counters, by series. */
 type Counters = ReadonlyMap<string, number>;
 
 /** Turns the counters of all replicas into rates, from one scrape to the next. */
@@ -33,8 +33,8 @@ export class Traffic {
   #before: { readonly at: number; readonly pods: ReadonlyMap<string, Counters> } | undefined;
 
   /**
-   * `at`: milliseconds since 1970. @returns undefined for the first scrape, after which there is nothing to compare
-   * with.
+   * `at`: milliseconds since 1970. @returns undefined for the first scrape, which has nothing to compare with, and if
+   * no time has passed.
    */
   take(at: number, pods: readonly PodMetrics[]): TrafficPoint | undefined {
     const now = new Map(pods.map(({ pod, series }) => [pod, countersOf(series)]));
@@ -66,15 +66,15 @@ function countersOf(series: readonly Series[]): Counters {
 }
 
 /**
- * By how much each counter has grown. One that is lower began anew; a replica that was not there before says
- * nothing yet.
+ * By how much each counter has grown. A counter that is lower than before has restarted from 0. A replica that was
+ * not there before gives nothing yet.
  */
 function growth(pods: readonly PodMetrics[], before: ReadonlyMap<string, Counters>): Series[] {
   return pods.flatMap(({ pod, series }) => {
     const earlier = before.get(pod);
     if (earlier === undefined) return [];
     return series.map((each) => {
-      // A series appears with its first event.
+      // A series only appears with its first event, so a missing one was 0.
       const last = earlier.get(keyOf(each)) ?? 0;
       return { ...each, value: each.value < last ? each.value : each.value - last };
     });
@@ -107,7 +107,7 @@ function quantilesMs(buckets: readonly Series[]): readonly [number, number] | un
   return [quantile(0.5), quantile(0.99)];
 }
 
-/** What the gauges of all replicas say now. */
+/** The state that the gauges of all replicas report now. */
 export function measuredState(pods: readonly PodMetrics[]): MeasuredState {
   const all = pods.flatMap(({ series }) => series);
   const certificates = all.filter(({ name }) => name === CERTIFICATE);

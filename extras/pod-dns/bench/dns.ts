@@ -16,9 +16,9 @@ import { startResolver } from "../integration/start-resolver.ts";
 import { MapFiles } from "../map-files.ts";
 import { clusterNameCost } from "./dns/cost.ts";
 
-// The resolvers for pods: two real CoreDNS with their sidecars, and a third one as the DNS of the cluster.
+// Measures the resolvers for pods: two real CoreDNS with their sidecars, and a third one as the DNS of the cluster.
 
-/** As in the chart: how often CoreDNS looks at its files. */
+/** How often CoreDNS checks its files, in milliseconds, as in the chart. */
 const RELOAD_MS = 100;
 const HOSTS_OF_INGRESS = 1_000;
 const TARGET = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
@@ -26,7 +26,10 @@ const CLUSTER_ZONE = `$ORIGIN cluster.local.
 @ 5 IN SOA ns.cluster.local. nobody.invalid. 1 5 5 5 5
 api.default.svc 5 IN A 192.0.2.80
 `;
-/** The publisher's own pace is not what is measured: two publications a second at most. */
+/**
+ * Minimum time between two changes, in milliseconds. The publisher publishes twice a second at most, and that pace
+ * should not be measured.
+ */
 const CHANGE_EVERY_MS = 700;
 const POLL_MS = 5;
 const LOST_MS = 2_000;
@@ -70,7 +73,7 @@ interface Followed {
   readonly changes: number;
 }
 
-/** From a new Ingress to both resolvers, and what the processes take. */
+/** Measures the time from a new Ingress to both resolvers, and the memory of the processes. */
 async function followed(
   bed: CoreDnsBed,
   { folder, upstream, size, changes }: Followed,
@@ -134,7 +137,7 @@ async function startWithSidecar(
   return { sidecar, coreDns: await startResolver(bed, of.name, { directory, upstream, reloadMs: RELOAD_MS }) };
 }
 
-/** Times from the start of the write of an Ingress until every resolver answers its name. */
+/** Measures the time from the start of the write of an Ingress until every resolver answers its name. */
 async function changesOf(
   cluster: ControlPlane,
   resolvers: readonly Resolver[],
@@ -156,7 +159,10 @@ async function changesOf(
   report.figure({ name: `${kind}-to-answers-p99`, value: percentile(times, 0.99), unit: "ms", goal: 300 });
 }
 
-/** Two changes a second of names and wildcards, at 200 look-ups a second of a name that stays. */
+/**
+ * Counts lost look-ups of a name that stays, at 200 look-ups a second and two changes of names and wildcards a
+ * second.
+ */
 async function reloads(
   bed: CoreDnsBed,
   upstream: CoreDns,

@@ -17,14 +17,14 @@ import { startResolver } from "../integration/start-resolver.ts";
 import { MapFiles } from "../map-files.ts";
 import { buildDnsConfig, readClusterDns } from "../webhook/dns-config.ts";
 
-// What glibc, musl and Go notice of faults that would take the DNS of a whole node of the tests. In a network of
-// its own: two real CoreDNS as the resolvers, a third one as the DNS of the cluster, and the resolv.conf that the
-// webhook makes for a pod.
+// Measures what glibc, musl and Go notice of faults that would break the DNS of a whole node of the tests. It runs in
+// its own network namespace. There, two real CoreDNS are the resolvers, and a third one is the DNS of the cluster.
+// The resolv.conf is the one that the webhook makes for a pod.
 
 const RESOLVERS = ["127.0.0.11", "127.0.0.12"];
 const NAME = "exact.faults.example.com";
 const SERVICE = "kubernetes.default.svc.cluster.local";
-/** With a dot at its end a name is not looked up below the search domains first. */
+/** Names to look up. If a name ends with a dot, the search domains are skipped. */
 const ASKED = [NAME, `${NAME}.`, SERVICE];
 const CLUSTER_ZONE = `$ORIGIN cluster.local.
 @ 5 IN SOA ns.cluster.local. nobody.invalid. 1 5 5 5 5
@@ -44,7 +44,9 @@ const silent = async (servers: readonly CoreDns[]): Promise<void> => {
   for (const { process: server } of servers) process.kill(server.pid, "SIGSTOP");
 };
 
-/** What is gone refuses at once, as a Service without endpoints does; what is silent is waited for. */
+/**
+ * Faults. A server that is gone refuses at once, like a Service without endpoints. Clients wait for a silent server.
+ */
 const FAULTS: Readonly<Record<string, (servers: Servers) => Promise<void>>> = {
   "nothing fails": async () => {},
   "the first resolver is silent": ({ resolvers }) => silent(resolvers.slice(0, 1)),
@@ -61,7 +63,7 @@ export async function run(argv: string[]): Promise<void> {
     options: {
       json: { type: "boolean", default: false },
       seconds: { type: "string", default: "12" },
-      // For itself: it runs inside, and the clients are in this folder.
+      // Internal: set for the process inside the namespaces, with the folder of the clients.
       inside: { type: "string" },
     },
   });
@@ -91,7 +93,7 @@ export async function run(argv: string[]): Promise<void> {
   }
 }
 
-/** Builds what needs the network outside, and runs this in namespaces of its own. */
+/** Builds the clients, which needs the network outside. Then runs this benchmark in its own namespaces. */
 async function runInside(argv: string[]): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-bench-resolvers-"));
   try {
@@ -115,7 +117,7 @@ function clientsOf(folder: string) {
   ];
 }
 
-/** Makes this process resolve as a pod does. */
+/** Makes this process resolve names as a pod does. */
 async function enterPod(folder: string): Promise<void> {
   const own = "search own.svc.cluster.local svc.cluster.local cluster.local\nnameserver 192.0.2.10\noptions ndots:5\n";
   const cluster = readClusterDns(own, "own");

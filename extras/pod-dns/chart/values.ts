@@ -11,7 +11,7 @@ import {
   synonyms,
 } from "#manifests/pod-values.ts";
 
-/** Its pods have two containers, whose probes differ. */
+/** Without `probes`: the pods have two containers, whose probes differ. */
 const { probes: _probes, ...resolverPlacement } = placement;
 
 const podDnsSchema = strictObject({

@@ -9,7 +9,7 @@ import { imageName, programCommand, RESOLVE, RESOLVE_MUSL } from "#test/e2e/prog
 import { ingress, openShop, SHOP } from "#test/e2e/shop.ts";
 import { frontAddresses, installSwitchback, publishedMap, resolvedLine, SYSTEM } from "#test/e2e/switchback.ts";
 
-// Two resolvers as the chart deploys them, and pods that the webhook gives them: what each C library and Go resolve.
+// The chart's two resolvers, and pods to which the webhook gives them: what each C library and Go resolve.
 
 const NAME = "exact.pod-dns.example.com";
 const WILDCARD = "*.wild.pod-dns.example.com";
@@ -28,7 +28,7 @@ const CLIENTS = [
 let cluster: Cluster;
 let nameservers: string[];
 let expected: string;
-/** What the webhook has given to a pod. */
+/** The DNS settings that the webhook gave to a pod. */
 let dnsConfig: object;
 
 before(async () => {
@@ -59,7 +59,7 @@ for (const client of CLIENTS) {
   });
 }
 
-test("without the first resolver, each of them still resolves all", async () => {
+test("without the first resolver, each client still resolves all names", async () => {
   const [first = ""] = RESOLVERS;
   await cluster.kubectl("-n", SYSTEM, "scale", `deployment/${first}`, "--replicas=0");
   await cluster.until("it has no endpoints", 60, async () => {
@@ -68,16 +68,16 @@ test("without the first resolver, each of them still resolves all", async () => 
       (await cluster.kubectl(...slices, "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}")) === "" || undefined
     );
   });
-  // The webhook gives new pods hostAliases now: these have what a pod has that was there before.
+  // The webhook now gives new pods hostAliases. So these pods get the settings that an earlier pod has.
   for (const client of CLIENTS) await resolvesAll(podOf(client, dnsConfig));
 });
 
-test("an upgrade does not delete the resolvers unless it is told to", async () => {
+test("an upgrade without `podDns.enabled` is refused, and does not delete the resolvers", async () => {
   await assert.rejects(installSwitchback(cluster), /podDns\.enabled: the Service switchback-dns-a exists/);
   for (const name of RESOLVERS) await cluster.kubectl("-n", SYSTEM, "get", "service", name);
 });
 
-/** A pod that opts in, or one with `resolvers` of its own that does not. */
+/** A pod that opts in. With `resolvers`, a pod that has these DNS settings and does not opt in. */
 function podOf({ name, of, command }: (typeof CLIENTS)[number], resolvers?: object): KubeObject {
   const container = { name: "main", image: of, imagePullPolicy: image.pullPolicy, command };
   return {
@@ -94,8 +94,8 @@ function podOf({ name, of, command }: (typeof CLIENTS)[number], resolvers?: obje
 }
 
 /**
- * Runs a pod to its end until one prints what is expected: resolvers may look for the newest names later than the
- * map is published.
+ * Runs pods to their end until one prints what is expected. Resolvers may see the newest names only some time after
+ * the map is published.
  */
 async function resolvesAll(object: KubeObject): Promise<void> {
   const { name } = object.metadata as { name: string };

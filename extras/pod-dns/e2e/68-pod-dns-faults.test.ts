@@ -12,8 +12,8 @@ import { imageName, programCommand } from "#test/e2e/programs/run.ts";
 import { certificateIsReady, ingress, openShop, orderCertificate, SHOP } from "#test/e2e/shop.ts";
 import { applyChart, installSwitchback, restartCertManager, restoreCertManager, SYSTEM } from "#test/e2e/switchback.ts";
 
-// Running pods with pod DNS: what appears while they run, cert-manager among them, and what each C library and Go
-// notice of each fault.
+// Running pods with pod DNS, cert-manager among them: they get names that appear while they run. Shows what each C
+// library and Go notice of each fault.
 
 const NAME = "exact.faults.example.com";
 const SERVICE = "kubernetes.default.svc.cluster.local";
@@ -22,11 +22,11 @@ const BELOW = "one.running.example.com";
 const ISSUED = "issued-by-dns.example.com";
 const [FIRST, SECOND] = ["switchback-dns-a", "switchback-dns-b"] as const;
 const BY_DNS = { "switchback.dev/inject": "enabled", "switchback.dev/via": "dns" };
-/** In the command lines of the two processes of a resolver's pod. */
+/** Parts of the command lines of the two processes in a resolver's pod. */
 const COREDNS = "/run/switchback-dns/Corefile";
 const SIDECAR = "/etc/switchback/config.yaml";
 const PORT = 1053;
-/** Of look-ups during a fault: longer than the kubelet takes to notice one. */
+/** Duration of look-ups during a fault: longer than the kubelet takes to notice one. */
 const SECONDS = 12;
 const PERIOD_MS = 15;
 /** Types that DNS-01 and issuers look up. */
@@ -58,7 +58,7 @@ after(async () => {
   await installSwitchback(cluster, { podDns: { remove: true } });
 });
 
-test("restricted running pods reach a new wildcard through the relay, and are never restarted", async (t) => {
+test("running pods of the level restricted reach a new wildcard through the relay, without a restart", async (t) => {
   const created = performance.now();
   await cluster.apply(ingress("running", WILDCARD, "nginx"));
   for (const client of CLIENTS) {
@@ -69,13 +69,13 @@ test("restricted running pods reach a new wildcard through the relay, and are ne
     });
     t.diagnostic(`${client.name}: ${Math.round(performance.now() - created)} ms after the Ingress`);
     const { status } = await cluster.get<Pod>("-n", SHOP, "pod", `dns-${client.name}`);
-    // The relay says whose connection it is.
+    // The answer shows that the relay passes on the client's address.
     assert.match(answer, new RegExp(`host=${BELOW} for=${status.podIP}`), client.name);
     assert.equal(status.containerStatuses[0]?.restartCount, 0);
   }
 });
 
-test("cert-manager is healed in this way, and what DNS-01 looks up is what it was", async () => {
+test("cert-manager works with pod DNS, and DNS-01 gets the same answers as before", async () => {
   await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject=enabled", "switchback.dev/via=dns");
   // A pod that is created while a check of the resolvers fails gets hostAliases.
   await cluster.until("cert-manager has the resolvers", 180, async () => {
@@ -96,7 +96,7 @@ test("cert-manager is healed in this way, and what DNS-01 looks up is what it wa
   await setText(cluster, `_acme-challenge.${ISSUED}`, "token");
   for (const name of [ISSUED, `_acme-challenge.${ISSUED}`, BELOW]) {
     const ask = program("records", TYPES.join(), name);
-    // One that is late is an answer of its own.
+    // An answer that is late differs, so try again.
     await cluster.until(`the same answers for ${name}`, 60, async () => {
       const ours = (await cluster.exec(`${SHOP}/dns-glibc`, ...ask)).stdout;
       assert.equal(ours, (await cluster.exec(`${OPTED_IN}/deployment/client`, ...ask)).stdout);
@@ -109,7 +109,7 @@ test("cert-manager is healed in this way, and what DNS-01 looks up is what it wa
 for (const [what, fault] of [
   ["one CoreDNS is killed", async () => kill("SIGKILL", (await podsOf(FIRST)).slice(0, 1))],
   ["every CoreDNS of one Service is frozen", async () => kill("SIGSTOP", await podsOf(FIRST))],
-  // The chart keeps the two Deployments on different nodes, where there are enough.
+  // If there are enough nodes, the chart keeps the two Deployments on different ones.
   ["a node is lost, unnoticed: packets to one pod of one Service", () => lose(FIRST, 1)],
   ["packets to one Service are lost, unnoticed", () => lose(FIRST, 2)],
   ["one Service has no endpoints", () => scaledDown(FIRST)],
@@ -127,7 +127,7 @@ for (const [what, fault] of [
   });
 }
 
-test("no look-up fails in a rollout, of one Deployment after the other", async (t) => {
+test("no look-up fails in a rollout, which updates one Deployment after the other", async (t) => {
   await applyChart(cluster, podDns({ ttlSeconds: 6 }));
   const rolled = { done: false };
   const looked = (async () => {
@@ -192,7 +192,10 @@ function podName({ name }: Client): string {
   return `${SHOP}/dns-${name}`;
 }
 
-/** Until it has the resolvers: a pod that is created while a check of them fails gets hostAliases. */
+/**
+ * Recreates the client's pod until it has the resolvers. A pod that is created while a check of them fails gets
+ * hostAliases.
+ */
 async function started(client: Client): Promise<void> {
   await cluster.until(`${client.name} has the resolvers`, 60, async () => {
     await cluster.delete(podOf(client));
@@ -212,7 +215,7 @@ async function allResolve(...names: string[]): Promise<void> {
   }
 }
 
-/** Look-ups of a mapped name and of a Service, 200 a second by all clients together. */
+/** Looks up a mapped name and a Service, 200 times a second by all clients together. */
 async function allLookUp(): Promise<Map<string, Counts>> {
   const args = ["repeat", String(SECONDS), String(PERIOD_MS), NAME, SERVICE];
   const counts = CLIENTS.map(async (client) => {
@@ -250,7 +253,7 @@ async function kill(signal: NodeJS.Signals, pods: readonly Pod[]): Promise<() =>
   for (const pid of pids) process.kill(pid, signal);
   return async () => {
     if (signal !== "SIGSTOP") return;
-    // The kubelet may have ended it meanwhile.
+    // The kubelet may have ended the process meanwhile.
     for (const pid of pods.flatMap((pod) => processesOf(pod.metadata.name, COREDNS))) process.kill(pid, "SIGCONT");
   };
 }
@@ -259,8 +262,8 @@ async function lose(name: string, count: number): Promise<() => Promise<void>> {
   const pods = (await podsOf(name)).slice(0, count);
   assert.equal(pods.length, count);
   const ends: (() => Promise<void>)[] = [];
-  // Through the sidecar: the kubelet may end a CoreDNS that was frozen before, and what ends the loss needs the
-  // process.
+  // Use the sidecar's process: it is still needed to end the loss, and the kubelet may end a CoreDNS that was frozen
+  // before.
   for (const pod of pods) ends.push(await dropPackets(processOf(pod, SIDECAR), PORT));
   return async () => {
     for (const end of ends) await end();

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NAMESPACE, named, type Rendered, render, runHelm } from "#test/integration/rendered.ts";
 
-// What the chart renders for the resolvers: nothing unless asked, two that can fail apart, and the right to read
-// the map.
+// What the chart renders for the resolvers: nothing by default, two that can fail independently, and the right to
+// read the map.
 
 const IMAGE = `registry.example.com/coredns@sha256:${"0".repeat(64)}`;
 const RESOLVERS = ["switchback-dns-a", "switchback-dns-b"];
@@ -13,13 +13,13 @@ const isOurs = ({ metadata }: Rendered) => metadata.labels["app.kubernetes.io/co
 const podOf = (objects: Rendered[], name = "switchback-dns-a") => named(objects, "Deployment", name).spec.template;
 
 describe("the resolvers", () => {
-  it("are off by default, and nothing of them is rendered but the policy that reserves their names", () => {
+  it("are off by default: only the policy that reserves their names is rendered", () => {
     assert.deepEqual(render().filter(isOurs), []);
     const others = render().filter(({ kind }) => kind !== "ValidatingAdmissionPolicy");
     assert.doesNotMatch(JSON.stringify(others), /switchback-dns/);
   });
 
-  it("are two Deployments, each with a Service and a PodDisruptionBudget of its own, of either profile", () => {
+  it("are two Deployments in each profile, each with its own Service and PodDisruptionBudget", () => {
     for (const profile of ["default", "small"]) {
       const objects = enabled({}, { profile }).filter(isOurs);
       const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
@@ -40,7 +40,7 @@ describe("the resolvers", () => {
     assert.equal(named(enabled({ replicas: 1 }), "PodDisruptionBudget", "switchback-dns-a"), undefined);
   });
 
-  it("are kept on different nodes, above all; what the values have of it replaces that", () => {
+  it("prefer different nodes most; affinity and spread constraints in the values replace that", () => {
     for (const [index, name] of RESOLVERS.entries()) {
       const { affinity, topologySpreadConstraints } = podOf(enabled(), name).spec;
       const terms = affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution;
@@ -70,7 +70,7 @@ describe("the resolvers", () => {
     assert.deepEqual([affinity, topologySpreadConstraints], [given.affinity, undefined]);
   });
 
-  it("answer on port 53 of their Services, over UDP and TCP, by the port that CoreDNS binds", () => {
+  it("answer on port 53 of their Services, over UDP and TCP, through the port that CoreDNS binds", () => {
     const { spec } = named(enabled(), "Service", "switchback-dns-a");
     const { ports } = podOf(enabled({}, { config: { podDns: { port: 5353 } } })).spec.containers[0];
     const asked = spec.ports.filter(({ port }: Rendered) => port === 53);
@@ -88,7 +88,7 @@ describe("the resolvers", () => {
     ]);
   });
 
-  it("have a sidecar that holds CoreDNS back until the map is written, and no gap in a rollout", () => {
+  it("have a sidecar that delays CoreDNS until the map is written, and no gap in a rollout", () => {
     const objects = enabled();
     const { initContainers, containers, volumes } = podOf(objects).spec;
     const [sidecar] = initContainers;
@@ -104,7 +104,7 @@ describe("the resolvers", () => {
     assert.deepEqual(rollingUpdate, { maxUnavailable: 0, maxSurge: 1 });
   });
 
-  it("are rolled one after the other: the second waits for the first, which answers for its image and settings", () => {
+  it("are rolled one after the other: the second waits for the first's revision of images and settings", () => {
     const settingsOf = (more: object, values: object = {}) =>
       RESOLVERS.map((name) => {
         const { env } = podOf(enabled(more, values), name).spec.initContainers[0];
@@ -123,7 +123,7 @@ describe("the resolvers", () => {
     for (const [changed = []] of changes) assert.notEqual(changed[0], a[0]);
   });
 
-  it("are restricted: CoreDNS may have the one capability that its file asks for, the sidecar none", () => {
+  it("are restricted: CoreDNS has only the capability that its binary asks for, and the sidecar has none", () => {
     const { spec } = podOf(enabled());
     assert.deepEqual(
       [spec.securityContext.runAsNonRoot, spec.securityContext.seccompProfile.type],
@@ -155,7 +155,7 @@ describe("the resolvers", () => {
     assert.deepEqual(rules, [{ apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch"] }]);
   });
 
-  it("need an image, and an account of their own", () => {
+  it("need an image and their own account", () => {
     const refused = (podDns: object) => runHelm({ podDns: { enabled: true, image: IMAGE, ...podDns } }).stderr;
     assert.match(refused({ image: "" }), /podDns\.image: required with podDns\.enabled: an image of CoreDNS 1\.14\.5/);
     assert.match(
@@ -164,7 +164,7 @@ describe("the resolvers", () => {
     );
   });
 
-  it("are confined by a NetworkPolicy to clients of the values, the webhook, each other, API server and DNS", () => {
+  it("have a NetworkPolicy that allows the values' clients, the webhook, each other, API server and DNS", () => {
     const clients = [{ namespaceSelector: { matchLabels: { name: "shop" } } }];
     const objects = enabled({}, { networkPolicy: { enabled: true, clients: { dns: clients } } });
     const { ingress, egress } = named(objects, "NetworkPolicy", "switchback-dns").spec;
@@ -186,7 +186,7 @@ describe("the resolvers", () => {
     assert.deepEqual(webhook.map(ports), asked);
   });
 
-  it("have both their metrics scraped", () => {
+  it("have the metrics of both containers scraped", () => {
     const objects = enabled({}, { serviceMonitor: { enabled: true } });
     const { endpoints } = named(objects, "ServiceMonitor", "switchback-dns").spec;
     assert.deepEqual(

@@ -10,7 +10,7 @@ import { NAMESPACE, type System, startSystem, until } from "#test/integration/sy
 import type { Replica } from "#test/integration/system-options.ts";
 import { startResolver } from "./start-resolver.ts";
 
-// `switchback dns` as the chart's account beside a real CoreDNS: what is written in the cluster is answered.
+// `switchback dns` with the chart's account and a real CoreDNS: names that are written in the cluster are answered.
 
 interface Deployment {
   readonly spec: { readonly template: { readonly spec: object } };
@@ -46,7 +46,7 @@ const answers = async (name: string) => (await query(resolver, name, "A")).addre
 const sixOf = async (name: string) => (await query(resolver, name, "AAAA")).addresses;
 
 describe("the sidecar with the rights of its account", () => {
-  it("brings names and wildcards of an Ingress to CoreDNS, and takes them away", async () => {
+  it("adds names and wildcards of an Ingress to CoreDNS, and removes them", async () => {
     await system.apply(ingress("shop", ["shop.example.com", "*.shop.example.com"]));
     await until("the name", async () => (await answers("shop.example.com")).length === 1);
     await until("the wildcard", async () => (await answers("a.shop.example.com")).length === 1);
@@ -57,7 +57,7 @@ describe("the sidecar with the rights of its account", () => {
     await until("they are gone", async () => (await answers("shop.example.com")).length === 0);
   });
 
-  it("was refused nothing, and asked for nothing but the map", async () => {
+  it("was not refused, and requested only the map", async () => {
     const entries = (await system.audit.entries()).filter(({ user }) => user.username.endsWith(":switchback-dns"));
     assert.notEqual(entries.length, 0);
     assert.deepEqual([...new Set(entries.map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}`))].toSorted(), [
@@ -78,7 +78,7 @@ describe("the sidecar with the rights of its account", () => {
     }
   });
 
-  it("has pods that the level restricted of Pod Security admits", async () => {
+  it("has pods that the Pod Security level restricted admits", async () => {
     await system.kubectl("create", "namespace", "restricted");
     await system.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted");
     const { spec } = await system.json<Deployment>("-n", NAMESPACE, "get", "deployment", "switchback-dns-a");
@@ -97,7 +97,7 @@ describe("the sidecar with the rights of its account", () => {
     assert.equal(code, 0, stderr);
   });
 
-  it("killed, it leaves CoreDNS with the last map; started again, it goes on", async () => {
+  it("leaves CoreDNS with the last map after a kill, and continues after a restart", async () => {
     await system.apply(ingress("kept", ["kept.example.com"]));
     await until("the name", async () => (await answers("kept.example.com")).length === 1);
     await sidecar.process.stop("SIGKILL");

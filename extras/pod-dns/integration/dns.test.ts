@@ -19,7 +19,7 @@ const SIX = "2001:db8::9";
 const PUBLIC = "192.0.2.80";
 const NXDOMAIN = 3;
 
-/** A zone with every type, at its apex: SOA and NS are nowhere else. */
+/** A zone with every type at its apex, because SOA and NS exist only there. */
 const zone = (name: string) => `$ORIGIN ${name}
 @ 60 IN SOA ns.example.com. hostmaster.example.com. 1 3600 600 86400 60
 @ 60 IN NS ns.example.com.
@@ -83,7 +83,7 @@ describe("a mapped name", () => {
     assert.deepEqual((await query(resolver, "shop.test", "A")).ttls, [5]);
   });
 
-  it("has no address of the family that we have none of, whatever the upstream says", async () => {
+  it("has no address of a family for which the map has none, even if the upstream has one", async () => {
     const { rcode, addresses } = await query(resolver, "shop.test", "AAAA");
     assert.deepEqual([rcode, addresses], [0, []]);
     assert.deepEqual((await query(upstream, "shop.test", "AAAA")).addresses, ["2001:db8::80"]);
@@ -99,24 +99,24 @@ describe("a mapped name", () => {
     }
   }
 
-  it("below it, challenges and services with underscores are the upstream's", async () => {
+  it("leaves challenges, services and names with underscores below it to the upstream", async () => {
     assert.equal((await query(resolver, "_acme-challenge.shop.test", "TXT")).records.length, 1);
     assert.equal((await query(resolver, "_443._tcp.shop.test", "SRV")).records.length, 1);
     assert.deepEqual(await addressesOf("_under_score.shop.test"), [PUBLIC]);
   });
 
-  it("is found in any case, and the question is repeated as it was asked (0x20)", async () => {
+  it("is found in upper and lower case, and the answer repeats the question as it was asked (0x20)", async () => {
     const answer = await query(resolver, "sHoP.tEsT", "A");
     assert.deepEqual([answer.question, answer.addresses], ["sHoP.tEsT.", [RELAY]]);
     assert.deepEqual(await addressesOf("A.b.DEEP.test"), [RELAY]);
   });
 
-  it("is answered over TCP, and with EDNS", async () => {
+  it("is answered over TCP and with EDNS", async () => {
     assert.deepEqual((await query(resolver, "shop.test", "A", { tcp: true })).addresses, [RELAY]);
     assert.deepEqual((await query(resolver, "shop.test", "A", { edns: 1232 })).addresses, [RELAY]);
   });
 
-  it("passes a long answer of the upstream through: truncated over UDP, whole over TCP and with EDNS", async () => {
+  it("passes on a long answer of the upstream: truncated over UDP, complete over TCP and with EDNS", async () => {
     assert.equal((await query(resolver, "long.shop.test", "TXT")).truncated, true);
     const whole = await query(resolver, "long.shop.test", "TXT", { tcp: true });
     assert.deepEqual([whole.truncated, whole.records.length], [false, 1]);
@@ -151,7 +151,7 @@ describe("wildcards", () => {
     it(`${name} leads to ${address}: ${why}`, async () => assert.deepEqual(await addressesOf(name), [address]));
   }
 
-  it("at or above a search domain of pods, or above the cluster's domain, take no other names", async () => {
+  it("at or above a search domain of pods, or above the cluster's domain, do not take other names", async () => {
     const own = join(bed.folder, "protected");
     mkdirSync(own);
     const protect = protectNames("k8s.corp.test", ["region.elsewhere.test"]);
@@ -159,7 +159,7 @@ describe("wildcards", () => {
     const map = dnsMapOf("r", new Map(claimed.map((name) => [name, [RELAY]])), protect);
     const leftOut = await new MapFiles({ directory: own, ttl: 5, revision: "r", seconds: () => 1 }).write(map);
     assert.deepEqual([leftOut.count, leftOut.reason?.code], [3, "search-domain"]);
-    // Without `clusterDomains`: the files alone protect.
+    // Without `clusterDomains`, only the files protect these names.
     const options = { directory: own, upstream: `${LOCAL}:${upstream.port}`, clusterDomains: [] };
     const one = await startResolver(bed, "protected", options);
     for (const name of ["api.github.com.region.elsewhere.test", "api.default.svc.k8s.corp.test"])
@@ -167,7 +167,7 @@ describe("wildcards", () => {
     assert.deepEqual((await query(one, "a.region.elsewhere.test", "A")).addresses, [RELAY]);
   });
 
-  it("have no address of the family that we have none of", async () => {
+  it("have no address of a family for which the map has none", async () => {
     for (const name of ["a.wild.test", "a.deep.test", "b.a.deep.test", "inner.far.deep.test"]) {
       const { rcode, addresses } = await query(resolver, name, "AAAA");
       assert.deepEqual([rcode, addresses], [0, []], name);
@@ -176,12 +176,12 @@ describe("wildcards", () => {
 });
 
 describe("while things change and fail", () => {
-  it("the health name is answered by what has the map", async () => {
+  it("only a server with the map answers the health name", async () => {
     assert.deepEqual(await addressesOf(DNS_HEALTH_NAME), ["127.0.0.1"]);
     assert.equal((await query(upstream, DNS_HEALTH_NAME, "A")).addresses.length, 0);
   });
 
-  it("names and wildcards of both kinds come and go, without a new Corefile", async () => {
+  it("names and wildcards of both kinds are added and removed without a new Corefile", async () => {
     await files.write(dnsMapOf("second", new Map([...MAPPED, ["**.new.test", [OTHER]], ["fresh.test", [RELAY]]])));
     await until("the new name", async () => (await addressesOf("fresh.test")).includes(RELAY));
     await until("the new wildcard", async () => (await addressesOf("b.a.new.test")).includes(OTHER));
@@ -190,7 +190,7 @@ describe("while things change and fail", () => {
     await until("the old wildcards", async () => (await query(resolver, "b.a.new.test", "A")).addresses.length === 0);
   });
 
-  it("files that it cannot read, or that are gone, leave what it has", async () => {
+  it("CoreDNS keeps its names if the files cannot be read or are gone", async () => {
     const other = join(bed.folder, "broken");
     mkdirSync(other);
     await new MapFiles({ directory: other, ttl: 5, revision: "r1", seconds: () => 1 }).write(dnsMapOf("first", MAPPED));
@@ -206,7 +206,7 @@ describe("while things change and fail", () => {
     assert.deepEqual(await ours(), [[RELAY], [RELAY]]);
   });
 
-  it("the root and names of one label are the upstream's", async () => {
+  it("the upstream answers the root and names of one label", async () => {
     for (const name of [".", "test", "localhost"]) {
       const [ours, theirs] = [await query(resolver, name, "A"), await query(upstream, name, "A")];
       assert.deepEqual([ours.rcode, ours.records], [theirs.rcode, theirs.records], name);

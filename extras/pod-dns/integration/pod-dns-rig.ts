@@ -6,10 +6,10 @@ import { namespaceYaml, type Pod } from "#test/integration/objects.ts";
 import { NAMESPACE, type System, sumOf, until } from "#test/integration/system.ts";
 import { DNS_HEALTH_NAME } from "../health-name.ts";
 
-// The cluster's DNS and the two resolvers of pod DNS: servers on addresses of the loopback that no other test
-// process has, since pods know port 53 alone.
+// The cluster's DNS and the two resolvers of pod DNS. Pods know only port 53, so each server has a loopback address
+// that no other test process has.
 
-/** A pod, with how it resolves names. */
+/** A pod with its DNS settings. */
 export interface DnsPod extends Pod {
   spec: Pod["spec"] & {
     readonly dnsPolicy: string;
@@ -30,7 +30,7 @@ const SERVICES: Readonly<Record<string, string>> = {
   [`switchback-dns-b.${NAMESPACE}.svc.cluster.local`]: B,
 };
 
-/** Why the tests cannot run; false: they can. Port 53 takes a right that not every user has. */
+/** Why the tests cannot run; false if they can. Not every user may bind port 53. */
 export async function whyNot(): Promise<string | false> {
   try {
     (await startDnsServer(() => NO_NAME, A, 53)).close();
@@ -66,7 +66,7 @@ export class PodDnsRig {
     writeFileSync(join(this.#folder, "resolv.conf"), text);
   }
 
-  /** The chart's values. The resolvers' pods do not run: there are no nodes. */
+  /** Values of the chart. The resolvers' pods do not run, because there are no nodes. */
   values(config: object = {}) {
     return {
       podDns: { enabled: true, image: "registry.example.com/coredns:1" },
@@ -81,8 +81,8 @@ export class PodDnsRig {
 }
 
 /**
- * Waits until a webhook gives pods the resolvers (1), or does not (0). It takes three checks in a row that nothing
- * delays.
+ * Waits until the first webhook gives pods the resolvers (1), or does not (0). To use them, it needs three successful
+ * checks in a row, each without a delay.
  */
 export async function usable(system: System, value: 0 | 1): Promise<void> {
   const isSo = async () => (await webhookMetric(system, "switchback_webhook_pod_dns_usable")) === value;
@@ -95,7 +95,7 @@ export async function webhookMetric(system: System, line: string): Promise<numbe
   return webhook === undefined ? Number.NaN : sumOf((await webhook.page("/metrics")).text, line);
 }
 
-/** YAML of a namespace that opted in, with the label for the way. */
+/** YAML of a namespace that opted in, with the label that chooses the delivery. */
 export function viaNamespace(name: string, via: string): string {
   return namespaceYaml(name, "enabled").replace('"enabled"', `"enabled", switchback.dev/via: "${via}"`);
 }

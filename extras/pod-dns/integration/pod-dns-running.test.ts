@@ -6,8 +6,8 @@ import { ingress, mapped, workload } from "#test/integration/objects.ts";
 import { type System, startSystem, until } from "#test/integration/system.ts";
 import { A, B, type DnsPod, PodDnsRig, usable, viaNamespace, whyNot } from "./pod-dns-rig.ts";
 
-// Running pods that have the resolvers of pod DNS: nobody restarts them for a name, and an uninstall does not leave
-// them without DNS.
+// Running pods that have the resolvers of pod DNS: they are not restarted for a new name, and an uninstall does not
+// leave them without DNS.
 
 const NS = "resolving";
 const NAME = "web";
@@ -32,7 +32,7 @@ describe("a running pod with the resolvers", { skip }, () => {
     await system.apply(ingress("first", ["first.example.com"]));
     await system.ready(["first.example.com"]);
     await system.apply(workload("Deployment", NAME, NS));
-    // One that was created while a check failed has hostAliases: another one takes its place.
+    // A pod that was created while a check failed has hostAliases. Delete it, so that another one replaces it.
     await until(
       "a pod with the resolvers",
       async () => {
@@ -68,7 +68,7 @@ describe("a running pod with the resolvers", { skip }, () => {
     assert.deepEqual(pod?.spec.dnsConfig?.nameservers, [A, B]);
   });
 
-  it("holds the addresses of the resolvers: an uninstall restarts it, and only then ends", async () => {
+  it("holds the addresses of the resolvers, so an uninstall ends only after it has restarted the pod", async () => {
     const check = await system.cli(["uninstall", "--check"]);
     assert.equal(check.code, 1);
     assert.match(check.stdout, new RegExp(`are restarted:\\n {5}${NS}/Deployment/${NAME} \\(`));

@@ -10,7 +10,7 @@ let system: System;
 const rig = new PodDnsRig();
 const skip = await whyNot();
 
-/** Creates a pod; what the API server answered, and its warnings. */
+/** Creates a pod. Returns the API server's answer and its warnings. */
 async function create(namespace: string, name: string, parts: PodParts = {}, spec: object = {}) {
   const object = podObject(namespace, name, parts) as { readonly spec: object };
   const input = JSON.stringify({ ...object, spec: { ...object.spec, ...spec } });
@@ -20,8 +20,8 @@ async function create(namespace: string, name: string, parts: PodParts = {}, spe
 }
 
 /**
- * Creates a pod while pod DNS is used. On a busy machine a check may fail at any moment, and a pod gets hostAliases
- * then: another one is created.
+ * Creates a pod while pod DNS is used. On a busy machine, a check may fail at any moment, and the pod then gets
+ * hostAliases. In that case, creates another pod.
  */
 async function createWhenUsed(namespace: string, name: string, parts: PodParts = {}, spec: object = {}) {
   for (let count = 1; ; count += 1) {
@@ -74,7 +74,7 @@ describe("pod DNS on a real API server", { skip }, () => {
   const VIA = "switchback.dev/via";
   const INJECT = "switchback.dev/inject";
 
-  it("a namespace's label, and a pod's own before it, decide; the install's default is hostAliases", async () => {
+  it("the label of the pod decides, then its namespace's; the default of the install is hostAliases", async () => {
     assertByDns(await createWhenUsed("by-dns", "one"), "by-dns");
     assertByDns(await createWhenUsed("opted", "own", { labels: { [VIA]: "dns" } }), "opted");
     assertByDns(await createWhenUsed("plain", "own", { labels: { [INJECT]: "enabled", [VIA]: "dns" } }), "plain");
@@ -83,7 +83,7 @@ describe("pod DNS on a real API server", { skip }, () => {
     assertByHosts(await createWhenUsed("by-hosts", "one"));
   });
 
-  it("a pod that did not opt in is left alone, whatever it says", async () => {
+  it("a pod that did not opt in is left alone, even with the label", async () => {
     const { pod } = await createWhenUsed("plain", "none", { labels: { [VIA]: "dns" } });
     assert.deepEqual([pod.spec.dnsPolicy, pod.metadata.annotations], ["ClusterFirst", undefined]);
   });
@@ -101,7 +101,7 @@ describe("pod DNS on a real API server", { skip }, () => {
     });
   }
 
-  it("a pod that is created from another's manifest is given its own namespace's search list", async () => {
+  it("a pod that is created from another pod's manifest gets its own namespace's search list", async () => {
     const { pod } = await createWhenUsed("by-dns", "template");
     const { dnsPolicy, dnsConfig } = pod.spec;
     const copy = { annotations: pod.metadata.annotations ?? {}, labels: { [VIA]: "dns" } };
@@ -112,7 +112,7 @@ describe("pod DNS on a real API server", { skip }, () => {
     assert.equal(restored.pod.spec.dnsConfig, undefined);
   });
 
-  it("while a resolver does not answer, new pods get hostAliases with a warning, later resolvers again", async () => {
+  it("while a resolver does not answer, new pods get hostAliases with a warning, then resolvers again", async () => {
     rig.silent.add(B);
     await usable(system, 0);
     const created = await create("by-dns", "meanwhile");
@@ -128,14 +128,14 @@ describe("pod DNS on a real API server", { skip }, () => {
     assertByDns(await createWhenUsed("by-dns", "again"), "by-dns");
   });
 
-  it("with the install's default dns, the label hosts of a namespace decides against it", async () => {
+  it("if the default of the install is `dns`, a namespace's label `hosts` overrides it", async () => {
     await system.install(rig.values({ pods: { via: "dns" } }));
     const [before] = system.webhooks;
     assert.ok(before);
     await system.start("webhook");
     await system.end(before);
     await usable(system, 1);
-    // The controller writes the caBundle of entries that are new.
+    // The controller first has to write the caBundle of new entries.
     let count = 0;
     await until("both entries to be called", async () => {
       count += 1;

@@ -1,7 +1,7 @@
 import { type CoreDns, type CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
 import { type CorefileOptions, renderCorefile } from "../corefile.ts";
 
-/** Starts a CoreDNS by the product's Corefile. What its sidecar writes is in `directory` already. */
+/** Starts a CoreDNS with the product's Corefile. `directory` must already have the sidecar's files. */
 export async function startResolver(
   bed: CoreDnsBed,
   name: string,

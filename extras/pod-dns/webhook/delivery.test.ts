@@ -12,7 +12,7 @@ const SETUP: PodDnsSetup = {
   cluster: { servers: [], domain: "cluster.local", nodeSearches: [], options: [] },
 };
 
-test("whether pods are given the resolvers of pod DNS is read at each scrape", async () => {
+test("each scrape shows whether pods get the resolvers of pod DNS now", async () => {
   const registry = new MetricsRegistry();
   let isReady = false;
   deliveryBy(() => (isReady ? SETUP : { code: "dns-not-ready", text: "why" })).addMetrics(registry);
@@ -22,7 +22,7 @@ test("whether pods are given the resolvers of pod DNS is read at each scrape", a
   assert.equal(await usable(), "1");
 });
 
-test("where pod DNS is enabled, the webhook's readiness says whether it is used", async (t) => {
+test("if pod DNS is enabled, the webhook's readiness says whether it is used", async (t) => {
   const start = (enabled: boolean) =>
     startPodDns(parseConfig({ podDns: { enabled, resolvConf: "/missing" } }, [POD_DNS_SECTION]), silentLogger);
   const [off, on] = [start(false), start(true)];
@@ -31,6 +31,6 @@ test("where pod DNS is enabled, the webhook's readiness says whether it is used"
   assert.match(on.readinessLine() ?? "", /^pod DNS: not used \(dns-not-cluster-first: \/missing cannot be read: /);
 });
 
-test("the readiness names the resolvers that pods are given", () => {
+test("the readiness names the resolvers that pods get", () => {
   assert.equal(describe(SETUP), "pod DNS: 10.96.0.11 10.96.0.12");
 });

@@ -15,7 +15,7 @@ import { watchResolvers } from "./resolver-watch.ts";
 const DNS_POLICY = "/spec/dnsPolicy";
 const DNS_CONFIG = "/spec/dnsConfig";
 
-/** Gives pods the resolvers of pod DNS. Where that is not enabled, pods get hostAliases, with a reason. */
+/** Gives pods the resolvers of pod DNS. If pod DNS is not enabled, pods get hostAliases, with a reason. */
 export function startPodDns(config: Pick<Config, "namespace">, log: Logger): Delivery {
   const settings = settingsOf(config, POD_DNS_SECTION);
   if (!settings.enabled) return deliveryBy(() => NOT_ENABLED);
@@ -25,7 +25,7 @@ export function startPodDns(config: Pick<Config, "namespace">, log: Logger): Del
 
 const NOT_ENABLED: Reason = { code: "dns-not-enabled", text: "this install has no pod DNS (podDns.enabled)" };
 
-/** `setup`: the resolvers of pod DNS, or why pods cannot be given them now. */
+/** `setup` returns the resolvers of pod DNS, or the reason why pods cannot get them now. */
 export function deliveryBy(setup: () => PodDnsSetup | Reason): Delivery {
   return {
     name: "dns",
@@ -54,7 +54,7 @@ export function deliveryBy(setup: () => PodDnsSetup | Reason): Delivery {
   };
 }
 
-/** The line of the webhook's readiness. */
+/** The line about pod DNS in the webhook's readiness. */
 export function describe(setup: PodDnsSetup | Reason): string {
   return `pod DNS: ${"code" in setup ? `not used (${setup.code}: ${setup.text})` : setup.resolvers.join(" ")}`;
 }
@@ -73,7 +73,7 @@ function operationsOf(change: DnsChange): readonly Operation[] {
   ];
 }
 
-/** An annotation that names resolvers, where the pod gets none, goes. */
+/** Removes an annotation that names resolvers, if the pod gets none. */
 function annotationRemoval({ annotations }: PodResolution): readonly Operation[] {
   if (annotations[RESOLVERS_KEY] === undefined) return [];
   return [{ op: "remove", path: `/metadata/annotations${pointer(RESOLVERS_KEY)}` }];

@@ -22,7 +22,7 @@ function searchesOf(text: string, searches?: readonly string[]): readonly string
   return buildDnsConfig({ resolvers: RESOLVERS, cluster: read(text, searches) }, "shop")?.searches ?? [];
 }
 
-test("a pod gets the resolvers, and what ClusterFirst would have given it in its own namespace", () => {
+test("a pod gets the resolvers, and the other settings of ClusterFirst in its own namespace", () => {
   assert.deepEqual(buildDnsConfig({ resolvers: RESOLVERS, cluster: read(KUBELET) }, "shop"), {
     nameservers: RESOLVERS,
     searches: ["shop.svc.cluster.local", "svc.cluster.local", "cluster.local"],
@@ -59,14 +59,14 @@ for (const [what, text, expected] of [
   });
 }
 
-test("configured search domains replace those of the node, and none stays none", () => {
+test("configured search domains replace the node's, even by an empty list", () => {
   const text = KUBELET.replace("cluster.local\n", "cluster.local node.example\n");
   assert.deepEqual(searchesOf(text, ["corp.example"]).slice(3), ["corp.example"]);
   assert.deepEqual(searchesOf(text, []).slice(3), []);
   assert.deepEqual(searchesOf(text).slice(3), ["node.example"]);
 });
 
-test("search domains of a node are noticed, unless they are configured", () => {
+test("a notice names the node's search domains, unless search domains are configured", () => {
   const text = KUBELET.replace("cluster.local\n", "cluster.local node.example\n");
   const { code, text: said } = nodeSearchesNotice(read(text), undefined) ?? assert.fail("nothing is said");
   assert.deepEqual([code, said.includes("this node has node.example")], ["dns-node-searches", true]);
@@ -74,7 +74,7 @@ test("search domains of a node are noticed, unless they are configured", () => {
   assert.equal(nodeSearchesNotice(read(KUBELET), undefined), undefined);
 });
 
-test("options stay, but for those that bound a look-up", () => {
+test("options stay, except those that limit a look-up", () => {
   const { options } = read(`${KUBELET}options edns0 timeout:30 rotate attempts:9 a:b:c\n`);
   const config = buildDnsConfig({ resolvers: RESOLVERS, cluster: { ...read(KUBELET), options } }, "shop");
   assert.deepEqual(
@@ -95,13 +95,13 @@ for (const [what, text] of [
   });
 }
 
-test("no namespace without a valid search domain", () => {
+test("a namespace that makes no valid search domain gets no config", () => {
   const cluster = read(KUBELET);
   for (const namespace of ["", "a".repeat(250), "Shop"])
     assert.equal(buildDnsConfig({ resolvers: RESOLVERS, cluster }, namespace), undefined);
 });
 
-test("whatever resolv.conf has, the API server accepts the pod, and the cluster's domains come first", () => {
+test("with any resolv.conf, the API server accepts the pod, and the cluster's domains come first", () => {
   const word = fc.oneof(
     fc.domain(),
     anyText(),

@@ -13,18 +13,21 @@ interface PodDnsOption {
   readonly value?: string | null | undefined;
 }
 
-/** What pods of the policy ClusterFirst get from the cluster and their node, as one of our own pods sees it. */
+/**
+ * DNS settings that pods with the policy ClusterFirst get from the cluster and their node, as one of our own pods has
+ * them.
+ */
 export interface ClusterDns {
   /** The DNS servers of the cluster. */
   readonly servers: readonly string[];
   /** Domain of the cluster. */
   readonly domain: string;
-  /** Search domains after the three of the cluster: those of the node. */
+  /** Search domains of the node. They follow the three of the cluster. */
   readonly nodeSearches: readonly string[];
   readonly options: readonly PodDnsOption[];
 }
 
-/** The resolvers of pod DNS as they are injected, and what else ClusterFirst would have given. */
+/** The resolvers that are injected, and the other settings that ClusterFirst would have given. */
 export interface PodDnsSetup {
   readonly resolvers: readonly string[];
   readonly cluster: ClusterDns;
@@ -40,8 +43,8 @@ const MAX_DOMAIN = 253;
 const DOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 /**
- * glibc waits 5 s by default before it asks the next nameserver, twice for each of the search domains. With these,
- * a resolver that does not answer costs a look-up at most four seconds.
+ * By default, glibc waits 5 s before it asks the next nameserver, twice for each of the search domains. With these
+ * options, a resolver that does not answer costs a look-up at most four seconds.
  */
 const OUR_OPTIONS: readonly PodDnsOption[] = [
   { name: "timeout", value: "1" },
@@ -49,8 +52,8 @@ const OUR_OPTIONS: readonly PodDnsOption[] = [
 ];
 
 /**
- * Reads the resolv.conf of a pod of ours, in the namespace `own`, whose policy is ClusterFirst. `searches` replaces
- * what the pod has from its node. Returns a reason if the file is not such a pod's.
+ * Reads the resolv.conf of one of our pods, with the policy ClusterFirst, in the namespace `own`. `searches` replaces
+ * the search domains of the pod's node. Returns a reason if the file is not from such a pod.
  */
 export function readClusterDns(
   resolvConf: string,
@@ -73,8 +76,8 @@ export function readClusterDns(
 }
 
 /**
- * What to say on a node that has search domains of its own: each webhook gives pods those of the node that it runs
- * on, so they matter where nodes differ. Undefined if there are none, or `configured` replaces them.
+ * Returns a notice if the node has its own search domains. Each webhook gives pods the search domains of its own
+ * node, so they matter if nodes differ. Undefined if there are none, or if `configured` replaces them.
  */
 export function nodeSearchesNotice(
   { nodeSearches }: ClusterDns,
@@ -88,9 +91,9 @@ export function nodeSearchesNotice(
 }
 
 /**
- * The `dnsConfig` that gives a pod of `namespace` what ClusterFirst would have given, with the resolvers of pod
- * DNS. Search domains beyond the limits of Kubernetes are cut, as the kubelet cuts them. Undefined: no valid search
- * domain can be made of the namespace.
+ * Builds the `dnsConfig` of a pod in `namespace`: the settings of ClusterFirst, with the resolvers of pod DNS. Cuts
+ * search domains beyond the limits of Kubernetes, as the kubelet does. Undefined if the namespace makes no valid
+ * search domain.
  */
 export function buildDnsConfig({ resolvers, cluster }: PodDnsSetup, namespace: string): PodDnsConfig | undefined {
   const ofCluster = clusterSearches(cluster.domain, namespace);
@@ -107,7 +110,7 @@ function clusterSearches(domain: string, namespace: string): string[] {
   return [`${namespace}.svc.${domain}`, `svc.${domain}`, domain];
 }
 
-/** The longest beginning that Kubernetes accepts. */
+/** Returns as many of the first search domains as Kubernetes accepts. */
 function withinLimits(searches: readonly string[]): string[] {
   let characters = -1;
   const kept = searches.slice(0, MAX_SEARCHES);
@@ -135,7 +138,7 @@ const NOT_CLUSTER_FIRST: Reason = {
 };
 
 /**
- * How injection changes `dnsPolicy` and `dnsConfig`: to pod DNS, or back to what the pod had before. Undefined: not
- * at all.
+ * How injection changes `dnsPolicy` and `dnsConfig`: to pod DNS, or back to what the pod had before. Undefined if
+ * nothing changes.
  */
 export type DnsChange = { readonly set: PodDnsConfig } | "restore" | undefined;

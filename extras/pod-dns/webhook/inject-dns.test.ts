@@ -66,7 +66,7 @@ const pods: fc.Arbitrary<PodResolution> = fc
   })
   .map((pod) => ({ ...PLAIN, ...pod }));
 
-test("a pod gets the resolvers, no alias of ours, and annotations that say so", () => {
+test("a pod gets the resolvers, the matching annotations, and no alias of ours", () => {
   const plan = dns(PLAIN);
   assert.deepEqual(plan.managed.aliases, []);
   assert.deepEqual(plan.managed.annotations, {
@@ -80,12 +80,12 @@ test("a pod gets the resolvers, no alias of ours, and annotations that say so", 
   assert.ok(holdsResolvers(after) && isByDns(after.annotations["switchback.dev/revision"]));
 });
 
-test("what pod DNS adds to a pod is less than 1 KB, whatever the map has", () => {
+test("pod DNS adds less than 1 KB to a pod", () => {
   const { managed, dns: change } = dns(PLAIN);
   assert.ok(JSON.stringify([managed, change]).length < 1_024);
 });
 
-test("any passes, with other resolvers and with hostAliases in between, give what the last one alone gives", () => {
+test("after any passes, with other resolvers or hostAliases, the result is that of the last pass alone", () => {
   const step = fc.constantFrom(
     (pod: PodResolution) => dns(pod),
     (pod: PodResolution) => dns(pod, MOVED),
@@ -138,7 +138,7 @@ for (const [code, more] of [
   });
 }
 
-test("while the resolvers cannot be used, a pod gets hostAliases, and loses resolvers of ours", () => {
+test("while the resolvers cannot be used, a pod gets hostAliases and loses our resolvers", () => {
   const text = `the Service ${"x".repeat(200)} has no address`;
   const reason = planDnsInjection(PLAIN, { code: "dns-not-ready", text });
   assert.ok("code" in reason);
@@ -148,7 +148,7 @@ test("while the resolvers cannot be used, a pod gets hostAliases, and loses reso
   assert.equal(withoutResolvers(applied(PLAIN, dns(PLAIN))), "restore");
 });
 
-test("an annotation of other nameservers, or on another policy, marks no dnsConfig as ours", () => {
+test("a dnsConfig is ours only if the annotation has its nameservers and the policy is None", () => {
   const annotations = { "switchback.dev/resolvers": "10.96.0.11 10.96.0.12" };
   for (const more of [
     { dnsPolicy: "None", dnsConfig: { nameservers: ["192.0.2.53"] } },
@@ -163,13 +163,13 @@ test("an annotation of other nameservers, or on another policy, marks no dnsConf
   assert.equal(holdsResolvers({ ...PLAIN, dnsPolicy: "None", dnsConfig: { nameservers: SETUP.resolvers } }), false);
 });
 
-test("options that somebody changed after us stay", () => {
+test("options that somebody changed after the injection stay", () => {
   const pod = applied(PLAIN, dns(PLAIN));
   const changed = { ...pod, dnsConfig: { ...pod.dnsConfig, options: [{ name: "ndots", value: "2" }] } };
   assert.equal(dns(changed).dns, undefined);
 });
 
-test("an injection of hostAliases takes away that the pod is always current", () => {
+test("after an injection of hostAliases, a pod no longer counts as always current", () => {
   const pod = applied(PLAIN, dns(PLAIN));
   const { managed } = planInjection(pod, selected);
   assert.notEqual(managed.annotations["switchback.dev/revision"], DNS_REVISION);

@@ -10,12 +10,12 @@ import { buildDnsConfig, type DnsChange, type PodDnsConfig, type PodDnsSetup } f
 export interface PodResolution extends PodHosts {
   readonly namespace: string;
   readonly hostNetwork: boolean;
-  /** Undefined: ClusterFirst. */
+  /** Undefined means ClusterFirst. */
   readonly dnsPolicy: string | undefined;
   readonly dnsConfig: PodDnsConfig | undefined;
 }
 
-/** The desired state of a pod that is to resolve through pod DNS. */
+/** The desired state of a pod that should resolve through pod DNS. */
 export interface DnsInjection extends Injection {
   readonly dns: DnsChange;
 }
@@ -24,7 +24,10 @@ interface Check extends Reason {
   readonly applies: (pod: PodResolution) => boolean;
 }
 
-/** Pods that keep what they have: the first check that applies decides. A `dnsConfig` of ours is none of their own. */
+/**
+ * Reasons why a pod keeps its DNS settings. The first check that applies decides. A `dnsConfig` of ours is not the
+ * pod's own.
+ */
 const CHECKS: readonly Check[] = [
   {
     code: "dns-host-network",
@@ -49,8 +52,8 @@ const CHECKS: readonly Check[] = [
 ];
 
 /**
- * Plans the injection of a pod that is to resolve through pod DNS, or returns the reason why it gets hostAliases
- * instead. Managed aliases of an earlier pass are removed. `setup` is a reason while the resolvers cannot be used.
+ * Plans the injection of a pod that should resolve through pod DNS, or returns the reason why it gets hostAliases
+ * instead. Removes managed aliases of an earlier pass. `setup` is a reason while the resolvers cannot be used.
  */
 export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason): DnsInjection | Reason {
   if ("code" in setup) return instead(setup);
@@ -74,7 +77,7 @@ export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason
   };
 }
 
-/** What to do about the resolution of a pod that gets hostAliases: a `dnsConfig` of ours goes. */
+/** Returns the change of DNS settings for a pod that gets hostAliases: a `dnsConfig` of ours is removed. */
 export function withoutResolvers(pod: PodResolution): DnsChange {
   return holdsResolvers(pod) ? "restore" : undefined;
 }
@@ -83,7 +86,7 @@ function instead({ code, text }: Reason): Reason {
   return { code, text: `${VIA_KEY}: hostAliases instead: ${text}`.slice(0, MAX_WARNING) };
 }
 
-/** Options are left to whoever changed them after us. */
+/** Does not compare options: somebody may have changed them after us, and the change stays. */
 function isCurrent(pod: PodResolution, { nameservers, searches }: PodDnsConfig): boolean {
   const isSame = (left: readonly string[] = [], right: readonly string[] = []) => left.join(" ") === right.join(" ");
   return (

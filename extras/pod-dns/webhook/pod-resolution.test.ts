@@ -12,13 +12,13 @@ function read(spec: object) {
 
 const NOTHING = { hostAliases: [], annotations: { a: "b" }, namespace: "shop" };
 
-test("what a pod does not say is that it has the defaults", () => {
+test("missing and null fields of a pod are read as the defaults", () => {
   const defaults = { ...NOTHING, hostNetwork: false, dnsPolicy: undefined, dnsConfig: undefined };
   assert.deepEqual(read({}), defaults);
   assert.deepEqual(read({ hostNetwork: null, dnsPolicy: null, dnsConfig: null }), defaults);
 });
 
-test("a pod's own resolution is read as it is", () => {
+test("a pod's own DNS settings are read unchanged", () => {
   const dnsConfig = { nameservers: ["192.0.2.53"], searches: null, options: [{ name: "ndots", value: "2" }] };
   const spec = { hostNetwork: true, dnsPolicy: "None", dnsConfig };
   assert.deepEqual(read(spec), { ...NOTHING, ...spec });

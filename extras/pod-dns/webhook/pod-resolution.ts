@@ -13,9 +13,9 @@ const specSchema = object({
   dnsConfig: v.nullish(object({ nameservers: texts, searches: texts, options: v.nullish(v.array(object({}))) })),
 });
 
-/** Reads how a pod resolves names, which matters only to pod DNS, or returns a reason that names the invalid field. */
+/** Reads a pod's DNS settings, which matter only to pod DNS, or returns a reason that names the invalid field. */
 export function readResolution(admitted: unknown, pod: AdmittedPod, namespace: string): PodResolution | Reason {
-  // `readPod` has found a spec in it.
+  // `readPod` has checked that there is a spec.
   const { spec } = admitted as { readonly spec: v.InferOutput<typeof specSchema> };
   const { flaw } = attempt(specSchema, spec);
   if (flaw !== undefined)

@@ -10,7 +10,7 @@ const ADDRESSES: Readonly<Record<string, string>> = {
 };
 const BOTH = ["10.96.0.11", "10.96.0.12"];
 
-/** Two resolvers that answer, until the test says otherwise. */
+/** Two resolvers that answer until the test changes that. */
 function rig() {
   const state = {
     now: 0,
@@ -33,7 +33,7 @@ function rig() {
     now: () => state.now,
     log,
   });
-  /** The state after so many checks, a second apart. */
+  /** Runs this many checks, a second apart. Returns the state after them. */
   const after = async (checks: number): Promise<readonly string[] | string> => {
     for (let count = 0; count < checks; count += 1) {
       await health.check();
@@ -48,14 +48,14 @@ function rig() {
 const NOT_YET = "dns-not-ready: the resolvers of pod DNS were not asked yet";
 const RECOVERING = "dns-not-ready: the resolvers of pod DNS answer again, but not for long";
 
-test("the resolvers are used from their first answers on", async () => {
+test("the resolvers are used after their first answers", async () => {
   const { after } = rig();
   assert.equal(await after(0), NOT_YET);
   assert.deepEqual(await after(1), BOTH);
 });
 
 for (const address of BOTH) {
-  test(`a failed check of ${address} ends their use, and three good ones in a row begin it again`, async () => {
+  test(`after a failed check of ${address}, three good checks in a row are needed for further use`, async () => {
     const { state, after } = rig();
     await after(1);
     state.down.add(address);
@@ -71,7 +71,7 @@ for (const address of BOTH) {
   });
 }
 
-test("a Service without an address is a reason, and one that gets another is asked there", async () => {
+test("a Service without an address is a reason; when it gets an address, it is asked there", async () => {
   const { state, after } = rig();
   const [first = ""] = SERVICES;
   state.addresses[first] = undefined;
@@ -80,7 +80,7 @@ test("a Service without an address is a reason, and one that gets another is ask
   assert.deepEqual(await after(3), ["10.96.0.99", "10.96.0.12"]);
 });
 
-test("a Service that is recreated is found, because its old address does not answer", async () => {
+test("a recreated Service is found, because its old address does not answer", async () => {
   const { state, after } = rig();
   await after(1);
   state.down.add("10.96.0.11");
@@ -89,7 +89,7 @@ test("a Service that is recreated is found, because its old address does not ans
   assert.deepEqual(await after(4), ["10.96.0.99", "10.96.0.12"]);
 });
 
-test("while the cluster's DNS does not answer, known addresses stay, and unknown ones are a reason", async () => {
+test("while the cluster's DNS does not answer, known addresses stay, and a missing address is a reason", async () => {
   const { state, after } = rig();
   state.clusterDnsFails = true;
   assert.equal(await after(1), `dns-not-ready: ${SERVICES[0]} cannot be asked: timeout`);
@@ -99,13 +99,13 @@ test("while the cluster's DNS does not answer, known addresses stay, and unknown
   assert.deepEqual(await after(100), BOTH);
 });
 
-test("while all is well, a Service is looked up now and then, not with each check", async () => {
+test("without failures, a Service is looked up only once in 30 checks", async () => {
   const { state, after } = rig();
   await after(60);
   assert.equal(state.lookUps, 4);
 });
 
-test("a result that is old counts as none", async () => {
+test("an old result does not count", async () => {
   const { state, after } = rig();
   assert.deepEqual(await after(1), BOTH);
   state.now += 10_000;

@@ -13,26 +13,29 @@ interface ResolverHealthDeps {
 }
 
 /**
- * One check that fails ends the use of the resolvers at once, since hostAliases are always right, and a pod keeps
- * the resolvers that it is created with. After that it takes some checks in a row, so that a resolver that answers
- * now and then gets no pods.
+ * Successful checks in a row until the resolvers are used again, so that an unreliable resolver gets no pods. One
+ * failed check ends their use at once: hostAliases are always right, and a pod keeps the resolvers that it was
+ * created with.
  */
 const CHECKS_TO_RECOVER = 3;
 /**
- * A ClusterIP changes only when its Service is recreated: it is looked up again after a failed check, and once in
- * so many.
+ * A ClusterIP changes only when its Service is recreated. It is looked up again after a failed check, and once in
+ * this many checks.
  */
 const CHECKS_PER_LOOK_UP = 30;
-/** An older result counts as none. */
+/** Maximum age of a result, in milliseconds. An older result does not count. */
 const MAX_AGE_MS = 10_000;
 
-/** Whether every resolver of pod DNS answers with the map. */
+/** Checks whether every resolver of pod DNS answers with the map. */
 export class ResolverHealth {
   readonly #deps: ResolverHealthDeps;
-  /** Per Service; the last one stays while the cluster's DNS does not answer. */
+  /** Address of each Service. The last one stays while the cluster's DNS does not answer. */
   readonly #addresses: (string | undefined)[];
   #state: readonly string[] | Reason = NOT_ASKED;
-  /** Checks that succeeded since the last that failed. Before any has failed, one is enough. */
+  /**
+   * Successful checks since the last failed one. Starts at the limit: before any check has failed, one success is
+   * enough.
+   */
   #succeeded = CHECKS_TO_RECOVER;
   #checks = 0;
   #checkedAt = Number.NEGATIVE_INFINITY;
@@ -42,7 +45,7 @@ export class ResolverHealth {
     this.#addresses = deps.services.map(() => undefined);
   }
 
-  /** The addresses of all resolvers, or why pods cannot be given them now. */
+  /** The addresses of all resolvers, or the reason why pods cannot get them now. */
   resolvers(): readonly string[] | Reason {
     if (this.#deps.now() - this.#checkedAt > MAX_AGE_MS) return NOT_ASKED;
     return this.#state;
@@ -78,7 +81,7 @@ export class ResolverHealth {
     }
   }
 
-  /** Unknown is not none: while the cluster's DNS does not answer, the address of before counts. */
+  /** Looks up the address of a Service. While the cluster's DNS does not answer, the last known address counts. */
   async #lookUp(service: string, before: string | undefined): Promise<string | undefined> {
     try {
       return await this.#deps.queries.addressOf(service);

@@ -27,7 +27,7 @@ async function serve(answers: DnsAnswers, asked: string[] = []): Promise<string>
   return server.address;
 }
 
-test("a resolver answers if it says 127.0.0.1 for the health name, and is asked each time", async () => {
+test("a resolver counts as answering if it has 127.0.0.1 for the health name, and is asked each time", async () => {
   let answer: Buffer | number = ipv4("127.0.0.1");
   const asked: string[] = [];
   const address = await serve(() => answer, asked);
@@ -40,13 +40,13 @@ test("a resolver answers if it says 127.0.0.1 for the health name, and is asked 
   assert.ok(asked.length >= 4 && asked.every((question) => question === `${DNS_HEALTH_NAME} ${TYPE_A}`));
 });
 
-test("a resolver that is silent, or that nobody is, does not answer", async () => {
+test("a silent resolver or an invalid address counts as not answering", async () => {
   const { isAnswering } = resolverQueries([]);
   assert.equal(await isAnswering(await serve(() => undefined)), false);
   assert.equal(await isAnswering("not an address"), false);
 });
 
-test("a Service's address is that of the cluster's first family, else of the other", async () => {
+test("a Service's address has the cluster's first family, else the other one", async () => {
   const both = await serve((_, type) => (type === TYPE_A ? ipv4("10.96.0.11") : undefined));
   assert.equal(await resolverQueries([both]).addressOf("a.ns.svc.cluster.local"), "10.96.0.11");
   const v6 = Buffer.from("fd000000000000000000000000000011", "hex");
@@ -54,7 +54,7 @@ test("a Service's address is that of the cluster's first family, else of the oth
   assert.equal(await resolverQueries([six]).addressOf("a.ns.svc.cluster.local"), "fd00::11");
 });
 
-test("a Service that does not exist has no address; a server that fails is no answer", async () => {
+test("a Service that does not exist has no address; a failing DNS server is an error", async () => {
   const none = await serve(() => NO_NAME);
   assert.equal(await resolverQueries([none]).addressOf("a.ns.svc.cluster.local"), undefined);
   const broken = await serve(() => SERVER_FAILURE);

@@ -2,9 +2,9 @@ import { Resolver } from "node:dns/promises";
 import { isIPv6 } from "node:net";
 import { answersHealth } from "../health-question.ts";
 
-/** What the watch of the resolvers asks of DNS. */
+/** DNS queries of the resolver watch. */
 export interface ResolverQueries {
-  /** The address of a Service; undefined: it has none. Throws if the cluster's DNS does not answer. */
+  /** The address of a Service. Undefined if it has none. Throws if the cluster's DNS does not answer. */
   readonly addressOf: (service: string) => Promise<string | undefined>;
   /** Whether the resolver at this address answers with the map. */
   readonly isAnswering: (address: string) => Promise<boolean>;
@@ -14,7 +14,7 @@ export interface ResolverQueries {
 const LOOK_UP = { timeout: 1_000, tries: 2 };
 const ABSENT: readonly (string | undefined)[] = ["ENOTFOUND", "ENODATA"];
 
-/** Asks `servers`, the DNS servers of the cluster, for Services, and resolvers themselves for their health. */
+/** Asks the DNS servers of the cluster (`servers`) for Services, and the resolvers themselves for their health. */
 export function resolverQueries(servers: readonly string[]): ResolverQueries {
   return {
     async addressOf(service) {

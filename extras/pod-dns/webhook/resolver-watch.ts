@@ -8,16 +8,16 @@ import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns }
 import { ResolverHealth } from "./resolver-health.ts";
 import { resolverQueries } from "./resolver-queries.ts";
 
-/** Follows whether pods can be given the resolvers of pod DNS. */
+/** Tracks whether pods can get the resolvers of pod DNS. */
 export interface ResolverWatch {
-  /** The resolvers, with what else their pods get, or why pods get hostAliases now. */
+  /** The resolvers and the other DNS settings of their pods, or the reason why pods get hostAliases now. */
   setup(): PodDnsSetup | Reason;
   stop(): Promise<void>;
 }
 
-/** How often both resolvers are asked. */
+/** How often both resolvers are asked, in milliseconds. */
 const PERIOD_MS = 1_000;
-/** How often resolv.conf is read again, while it is not that of a pod with dnsPolicy ClusterFirst. */
+/** How often resolv.conf is read again while it is not from a pod with dnsPolicy ClusterFirst, in milliseconds. */
 const REREAD_MS = 10_000;
 
 /** Asks both resolvers of pod DNS each second whether they answer with the map, until it is stopped. */

@@ -8,9 +8,9 @@ import { markedBlock } from "../marked-block.ts";
 import { renderServerBlocks } from "../server-blocks.ts";
 import { serverZones } from "../server-zones.ts";
 
-// What names in the cluster's own CoreDNS cost clients that ask for other names. It is compared with the same Corefile
-// without them, and with a `template` for each name, as a person might write it. All take turns, because the machine
-// has other work at times.
+// What names in the cluster's own CoreDNS cost clients that ask for other names. It is compared with the same
+// Corefile without them, and with a `template` for each name, as a person might write it. The servers take turns,
+// because the machine sometimes has other work.
 
 const ZONE = `$ORIGIN cluster.local.
 @ 5 IN SOA ns.cluster.local. nobody.invalid. 1 5 5 5 5
@@ -79,7 +79,7 @@ export async function run(argv: string[]): Promise<void> {
   }
 }
 
-/** What the wildcards of others cost whoever asks for a long name in one of their zones. */
+/** Measures what wildcards of others cost a client that asks for a long name in one of their zones. */
 async function longNames(
   servers: Readonly<Record<"none" | "wild", CoreDns>>,
   { wildcards, count }: { readonly wildcards: number; readonly count: number },
@@ -97,7 +97,7 @@ async function longNames(
   }
 }
 
-/** Of both kinds, and one below each other. */
+/** Wildcards of both kinds, and 30 wildcards below each other. */
 function wildcards(count: number): string[] {
   const nested = Array.from({ length: 30 }, (_, at) => `*.${"a.".repeat(at)}nested.example.com`);
   const others = Array.from({ length: count - nested.length }, (_, at) =>

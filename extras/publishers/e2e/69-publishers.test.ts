@@ -22,8 +22,8 @@ import {
 } from "#test/e2e/shop.ts";
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent } from "#test/e2e/switchback.ts";
 
-// The names in the cluster's own DNS, and in the hosts file of its node: each publisher heals a Certificate by
-// itself, with nobody opted in, and leaves every object of the cluster as it was.
+// Names in the cluster's own DNS, and in the hosts file of its node. Each of the three ways makes a Certificate Ready
+// although no pod has opted in, and leaves all other objects of the cluster unchanged.
 
 const BY_COREDNS = "published.example.com";
 const BY_IMPORT = "imported.example.com";
@@ -31,13 +31,13 @@ const BY_NODE = "node.example.com";
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
 const { className, target } = clusterTarget();
 const COREDNS = "deployment/coredns";
-/** cert-manager's controller, whose self-checks are at stake. */
+/** cert-manager's controller, which makes the self-checks. */
 const ISSUING = "deployment/cert-manager";
 const CONTROLLER = ["-l", "app.kubernetes.io/component=controller"];
-/** An uninstall asks nobody whether pods have our addresses. */
+/** Makes an uninstall continue although pods may hold our addresses. */
 const FORCED = { uninstall: { force: true } };
 const OF_NODE = "127.0.0.1\tlocalhost\n192.0.2.1\tnode\n";
-/** As k3s has it, and looked at more often: what takes the time is measured with kubeadm's. */
+/** As in k3s, but with more frequent reloads: the test with kubeadm's Corefile measures the time. */
 const IMPORTING = `${COREFILE.replace("    reload\n", "    reload 2s 1s\n")}import custom/*.server\n`;
 
 let cluster: Cluster;
@@ -67,7 +67,7 @@ after(async () => {
   await installSwitchback(cluster);
 });
 
-/** What a pod that opted in to nothing gets. */
+/** The output of a command in a pod that has not opted in. */
 async function asked(...args: string[]): Promise<string> {
   return (await cluster.exec(`${SHOP}/deployment/asker`, ...programCommand("client", ...args))).stdout.trim();
 }
@@ -93,8 +93,8 @@ const publishing = (section: string, more: object = {}) => ({
 });
 
 /**
- * From an Ingress to a Certificate, as soon as `isPublished`. DNS-01 finds what it found. At the end only the
- * Ingress is left, so that the name stays mapped.
+ * From an Ingress to a Certificate, which is ordered once `isPublished` is true. DNS-01 gets the same records before
+ * and after. The Ingress stays, so that the name stays mapped.
  */
 async function isHealed(name: string, isPublished: () => Promise<boolean>, say: (line: string) => void): Promise<void> {
   await setText(cluster, `_acme-challenge.${name}`, "token");
@@ -109,14 +109,14 @@ async function isHealed(name: string, isPublished: () => Promise<boolean>, say: 
   assert.deepEqual([await records(name), await records(`_acme-challenge.${name}`)], before);
 }
 
-/** The publishers' own. */
+/** The publishers' documents. */
 const documents = async () =>
   (await cluster.kubectl("-n", SYSTEM, "get", "configmaps", "-l", "switchback.dev/publisher", "-o", "name")).trim();
 
-/** A pod that did not opt in resolves the name to the relay. */
+/** Whether a pod that has not opted in resolves the name to the relay. */
 const isAnswered = async (name: string) => (await resolved(name)) === `${name} ${front}`;
 
-test("coredns: in kubeadm's Corefile, without an import, heals a Certificate; DNS-01 sees what it saw", async (t) => {
+test("coredns: in kubeadm's Corefile, without an import: a Certificate is Ready, DNS-01 is unchanged", async (t) => {
   const before = await othersObjects(cluster);
   await installSwitchback(cluster, publishing("coredns"));
   await isHealed(BY_COREDNS, () => isAnswered(BY_COREDNS), t.diagnostic.bind(t));
@@ -173,7 +173,7 @@ test("node-hosts: in the node's hosts file, which pods on its network inherit; a
   assert.deepEqual(await othersObjects(cluster, { podsToo: false }), before);
 });
 
-/** What cert-manager's controller has at /etc/hosts. */
+/** The hosts file of cert-manager's controller. */
 async function podHosts(): Promise<string> {
   const { items } = await cluster.get<{ items: Array<{ metadata: { uid: string; deletionTimestamp?: string } }> }>(
     ...["-n", CERT_MANAGER, "pods", ...CONTROLLER],

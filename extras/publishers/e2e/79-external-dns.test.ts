@@ -29,17 +29,17 @@ import {
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM } from "#test/e2e/switchback.ts";
 import { ExternalDns } from "./external-dns.ts";
 
-// The names by a real external-dns: from our DNSEndpoints it writes records into an etcd that the cluster's CoreDNS
-// serves. A Certificate is healed with nobody opted in, DNS-01 sees what it saw, and nothing is left behind.
+// Names through a real external-dns: it writes records from our DNSEndpoints into an etcd that the cluster's CoreDNS
+// serves. A Certificate becomes Ready although no pod has opted in, DNS-01 is unchanged, and nothing is left behind.
 
 const ZONE = "example.com";
 const PENDING = `pending.${ZONE}`;
-/** The name of no other file: it must not be mapped before. */
+/** A name that no other file uses: it must not be mapped before. */
 const LATER = `recorded.${ZONE}`;
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
 const ACCOUNT = "external-dns";
 const { className, target } = clusterTarget();
-/** More than external-dns takes to notice that its objects are gone. */
+/** Longer than external-dns takes to notice that its objects are gone. */
 const REMOVE_WAIT_SECONDS = 20;
 
 let cluster: Cluster;
@@ -86,7 +86,9 @@ async function definition(...command: string[]): Promise<void> {
   assert.equal(code, 0, stderr);
 }
 
-/** With a token that external-dns' account has in no other way. */
+/**
+ * A kubeconfig with a token of external-dns' account. Here external-dns does not run in a pod, which would have one.
+ */
 async function kubeconfig(): Promise<string> {
   const token = (await cluster.kubectl("-n", ACCOUNT, "create", "token", ACCOUNT)).trim();
   const path = join(folder, "kubeconfig");
@@ -96,7 +98,7 @@ async function kubeconfig(): Promise<string> {
   return path;
 }
 
-/** What a pod that opted in to nothing gets. */
+/** The output of a command in a pod that has not opted in. */
 async function asked(...args: string[]): Promise<string> {
   return (await cluster.exec(`${SHOP}/deployment/asker`, ...programCommand("client", ...args))).stdout.trim();
 }
@@ -104,7 +106,7 @@ async function asked(...args: string[]): Promise<string> {
 const records = (name: string) => asked("records", OTHER_TYPES.join(), name);
 const isPublished = async (name: string) => (await asked("resolve", name)) === `${name} ${front}`;
 
-/** A new pod reads it at once, where the kubelet and `reload` take a minute. */
+/** Restarts CoreDNS: a new pod reads the Corefile at once, while the kubelet and `reload` take a minute. */
 async function setCorefile(text: string): Promise<void> {
   const patch = JSON.stringify({ data: { Corefile: text } });
   await cluster.kubectl("-n", "kube-system", "patch", "configmap", "coredns", "--type=merge", "-p", patch);
@@ -113,8 +115,8 @@ async function setCorefile(text: string): Promise<void> {
 }
 
 /**
- * The plugin `etcd` has a SOA of its own for every name of its zone, which misleads DNS-01: it gets no other types
- * than addresses.
+ * The plugin `etcd` has a SOA for every name of its zone, which misleads DNS-01. So it only gets questions for
+ * addresses.
  */
 const corefile = (endpoint: string) => `${ZONE}:53 {
     view addresses {
@@ -139,7 +141,7 @@ const publisher = (enabled: boolean) =>
 
 const seconds = (since: number) => `${((performance.now() - since) / 1000).toFixed(1)} s`;
 
-test("a Certificate that waits becomes Ready with nobody opted in, and DNS-01 sees what it saw", async (t) => {
+test("a waiting Certificate becomes Ready although no pod has opted in, and DNS-01 is unchanged", async (t) => {
   const names = [PENDING, `_acme-challenge.${PENDING}`];
   await setText(cluster, `_acme-challenge.${PENDING}`, "token");
   const answers = () => Promise.all(names.map(records));
@@ -164,7 +166,7 @@ test("a Certificate that waits becomes Ready with nobody opted in, and DNS-01 se
   assert.deepEqual(await answers(), before);
 });
 
-test("a name that comes later is soon there", async (t) => {
+test("a name that is added later is soon there", async (t) => {
   const created = performance.now();
   await cluster.apply(ingress(nameOf(LATER), LATER, className));
   await cluster.until("a pod that did not opt in resolves it to the relay", 60, async () => {
@@ -173,7 +175,7 @@ test("a name that comes later is soon there", async (t) => {
   t.diagnostic(`Ingress created to the cluster's DNS answering: ${seconds(created)}`);
 });
 
-test("switched off, the objects and their records are gone after the removal, all else is as it was", async (t) => {
+test("after switching off, the objects and their records are gone, and all else is as it was", async (t) => {
   assert.notEqual(await dnsEndpoints(), "");
   assert.notDeepEqual(await externalDns.keys(), []);
   const off = performance.now();
@@ -187,7 +189,7 @@ test("switched off, the objects and their records are gone after the removal, al
 });
 
 const metadata = { namespace: SYSTEM, name: ACCOUNT };
-/** As external-dns' own chart gives them for this source. */
+/** The rights that external-dns' own chart gives for this source. */
 const RIGHTS: readonly KubeObject[] = [
   namespace(ACCOUNT),
   serviceAccount(ACCOUNT, ACCOUNT),

@@ -15,20 +15,18 @@ const OWNER = "private-zone";
 export interface ExternalDnsOptions {
   /** Where its etcd listens. */
   readonly address: string;
-  /** Of the account that it has. */
+  /** Kubeconfig of its account. */
   readonly kubeconfig: string;
-  /** Whose DNSEndpoints it reads. */
+  /** The namespace whose DNSEndpoints it reads. */
   readonly namespace: string;
   readonly zone: string;
   /** Runs a command in another network namespace. */
   readonly within?: (command: string, args: string[]) => readonly [string, string[]];
 }
 
-/**
- * A real external-dns with an etcd of its own, into which it writes records as the plugin `etcd` of CoreDNS reads them.
- */
+/** A real external-dns with its own etcd. It writes records there in the form that CoreDNS' plugin `etcd` reads. */
 export class ExternalDns {
-  /** Of the etcd, as a Corefile names it. */
+  /** URL of the etcd, as in a Corefile. */
   readonly endpoint: string;
   readonly #options: ExternalDnsOptions;
   readonly #processes: Processes;
@@ -42,7 +40,7 @@ export class ExternalDns {
     this.#processes = new Processes(folder, folder);
   }
 
-  /** The definition of DNSEndpoint has to be there. */
+  /** Needs the definition of DNSEndpoint. */
   static async start(options: ExternalDnsOptions): Promise<ExternalDns> {
     const externalDns = new ExternalDns(await mkdtemp(join(tmpdir(), "switchback-external-dns-")), options);
     try {
@@ -61,8 +59,8 @@ export class ExternalDns {
     const flags = {
       source: "crd",
       provider: "coredns",
-      // TXT records that say whose a record is stay in etcd for good (external-dns' pull request 6747): the records
-      // say it themselves.
+      // TXT records that name the owner of a record stay in etcd forever (external-dns' pull request 6747). Here the
+      // records themselves name their owner.
       registry: "noop",
       "txt-owner-id": OWNER,
       policy: "sync",
@@ -82,7 +80,7 @@ export class ExternalDns {
     );
   }
 
-  /** What it has written, as paths. */
+  /** Keys that it has written, as paths. */
   async keys(): Promise<string[]> {
     const [key, range_end] = ["/skydns/", "/skydns0"].map((path) => Buffer.from(path).toString("base64"));
     const answer = await this.#ask(`${this.endpoint}/v3/kv/range`, JSON.stringify({ key, range_end, keys_only: true }));

@@ -10,8 +10,8 @@ import { CorednsPublisher } from "../coredns.ts";
 import { NO_ANSWER, type Readers } from "../publisher.ts";
 import { startPublisher } from "./publisher-run.ts";
 
-// The names in the cluster's own DNS, which everybody asks: what one tenant publishes there must leave it to the
-// others.
+// Attacks on the names in the cluster's own DNS, which everybody asks. What one tenant publishes there must not break
+// it for the others.
 
 const CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps";
 const COREFILE = `.:53 {
@@ -22,7 +22,7 @@ const COREFILE = `.:53 {
 `;
 const OURS = "# BEGIN switchback coredns: x\n.:53 {\n}\n# END switchback coredns\n";
 const PUBLISHER = `${NAMESPACE}/switchback-publisher-coredns`;
-/** Nobody serves the Corefile of the API server here. */
+/** No CoreDNS serves the Corefile of this API server, so readers get no answer. */
 const SILENT: Readers = { tagOf: (revision) => revision, ask: async () => new Set([NO_ANSWER]) };
 
 /** The configuration that these attacks need. */

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NAMESPACE, named, render } from "#test/integration/rendered.ts";
 
-// What the chart leaves behind to take a publisher's names out after it was switched off.
+// The chart's hooks, which take a publisher's names out after it was switched off, or at an uninstall.
 
 const REMOVED = ["coredns-import", "coredns", "external-dns"] as const;
 
-/** The arguments of the hook's command behind `--set`. */
+/** The values of `--set` in the hook's command, without the namespace. */
 function removalOf(publisher: (typeof REMOVED)[number], publishers: object): string[] {
   const objects = render({ config: { publishers }, publishers: { remove: REMOVED } });
   const { command } = named(objects, "Job", `switchback-publisher-${publisher}-remove`).spec.template.spec
@@ -17,13 +17,13 @@ function removalOf(publisher: (typeof REMOVED)[number], publishers: object): str
 }
 
 describe("the hook of an uninstall", () => {
-  /** The names of the Roles by which it takes names out. */
+  /** Names of the Roles that let the hook take names out. */
   const roles = (values: object) =>
     render(values)
       .filter(({ kind, metadata }) => kind === "Role" && metadata.name.startsWith("switchback-uninstall-"))
       .map(({ metadata }) => metadata.name);
 
-  it("has the rights for publishers that are enabled, and for those that have left something", () => {
+  it("has rights for enabled publishers, and for those in publishers.remove", () => {
     assert.deepEqual(roles({}), []);
     assert.deepEqual(roles({ config: { publishers: { coredns: { enabled: true } } } }), [
       "switchback-uninstall-coredns",
@@ -33,7 +33,7 @@ describe("the hook of an uninstall", () => {
 });
 
 describe("the hook that takes a publisher's names out", () => {
-  it("looks where they were by default", () => {
+  it("looks in the default places", () => {
     const kubeSystem = (section: string, configMap: string, key: string) =>
       Object.entries({ namespace: "kube-system", configMap, key }).map(
         ([name, value]) => `publishers.${section}.${name}=${value}`,
@@ -44,7 +44,7 @@ describe("the hook that takes a publisher's names out", () => {
     assert.deepEqual(removalOf("external-dns", {}), ["publishers.externalDns.kind=DNSEndpoint"]);
   });
 
-  it("looks where the values say, and waits as long as they say, be it not at all", () => {
+  it("looks in the places of the values, and waits as long as they say, also 0 seconds", () => {
     const coredns = { configMap: "theirs", key: "main" };
     const found = removalOf("coredns", { coredns });
     assert.deepEqual(found.slice(1), ["publishers.coredns.configMap=theirs", "publishers.coredns.key=main"]);

@@ -60,14 +60,14 @@ async function endpoints(): Promise<DnsEndpoint[]> {
 const records = async () => (await endpoints()).flatMap(({ spec }) => spec.endpoints);
 const has = async (name: string) => (await records()).some(({ dnsName }) => dnsName === name);
 
-/** What the publisher's account gets for a write. */
+/** The status code of a write by the publisher's account. */
 async function write(method: string, path: string, body?: object): Promise<number> {
   const contentType = method === "PATCH" ? "application/merge-patch+json" : "application/json";
   const sent = body === undefined ? {} : { body: JSON.stringify(body) };
   return (await system.cluster.call({ method, path, token: publisher.token, contentType, ...sent })).status;
 }
 
-/** What this publisher gives its objects in none of its kinds. */
+/** Metadata that this publisher gives to none of its objects, whatever their kind. */
 const FOREIGN_METADATA = [
   { annotations: { "external-dns.kubernetes.io/controller": "other" } },
   { annotations: { "external-dns.kubernetes.io/internal-hostname": "x.example.com" } },
@@ -77,7 +77,7 @@ const FOREIGN_METADATA = [
   { finalizers: ["example.com/never"] },
 ];
 
-/** An object of ours with more metadata. */
+/** One of our objects with additional metadata. */
 function withMetadata(
   make: (name: string, label: string) => { readonly metadata: { readonly labels: object } },
   { labels, ...more }: { readonly labels?: object },
@@ -87,7 +87,7 @@ function withMetadata(
 }
 
 describe("external-dns", () => {
-  it("without the definition of DNSEndpoint says so, and goes on once it is there", async () => {
+  it("reports that the definition of DNSEndpoint is missing, and goes on once it exists", async () => {
     await system.apply(ingress("first", ["first.example.com"], { namespace: "shop" }));
     await until("the code", async () => {
       const state = (await publisher.store.read())?.state;
@@ -115,7 +115,7 @@ describe("external-dns", () => {
     );
   });
 
-  it("has the name of a new Ingress soon, and loses that of one that is gone", async (t) => {
+  it("soon has the name of a new Ingress, and removes that of a deleted one", async (t) => {
     const took: number[] = [];
     for (let index = 0; index < 20; index += 1) {
       const name = `soon-${index}.example.com`;
@@ -137,7 +137,7 @@ describe("external-dns", () => {
     await until("the name to be gone", async () => !(await has("soon-0.example.com")));
   });
 
-  it("writes nothing while nothing changes, and again what somebody has edited or deleted", async () => {
+  it("writes nothing while nothing changes, and restores what somebody has edited or deleted", async () => {
     const [object] = await endpoints();
     const path = `${PATH}/${object?.metadata.name}`;
     await publisher.looked();
@@ -182,7 +182,7 @@ describe("external-dns", () => {
     assert.equal(await write("DELETE", `${PATH}/switchback-names-600`), 403);
   });
 
-  it("is removed without a trace of its own, while it runs, and writes no more", async () => {
+  it("is removed without a trace while it runs, and writes nothing afterwards", async () => {
     const lines: string[] = [];
     const { store, publisher: made } = publisher;
     await removePublisher({
@@ -206,7 +206,7 @@ describe("external-dns", () => {
     );
   });
 
-  it("writes Services, which have the same fence, where that is its kind", async () => {
+  it("writes Services under the same restrictions if that is its kind", async () => {
     await publisher.stop();
     await system.install(valuesOf("Service"));
     publisher = await start();

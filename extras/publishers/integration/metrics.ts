@@ -2,7 +2,7 @@ import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
 import type { PublisherFacts } from "../health.ts";
 import { createPublisherMetrics } from "../metrics.ts";
 
-/** What a publisher knows; it runs in a cluster's DNS only. */
+/** The facts of a publisher. None runs in these tests, because it needs a cluster's DNS. */
 const PUBLISHED: PublisherFacts = {
   state: {
     ...emptyPublisherState("coredns", "the Corefile"),

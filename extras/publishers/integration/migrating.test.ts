@@ -15,8 +15,8 @@ import { query, type TypeName } from "#test/integration/dns-message.ts";
 import { PUBLISHERS_SECTION } from "../config.ts";
 import { CorednsPublisher } from "../coredns.ts";
 
-// Coming from hairpin-proxy, hairpin-proxy-gen2 and ouroboros: with what each of them leaves in the cluster's DNS
-// the publisher answers, the doctor's command takes it away and nothing else, and DNS-01 has its records back. Real
+// Migration from hairpin-proxy, hairpin-proxy-gen2 and ouroboros. The publisher works beside what each of them leaves
+// in the cluster's DNS. The doctor's command removes exactly that, and DNS-01 gets its records again. With real
 // kubectl, API server and CoreDNS.
 
 const NAME = "shop.corp.test";
@@ -55,7 +55,7 @@ after(async () => {
   await Promise.all([bed?.stop(), cluster?.stop()]);
 });
 
-/** As k3s has it: what is in `custom` is imported into the block of the root. */
+/** As in k3s: the files in `custom` are imported into the server block of the root. */
 const original = () => `.:53 {
     errors
     bind ${LOCAL}
@@ -80,7 +80,7 @@ async function read(name: string): Promise<Readonly<Record<string, string>>> {
   return (body as { data?: Readonly<Record<string, string>> }).data ?? {};
 }
 
-/** A CoreDNS with the files of the cluster's as they are now, on a port of its own. */
+/** Starts a CoreDNS on a separate port, with the current files of the cluster's DNS. */
 async function asItIs(name: string): Promise<CoreDns> {
   const custom = join(bed.folder, "custom");
   rmSync(custom, { recursive: true, force: true });
@@ -92,7 +92,7 @@ async function asItIs(name: string): Promise<CoreDns> {
   );
 }
 
-/** What the doctor found of the cluster's DNS. */
+/** The doctor's findings about the cluster's DNS. */
 async function found() {
   const { stdout, stderr } = await runSwitchback(["doctor", "-o", "json"], { KUBECONFIG: cluster.adminKubeconfig });
   assert.ok(stdout.startsWith("{"), stderr);
@@ -115,7 +115,7 @@ async function leave({ key, write: text }: DnsTool): Promise<void> {
 for (const tool of DNS_TOOLS) {
   const what = `${tool.tool}, key ${tool.key ?? "Corefile"}`;
   describe(what, () => {
-    it("is passed by the publisher, found by the doctor, and gone by its command, with DNS-01 as before", async () => {
+    it("the publisher works beside it, the doctor's command removes it, and DNS-01 works as before", async () => {
       await leave(tool);
       const alone = await asItIs(`${what} alone`);
       assert.deepEqual(await addresses(alone), [OTHER_PROXY], "the leftovers work");
@@ -136,7 +136,7 @@ for (const tool of DNS_TOOLS) {
       assert.deepEqual([await addresses(moved), await others(moved)], [[RELAY], expected]);
 
       await publisher.remove();
-      // Two of the tools take white space off the end of the file.
+      // Two of the tools remove white space at the end of the file.
       const { Corefile = "", ...rest } = await read("coredns");
       assert.deepEqual([Corefile.trimEnd(), rest], [original().trimEnd(), { other: "kept" }]);
       assert.deepEqual(await read("coredns-custom"), CUSTOM);

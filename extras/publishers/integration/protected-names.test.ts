@@ -32,7 +32,7 @@ const corefile = (port: number, ready: string) => `.:${port} {
 }
 `;
 
-/** A CoreDNS whose Corefile has the blocks of a publisher, with what a protection leaves of the map. */
+/** A CoreDNS whose Corefile has a publisher's blocks, with the names that a protection leaves in the map. */
 async function serverWith(name: string, protect: NameProtection): Promise<CoreDns> {
   const form = publisherMapForm(protect);
   const map = form.assemble("r1", [form.parse(renderHosts(NAMES.map((each) => ({ name: each, addresses: [RELAY] }))))]);
@@ -56,12 +56,12 @@ const KUBERNETES = "kubernetes.default.svc.k8s.corp.test";
 const SEARCHED = `api.github.com.${SEARCH}`;
 
 describe("wildcards that would take other names", () => {
-  it("unprotected, they do", async () => {
+  it("do so without protection", async () => {
     const server = await serverWith("unprotected", () => undefined);
     for (const name of [KUBERNETES, SEARCHED]) assert.deepEqual((await query(server, name, "A")).addresses, [RELAY]);
   });
 
-  it("a publisher leaves them out: the cluster's names and external ones are what they were", async () => {
+  it("are left out by a publisher, so that the cluster's names and external ones stay as they were", async () => {
     const server = await serverWith("protected", protectNames("k8s.corp.test", [SEARCH]));
     assert.deepEqual((await query(server, KUBERNETES, "A")).addresses, [CLUSTER_IP]);
     assert.deepEqual((await query(server, SEARCHED, "A")).addresses, []);

@@ -20,9 +20,9 @@ import { runPublisher } from "../run.ts";
 export interface PublisherRun {
   readonly publisher: Publisher;
   readonly store: PublisherStateStore;
-  /** Of its account. */
+  /** Token of its account. */
   readonly token: string;
-  /** Until it has looked twice from now on. */
+  /** Waits until it has made two more steps. */
   looked(): Promise<void>;
   stop(): Promise<void>;
 }

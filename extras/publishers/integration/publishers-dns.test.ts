@@ -10,8 +10,7 @@ import type { PublisherMap } from "../publisher-map.ts";
 import { healthNameOf, renderServerBlocks, tagOf } from "../server-blocks.ts";
 import { type ServerZones, serverZones } from "../server-zones.ts";
 
-// Real CoreDNS with a cluster's Corefile: with our blocks in it, with our blocks in a file that it imports, and as
-// it was.
+// Real CoreDNS with a cluster's Corefile: with our blocks in it, with our blocks in an imported file, and unchanged.
 
 const RELAY = "198.51.100.9";
 const OTHER = "198.51.100.10";
@@ -57,7 +56,10 @@ const MAP = {
   ],
 } as const;
 
-/** What DNS-01 asks of mapped names, and gets: without these, answers would be the same because there are none. */
+/**
+ * Questions of DNS-01 about mapped names that have answers. Without them, answers could be equal because all are
+ * empty.
+ */
 const ANSWERED: ReadonlyArray<readonly [string, TypeName]> = [
   ["shop.corp.test", "TXT"],
   ["shop.corp.test", "CAA"],
@@ -174,7 +176,7 @@ for (const name of ["coredns", "coredns-import"]) {
       assert.deepEqual((await query(server(), "shop.corp.test", "A")).ttls, [5]);
     });
 
-    it("have no record of the family that a name lacks, rather than the upstream's", async () => {
+    it("have no record if a name lacks the address family, instead of the upstream's record", async () => {
       for (const [host, type] of [
         ["shop.corp.test", "AAAA"],
         ["six.corp.test", "A"],
@@ -201,7 +203,7 @@ for (const name of ["coredns", "coredns-import"]) {
         assert.deepEqual(await addressesOf(host), [address], host);
     });
 
-    it("leave every other question as it was", async () => {
+    it("do not change any other answer", async () => {
       for (const [host, type] of ANSWERED) assert.notDeepEqual((await query(plain, host, type)).records, [], host);
       const hosts = ["shop.corp.test", "_acme-challenge.shop.corp.test", "corp.test", "a.b.any.corp.test"];
       const others = ["other.corp.test", "none.corp.test", "deep.wild.corp.test", "wild.corp.test", "many.corp.test"];
@@ -229,7 +231,7 @@ for (const name of ["coredns", "coredns-import"]) {
   });
 }
 
-it("a zone that the Corefile has: its names get own blocks, coredns-import leaves out what it serves", async () => {
+it("names in a zone of the Corefile get separate blocks; coredns-import leaves out the zone itself", async () => {
   const ask = async (name: string, host: string) =>
     (await query(servers.get(name) ?? assert.fail(), host, "A")).addresses;
   for (const name of servers.keys()) {
@@ -240,7 +242,7 @@ it("a zone that the Corefile has: its names get own blocks, coredns-import leave
   assert.deepEqual(await ask("coredns-import", "owned.corp.test"), [STUB]);
 });
 
-it("both publishers at once: the Corefile's own blocks come first, and each is asked by its own name", async () => {
+it("with both publishers, blocks in the Corefile itself come first, and each has its own health name", async () => {
   const ask = async (host: string) => (await query(both, host, "A")).addresses;
   assert.deepEqual(await ask("shop.corp.test"), [RELAY]);
   assert.deepEqual(await ask("only.corp.test"), [OTHER]);
@@ -252,7 +254,7 @@ it("both publishers at once: the Corefile's own blocks come first, and each is a
   }
 });
 
-/** The cache of the cluster's own block counts down. */
+/** A record without its TTL, which the cache of the cluster's own block counts down. */
 function withoutTtl(record: string): string {
   return record.replace(/\b\d+\b/, "");
 }

@@ -12,8 +12,8 @@ import { dnsReaders } from "../dns-readers.ts";
 import { removePublisher } from "../remove.ts";
 import { type PublisherRun, startPublisher } from "./publisher-run.ts";
 
-// From an Ingress to the answer of a real CoreDNS, by a real API server and a controller; only the kubelet, which
-// copies the ConfigMap to the file of CoreDNS, is played.
+// From an Ingress to the answer of a real CoreDNS, with a real API server and a controller. The test only simulates
+// the kubelet, which copies the ConfigMap to the file of CoreDNS.
 
 const NAME = "coredns";
 const CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/coredns";
@@ -34,7 +34,7 @@ let bed: CoreDnsBed;
 let original: string;
 let server: CoreDns;
 let publisher: PublisherRun;
-/** What mapped names lead to. */
+/** The address that mapped names lead to. */
 let front = "";
 const kubelet = new AbortController();
 let copying: Promise<void>;
@@ -73,7 +73,7 @@ function start(): Promise<PublisherRun> {
   );
 }
 
-/** What the kubelet does. A file that is half written is never read. */
+/** Does what the kubelet does. CoreDNS never reads a partly written file. */
 async function copy(toFile: (text: string) => string): Promise<void> {
   const file = join(bed.folder, "cluster.Corefile");
   let last = original;
@@ -97,7 +97,7 @@ const configMap = async () => (await system.cluster.call({ path: CONFIG_MAP })).
 const corefile = async () => (await configMap()).data.Corefile ?? "";
 const addresses = async (name: string) => (await query(server, name, "A")).addresses;
 
-/** Changes the Corefile as somebody with this field manager, and nothing that was changed meanwhile. */
+/** Changes the Corefile as this field manager. Keeps changes that others made meanwhile. */
 async function edit(manager: string, change: (text: string) => string): Promise<void> {
   const path = `${CONFIG_MAP}?fieldManager=${manager}`;
   const contentType = "application/merge-patch+json";
@@ -122,7 +122,7 @@ async function state() {
 }
 
 describe("coredns", () => {
-  it("has the name of a new Ingress in the Corefile soon, and its document says when CoreDNS answers it", async (t) => {
+  it("soon has the name of a new Ingress in the Corefile, and its document says when CoreDNS answers it", async (t) => {
     const took: number[] = [];
     for (let index = 0; index < CHANGES; index += 1) {
       const name = `soon-${index}.example.com`;
@@ -149,7 +149,7 @@ describe("coredns", () => {
     assert.deepEqual(await addresses("unmapped.example.com"), [PUBLIC]);
   });
 
-  it("is not slower than a line that somebody writes into the Corefile, and leaves that line", async (t) => {
+  it("answers beside a line that somebody writes into the Corefile, and leaves that line", async (t) => {
     const line = "    rewrite name theirs.example.com proxy.example.com\n";
     const created = performance.now();
     await create("ours.example.com");
@@ -167,7 +167,7 @@ describe("coredns", () => {
     await edit("hairpin", (text) => text.replace(line, ""));
   });
 
-  it("is removed while it runs, and CoreDNS is asked until it has forgotten", async () => {
+  it("is removed while it runs, and the removal asks CoreDNS until it has forgotten the names", async () => {
     const lines: string[] = [];
     const { store, publisher: made } = publisher;
     const say = (line: string) => lines.push(line);
@@ -180,7 +180,7 @@ describe("coredns", () => {
     assert.equal(await corefile(), original);
   });
 
-  it("taken back by somebody is written again; taken back again it stops, says by whom, leaves CoreDNS", async () => {
+  it("writes again what somebody takes back; the second time it stops, and says who did it", async () => {
     await publisher.stop();
     publisher = await start();
     for (let times = 1; times <= 2; times += 1) {

@@ -9,8 +9,8 @@ import { markedBlock } from "../marked-block.ts";
 import { renderRootTemplates } from "../root-templates.ts";
 import { healthNameOf, tagOf } from "../server-blocks.ts";
 
-// Real CoreDNS whose Corefile imports `*.override` inside of its server block, as those of AKS and Cozystack do, with
-// our file and without it.
+// Real CoreDNS whose Corefile imports `*.override` inside its server block, as in AKS and Cozystack, with our file
+// and without it.
 
 const RELAY = "198.51.100.9";
 const OTHER = "198.51.100.10";
@@ -48,7 +48,7 @@ let bed: CoreDnsBed;
 let plain: CoreDns;
 const servers = new Map<string, CoreDns>();
 
-/** The start of both: a cluster's plugins without the one that needs an API server. */
+/** The start of both Corefiles: a cluster's plugins, without the one that needs an API server. */
 const core = (port: number, ready: string, upstream: CoreDns) => `.:${port} {
     errors
     bind ${LOCAL}
@@ -110,7 +110,7 @@ before(async () => {
 after(() => bed?.stop());
 
 for (const name of ["AKS", "Cozystack"]) {
-  describe(`the file of a Corefile as that of ${name}`, () => {
+  describe(`our file in a Corefile like that of ${name}`, () => {
     const server = () => servers.get(name) ?? assert.fail();
     const addressesOf = async (host: string, type: TypeName = "A") => (await query(server(), host, type)).addresses;
 
@@ -137,7 +137,7 @@ for (const name of ["AKS", "Cozystack"]) {
         assert.deepEqual(await addressesOf(host), [address], host);
     });
 
-    it("leaves every other question as it was, but ANY of its names", async () => {
+    it("does not change any other answer, except to ANY of its names", async () => {
       const types = (Object.keys(TYPES) as TypeName[]).filter((type) => !["A", "AAAA", "OPT", "ANY"].includes(type));
       const mapped = ["shop.corp.test", "_acme-challenge.shop.corp.test", "corp.test"];
       const others = ["other.corp.test", "none.corp.test", "deep.a.wild.corp.test", "node-1", "in.stub.test"];

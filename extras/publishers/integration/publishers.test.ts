@@ -116,13 +116,13 @@ function publisherOf(name: "coredns" | "coredns-import"): Publisher {
     : new CorednsImportPublisher(publishers.corednsImport, clientOf(name), SILENT);
 }
 
-/** What is somebody's of an object: without what the API server counts. */
+/** An object without the metadata that the API server maintains. */
 function contentOf(object: ConfigMap): object {
   const { resourceVersion: _, managedFields: _fields, ...metadata } = object.metadata;
   return { ...object, metadata };
 }
 
-it("has a NetworkPolicy each that lets it ask the cluster's DNS, and the uninstall's asks it, too", async () => {
+it("NetworkPolicies let a publisher and the uninstall ask the cluster's DNS", async () => {
   interface Policy {
     readonly spec: { readonly egress?: ReadonlyArray<{ readonly ports?: ReadonlyArray<{ readonly port: number }> }> };
   }
@@ -139,7 +139,7 @@ it("has a NetworkPolicy each that lets it ask the cluster's DNS, and the uninsta
 });
 
 describe("coredns", () => {
-  it("writes its part of the Corefile, and takes it out byte for byte, with nothing left of it", async () => {
+  it("writes its part of the Corefile, and restores the Corefile byte for byte on removal", async () => {
     const before = await read(COREFILE_PATH);
     const publisher = publisherOf("coredns");
     assert.equal(await publisher.original?.(), COREFILE);
@@ -158,7 +158,7 @@ describe("coredns", () => {
     assert.ok(after.metadata.managedFields?.every(({ manager }) => manager !== "switchback-publisher"));
   });
 
-  it("keeps what somebody changes beside its part, and sees who takes that back", async () => {
+  it("keeps changes outside its part, and detects who takes its part back", async () => {
     const publisher = publisherOf("coredns");
     await publisher.publish(mapOf("r1", "shop.example.com"));
     const edited = ((await read(COREFILE_PATH)).data?.Corefile ?? "").replace(
@@ -188,7 +188,7 @@ describe("coredns", () => {
     ["publisher-no-reload", ".:53 {\n errors\n}\n"],
     ["publisher-no-root", "cluster.local:53 {\n reload\n}\n"],
   ] as const) {
-    it(`leaves alone what it cannot use: ${code}`, async () => {
+    it(`does not change a Corefile that it cannot use: ${code}`, async () => {
       await edit(corefile, "kubectl-edit");
       const outcome = await publisherOf("coredns").publish(mapOf("r1", "shop.example.com"));
       assert.deepEqual([outcome.refused, outcome.problem?.code], [true, code]);
@@ -197,7 +197,7 @@ describe("coredns", () => {
     });
   }
 
-  it("does not write what the addon manager keeps, nor over a change that it has not seen", async () => {
+  it("does not write a Corefile that the addon manager keeps, nor over a change that it has not seen", async () => {
     await patchAdmin(COREFILE_PATH, { metadata: { labels: { "addonmanager.kubernetes.io/mode": "Reconcile" } } });
     const outcome = await publisherOf("coredns").publish(mapOf("r1", "shop.example.com"));
     assert.equal(outcome.problem?.code, "publisher-corefile-owned");
@@ -208,7 +208,7 @@ describe("coredns", () => {
 });
 
 describe("coredns-import", () => {
-  it("creates the ConfigMap where there is none, and takes it away as a whole", async () => {
+  it("creates a missing ConfigMap, and deletes it as a whole on removal", async () => {
     const publisher = publisherOf("coredns-import");
     await publisher.publish(mapOf("r1", "shop.example.com"));
     assert.match(
@@ -220,7 +220,7 @@ describe("coredns-import", () => {
     await publisher.remove();
   });
 
-  it("adds its key to one that is there, and takes that alone", async () => {
+  it("adds its key to an existing ConfigMap, and removes only that key", async () => {
     await admin("POST", "/api/v1/namespaces/kube-system/configmaps", {
       metadata: { name: "coredns-custom" },
       data: { "theirs.server": "corp.example:53 {\n errors\n}\n", "notes.txt": "{" },
@@ -236,7 +236,7 @@ describe("coredns-import", () => {
     assert.deepEqual(contentOf(await read(CUSTOM_PATH)), contentOf(before));
   });
 
-  it("writes no key that is somebody else's, and none that nobody imports", async () => {
+  it("does not write a key that belongs to somebody else, or that nobody imports", async () => {
     await patchAdmin(CUSTOM_PATH, { data: { "switchback.server": "mine:53 {\n}\n" } });
     const taken = await publisherOf("coredns-import").publish(mapOf("r1", "shop.example.com"));
     assert.equal(taken.problem?.code, "publisher-key-taken");
@@ -279,7 +279,7 @@ describe("a stolen token of a publisher", () => {
     );
   });
 
-  it("creates and deletes no ConfigMap of somebody else", async () => {
+  it("cannot create or delete a ConfigMap of somebody else", async () => {
     const create = (name: string, namespace: string, publisher: string) =>
       send(publisher, "POST", `/api/v1/namespaces/${namespace}/configmaps?dryRun=All`, {
         metadata: { name, labels: { "switchback.dev/publisher": publisher } },
@@ -293,7 +293,7 @@ describe("a stolen token of a publisher", () => {
   });
 });
 
-it("the document: written, read by others, marked while it leaves, deleted", async () => {
+it("the document is written, read by others, marked during a removal, and deleted", async () => {
   const client = clientOf("coredns");
   const store = new PublisherStateStore(client, NAMESPACE, "coredns");
   assert.equal(await store.read(), undefined);
@@ -334,7 +334,7 @@ async function patchAdmin(path: string, body: object): Promise<void> {
   assert.equal(status, 200);
 }
 
-/** As somebody with this field manager. */
+/** Writes the Corefile as this field manager. */
 async function edit(corefile: string, manager: string): Promise<void> {
   await patchAdmin(`${COREFILE_PATH}?fieldManager=${manager}`, { data: { Corefile: corefile } });
 }

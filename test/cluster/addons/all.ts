@@ -24,7 +24,7 @@ export const ADDON_BINARIES = [
 
 const DONE = statePath("addons.json");
 
-/** All add-ons of this machine's cluster. Does nothing where they are there. */
+/** Installs all add-ons of this machine's cluster. Does nothing if they are already installed. */
 export async function installAddons(cluster: Cluster, progress: Progress): Promise<void> {
   if (existsSync(DONE)) return;
   await binaries(ADDON_BINARIES);
@@ -38,7 +38,7 @@ export async function installAddons(cluster: Cluster, progress: Progress): Promi
   progress.say("add-ons: cert-manager, Traefik, nginx");
   await Promise.all([
     installCertManager(cluster),
-    // One after the other: all are Traefiks, and the others find the definitions that the first brings.
+    // One after the other: all three are based on Traefik, and the first installs definitions that the others need.
     installTraefik(cluster)
       .then(() => installNginx(cluster))
       .then(() => installPlain(cluster)),

@@ -10,8 +10,8 @@ const MODULE = join(import.meta.dirname, "..", "modules", "cert-manager");
 export const CERT_MANAGER = "cert-manager";
 
 /**
- * cert-manager as its own Helm chart installs it, with leader election and its own rights. The chart is in the Go
- * module; its release process adds the version.
+ * Installs cert-manager with its own Helm chart, with leader election and its own rights. The chart is in the Go
+ * module; cert-manager's release process adds the version.
  */
 export async function install(cluster: Cluster): Promise<void> {
   const module = JSON.parse(
@@ -37,7 +37,7 @@ const VALUES = {
   webhook: { image: image(IMAGES.certManagerWebhook) },
   cainjector: { image: image(IMAGES.certManagerCainjector) },
   acmesolver: { image: image(IMAGES.certManagerAcmesolver) },
-  // It waits for the webhook with a command line of its own; `install` does here.
+  // This job would wait for the webhook with a separate command-line program. Here `install` waits instead.
   startupapicheck: { enabled: false },
 };
 

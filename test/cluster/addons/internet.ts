@@ -11,7 +11,7 @@ import { addressesOf, haproxyConfiguration, LOAD_BALANCERS, NGINX, PLAIN, TRAEFI
 
 /** Pebble's directory, as an Issuer names it. */
 export const ACME_DIRECTORY = `https://${withPort(ADDRESSES.acme, 14_000)}/dir`;
-/** Where public names are; all other names of the world are at nginx's load balancer. */
+/** Load balancers of public names. All other names lead to nginx's load balancer. */
 const NAMES: Record<string, readonly string[]> = {
   "traefik.example.com": TRAEFIK.addresses,
   "route.example.com": TRAEFIK.addresses,
@@ -23,8 +23,7 @@ const NAMES: Record<string, readonly string[]> = {
 const DNS_MANAGEMENT = `http://${withPort(ADDRESSES.publicDns, 8055)}`;
 
 /**
- * The public DNS, the load balancers and the ACME server, as processes of the network namespace that simulates the
- * internet.
+ * Starts the public DNS, the load balancers and the ACME server in the network namespace that simulates the internet.
  */
 export async function install(cluster: Cluster): Promise<void> {
   const options = { namespace: "internet" } as const;
@@ -50,20 +49,23 @@ async function addAddress(cluster: Cluster, name: string, address: string): Prom
   return await post(cluster, add, JSON.stringify({ host: `${name}.`, addresses: [address] }));
 }
 
-/** The address of a name in the public DNS, which nobody has looked up yet: the cluster's DNS caches the answers. */
+/**
+ * Sets the address of a name in the public DNS. Nobody may have looked it up yet, because the cluster's DNS caches
+ * answers.
+ */
 export async function setAddress(cluster: Cluster, name: string, address: string): Promise<void> {
   const missing = await addAddress(cluster, name, address);
   if (missing !== undefined) throw new Error(missing);
 }
 
-/** The one TXT record of a name in the public DNS, as DNS-01 has it. */
+/** Sets the only TXT record of a name in the public DNS, as DNS-01 needs it. */
 export async function setText(cluster: Cluster, name: string, value: string): Promise<void> {
   await post(cluster, `${DNS_MANAGEMENT}/clear-txt`, JSON.stringify({ host: `${name}.` }));
   const missing = await post(cluster, `${DNS_MANAGEMENT}/set-txt`, JSON.stringify({ host: `${name}.`, value }));
   if (missing !== undefined) throw new Error(missing);
 }
 
-/** The CNAME record of a name in the public DNS. */
+/** Sets the CNAME record of a name in the public DNS. */
 export async function setAlias(cluster: Cluster, name: string, target: string): Promise<void> {
   const body = JSON.stringify({ host: `${name}.`, target: `${target}.` });
   const missing = await post(cluster, `${DNS_MANAGEMENT}/set-cname`, body);

@@ -5,7 +5,7 @@ import { FAMILIES, withPort } from "../node/layout.ts";
 export interface PublishedService {
   namespace: string;
   service: string;
-  /** One of each family; the first is that of `address`. */
+  /** One address of each family. The first one is also `address`. */
   addresses: readonly string[];
   address: string;
 }
@@ -33,7 +33,10 @@ export const TRAEFIK: LoadBalancer = {
   protocol: "v2",
 };
 
-/** No header, no short circuit: its address simply does not answer to pods, as behind a router without hairpin NAT. */
+/**
+ * Adds no header, and kube-proxy does not short-circuit it. Its address does not answer to pods, like one behind a
+ * router without hairpin NAT.
+ */
 export const PLAIN: LoadBalancer = {
   namespace: "plain",
   service: "plain",
@@ -42,7 +45,7 @@ export const PLAIN: LoadBalancer = {
   protocol: "none",
 };
 
-/** The names are those of Contour's own manifests. */
+/** The names come from Contour's own manifests. */
 export const CONTOUR: LoadBalancer = {
   namespace: "projectcontour",
   service: "envoy",
@@ -51,7 +54,10 @@ export const CONTOUR: LoadBalancer = {
   protocol: "v1",
 };
 
-/** Of two Gateways of Envoy Gateway's: one that demands a header, and one that also serves clients without one. */
+/**
+ * The tests have two Gateways of Envoy Gateway. This one demands a header; the other one also serves clients without
+ * a header.
+ */
 export const ENVOY: LoadBalancer = {
   namespace: "envoy-gateway-system",
   service: "envoy-demanding",
@@ -68,19 +74,22 @@ export const ENVOY_OPTIONAL: LoadBalancer = {
   protocol: "v2",
 };
 
-/** All that clients outside can use. */
+/** All load balancers that clients outside can use. */
 export const LOAD_BALANCERS: readonly LoadBalancer[] = [NGINX, TRAEFIK, PLAIN, CONTOUR, ENVOY, ENVOY_OPTIONAL];
 
 const SEND = { v1: " send-proxy", v2: " send-proxy-v2", none: "" };
 
-/** The address of each family. */
+/** The address of a load balancer in each family. */
 export function addressesOf(
   of: (family: (typeof FAMILIES)[number]) => string,
 ): Pick<LoadBalancer, "address" | "addresses"> {
   return { address: of(FAMILIES[0]), addresses: FAMILIES.map(of) };
 }
 
-/** What a cloud's controller does: the address in the Service's status, from where kube-proxy short-circuits it. */
+/**
+ * Does what a cloud's controller does: writes the address into the Service's status. From there, kube-proxy takes the
+ * address and short-circuits it.
+ */
 export async function publishAddress(
   cluster: Cluster,
   balancer: PublishedService,
@@ -92,7 +101,10 @@ export async function publishAddress(
   await cluster.kubectl("-n", namespace, "patch", "service", service, ...patch);
 }
 
-/** HAProxy's configuration: what the clouds' load balancers do. They all connect to nodes by the first family. */
+/**
+ * HAProxy's configuration, which does what the clouds' load balancers do. All of them connect to nodes by the first
+ * family.
+ */
 export function haproxyConfiguration(balancers: readonly LoadBalancer[]): string {
   const [{ node }] = FAMILIES;
   const listeners = balancers.flatMap(({ service, addresses, nodePorts, protocol }) => {

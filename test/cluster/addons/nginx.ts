@@ -5,14 +5,15 @@ import { NGINX, publishAddress } from "./load-balancers.ts";
 import { deployment, namespace, service } from "./objects.ts";
 import { traefik } from "./traefik.ts";
 
-/** The routing behind nginx. */
+/** Name of the Traefik that routes requests behind nginx. */
 const ROUTES = "ingress-nginx-routes";
 const ROUTES_HOST = `${ROUTES}.${NGINX.namespace}.svc.${CLUSTER_DOMAIN}`;
 const PORTS = { http: 8080, https: 8443 };
 
 /**
- * As ingress-nginx behind a load balancer that speaks PROXY protocol: nginx rejects clients without a header. What
- * passes goes to a Traefik for the IngressClass `nginx`, so no nginx configuration has to follow Ingress objects.
+ * Behaves like ingress-nginx behind a load balancer that speaks PROXY protocol: nginx rejects clients without a
+ * header. It passes all other requests to a Traefik for the IngressClass `nginx`. So no nginx configuration has to
+ * follow Ingress objects.
  */
 export async function install(cluster: Cluster): Promise<void> {
   const { namespace: ns, service: name, nodePorts } = NGINX;
@@ -55,7 +56,7 @@ export async function install(cluster: Cluster): Promise<void> {
   await cluster.rolledOut(ns, `deployment/${ROUTES}`, `deployment/${name}`);
 }
 
-/** A socket of each family: a kernel may lack IPv6. */
+/** A listening socket for each family, because a kernel may lack IPv6. */
 function listenOn(port: number): string {
   const sockets = [...(STACK === "ipv6" ? [] : [`${port}`]), ...(STACK === "ipv4" ? [] : [`[::]:${port}`])];
   return sockets.map((socket) => `    listen ${socket} proxy_protocol;\n`).join("");

@@ -24,19 +24,22 @@ export interface DeploymentOptions {
   namespace: string;
   name: string;
   image: string;
-  /** Default `Never`: images are imported, there is no registry. */
+  /** Default: `Never`, because images are imported and there is no registry. */
   pullPolicy?: string;
   args?: string[];
   command?: string[];
   ports?: Record<string, number>;
   serviceAccountName?: string;
   readinessProbe?: object;
-  /** Texts of a ConfigMap's keys, mounted at this path. */
+  /** A ConfigMap with these texts by key, mounted at `path`. */
   config?: { name: string; path: string };
   annotations?: Record<string, string>;
 }
 
-/** One replica of a program, restricted, with an empty /tmp, its pods labelled `app: <name>`. */
+/**
+ * A Deployment with one replica, the restricted security context, an empty /tmp, and pods with the label `app:
+ * <name>`.
+ */
 export function deployment(options: DeploymentOptions): KubeObject {
   const { name, image, args, command, config } = options;
   const volumes: object[] = [{ name: "tmp", emptyDir: {} }];
@@ -91,12 +94,12 @@ interface ServiceOptions {
   app: string;
   ports: ServicePort[];
   type?: "ClusterIP" | "LoadBalancer";
-  /** Default: one family, the cluster's first. */
+  /** Default: one family, the first one of the cluster. */
   ipFamilyPolicy?: string;
   ipFamilies?: string[];
 }
 
-/** A Service of the pods that are labelled `app: <app>`. */
+/** A Service for the pods with the label `app: <app>`. */
 export function service(namespaceName: string, name: string, { app, ...spec }: ServiceOptions): KubeObject {
   return {
     apiVersion: "v1",

@@ -7,11 +7,14 @@ import { progressLines } from "../progress.ts";
 import { type PublishedService, publishAddress } from "./load-balancers.ts";
 import { deployment, namespace } from "./objects.ts";
 
-/** Lists with the proxies, as with all pods, and without them. */
+/**
+ * Ranges for the lists of trusted addresses. The first includes the proxies and all other pods; the second does not
+ * include the proxies.
+ */
 const PODS = ADDRESSES.podRange;
 const OTHERS = ADDRESSES.nodeRange;
 
-/** What a receiver makes of PROXY headers, in its own words. */
+/** Settings of each receiver for PROXY headers, by a title in the receiver's own words. */
 const MODES = {
   nginx: {
     "list with the proxies": PODS,
@@ -35,14 +38,17 @@ const FOLDER = "/etc/receiver";
 const CERTIFICATE = createTestCa("receivers").serving(["*.example.com"]);
 const portsOf = (n: number) => ({ http: 8000 + n, https: 9000 + n });
 
-/** Software that takes PROXY headers, in one of its modes: a LoadBalancer Service that leads to its ports. */
+/** Software that accepts PROXY headers, in one of its modes, with the LoadBalancer Service that leads to its ports. */
 export interface Receiver extends PublishedService {
   readonly software: Software;
   readonly mode: string;
   readonly ports: { readonly http: number; readonly https: number };
 }
 
-/** The receivers of all software. Each answers every request with the host asked for and the client that it sees. */
+/**
+ * The receivers of all software. Each answers every request with the requested host and the client address that it
+ * sees.
+ */
 export const RECEIVERS: readonly Receiver[] = Object.entries(MODES)
   .flatMap(([software, modes]) => Object.keys(modes).map((mode, n) => ({ software: software as Software, mode, n })))
   .map(({ software, mode, n }, index) => {
@@ -50,7 +56,7 @@ export const RECEIVERS: readonly Receiver[] = Object.entries(MODES)
     return { namespace: NAMESPACE, service, address, addresses: [address], software, mode, ports: portsOf(n) };
   });
 
-/** One pod of each software, and the Services. */
+/** Installs one pod for each software, and the Services. */
 export async function install(cluster: Cluster): Promise<void> {
   await importImages(await receiverImages(), progressLines());
   await cluster.apply(namespace(NAMESPACE), ...OBJECTS);
@@ -62,7 +68,7 @@ export async function uninstall(cluster: Cluster): Promise<void> {
   await cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s");
 }
 
-/** nginx demands a header; its list says whose address in one it believes. */
+/** nginx demands a header. Its list says which senders' headers it believes. */
 function nginxConfiguration(): string {
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
     (one) => `${one}_temp_path /tmp/${one};\n`,

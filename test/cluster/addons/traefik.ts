@@ -6,13 +6,13 @@ import { gatewayApiFolder } from "./gateway-api.ts";
 import { type LoadBalancer, PLAIN, publishAddress, TRAEFIK } from "./load-balancers.ts";
 import { deployment, namespace, service, serviceAccount } from "./objects.ts";
 
-/** Ports of the entry points; a Gateway's listener names them too. */
+/** Ports of the entry points. A Gateway's listener uses the same numbers. */
 export const PORTS = { web: 8000, websecure: 8443, ping: 8080 };
 
 /**
- * Traefik behind a LoadBalancer Service, for the IngressClass `traefik` and for Gateway API. It takes a PROXY
- * header from anyone, and serves clients without one, too. Its access log shows the address that arrived. Its
- * Service has one family, although its load balancer may have two.
+ * Installs Traefik behind a LoadBalancer Service, for the IngressClass `traefik` and for Gateway API. It accepts a
+ * PROXY header from any client, and also serves clients without a header. Its access log shows the address that
+ * arrived. Its Service has one family, although its load balancer may have two.
  */
 export async function install(cluster: Cluster): Promise<void> {
   await binary("traefik");
@@ -36,7 +36,7 @@ export async function install(cluster: Cluster): Promise<void> {
   await cluster.rolledOut(ns, `deployment/${name}`);
 }
 
-/** Its Gateways have the addresses of its own Service. */
+/** Traefik's Gateways get the addresses of Traefik's own Service. */
 function gatewayArgs(ns: string, name: string): string[] {
   const gateway = "--providers.kubernetesgateway";
   return [
@@ -46,10 +46,10 @@ function gatewayArgs(ns: string, name: string): string[] {
   ];
 }
 
-/** Another one for the class `plain`, behind a load balancer that adds no header and that pods cannot reach. */
+/** Installs another Traefik for the class `plain`. Its load balancer adds no header, and pods cannot reach it. */
 export async function installPlain(cluster: Cluster): Promise<void> {
   const { namespace: ns, service: name, nodePorts } = PLAIN;
-  // The other family first: names lead to its ClusterIPs in this order.
+  // In a dual-stack cluster, IPv6 comes first here. Names lead to the ClusterIPs in this order.
   const families = {
     ipFamilyPolicy: "PreferDualStack",
     ...(STACK === "dual-stack" && { ipFamilies: ["IPv6", "IPv4"] }),
@@ -76,12 +76,12 @@ function loadBalancerService(
   return service(ns, name, { app: name, type: "LoadBalancer", ports, ...families });
 }
 
-/** The standard channel's definitions, from the module that this Traefik was built with. */
+/** Installs the standard channel's definitions from the module that this Traefik was built with. */
 async function installGatewayApi(cluster: Cluster): Promise<void> {
   await cluster.kubectl("apply", "--server-side", "-f", await gatewayApiFolder("traefik"));
 }
 
-/** A Traefik for one IngressClass, with that class, its rights and its Deployment. No Service. */
+/** A Traefik for one IngressClass: the class, the rights and the Deployment, but no Service. */
 export function traefik(options: {
   namespace: string;
   name: string;

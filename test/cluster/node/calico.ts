@@ -5,20 +5,20 @@ import type { BinaryName } from "../modules.ts";
 import { NODE_NAME, statePath } from "./layout.ts";
 import { run } from "./run.ts";
 
-// What enforces NetworkPolicies: Calico's Felix beside kube-proxy, and Calico's CNI plugin in place of the bridge.
-// Felix filters per pod device, and behind a bridge it would not see which pod a packet is from.
+// Programs that enforce NetworkPolicies: Calico's Felix beside kube-proxy, and Calico's CNI plugin instead of the
+// bridge. Felix filters per pod device. Behind a bridge, it would not see which pod a packet comes from.
 
 const MODULE = join(import.meta.dirname, "..", "modules", "calico");
 const HEALTH_PORT = 9099;
-/** The plugin makes it the gateway of every pod; nobody has it. */
+/** The plugin makes this address the gateway of every pod. No device has it. */
 export const GATEWAY = "169.254.1.1";
-/** Felix writes the MTU of pods there; the path is fixed. */
+/** Felix writes the MTU of pods to this file. The path is fixed. */
 export const MTU_FILE = "/var/lib/calico/mtu";
 /** Felix writes a file here for each pod whose rules are in force; the CNI plugin waits for it. */
 export const STATUS_FOLDER = statePath("felix");
 /**
- * More than a machine under load takes. After it a pod would start before its rules are in force, and reach nothing
- * at first.
+ * Time that the plugin waits for a pod's rules. A machine under load needs less. After it, a pod would start without
+ * its rules in force, and at first reach nothing.
  */
 const RULES_TIMEOUT_SECONDS = 30;
 
@@ -26,8 +26,8 @@ export const CALICO_BINARIES = ["calico-felix", "calico"] as const satisfies rea
 export const CALICO_KUBECONFIG = statePath("calico.kubeconfig");
 
 /**
- * Felix takes its settings from the environment. It writes rules for iptables into nftables, apart from those of
- * kube-proxy.
+ * Felix takes its settings from the environment. It writes its iptables rules through nftables, separate from
+ * kube-proxy's rules.
  */
 export function felixEnv(): Record<string, string> {
   const settings = {
@@ -35,14 +35,14 @@ export function felixEnv(): Record<string, string> {
     felixhostname: NODE_NAME,
     iptablesbackend: "nft",
     ipv6support: "false",
-    // A pod's policies decide what it may reach of the node, the API server included. Calico's default is that it
-    // reaches nothing.
+    // With this setting, a pod's policies decide what it may reach on the node, including the API server. Calico's
+    // default is that a pod reaches nothing on the node.
     defaultendpointtohostaction: "Accept",
     endpointstatuspathprefix: STATUS_FOLDER,
     healthenabled: "true",
     healthhost: "127.0.0.1",
     healthport: String(HEALTH_PORT),
-    // The node's device, by whose MTU Felix sets the pods'.
+    // The node's device. Felix sets the MTU of pods according to this device.
     mtuifacepattern: "lan",
     logfilepath: "none",
     logseverityscreen: "Warning",
@@ -60,7 +60,7 @@ export async function calicoDefinitions(): Promise<string> {
   return await readFile(join(folder, "manifests", "crds.yaml"), "utf8");
 }
 
-/** Neither Felix nor the plugin begins before it says that Calico's objects are there. */
+/** This object says that Calico's objects exist. Felix and the plugin wait for it. */
 export const CLUSTER_INFORMATION = stringify({
   apiVersion: "crd.projectcalico.org/v1",
   kind: "ClusterInformation",
@@ -68,7 +68,7 @@ export const CLUSTER_INFORMATION = stringify({
   spec: { clusterType: "k8s", datastoreReady: true },
 });
 
-/** The plugin that makes a pod's device, with addresses from `ipam`. */
+/** The plugin that creates a pod's device, with addresses from `ipam`. */
 export function calicoPlugin(ipam: object): object {
   return {
     type: "calico",

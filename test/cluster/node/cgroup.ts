@@ -5,20 +5,19 @@ import { setTimeout as delay } from "node:timers/promises";
 import { CGROUP } from "./layout.ts";
 
 const TOP = "/sys/fs/cgroup";
-/** Where containerd puts the containers of the kubelet when no parent is named. */
+/** Where containerd puts the kubelet's containers if the kubelet names no parent. */
 const CONTAINERS = "k8s.io";
 const ENDED_DEADLINE_MS = 10_000;
 
 /**
- * The cgroup that every program of the cluster is started in, and whose children stay in it: the kernel itself
- * keeps the list of what is ours, so that a process id that was taken by another program cannot be mistaken for one
- * of ours.
+ * The cgroup in which every program of the cluster starts. Its children stay in it. So the kernel keeps the list of
+ * our processes. A process id that another program has taken cannot be mistaken for one of ours.
  */
 export function daemonGroup(): string {
   return join(hierarchies().find((path) => path.endsWith("/pids")) ?? TOP, CGROUP);
 }
 
-/** One folder a hierarchy for cgroup v1, the top itself for v2. */
+/** One folder for each hierarchy of cgroup v1; only the top folder for v2. */
 function hierarchies(): string[] {
   if (existsSync(join(TOP, "cgroup.controllers"))) return [TOP];
   return readdirSync(TOP).map((name) => join(TOP, name));
@@ -28,7 +27,7 @@ export async function createDaemonGroup(): Promise<void> {
   await mkdir(daemonGroup(), { recursive: true });
 }
 
-/** Processes of the daemons, their shims, and the containers with these ids. */
+/** Processes of the daemons and their shims, and of the containers with these ids. */
 export async function members(containers: string[]): Promise<number[]> {
   const groups = [daemonGroup(), ...containerGroups(containers)];
   const lists = await Promise.all(groups.map((group) => readFile(join(group, "cgroup.procs"), "utf8").catch(() => "")));
@@ -40,7 +39,7 @@ function containerGroups(containers: string[]): string[] {
   return parents.flatMap((parent) => containers.map((id) => join(parent, id))).filter((path) => existsSync(path));
 }
 
-/** Ends every process of the cluster, and removes its cgroups. @throws when some do not end. */
+/** Ends every process of the cluster, and removes its cgroups. @throws if some processes do not end. */
 export async function endAll(containers: string[]): Promise<void> {
   const deadline = Date.now() + ENDED_DEADLINE_MS;
   for (;;) {
@@ -60,7 +59,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It has ended meanwhile.
+    // The process has ended meanwhile.
   }
 }
 
@@ -69,7 +68,7 @@ async function removeTree(group: string): Promise<void> {
   for (const entry of await readdir(group, { withFileTypes: true })) {
     if (entry.isDirectory()) await removeTree(join(group, entry.name));
   }
-  // The kernel lets go of a cgroup a moment after its last process has ended.
+  // The kernel releases a cgroup only a moment after its last process has ended.
   for (let tries = 0; ; tries++) {
     try {
       return await rmdir(group);

@@ -3,7 +3,7 @@ import { ADDRESSES, API_URL, type ClusterNode, FAMILIES, statePath } from "./lay
 const ETCD = "http://127.0.0.1:2379";
 const ETCD_PEER = "http://127.0.0.1:2380";
 
-/** No fsync: the data of a test need not survive a power cut. */
+/** Without fsync, because a test's data does not need to survive a power cut. */
 export function etcdArgs(): string[] {
   return [
     `--data-dir=${statePath("etcd")}`,
@@ -30,7 +30,7 @@ export function apiServerArgs(): string[] {
     `--client-ca-file=${statePath("ca.crt")}`,
     `--kubelet-client-certificate=${statePath("apiserver-kubelet.crt")}`,
     `--kubelet-client-key=${statePath("apiserver-kubelet.key")}`,
-    // Else `exec` and `logs` look the node's name up.
+    // Without this flag, `exec` and `logs` would look up the node's name.
     "--kubelet-preferred-address-types=InternalIP",
     `--token-auth-file=${statePath("tokens.csv")}`,
     "--authorization-mode=Node,RBAC",
@@ -88,7 +88,7 @@ export function kubeProxyArgs({ name }: ClusterNode): string[] {
     `--hostname-override=${name}`,
     "--proxy-mode=nftables",
     `--cluster-cidr=${FAMILIES.map(({ podRange }) => podRange).join()}`,
-    // The limits are the whole machine's.
+    // The conntrack limits belong to the whole machine, so kube-proxy must not change them.
     "--conntrack-max-per-core=0",
     "--conntrack-min=0",
   ];

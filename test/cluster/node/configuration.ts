@@ -21,15 +21,15 @@ import {
   statePath,
 } from "./layout.ts";
 
-/** Never pulled: all images are imported. */
+/** Never pulled, because all images are imported. */
 export const PAUSE_IMAGE = "switchback.test/pause:1";
 
 const CNI_PLUGINS = ["bridge", "loopback", "host-local", "portmap"] as const satisfies readonly BinaryName[];
 const CONTAINERD_BINARIES = ["containerd", "ctr", "containerd-shim-runc-v2"] as const satisfies readonly BinaryName[];
 
 /**
- * Keys, kubeconfigs and configuration of the control plane and of each node, in its state folder; `networkPolicies`:
- * with the CNI plugin that Felix takes.
+ * Writes keys, kubeconfigs and configuration of the control plane and of each node into their state folders. With
+ * `networkPolicies`, the configuration has the CNI plugin that Felix requires.
  */
 export async function writeConfiguration(networkPolicies: boolean): Promise<void> {
   await mkdir(POD_LOGS, { recursive: true });
@@ -46,7 +46,7 @@ async function writeTexts(folder: string, texts: Record<string, string>): Promis
 async function writeNode(node: ClusterNode, ca: TestCa, networkPolicies: boolean): Promise<void> {
   const path = (...parts: string[]) => join(node.folder, ...parts);
   for (const folder of ["cni/conf", "cni/bin", "bin", "containerd"]) await mkdir(path(folder), { recursive: true });
-  // One folder each, since both programs look for their helpers there.
+  // Plugins and containerd's programs have one folder each, because both look for their helpers there.
   const plugins: BinaryName[] = networkPolicies ? [...CNI_PLUGINS, "calico"] : [...CNI_PLUGINS];
   for (const name of plugins) await copyFile(await binary(name), path("cni", "bin", name));
   for (const name of CONTAINERD_BINARIES) await symlink(await binary(name), path("bin", name));
@@ -112,18 +112,18 @@ function kubeletConfiguration({ families: [family] }: ClusterNode): object {
     address,
     healthzBindAddress: address,
     maxPods: 110,
-    // What a machine in a container, or without systemd, can do.
+    // The values that work on a machine in a container, or without systemd.
     cgroupDriver: "cgroupfs",
     cgroupsPerQOS: false,
     enforceNodeAllocatable: [],
     failCgroupV1: false,
     failSwapOn: false,
     localStorageCapacityIsolation: false,
-    // The disk is the machine's, and nothing can be pulled again.
+    // The limits are low: the cluster uses the machine's own disk, and deleted images could not be pulled again.
     evictionHard: { "nodefs.available": "1%", "imagefs.available": "1%", "memory.available": "50Mi" },
     imageGCHighThresholdPercent: 100,
     syncFrequency: "10s",
-    // One pod at a time takes seconds when many start.
+    // Pulling one image at a time would take seconds if many pods start.
     serializeImagePulls: false,
     registerWithTaints: [],
   };

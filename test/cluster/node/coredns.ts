@@ -2,7 +2,7 @@ import { stringify } from "yaml";
 import { IMAGES } from "../images.ts";
 import { ADDRESSES, CLUSTER_DOMAIN, FAMILIES } from "./layout.ts";
 
-/** As kubeadm writes it. */
+/** The Corefile that kubeadm writes. */
 export const COREFILE = `.:53 {
     errors
     health {
@@ -28,10 +28,7 @@ export const COREFILE = `.:53 {
 const meta = { namespace: "kube-system", name: "coredns" };
 const labels = { "k8s-app": "kube-dns" };
 
-/**
- * Cluster DNS with the names, the Corefile and the rights that kubeadm gives it. What is not the cluster's goes to
- * the public DNS.
- */
+/** Cluster DNS with kubeadm's names, Corefile and rights. Queries for other domains go to the public DNS. */
 export function corednsObjects(): string {
   return [serviceAccount, clusterRole, clusterRoleBinding, configMap, service, deployment]
     .map((o) => stringify(o))
@@ -107,8 +104,8 @@ const deployment = {
               allowPrivilegeEscalation: false,
               capabilities: { add: ["NET_BIND_SERVICE"], drop: ["ALL"] },
               readOnlyRootFilesystem: true,
-              // Ports below 1024 without a right on the file: also where the capability would not reach a non-root
-              // program.
+              // root may listen on ports below 1024 without a file capability. This also works where the capability
+              // would not reach a program that is not root.
               runAsUser: 0,
             },
           },

@@ -5,12 +5,12 @@ import { members } from "./cgroup.ts";
 import { NotHere } from "./requirements.ts";
 
 const MAIN = join(import.meta.dirname, "main.ts");
-/** Of `up`'s lines the one after which most is half done: programs run, pods start, volumes are mounted. */
+/** A line of `up`'s output. After it, most of the work is half done: programs run, pods start, volumes are mounted. */
 const HALF_WAY = "waiting for cluster DNS";
 
 /**
- * Kills an `up` half-way, together with the tool that it was running at that moment, so that the next `up` has
- * a crash to clear up after. @throws NotHere when `up` ends by itself; it has said why.
+ * Kills an `up` half-way, together with the tool that it runs at that moment. So the next `up` must clean up after a
+ * crash. @throws NotHere if `up` ends by itself; then `up` has printed the reason.
  */
 export async function crashDuringUp(): Promise<void> {
   const child = spawn(process.execPath, [MAIN, "up", "--bare"], {

@@ -11,13 +11,13 @@ import { inNamespace } from "./run.ts";
 const TAIL_LINES = 15;
 const POLL_MS = 100;
 
-/** A program of the cluster that outlives the one that started it. */
+/** A program of the cluster that keeps running after the program that started it has ended. */
 export interface Daemon {
   name: string;
   pid: number;
-  /** Where its output goes. */
+  /** The file with its output. */
   log: string;
-  /** Its exit, if it has ended while this process ran. */
+  /** How the program ended, if it ended while this process ran. */
   readonly exited: string | undefined;
 }
 
@@ -27,8 +27,8 @@ export interface DaemonOptions {
 }
 
 /**
- * Starts a program in a network namespace and in the cluster's cgroup, its output in `<logs>/<name>.log`. It enters the
- * cgroup before it becomes that program, so that nothing it starts can be outside.
+ * Starts a program in a network namespace and in the cluster's cgroup. Its output goes to `<logs>/<name>.log`. The
+ * process enters the cgroup before it becomes the program, so that everything it starts is in the cgroup too.
  */
 export function startDaemon(name: string, command: string, args: string[], options: DaemonOptions): Daemon {
   const path = join(LOGS, `${name}.log`);
@@ -65,7 +65,10 @@ async function logTail(path: string): Promise<string> {
   return text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n");
 }
 
-/** As Go's programs and HAProxy say that they cannot have an address: the address, and why. */
+/**
+ * Messages of Go's programs and of HAProxy if they cannot listen at an address. They contain the address and the
+ * reason.
+ */
 const REFUSED = [
   /listen \w+ (?<address>\S+): bind: (?<why>address already in use|cannot assign requested address)/,
   /cannot bind socket \((?<why>[^)]+)\) for \[(?<address>[^\]]+)\]/,
@@ -80,9 +83,9 @@ function addressRefused(log: string): string | undefined {
 }
 
 /**
- * Polls until `check` has no objection (it returns or throws what is missing).
- * @throws when a daemon has ended, or after `seconds`: with the last objection and the ends of the daemons' logs;
- * NotHere, where its log says that its address is taken.
+ * Polls until `check` has no objection. `check` returns or throws what is missing.
+ * @throws if a daemon has ended, or after `seconds`. The error has the last objection and the last lines of the
+ * daemons' logs. It is NotHere if a log says that the daemon's address is taken.
  */
 export async function until(
   what: string,

@@ -7,13 +7,13 @@ import { DEVICE_PLUGINS, POD_LOGS, SECOND_NODE, STATE_FOLDER } from "./layout.ts
 import { deleteNetwork } from "./network.ts";
 import { run } from "./run.ts";
 
-/** Fixed paths of the kubelet, the CNI library and containerd's shims. */
+/** Fixed paths that the kubelet, the CNI library and containerd's shims use. */
 const CONTAINER_LINKS = "/var/log/containers";
 const CNI_RESULTS = "/var/lib/cni/results";
 const SHIM_SOCKETS = "/run/containerd/s";
 
 /**
- * Ends a cluster, or what a crash has left of one, and removes every trace: processes, cgroups, mounts, namespaces,
+ * Ends a cluster, or what remains of one after a crash. Removes every trace: processes, cgroups, mounts, namespaces,
  * files.
  */
 export async function down(): Promise<void> {
@@ -28,7 +28,7 @@ export async function down(): Promise<void> {
   for (const name of await readdir(CNI_RESULTS).catch(() => [])) {
     if (containers.some((id) => name.includes(id))) await rm(join(CNI_RESULTS, name));
   }
-  // A machine with a kubelet of its own cannot have had a cluster of ours.
+  // If the machine had its own kubelet, it could not have had a cluster of ours. So this socket is ours.
   if (existsSync(STATE_FOLDER)) await rm(join(DEVICE_PLUGINS, "kubelet.sock"), { force: true });
   if (existsSync(STATUS_FOLDER)) await rm(MTU_FILE, { force: true });
   for (const folder of [CONTAINER_LINKS, CNI_RESULTS, SHIM_SOCKETS, DEVICE_PLUGINS, dirname(MTU_FILE)]) {
@@ -37,20 +37,20 @@ export async function down(): Promise<void> {
   await rm(STATE_FOLDER, { recursive: true, force: true });
 }
 
-/** The containers of a node, by their folders. What a second node has mounted goes with its processes. */
+/** The folders of a node's containers. Mounts of a second node disappear with its processes. */
 async function bundlesOf(node: string): Promise<string[]> {
   const folder = join(node, "containerd", "state", "io.containerd.runtime.v2.task", "k8s.io");
   return (await readdir(folder).catch(() => [])).map((id) => join(folder, id));
 }
 
-/** As the shim has told containerd: `{"address":"unix:///run/containerd/s/...", ...}`. */
+/** The socket that the shim reported to containerd: `{"address":"unix:///run/containerd/s/...", ...}`. */
 async function shimSocket(bundle: string): Promise<string | undefined> {
   const text = await readFile(join(bundle, "bootstrap.json"), "utf8").catch(() => "{}");
   const { address } = JSON.parse(text) as { address?: string };
   return address?.replace("unix://", "");
 }
 
-/** The folder and the one above it, where nothing is in them. */
+/** Removes the folder and its parent, if they are empty. */
 async function removeEmpty(folder: string): Promise<void> {
   await rmdir(folder).then(
     () => rmdir(dirname(folder)).catch(() => {}),
@@ -58,7 +58,10 @@ async function removeEmpty(folder: string): Promise<void> {
   );
 }
 
-/** Deepest first. @throws when one stays: removing the folder would then remove what is mounted. */
+/**
+ * Unmounts the deepest mounts first. @throws if a mount remains: deleting the folder would then delete the mounted
+ * files.
+ */
 async function unmountAll(): Promise<void> {
   for (const path of (await mounts()).reverse()) await run("umount", path).catch(() => run("umount", "-l", path));
   const left = await mounts();
@@ -68,7 +71,7 @@ async function unmountAll(): Promise<void> {
 /** Mount points in the state folder, in the order in which they were mounted. */
 async function mounts(): Promise<string[]> {
   const lines = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
-  // Spaces and similar characters are octal escapes; our paths have none.
+  // The file shows spaces and similar characters as octal escapes. Our paths have none.
   return lines.map((line) => line.split(" ")[4] ?? "").filter((path) => path.startsWith(`${STATE_FOLDER}/`));
 }
 

@@ -7,24 +7,25 @@ import { type ClusterNode, daemonName, LOGS, NODE_HOSTS, STATE_FOLDER, statePath
 import { run } from "./run.ts";
 
 /**
- * Hides the machine's own hosts file from a program, and from nothing else: the mount below stays in the program's
- * mount namespace.
+ * Hides the machine's own hosts file only from this program, because the mount below stays in the program's mount
+ * namespace.
  */
 const WITH_NODE_HOSTS = `mount --make-private "$(findmnt --noheadings --output TARGET --target /etc/hosts)" &&
 mount --bind "$0" /etc/hosts && exec "$@"`;
 
 /**
- * Gives a program the files of a second node: the same paths lead to other files, below the node's own folder ($0).
- * The kubelet, containerd and the CNI plugins have fixed paths in /run and /var; the agent has one kubelet folder for
- * all nodes. Its logs go to a folder beside those of the first node ($1). First, what the first node has mounted goes
- * here: containerd would take one for a mount of the second node, by its path.
+ * Gives a program the files of a second node. The same paths lead to other files, below the node's own folder ($0).
+ * The kubelet, containerd and the CNI plugins have fixed paths in /run and /var, and the agent has one kubelet folder
+ * for all nodes. The second node's logs go to a folder beside those of the first node ($1). Before that, the mounts
+ * of the first node are removed in this namespace: by their paths, containerd would take them for mounts of the
+ * second node.
  */
 const WITH_OWN_FOLDERS = `
 cut -d" " -f5 /proc/self/mountinfo | grep "^${STATE_FOLDER}/" | tac | xargs --no-run-if-empty umount --lazy &&
 mount --bind "$1" "$0/logs" && mount --rbind "$0" "$0${STATE_FOLDER}" &&
 mount --rbind "$0/run" /run && mount --rbind "$0/var" /var && shift && exec "$@"`;
 
-/** Starts a node's containerd. A second node's runs in another mount namespace. */
+/** Starts a node's containerd. A second node's containerd runs in another mount namespace. */
 export async function startContainerd(node: ClusterNode): Promise<Daemon> {
   const name = daemonName("containerd", node);
   const program = [await binary("containerd"), ...containerdArgs()];
@@ -44,8 +45,8 @@ export async function startContainerd(node: ClusterNode): Promise<Daemon> {
 }
 
 /**
- * Starts the kubelet, which copies /etc/hosts for pods on the host's network wherever it runs: it finds the node's
- * there, in a mount namespace of its own. What it mounts for pods it shares with containerd.
+ * Starts the kubelet. It copies /etc/hosts for pods on the host's network, and finds the node's file there in its own
+ * mount namespace. It shares its mounts for pods with containerd.
  */
 export async function startKubelet(node: ClusterNode, containerd: Daemon): Promise<Daemon> {
   const root = statePath("kubelet");

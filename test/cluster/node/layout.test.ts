@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { areTwoNodes, stackOf, withPort } from "./layout.ts";
 
-test("the families are those of the flag, else those of the run that started this one", () => {
+test("the flag chooses the address families; without a flag, the run that started this one does", () => {
   assert.equal(stackOf(["node", "run.ts", "00-"]), "ipv4");
   assert.equal(stackOf(["node", "run.ts", "--dual-stack"]), "dual-stack");
   assert.equal(stackOf(["node", "run.ts", "--ipv6"], "dual-stack"), "ipv6");
@@ -10,7 +10,7 @@ test("the families are those of the flag, else those of the run that started thi
   assert.throws(() => stackOf([], "ipv5"), RangeError);
 });
 
-test("so are the nodes", () => {
+test("the number of nodes is chosen in the same way", () => {
   assert.equal(areTwoNodes(["node", "run.ts", "--nodes", "2"]), true);
   assert.equal(areTwoNodes(["node", "run.ts", "--nodes", "1"], "2"), false);
   assert.equal(areTwoNodes(["node", "--test"], "2"), true);

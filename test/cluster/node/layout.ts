@@ -1,12 +1,15 @@
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
 
-/** Everything of a cluster at run time: configuration, data, logs, sockets, mounts. One cluster a machine. */
+/**
+ * Folder for everything that a cluster has at run time: configuration, data, logs, sockets, mounts. A machine has one
+ * cluster.
+ */
 export const STATE_FOLDER = "/var/lib/switchback-cluster";
 
 export const NODE_NAME = "node-1";
 
-/** Documentation ranges: nothing answers there, should a packet ever leave. */
+/** Documentation ranges, so that nothing answers if a packet ever leaves the machine. */
 const IPV4 = {
   nodeRange: "192.0.2.0/24",
   serviceRange: "198.51.100.0/24",
@@ -14,7 +17,7 @@ const IPV4 = {
   node: "192.0.2.10",
   apiService: "198.51.100.1",
   dnsService: "198.51.100.10",
-  /** In the other namespace, "the internet". */
+  /** This address and those below are in the other namespace, "the internet". */
   publicDns: "192.0.2.53",
   acme: "192.0.2.54",
   client: "192.0.2.60",
@@ -47,7 +50,10 @@ const IPV6: Addresses = {
   optionalLoadBalancer: "2001:db8:1::86",
 };
 
-/** The families of the cluster's networks: `--dual-stack` and `--ipv6`, and what such a run starts inherits it. */
+/**
+ * The address families of the cluster's networks, chosen by `--dual-stack` or `--ipv6`. Processes that such a run
+ * starts inherit the choice.
+ */
 export type Stack = "ipv4" | "dual-stack" | "ipv6";
 export const STACK = stackOf(process.argv, process.env.E2E_STACK);
 process.env.E2E_STACK = STACK;
@@ -60,7 +66,7 @@ export function stackOf(args: readonly string[], inherited = "ipv4"): Stack {
   throw new RangeError(`E2E_STACK: ${inherited} is neither ipv4, dual-stack nor ipv6`);
 }
 
-/** The addresses of each family that the cluster has, the first one for what has one address. */
+/** The addresses of each family that the cluster has. Things with only one address use the first family. */
 export const FAMILIES: readonly [Addresses, ...Addresses[]] =
   STACK === "ipv6" ? [IPV6] : STACK === "ipv4" ? [IPV4] : [IPV4, IPV6];
 export const [ADDRESSES] = FAMILIES;
@@ -69,13 +75,13 @@ export const [ADDRESSES] = FAMILIES;
 export interface ClusterNode {
   readonly name: string;
   readonly namespace: NamespaceName;
-  /** Of each family: its address, and the range of its pods. */
+  /** For each family, the node's address and the range of its pods. */
   readonly families: readonly Pick<Addresses, "node" | "podRange">[];
   /** The state folder as the machine sees it. The node's own programs see it as STATE_FOLDER. */
   readonly folder: string;
 }
 
-/** A cluster of two nodes has IPv4 alone. Each node has half of the range of pods. */
+/** A cluster of two nodes has only IPv4. Each node has half of the pod range. */
 export const SECOND_NODE: ClusterNode = {
   name: "node-2",
   namespace: "node2",
@@ -84,7 +90,7 @@ export const SECOND_NODE: ClusterNode = {
 };
 const FIRST_OF_TWO = [{ node: IPV4.node, podRange: "203.0.113.0/25" }];
 
-/** `--nodes 2`, and what such a run starts inherits it. */
+/** Set by `--nodes 2`. Processes that such a run starts inherit it. */
 export const TWO_NODES = areTwoNodes(process.argv, process.env.E2E_NODES);
 process.env.E2E_NODES = TWO_NODES ? "2" : "1";
 
@@ -100,7 +106,7 @@ export const [FIRST_NODE, ...FURTHER_NODES]: readonly [ClusterNode, ...ClusterNo
 ];
 export const NODES: readonly ClusterNode[] = [FIRST_NODE, ...FURTHER_NODES];
 
-/** What a node's program is called among the programs of the cluster. */
+/** Name of a node's program among the programs of the cluster. */
 export function daemonName(program: string, { name }: ClusterNode): string {
   return name === NODE_NAME ? program : `${program}-${name}`;
 }
@@ -114,8 +120,8 @@ export const CLUSTER_DOMAIN = "cluster.local";
 export const API_URL = `https://${withPort(ADDRESSES.node, 6443)}`;
 
 /**
- * Network namespaces: each node with its pods, and what is outside of the cluster. There is no way from any of them
- * to the machine's own.
+ * Network namespaces: one for each node with its pods, and one for everything outside the cluster. None of them has a
+ * route to the machine's own namespace.
  */
 export const NAMESPACES = {
   node: "switchback-node",
@@ -124,7 +130,7 @@ export const NAMESPACES = {
 } as const;
 export type NamespaceName = keyof typeof NAMESPACES;
 
-/** The cgroup of everything that `cluster:up` starts, below each hierarchy's root. */
+/** Name of the cgroup of everything that `cluster:up` starts, below each hierarchy's root. */
 export const CGROUP = "switchback-cluster";
 
 /** The fixed path of a kubelet's socket for device plugins. */
@@ -135,13 +141,16 @@ export function statePath(...parts: string[]): string {
   return join(STATE_FOLDER, ...parts);
 }
 
-/** What the node has at /etc/hosts. */
+/** The file that the node has at /etc/hosts. */
 export const NODE_HOSTS = statePath("hosts");
 export const LOGS = statePath("logs");
 export const POD_LOGS = statePath("logs", "pods");
 export const ADMIN_KUBECONFIG = statePath("admin.kubeconfig");
 export const CONTAINERD_SOCKET = statePath("containerd.sock");
-/** Written last: the cluster is whole, and how long it took. */
+/** Written last, when the cluster is complete. Says when that was, and which layout the cluster has. */
 export const UP_FILE = statePath("up.json");
-/** The cluster goes with the run of tests that brought it up, or with the next one if that was killed. */
+/**
+ * Marks a cluster that ends with the run of tests that started it. If that run was killed, the next run ends the
+ * cluster.
+ */
 export const TEMPORARY_FILE = statePath("temporary");

@@ -28,7 +28,7 @@ async function main(): Promise<number> {
   const flags = new Set(args);
   const bare = flags.delete("--bare");
   const networkPolicies = flags.delete("--network-policies");
-  // layout.ts reads these.
+  // layout.ts reads these flags.
   for (const flag of ["--dual-stack", "--ipv6"]) flags.delete(flag);
   if (TWO_NODES && flags.delete("--nodes")) flags.delete("2");
   if (command === "up" && flags.size === 0) {
@@ -46,7 +46,7 @@ async function main(): Promise<number> {
   return 2;
 }
 
-/** With this terminal's input and output, so that `exec -it` and `edit` work. */
+/** Runs kubectl with this terminal's input and output, so that `exec -it` and `edit` work. */
 async function kubectlHere(): Promise<number> {
   requireRoot();
   if (!existsSync(ADMIN_KUBECONFIG)) throw new NotHere("there is no cluster here: npm run cluster:up");

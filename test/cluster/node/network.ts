@@ -15,21 +15,21 @@ import { run, runIn } from "./run.ts";
 
 const { node, internet } = NAMESPACES;
 type Family = (typeof FAMILIES)[number];
-/** A further node's link, on the first node's bridge. */
+/** Name of a further node's link, on the first node's bridge. */
 const LINK = "further";
 
 /**
- * Namespaces joined by a veth: the node's, with a bridge that has its address, and "the internet", which holds
- * the load balancers, the public DNS, the ACME server and clients from outside. They must be two: on the node
- * itself kube-proxy short-circuits load balancers' addresses for host programs too. Further nodes are on the same
- * bridge. None has a route to anywhere else.
+ * Creates two namespaces that a veth joins. The node's namespace has a bridge with the node's address. "The internet"
+ * has the load balancers, the public DNS, the ACME server and clients outside. They must be separate, because on the
+ * node itself kube-proxy also short-circuits load balancers' addresses for programs of the host. Further nodes are on
+ * the same bridge. No namespace has a route to anywhere else.
  */
 export async function createNetwork(): Promise<void> {
   for (const name of [node, internet]) {
     await run("ip", "netns", "add", name);
     await run("ip", "-n", name, "link", "set", "lo", "up");
   }
-  // No `dummy` device in every kernel; a bridge with an address does.
+  // Not every kernel has `dummy` devices. A bridge with an address works too.
   await run("ip", "-n", node, "link", "add", "lan", "type", "bridge");
   for (const family of FAMILIES) await addAddress(node, family.node, family, "lan");
   await run("ip", "-n", node, "link", "add", "outside", "type", "veth", "peer", "name", "eth0", "netns", internet);
@@ -47,13 +47,14 @@ export async function createNetwork(): Promise<void> {
   await run("ip", "-n", internet, "link", "set", "eth0", "up");
   for (const further of FURTHER_NODES) await joinNode(further);
   for (const { serviceRange } of FAMILIES) {
-    // Programs of the node, as the API server, look a route up before kube-proxy's rules change the address.
+    // Programs of the node, such as the API server, need a route: the kernel looks it up before kube-proxy's rules
+    // change the address.
     for (const one of NODES)
       await run("ip", "-n", NAMESPACES[one.namespace], "route", "add", serviceRange, "dev", "lan");
   }
   for (const from of [...NODES.map(({ namespace }) => namespace), "internet"] as const) await addPodRoutes(from);
-  // The node answers ARP requests of pods for it (proxy_arp) only where it has a route to it. Without Felix no pod
-  // asks.
+  // Pods send ARP requests for this address. The node answers them (proxy_arp) only if it has a route to it. Without
+  // Felix, no pod sends such requests.
   await run("ip", "-n", node, "route", "add", GATEWAY, "dev", "lan");
   const forwarding = STACK === "ipv4" ? [] : ["net.ipv6.conf.all.forwarding=1"];
   for (const { namespace } of NODES) {
@@ -65,7 +66,7 @@ export async function createNetwork(): Promise<void> {
   }
 }
 
-/** The namespace of a further node. Its device has the name of the first one's bridge. */
+/** Creates the namespace of a further node. Its device has the same name as the first node's bridge. */
 async function joinNode({ namespace, families }: ClusterNode): Promise<void> {
   const name = NAMESPACES[namespace];
   await run("ip", "netns", "add", name);
@@ -76,7 +77,7 @@ async function joinNode({ namespace, families }: ClusterNode): Promise<void> {
   await run("ip", "-n", name, "link", "set", "lan", "up");
 }
 
-/** The pods of each node are behind it. */
+/** Routes the pods of each other node through that node. */
 async function addPodRoutes(from: NamespaceName): Promise<void> {
   for (const { namespace, families } of NODES) {
     if (namespace === from) continue;
@@ -86,12 +87,12 @@ async function addPodRoutes(from: NamespaceName): Promise<void> {
   }
 }
 
-/** Cuts the second node off from everything, or joins it again. */
+/** Disconnects the second node from everything, or reconnects it. */
 export async function setSecondNodeLink(state: "up" | "down"): Promise<void> {
   await run("ip", "-n", node, "link", "set", LINK, state);
 }
 
-/** Every packet of IPv6 that the node or one of its pods sends or gets vanishes, or no more. */
+/** With "down", every IPv6 packet that the node or one of its pods sends or receives is dropped. "up" ends this. */
 export async function setIpv6(state: "up" | "down"): Promise<void> {
   const table = ["ip6", "lost"];
   if (state === "up") return void (await runIn("node", "nft", "delete", "table", ...table));
@@ -105,13 +106,13 @@ export async function setIpv6(state: "up" | "down"): Promise<void> {
   }
 }
 
-/** At once: nobody else has the address, so nothing has to find that out (`nodad`). */
+/** Adds an address that works at once. No other machine has it, so duplicate detection is off (`nodad`). */
 async function addAddress(name: string, address: string, { nodeRange }: Family, device: string): Promise<void> {
   const nodad = isIPv6(address) ? ["nodad"] : [];
   await run("ip", "-n", name, "address", "add", `${address}/${nodeRange.split("/")[1]}`, "dev", device, ...nodad);
 }
 
-/** Packets of pods to the load balancer `plain` vanish. */
+/** Drops packets from pods to the load balancer `plain`. */
 async function dropFromPods(): Promise<void> {
   const nft = async (...rule: string[]) => void (await runIn("internet", "nft", "add", ...rule));
   await nft("table", "inet", "router");
@@ -122,7 +123,10 @@ async function dropFromPods(): Promise<void> {
   }
 }
 
-/** Else the answer of a pod to a pod by way of a Service stays on the bridge, and is not translated back. */
+/**
+ * Without this, a pod's answer to another pod through a Service stays on the bridge, and its address is not
+ * translated back.
+ */
 async function bridgedPacketsPassNftables(namespace: NamespaceName): Promise<void> {
   try {
     await access("/proc/sys/net/bridge/bridge-nf-call-iptables");
@@ -134,7 +138,7 @@ async function bridgedPacketsPassNftables(namespace: NamespaceName): Promise<voi
   }
 }
 
-/** All devices in a namespace go with it. */
+/** Deletes the namespaces. All devices in a namespace are deleted with it. */
 export async function deleteNetwork(): Promise<void> {
   const existing = await run("ip", "netns", "list");
   for (const name of Object.values(NAMESPACES)) {

@@ -9,7 +9,7 @@ import { progressLines } from "../progress.ts";
 import { type Daemon, until } from "./daemons.ts";
 import { requireNoKubelet, requirePrograms } from "./requirements.ts";
 
-// What is wrong with a machine is said in one line, which names what it is, and where.
+// If a machine lacks something, one line says what is wrong, and where.
 
 const MAIN = join(import.meta.dirname, "main.ts");
 
@@ -20,9 +20,7 @@ before(async () => {
 after(() => rm(folder, { recursive: true }));
 
 describe("the command", () => {
-  /**
-   * The command takes every user for an ordinary one. If it goes on all the same, it finds no program to start.
-   */
+  /** The command takes every user for one without root. If it continues despite that, it finds no program to start. */
   const notRoot = ["--import", "data:text/javascript,process.getuid = () => 1000"];
   const command = (...args: string[]) =>
     spawnSync(process.execPath, [...notRoot, MAIN, ...args], {
@@ -47,7 +45,7 @@ describe("the command", () => {
   }
 });
 
-test("programs that are missing are named by their packages, where they cannot be installed", async () => {
+test("missing programs that cannot be installed are named by their packages", async () => {
   const { PATH } = process.env;
   process.env.PATH = folder;
   try {
@@ -59,7 +57,7 @@ test("programs that are missing are named by their packages, where they cannot b
   }
 });
 
-test("a kubelet that is there already is left alone; what a crash of ours has left is none", async () => {
+test("an existing kubelet is left alone; a socket that our crash has left does not count as a kubelet", async () => {
   const socket = join(folder, "kubelet.sock");
   const none = join(folder, "none");
   await requireNoKubelet(socket, none);
@@ -78,7 +76,7 @@ describe("a program of the cluster that ends", () => {
   const fine: Daemon = { name: "fine", pid: 0, log: "", exited: undefined };
   const wait = (daemon: Daemon) => until("it is ready", 60, async () => "not ready", fine, daemon);
 
-  // As etcd, kube-apiserver, Pebble and HAProxy have said it.
+  // Messages of etcd, kube-apiserver, Pebble and HAProxy.
   for (const [line, what] of [
     [
       `{"level":"fatal","msg":"discovery failed","error":"listen tcp 127.0.0.1:2379: bind: address already in ` +
@@ -103,7 +101,7 @@ describe("a program of the cluster that ends", () => {
     });
   }
 
-  test("for another reason is shown with the end of its log", async () => {
+  test("for another reason is reported with the end of its log", async () => {
     await assert.rejects(wait(await ended("no such key")), {
       name: "Error",
       message: "program ended (code 1)\nfirst line\nno such key",

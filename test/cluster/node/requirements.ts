@@ -5,7 +5,7 @@ import type { Progress } from "../progress.ts";
 import { DEVICE_PLUGINS, STATE_FOLDER } from "./layout.ts";
 import { run } from "./run.ts";
 
-/** Programs of the machine, and the Debian package that each comes in. */
+/** Programs that the machine must have, and the Debian package of each. */
 const PROGRAMS: Record<string, string> = {
   ip: "iproute2",
   runc: "runc",
@@ -20,14 +20,14 @@ const PROGRAMS: Record<string, string> = {
   ldd: "libc-bin",
   tar: "tar",
 };
-/** What Felix writes its rules with. */
+/** Programs with which Felix writes its rules. */
 const POLICY_PROGRAMS: Record<string, string> = { "iptables-nft-restore": "iptables", ipset: "ipset" };
 const FILES: Record<string, string> = { "/usr/lib/nginx/modules/ngx_stream_module.so": "libnginx-mod-stream" };
 const FOLDERS = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 const KUBELET_SOCKET = join(DEVICE_PLUGINS, "kubelet.sock");
 const POLICY = "/usr/sbin/policy-rc.d";
 
-/** What keeps a cluster from running here: one line that says what, and how to get it. */
+/** A cluster cannot run here. The message is one line that says what is missing, and how to get it. */
 export class NotHere extends Error {
   override readonly name = "NotHere";
 }
@@ -40,8 +40,8 @@ export function requireRoot(): void {
 }
 
 /**
- * Linux, root, no kubelet of somebody else's, and the machine's own programs (`networkPolicies`: Felix's too);
- * packages that are missing are installed where that is Debian's way.
+ * Requires Linux, root, no other kubelet, and the machine's own programs (`networkPolicies`: also Felix's). On
+ * Debian, missing packages are installed.
  * @throws NotHere
  */
 export async function requireMachine(progress: Progress, networkPolicies: boolean): Promise<void> {
@@ -54,8 +54,8 @@ export async function requireMachine(progress: Progress, networkPolicies: boolea
 }
 
 /**
- * The path of a kubelet's socket for device plugins is fixed: ours would replace the one of another kubelet. A socket
- * that a crash of ours has left is there too, but then our state folder exists.
+ * Checks for another kubelet. The path of a kubelet's socket for device plugins is fixed, so ours would replace the
+ * other kubelet's socket. A crash of ours also leaves a socket, but then our state folder exists.
  * @throws NotHere
  */
 export async function requireNoKubelet(socket = KUBELET_SOCKET, state = STATE_FOLDER): Promise<void> {
@@ -87,7 +87,7 @@ async function missingPackages(programs: Record<string, string>): Promise<string
   return [...missing];
 }
 
-/** Packages of servers start them: the policy forbids that while they are installed. */
+/** Packages of servers start their services. The policy forbids this during the installation. */
 async function aptInstall(packages: string[]): Promise<void> {
   const ours = !(await exists(POLICY, constants.F_OK));
   if (ours) await writeFile(POLICY, "#!/bin/sh\nexit 101\n", { mode: 0o755 });
@@ -109,7 +109,7 @@ async function found(program: string): Promise<boolean> {
   return false;
 }
 
-/** The path of a program of the machine. */
+/** The path of an installed program. */
 export async function programPath(program: string): Promise<string> {
   for (const folder of (process.env.PATH ?? "").split(":")) {
     const path = join(folder, program);

@@ -3,12 +3,12 @@ import { NAMESPACES, type NamespaceName } from "./layout.ts";
 
 const MAX_OUTPUT = 64 * 1024 * 1024;
 
-/** A command of the machine that has failed. The message is one line: the command and the end of what it said. */
+/** A command of the machine failed. The message is one line: the command and the last lines of its error output. */
 class CommandFailed extends Error {
   override readonly name = "CommandFailed";
 }
 
-/** Runs a program of the machine to its end; its standard output. */
+/** Runs a program of the machine until it ends. Returns its standard output. */
 export async function run(command: string, ...args: string[]): Promise<string> {
   return await new Promise((resolve, reject) => {
     execFile(command, args, { maxBuffer: MAX_OUTPUT }, (error, stdout, stderr) => {
@@ -20,8 +20,8 @@ export async function run(command: string, ...args: string[]): Promise<string> {
 }
 
 /**
- * The command line that runs a program in a network namespace. Not `ip netns exec`: that remounts /sys and hides
- * the cgroups.
+ * The command line that runs a program in a network namespace. `ip netns exec` is not used, because it remounts /sys
+ * and hides the cgroups.
  */
 export function inNamespace(namespace: NamespaceName, command: string, args: string[]): [string, string[]] {
   return ["nsenter", [`--net=/run/netns/${NAMESPACES[namespace]}`, "--", command, ...args]];

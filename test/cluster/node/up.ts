@@ -54,7 +54,7 @@ export const NODE_BINARIES = [
   "coredns",
 ] as const satisfies readonly BinaryName[];
 
-/** Whether a whole cluster of an earlier `up` runs: its API server answers and its nodes are Ready. */
+/** Whether a complete cluster of an earlier `up` runs: its API server answers and its nodes are Ready. */
 export async function isUp(): Promise<boolean> {
   if (!existsSync(UP_FILE)) return false;
   return await Promise.all(NODES.map(nodeReady)).then(
@@ -63,7 +63,7 @@ export async function isUp(): Promise<boolean> {
   );
 }
 
-/** Whether the cluster of this machine was brought up for a run of tests, and is to go after one. */
+/** Whether a run of tests started the cluster of this machine, so that it ends after a run. */
 export async function isTemporary(): Promise<boolean> {
   return existsSync(TEMPORARY_FILE);
 }
@@ -84,19 +84,20 @@ async function upFile(): Promise<{ networkPolicies?: boolean; stack?: Stack; nod
 }
 
 export interface UpOptions {
-  /** It goes with the run of tests that asked for it. */
+  /** The cluster ends with the run of tests that asked for it. */
   temporary?: boolean;
-  /** NetworkPolicies are enforced, by Calico's Felix. */
+  /** Calico's Felix enforces NetworkPolicies. */
   networkPolicies?: boolean;
 }
 
 /**
- * Brings a cluster up to a Ready node with cluster DNS. Leftovers of an earlier one are removed first. A second node
- * is Ready, too, and cordoned: what nothing binds to it stays on the first one.
+ * Starts a cluster and waits until its node is Ready and cluster DNS runs. It first removes the remains of an earlier
+ * cluster. A second node is Ready too, but cordoned, so that pods run on the first node unless something binds them
+ * to the second.
  */
 export async function up(progress: Progress, options: UpOptions = {}): Promise<void> {
   const { temporary = false, networkPolicies = false } = options;
-  // Felix runs without IPv6 (calico.ts), and pods would be open by it.
+  // Felix runs without IPv6 (calico.ts), so policies would not apply to pods' IPv6 traffic.
   if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: takes a cluster with IPv4 alone");
   if (TWO_NODES && (networkPolicies || STACK !== "ipv4")) {
     throw new NotHere("--nodes 2: takes a cluster with IPv4 alone, and without --network-policies");
@@ -142,7 +143,10 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   progress.say(`the cluster is up, ${elapsed(performance.now() - started)} after the programs were there`);
 }
 
-/** Before the kubelet: pods' devices are made by a plugin that finds Calico's objects and waits for Felix. */
+/**
+ * Must run before the kubelet starts. The plugin that creates pods' devices needs Calico's objects, and waits for
+ * Felix.
+ */
 async function startFelix(): Promise<Daemon> {
   await kubectl(["apply", "--server-side", "-f", "-"], await calicoDefinitions());
   await kubectl([
@@ -177,7 +181,7 @@ async function nodeReady({ name }: ClusterNode): Promise<string | undefined> {
   return text.startsWith("True ") ? undefined : text;
 }
 
-/** The first node's containerd's own client, in the namespace of the kubelet's containers. */
+/** Runs containerd's client on the first node, in the containerd namespace of the kubelet's containers. */
 export async function ctr(...args: string[]): Promise<string> {
   return await ctrOf(FIRST_NODE, ...args);
 }
@@ -187,7 +191,7 @@ async function ctrOf({ folder }: ClusterNode, ...args: string[]): Promise<string
   return await run(await binary("ctr"), "--address", socket, "-n", "k8s.io", ...args);
 }
 
-/** Writes images and hands them to the nodes' containerd. */
+/** Writes images and imports them into the nodes' containerd. */
 export async function importImages(
   specs: readonly ImageSpec[],
   progress: Progress,

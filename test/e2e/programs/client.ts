@@ -6,31 +6,31 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 
-// What the tests' pods run, on the Node of Switchback's own image, so that any cluster that can pull that can run
-// the tests; a pod has no other file of the tests, so this imports none.
-// sleep: waits for its end, so that `kubectl exec` has a pod to run in.
+// The program of the tests' pods. It runs on the Node of Switchback's own image, so that the tests can run on any
+// cluster that can pull this image. The pods have no other file of the tests, so this file imports none.
+// sleep: waits until it is stopped, so that `kubectl exec` has a pod to run in.
 // serve: answers each request at port 8080. hosts: prints the pod's hosts file.
-// get URL [FAMILY]: one GET on a connection of its own, over IPv4 or IPv6 (4, 6), certificates unchecked; the answer as
-//   JSON.
-// load SECONDS URL...: GETs until `stop`, or for this long: for each URL one after the other, each on a connection
-//   of its own, and for the first one, one after the other on connections that are kept for a while; the counts as
-//   JSON.
-// pace SECONDS MS URL...: GETs of each URL, one each MS on a connection of its own, whether earlier ones are answered
-//   or not, until `stop` or for this long; for each URL, as JSON, how many, and when those were sent (ms since 1970)
-//   that had no answer within 3 s.
+// get URL [FAMILY]: one GET on a new connection, over IPv4 or IPv6 (4, 6), without checking certificates. Prints the
+//   answer as JSON.
+// load SECONDS URL...: sends GETs until `stop`, or for this time. It requests each URL again and again, each time on a
+//   new connection. It also requests the first URL on connections that it keeps for a while. Prints the counts as JSON.
+// pace SECONDS MS URL...: sends a GET of each URL every MS on a new connection, without waiting for earlier answers,
+//   until `stop` or for this time. For each URL, it prints as JSON how many it sent, and the times (ms since 1970) of
+//   those without an answer within 3 s.
 // stop: ends `load` and `pace` in this pod.
-// resolve NAME...: the first IPv4 address of each name, one line a name. resolve-all NAME...: all, IPv4 first.
-// repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed,
-// and the slowest in ms. txt NAME, cname NAME: what DNS answers. records TYPE,... NAME: what it answers for each
-// type, or the error, as JSON.
-// reach SOURCE ADDRESS...: which of them answer, as JSON: `tcp:IP:PORT` by accepting a connection, `dns:IP` by a
-//   datagram; SOURCE is the address to connect from, `any` for the machine's choice.
+// resolve NAME...: prints the first IPv4 address of each name, one line per name. resolve-all NAME...: prints all
+//   addresses, IPv4 first.
+// repeat SECONDS MS NAME...: looks the names up in turn, at most one every MS. Prints the number of lookups, the number
+//   of failures, and the slowest lookup in ms. txt NAME, cname NAME: prints what DNS answers. records TYPE,... NAME:
+//   prints the answer or the error for each type, as JSON.
+// reach SOURCE ADDRESS...: prints which addresses answer, as JSON. `tcp:IP:PORT` answers by accepting a connection,
+//   `dns:IP` by a datagram. SOURCE is the local address of the connection; with `any`, the machine chooses.
 
 const STOP = "/tmp/stop";
 const PAUSE_MS = 20;
 const TIMEOUT_MS = 20_000;
 const PACED_TIMEOUT_MS = 3_000;
-/** A packet that was dropped is not answered; one that was lost is sent again after a second. */
+/** Timeout. A dropped packet gets no answer. A lost packet is sent again after a second. */
 const REACH_MS = 2_500;
 /** Less than the time that a stopping proxy gives its connections. */
 const KEPT_MS = 15_000;
@@ -65,7 +65,7 @@ interface Received {
   readonly isReused: boolean;
 }
 
-/** A GET to the end of its body. Rejects when the connection ends before. */
+/** Sends a GET and reads the whole body. Rejects if the connection ends earlier. */
 function ask(url: string, agent: http.Agent | false = false, family = 0, timeout = TIMEOUT_MS): Promise<Received> {
   return new Promise((done, failed) => {
     const client = url.startsWith("https:") ? https : http;
@@ -91,7 +91,7 @@ async function get(url: string, family: number): Promise<void> {
 }
 
 async function load(seconds: number, urls: string[]): Promise<void> {
-  // Of an earlier load in this pod.
+  // The file may be left from an earlier load in this pod.
   rmSync(STOP, { force: true });
   const started = performance.now();
   const result = { answered: 0, reused: 0, errors: [] as string[], stopped: false };

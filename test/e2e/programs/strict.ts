@@ -1,9 +1,9 @@
 import { createServer as createWebServer } from "node:http";
 import { createServer, type Socket } from "node:net";
 
-// A stand-in for an ingress controller: resets connections without a PROXY header of version 1, and answers others
-// with the client's address as the header has it; /slow after 3 s, /stream in pieces for 20 s. Listens at 8080. It
-// imports no other file.
+// A stand-in for an ingress controller. It listens at port 8080 and resets connections without a PROXY header of
+// version 1. It answers other requests with the client's address from the header. It answers /slow after 3 s, and
+// /stream in pieces for 20 s. This file imports no other file.
 
 const MAX_HEADER = 107;
 const clients = new WeakMap<Socket, string>();

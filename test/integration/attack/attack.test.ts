@@ -5,12 +5,14 @@ import { RELAY_ATTACKS } from "./attacks/relay.ts";
 import { ADDED_CONFIG, attacksOn } from "./attacks.ts";
 import { type Stage, startStage } from "./stage.ts";
 
-// Other tests run on the same cores at the same time, so nothing is asserted about delays: `npm run attack` is for
-// figures. Without what holds an attack, most admissions fail.
+// Other tests run on the same cores at the same time, so nothing is asserted about delays: `npm run attack` measures
+// them. Without the protection against an attack, most admissions fail.
 const ADMISSIONS_PER_SECOND = 20;
 const MOST_FAILED = 0.05;
 
-/** What is other in one process that does the work of three: `npm run attack -- --profile small` tries everything. */
+/**
+ * Attacks that differ when one process does the work of three. `npm run attack -- --profile small` tries all attacks.
+ */
 const OF_ONE_PROCESS = [...RELAY_ATTACKS, ...attacksOn("small").filter(({ by }) => by === "stolen token")];
 
 for (const [profile, attacks] of [

@@ -2,29 +2,29 @@ import type { Profile } from "../system-options.ts";
 import type { LoadReport } from "./neighbours.ts";
 import type { Stage } from "./stage.ts";
 
-/** Whose power an attack takes. */
+/** Whose access an attack uses. */
 type Attacker = "tenant" | "root container" | "client" | "stolen token";
 
 /** What was tried, and whether it hurt anybody else. */
 interface Outcome {
   readonly tried: string;
-  /** What became of it; the start of the failure's message if it did harm. */
+  /** The result of the attack. If it did harm, the start of the failure's message. */
   readonly outcome: string;
   readonly held: boolean;
 }
 
-/** Something hostile, which must hurt only the attacker. */
+/** A hostile action that must hurt only the attacker. */
 export interface Attack {
   /** Two to six words, unique. */
   readonly name: string;
   readonly by: Attacker;
-  /** The chart's profiles in which it can be tried; default: all. */
+  /** The chart's profiles in which the attack can be tried; default: all. */
   readonly profiles?: readonly Profile[];
-  /** Attacks, checks, and clears up. Returns what was tried and what came of it; throws if anybody else was hurt. */
+  /** Attacks, checks and cleans up. Returns what was tried and the result. Throws if anybody else was hurt. */
   run(stage: Stage): Promise<Pick<Outcome, "tried" | "outcome">>;
 }
 
-/** An attack's result with what the neighbours noticed of it. */
+/** An attack's result, with its effect on the neighbours. */
 export interface Report extends Outcome {
   readonly attack: Attack;
   readonly seconds: number;
@@ -36,8 +36,8 @@ export interface Report extends Outcome {
 const MAX_OUTCOME = 300;
 
 /**
- * Runs one attack while the neighbours go on with what they do. A component that ended is harm, a name that does
- * not arrive, and what `isHarm` says of the neighbours' admissions.
+ * Runs one attack while the neighbours continue their work. It is harm if a component ended, if a name does not
+ * arrive, or if `isHarm` returns true for the neighbours' admissions.
  */
 export async function attempt(stage: Stage, attack: Attack, isHarm: (load: LoadReport) => boolean): Promise<Report> {
   const started = performance.now();

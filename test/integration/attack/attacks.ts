@@ -9,7 +9,7 @@ import { STOLEN_TOKEN_ATTACKS } from "./attacks/stolen-token.ts";
 import { TARGET_ATTACKS } from "./attacks/targets.ts";
 import { TENANT_ATTACKS } from "./attacks/tenant.ts";
 
-/** An extra's `integration/attacks.ts`. */
+/** Module `integration/attacks.ts` of an extra. */
 interface ExtraAttacks {
   readonly ATTACKS: readonly Attack[];
   /** Sections of the configuration that its attacks need. */
@@ -18,7 +18,7 @@ interface ExtraAttacks {
 
 const added = await extraModules<ExtraAttacks>("integration/attacks.ts");
 
-/** What the configuration of the stage needs for the attacks on extras. */
+/** Sections of the stage's configuration that the attacks on extras need. */
 export const ADDED_CONFIG: object = Object.assign({}, ...added.map(({ CONFIG }) => CONFIG));
 
 const ATTACKS: readonly Attack[] = [

@@ -2,18 +2,18 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Where somebody listens. */
+/** Address and port of a listener. */
 export interface Place {
   readonly address: string;
   readonly port: number;
 }
 
-/** How long a flood is kept up. */
+/** Duration of a flood, in milliseconds. */
 export const FLOOD_MS = 5_000;
 
 /**
- * Opens connections from an address, keeps them for 5 s, or while `meanwhile` runs, and opens a new one for each
- * that is closed, up to as many again.
+ * Opens `count` connections from an address and keeps them for 5 s, or while `meanwhile` runs. Opens a new one for
+ * each that closes, up to `count` times.
  */
 export async function flood(
   count: number,

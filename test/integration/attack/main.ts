@@ -10,11 +10,11 @@ import { fuzzPorts } from "./ports.ts";
 import { type Stage, startStage } from "./stage.ts";
 
 const ADMISSIONS_PER_SECOND = 200;
-/** Admissions before the first attack: a webhook that has just started is slower than what is to be measured. */
+/** Milliseconds of admissions before the first attack, because a webhook that has just started is slower. */
 const WARM_UP_MS = 3_000;
-/** The most CPU time of a component's thread for one input. */
+/** Maximum CPU time for one input, in milliseconds. */
 const MAX_MS = 50;
-/** How long a peer answers the API client at random, at most. */
+/** Maximum time for which a peer answers the API client at random, in milliseconds. */
 const ANSWERS_MS = 60_000;
 const OPTIONS = {
   help: { type: "boolean" },
@@ -31,7 +31,7 @@ prints what came of it.
                and a peer answers the API client at random for up to a minute
 `;
 
-/** One line an attack. */
+/** A table with one line per attack. */
 function tableOf(reports: readonly Report[]): string {
   const head = ["attack", "by", "tried", "outcome", "admissions (failed, late), p99", "peak MiB"];
   const rows = reports.map(({ attack, held, tried, outcome, load, peaks }) => [
@@ -55,7 +55,7 @@ async function warmStage(profile: Profile): Promise<Stage> {
   return stage;
 }
 
-/** What was harmed does not stand for the next attack. */
+/** Runs the attacks. If an attack did harm, the next one gets a new stage. */
 async function runAll(attacks: readonly Attack[], profile: Profile): Promise<Report[]> {
   const reports: Report[] = [];
   let stage: Stage | undefined;
@@ -102,7 +102,7 @@ async function main(): Promise<number> {
   return faults === 0 && reports.every(({ held }) => held) ? 0 : 1;
 }
 
-/** Half of the time goes to admission reviews: every user with the right to create pods writes them. */
+/** Half of the time goes to admission reviews, because every user who may create pods controls their content. */
 function fuzzSurfaces(milliseconds: number): SurfaceReport[] {
   const seed = Math.floor(Date.now() / 1000);
   process.stderr.write(`mutated input for ${(milliseconds / 60_000).toFixed(1)} min, seed ${seed}\n`);
@@ -115,7 +115,7 @@ function fuzzSurfaces(milliseconds: number): SurfaceReport[] {
   });
 }
 
-/** How many requests outlived their deadline by a second, and how many connections stayed. */
+/** Returns how many requests outlived their deadline by a second, plus how many connections stayed. */
 async function answerAtRandom(milliseconds: number): Promise<number> {
   const deadline = performance.now() + milliseconds;
   const seed = Math.floor(Date.now() / 1000);

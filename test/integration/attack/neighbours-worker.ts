@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import type { LoadOptions, LoadReport } from "./neighbours.ts";
 
-/** The API server's own timeout, as the chart sets it. */
+/** The API server's timeout for calls of the webhook, as the chart sets it. */
 const REQUEST_TIMEOUT_MS = 2_000;
 
 const options = workerData as LoadOptions;
@@ -29,7 +29,7 @@ async function review(): Promise<void> {
   if (!Buffer.from(response.patch ?? "", "base64").includes(options.name)) throw new Error("not in the patch");
 }
 
-/** Sends reviews at the rate until `isOver`, whatever becomes of those before. */
+/** Sends reviews at the given rate until `isOver`, without waiting for earlier answers. */
 async function load(isOver: () => boolean): Promise<LoadReport> {
   const latencies: number[] = [];
   const open = new Set<Promise<void>>();

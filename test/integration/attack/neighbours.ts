@@ -1,14 +1,14 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 
-/** Ordinary admissions that went on meanwhile. */
+/** The ordinary admissions during an attack. */
 export interface LoadReport {
   readonly admissions: number;
   /** Connections that were refused or reset, and answers without the neighbour's name. */
   readonly failed: number;
-  /** Not answered within the API server's timeout. */
+  /** Reviews that were not answered within the API server's timeout. */
   readonly late: number;
-  /** Milliseconds. */
+  /** 99th percentile of the latency, in milliseconds. */
   readonly p99: number;
 }
 
@@ -27,8 +27,8 @@ export interface LoadOptions {
 }
 
 /**
- * Ordinary admissions at a steady rate, on kept connections, as the API server sends them. In a thread of its own:
- * an attack keeps this one busy.
+ * Ordinary admissions at a steady rate on kept connections, as the API server sends them. They run in a separate
+ * thread, because an attack keeps this one busy.
  */
 export class Neighbours {
   readonly #options: LoadOptions;

@@ -10,7 +10,7 @@ import { HOSTILE, reviewOf, type Stage } from "./stage.ts";
 
 const CLIENTS = 20;
 const ANSWER_MS = 300;
-/** Another client than the API server and the kubelet. */
+/** Address of a client that is neither the API server nor the kubelet. */
 const SOURCE = "127.0.0.6";
 
 const body = JSON.stringify(reviewOf(podObject(HOSTILE, "fuzzed")));
@@ -25,8 +25,8 @@ const TLS_HELLO = "\u0016\u0003\u0001\u0000\u0005\u0001\u0000\u0000\u0001\u0003"
 const SEEDS = [REVIEW, CHUNKED, TLS_HELLO, ...PAGES, "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET / HTTP/1.1\r\n\r\n"];
 
 /**
- * Writes mutated bytes to every open port, plain and within TLS, until the time is over. Gives the number of
- * connections.
+ * Writes mutated bytes, plain and within TLS, until the time is over: to the ports of controllers, webhooks, proxies
+ * and agents, and to the relay. Returns the number of connections.
  */
 export async function fuzzPorts(stage: Stage, milliseconds: number, seed: number): Promise<number> {
   const { controllers, webhooks, proxies, agents } = stage.system;
@@ -50,7 +50,7 @@ export async function fuzzPorts(stage: Stage, milliseconds: number, seed: number
   return connections;
 }
 
-/** One connection: writes in up to three pieces, then waits for an answer, a moment, or the end. */
+/** Opens one connection and writes the text in two pieces. Then waits for an answer or the end, at most ANSWER_MS. */
 async function one({ address, port }: Place, isSecure: boolean, text: string, random: Random): Promise<void> {
   const plain = connectTcp({ host: address, port, localAddress: SOURCE });
   const socket: Socket = isSecure ? connectTls({ socket: plain, rejectUnauthorized: false }) : plain;

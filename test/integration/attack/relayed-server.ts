@@ -2,20 +2,22 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { parseHeader } from "#proxy/proxy-header-parse.ts";
 
-/** The line that asks for bytes without end. */
+/** The line that requests an endless answer. */
 export const ENDLESS = "ENDLESS\n";
 
-/** What stands for the ingress controller behind the relay: it trusts the PROXY header, and says what it read of it. */
+/**
+ * A stand-in for the ingress controller behind the relay. It trusts the PROXY header and returns the address in it.
+ */
 export interface RelayedServer {
   readonly port: number;
-  /** Open connections. */
+  /** Number of open connections. */
   readonly connections: () => number;
   stop(): Promise<void>;
 }
 
 /**
- * Answers a client's first line with the source address of the PROXY header and that line: `192.0.2.7 hello`. A
- * connection without a header is reset. To ENDLESS it writes whenever something fits.
+ * Answers a client's first line with the source address of the PROXY header and that line: `192.0.2.7 hello`. Resets
+ * a connection without a header. After ENDLESS it writes for as long as the client reads.
  */
 export async function startRelayedServer(): Promise<RelayedServer> {
   const open = new Set<Socket>();
@@ -55,7 +57,7 @@ function writeEndlessly(socket: Socket): void {
   const chunk = Buffer.alloc(64 * 1024, "x");
   const write = (): void => {
     while (!socket.destroyed && socket.write(chunk)) {
-      // Until its buffer is full.
+      // Write until the socket's buffer is full.
     }
   };
   socket.on("drain", write);

@@ -14,52 +14,55 @@ import type { Place } from "./flood.ts";
 import { Neighbours } from "./neighbours.ts";
 import { type RelayedServer, startRelayedServer } from "./relayed-server.ts";
 
-/** The chart's liveness probes fail after three of 10 s. */
+/** The chart's liveness probes fail after three attempts, 10 s apart. */
 const HEALTH_MS = 30_000;
-/** The attacks' own names come and go by the thousand. */
+/** More names than any test has, so that the guard holds nothing: the attacks add and remove thousands of names. */
 const NO_GUARD = 1_000_000;
 export const HOSTILE = "hostile";
 export const NEIGHBOUR = "neighbour";
 export const NEIGHBOUR_NAME = "shop.neighbour.example.com";
 
-/** A cluster with everything in it, a tenant who means harm, and one who does not. */
+/** A cluster with all components, a hostile tenant and a neighbour. */
 export interface Stage {
   readonly system: System;
   readonly profile: Profile;
   readonly neighbours: Neighbours;
   readonly kubelet: KubeletFiles;
-  /** The proxy's port 80, and the server that it relays to. */
+  /** The proxy's listener for port 80 of the target. */
   readonly relay: Place;
   readonly relayed: RelayedServer;
-  /** A call by somebody with ClusterRole `edit` in the namespace `hostile`, and nothing else. */
+  /** Calls the API server as a user with ClusterRole `edit` in the namespace `hostile`, and nothing else. */
   tenant(request: Omit<ApiRequest, "token">): Promise<ApiAnswer>;
   /** The account of a component, `<namespace>/<name>`. */
   accountOf(component: "controller" | "webhook" | "proxy"): string;
-  /** A call with an account's token. */
+  /** Calls the API server with an account's token. */
   stolen(account: string, request: Omit<ApiRequest, "token">): Promise<ApiAnswer>;
-  /** Makes a pod on the node of the agent, with the hosts file that the kubelet would give it; its UID. */
+  /** Creates a pod on the agent's node, with the hosts file that the kubelet would write. Returns the pod's UID. */
   runPod(namespace: string, name: string, metadata?: object): Promise<string>;
   /** Removes all pods of a namespace from the API server. */
   removePods(namespace: string): Promise<void>;
-  /** Waits until a new Ingress of the neighbour's is in the hosts file of its running pod `uid`. Milliseconds. */
+  /**
+   * Waits until the hosts file of the neighbour's running pod `uid` has a new name of the neighbour. Returns
+   * milliseconds.
+   */
   follow(uid: string): Promise<number>;
   /**
-   * Waits until a new Ingress of the neighbour's is in the neighbour's new pods; throws if it is not within 30 s.
-   * Milliseconds.
+   * Waits until the neighbour's new pods have a new name of the neighbour. Throws if that takes over 30 s. Returns
+   * milliseconds.
    */
   spread(): Promise<number>;
-  /** Throws if a component has ended or does not answer, or if a new pod of the neighbour's lacks its names. */
+  /** Throws if a component has ended or does not answer, or if a new pod of the neighbour lacks its names. */
   check(): Promise<void>;
-  /** Peak resident MiB by component. */
+  /** Peak resident memory by component, in MiB. */
   peaks(): Record<string, number>;
   stop(): Promise<void>;
 }
 
 export interface StageOptions {
-  /** Ordinary admissions a second while an attack goes on. */
+  /** Ordinary admissions per second during an attack. */
   readonly rate: number;
   readonly profile?: Profile;
-  /** The chart's values, merged over those of the stage by top-level key of `config`. */
+  /** The chart's values under `config`. Each top-level key replaces that of the stage. */
   readonly config?: object;
 }
 
@@ -201,7 +204,7 @@ async function relayPort(system: System): Promise<number> {
   return port;
 }
 
-/** What the API server sends when a pod is created. */
+/** The review that the API server sends when a pod is created. */
 export function reviewOf(object: object, uid = "00000000-0000-4000-8000-000000000000"): object {
   return {
     apiVersion: "admission.k8s.io/v1",

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { binary, Unavailable } from "../../cluster/binaries.ts";
 import type { Start } from "./software.ts";
 
-/** Why Caddy cannot be had here; undefined: it can. It is built the first time. */
+/** Why Caddy is not available here, or undefined if it is. The first call builds it. */
 export async function whyNoCaddy(): Promise<string | undefined> {
   try {
     await binary("caddy");

@@ -12,8 +12,8 @@ import { type NodeMode, startNode } from "./node.ts";
 import { NAME, type Running, run, SPEAKS, type Start } from "./software.ts";
 import { startTraefik, type TraefikMode } from "./traefik.ts";
 
-// The answer for real software in each of its modes, over HTTP and over TLS. All is asked from 127.0.0.1, so a list
-// "with the proxies" has this address.
+// The answer of real software in each of its modes, over HTTP and over TLS. All requests come from 127.0.0.1, so a
+// list "with the proxies" has this address.
 
 type Expected<Mode extends string> = Readonly<Record<Mode, HeaderAnswer>>;
 
@@ -44,13 +44,13 @@ const TRAEFIK: Expected<TraefikMode> = {
   "no PROXY protocol": "refuses-header",
   "proxyProtocol.insecure": "optional",
   "proxyProtocol.trustedIPs with the proxies": "optional",
-  // It reads the header of an address that is not listed, and ignores it.
+  // Traefik reads the header of an address that is not listed, and ignores it.
   "proxyProtocol.trustedIPs without the proxies": "optional",
 };
 
 const CADDY: Expected<CaddyMode> = {
   "no PROXY protocol": "refuses-header",
-  // Its policy for addresses that are not listed is, unless set, to read the header and to ignore it.
+  // By default, Caddy reads the header of an address that is not listed, and ignores it.
   proxy_protocol: "optional",
   "allow with the proxies": "optional",
   "allow without the proxies": "optional",
@@ -95,7 +95,7 @@ function answers<Mode extends string>(name: string, start: Start<Mode>, expected
 answers("nginx", startNginx, NGINX, whyNoDebian());
 answers("haproxy", startHaproxy, HAPROXY, whyNoDebian());
 answers("envoy", startEnvoy, ENVOY, whyNoEnvoy());
-// A build takes 6 minutes, so this takes the one that the end-to-end tests have made.
+// A build takes 6 minutes, so this needs the build that the end-to-end tests have made.
 if (await readyBinary("traefik")) answers("traefik", startTraefik, TRAEFIK);
 answers("caddy", startCaddy, CADDY, await whyNoCaddy());
 answers("node", startNode, NODE);

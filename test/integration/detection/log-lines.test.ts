@@ -6,16 +6,16 @@ import { whyNoDebian } from "../../cluster/debian.ts";
 import { HAPROXY_MODES, NGINX_MODES, startHaproxy, startNginx } from "./debian.ts";
 import { NAME, type Running, run, SPEAKS, type Start } from "./software.ts";
 
-// What a round costs the people who read the log of an ingress controller: each connection is at most one line, whether
-// the software logs it as an error or as a connection. nginx logs broken headers alone, HAProxy each connection.
+// What a round adds to the log of an ingress controller: at most one line per connection, whether the software logs
+// an error or the connection. nginx logs only broken headers, HAProxy logs each connection.
 
 /**
- * How a line of a log begins. nginx 1.22 writes what it took for a header with the line breaks in it; newer ones write
- * its first line alone (nginx, src/core/ngx_proxy_protocol.c, "broken header").
+ * How a line of a log begins. nginx 1.22 logs what it took for a header, with its line breaks. Newer versions log
+ * only the first line of it (nginx, src/core/ngx_proxy_protocol.c, "broken header").
  */
 const NGINX_LINE = /^\d{4}\/\d\d\/\d\d /;
 const HAPROXY_LINE = /^127\.0\.0\.1:\d+ /;
-/** A log that does not grow for so long has all lines of the connections that have ended. */
+/** A log that does not grow for this many milliseconds has all lines of the connections that have ended. */
 const QUIET_MS = 500;
 
 async function linesOf(log: () => Promise<string>, begin: RegExp): Promise<string[]> {

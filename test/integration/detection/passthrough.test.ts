@@ -9,18 +9,20 @@ import { createTestCa } from "../../cluster/pki.ts";
 import { debian, write } from "./debian.ts";
 import { NAME, type Running, run, type Start } from "./software.ts";
 
-// The name in a ClientHello may be one whose TLS an ingress controller passes through. Then the handshake is with a
-// tenant's backend. No other name is sure to be answered: many controllers close a connection for a name nobody serves.
+// An ingress controller may pass through the TLS of the name in a ClientHello. Then the handshake is with a tenant's
+// backend. No other name is sure to be answered: many controllers close a connection for a name nobody serves.
 
 const HEADERS = ["accept-proxy", ""] as const;
 type Mode = (typeof HEADERS)[number];
-/** Not the name that `run` asks for until HAProxy answers: that handshake may reach the backend late. */
+/**
+ * Differs from the name that `run` asks for until HAProxy answers, because that handshake may reach the backend late.
+ */
 const ASKED = "asked.example.com";
 
 const skip = whyNoDebian() ?? false;
 const { cert, key } = createTestCa("detection").serving([NAME, ASKED]);
 const backend = { names: [] as unknown[], data: [] as Buffer[], errors: [] as Error[] };
-/** Resolve when a connection to the backend is closed. */
+/** One promise per connection to the backend, which resolves when the connection is closed. */
 let closings: Promise<unknown>[] = [];
 const server = createServer({ cert, key }, (socket) => {
   socket.on("data", (chunk: Buffer) => backend.data.push(chunk)).on("error", (error) => backend.errors.push(error));
@@ -71,7 +73,7 @@ for (const [mode, answer, handshakes] of [
   ["accept-proxy", "demands-either", 2],
   ["", "refuses-header", 1],
 ] as const) {
-  it(`${answer}: a backend that TLS is passed to sees handshakes, and no data`, { skip }, async () => {
+  it(`${answer}: a backend behind TLS passthrough sees handshakes, but no data`, { skip }, async () => {
     backend.names = [];
     closings = [];
     const port = running?.ports[mode].tls ?? 0;

@@ -7,16 +7,16 @@ import { createTestCa } from "../../cluster/pki.ts";
 import { freePorts } from "../../cluster/ports.ts";
 import { type Component, Processes } from "../../cluster/processes.ts";
 
-/** What `shop.example.com` is served with. */
+/** The name that the programs serve and have a certificate for. */
 export const NAME = "shop.example.com";
 
-/** Where a program of one mode listens on 127.0.0.1. */
+/** The ports of a program on 127.0.0.1, in one mode. */
 export interface Ports {
   readonly http: number;
   readonly tls: number;
 }
 
-/** What a program is configured with. */
+/** Files for the configuration of a program. */
 export interface Place {
   /** A folder for its files. */
   readonly folder: string;
@@ -26,7 +26,9 @@ export interface Place {
   readonly pem: string;
 }
 
-/** A program in all of its modes at once: its command line. `modes` has the ports of each. */
+/**
+ * Returns the command line of a program that runs in all of its modes at once. `modes` has the ports of each mode.
+ */
 export type Start<Mode extends string> = (
   modes: readonly (readonly [Mode, Ports])[],
   place: Place,
@@ -89,7 +91,10 @@ async function placeIn(folder: string): Promise<Place> {
   };
 }
 
-/** With some header or none, each mode answers something. Traefik reads its certificates after it listens. */
+/**
+ * Waits until a mode answers: each answers with some header or without one. Traefik reads its certificates only after
+ * it listens.
+ */
 async function untilAnswers(port: number, speaks: "http" | "tls", component: Component): Promise<void> {
   const deadline = performance.now() + WAIT_MS;
   while (!(await answers(port, speaks))) {

@@ -11,7 +11,7 @@ import { freePorts } from "../../cluster/ports.ts";
 import { Processes } from "../../cluster/processes.ts";
 
 const CHART_FILES = join(import.meta.dirname, "..", "..", "..", "manifests", "chart", "files");
-/** The chart's alerts, and its dashboard for Grafana. */
+/** Files with the chart's alerts and its Grafana dashboard. */
 export const ALERTS = join(CHART_FILES, "alerts.yaml");
 export const DASHBOARD = join(CHART_FILES, "grafana-dashboard.json");
 
@@ -19,14 +19,14 @@ const WAIT_MS = 120_000;
 const POLL_MS = 300;
 
 /**
- * Debian's Prometheus, in the user's cache: 48 MB in a few seconds, where a build of the newest from its module
- * takes minutes. Nothing that the rules and the dashboard use is newer than it.
+ * Debian's Prometheus, in the user's cache. It is 48 MB and takes a few seconds, while a build of the newest version
+ * from its module takes minutes. The rules and the dashboard use nothing that is newer than it.
  */
 async function program(name: "prometheus" | "promtool"): Promise<string> {
   return join(await unpackedDebian("prometheus", async () => ["prometheus"]), "usr/bin", name);
 }
 
-/** Runs promtool to its end. `folder`: where it looks for the files that others name. */
+/** Runs promtool until it ends. It looks in `folder` for the files that other files name. */
 export async function promtool(
   args: readonly string[],
   { input = "", folder = "." } = {},
@@ -38,7 +38,7 @@ export async function promtool(
   return { code: code as number, output: `${out}${errors}` };
 }
 
-/** The chart's alerts for a test that cannot wait: what lasts minutes there lasts seconds. */
+/** The chart's alerts for a test that cannot wait: durations of minutes become seconds. */
 export async function hastyAlerts(): Promise<string> {
   const rules = await readFile(ALERTS, "utf8");
   return rules
@@ -48,7 +48,7 @@ export async function hastyAlerts(): Promise<string> {
     .replaceAll("[1h]", "[60s]");
 }
 
-/** Where metrics are scraped: address and path, by the name that becomes the label `instance`. */
+/** Where Prometheus scrapes metrics, with the values of the labels `job` and `instance`. */
 export interface ScrapeTarget {
   readonly job: string;
   readonly instance: string;
@@ -64,7 +64,7 @@ interface Sample {
 export interface PrometheusOptions {
   /** Text of a rule file. */
   readonly rules: string;
-  /** Jobs beside the components that `scrape` names, as in `scrape_configs`. */
+  /** Jobs in addition to the targets of `scrape`, as in `scrape_configs`. */
   readonly jobs: readonly object[];
   /** Runs a command in another network namespace. */
   readonly within?: (command: string, args: string[]) => readonly [string, string[]];
@@ -134,7 +134,7 @@ export class Prometheus {
     await rename(`${file}.new`, file);
   }
 
-  /** The series that a query has now. */
+  /** The series that a query returns now. */
   async query(expression: string): Promise<Sample[]> {
     const answer = await this.#get(`/api/v1/query?query=${encodeURIComponent(expression)}`);
     const { status, data, error } = JSON.parse(answer) as {
@@ -146,12 +146,12 @@ export class Prometheus {
     return data.result;
   }
 
-  /** The names of the alerts that fire, each with its labels. */
+  /** The labels of the alerts that fire. `alertname` is one of them. */
   async firing(): Promise<Array<Readonly<Record<string, string>>>> {
     return (await this.query('ALERTS{alertstate="firing"}')).map(({ metric }) => metric);
   }
 
-  /** Waits until an alert fires. */
+  /** Waits until an alert fires, and returns its labels. */
   async fires(alert: string): Promise<Readonly<Record<string, string>>> {
     const found: Array<Readonly<Record<string, string>>> = [];
     await until(`${alert} to fire`, async () => {
@@ -161,7 +161,7 @@ export class Prometheus {
     return found[0] ?? {};
   }
 
-  /** Waits until an alert fires no more. */
+  /** Waits until an alert no longer fires. */
   async resolves(alert: string): Promise<void> {
     await until(`${alert} to resolve`, async () => !(await this.firing()).some(({ alertname }) => alertname === alert));
   }

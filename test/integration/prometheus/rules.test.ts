@@ -6,8 +6,8 @@ import { parse } from "yaml";
 import { whyNoDebian } from "../../cluster/debian.ts";
 import { ALERTS, promtool } from "./prometheus.ts";
 
-// The chart's alerts without a cluster: what test/integration/prometheus/alerts.yaml says of each, and that
-// docs/alerts.md has a section for each.
+// The chart's alerts without a cluster: they do what test/integration/prometheus/alerts.yaml says, and docs/alerts.md
+// has a section for each.
 
 const PAGE = readFileSync(join(import.meta.dirname, "..", "..", "..", "docs", "alerts.md"), "utf8");
 const reason = whyNoDebian();
@@ -33,7 +33,7 @@ test("each alert stays silent before its time, fires and resolves", skip, async 
   assert.deepEqual(new Set(seen), new Set(rules.map(({ alert }) => alert)));
 });
 
-test("each alert has a section with severity, cause, what to look at and to do, and each section an alert", () => {
+test("each alert has a section with severity, cause, checks and steps, and each section has an alert", () => {
   const sections = PAGE.split(/^## /m)
     .slice(1)
     .filter((section) => section.startsWith("Switchback"));

@@ -6,12 +6,12 @@ import type { Bench } from "./phases.ts";
 import { NAMESPACE } from "./process.ts";
 import { startDns } from "./routes.ts";
 
-/** The agents' namespace: the default of their config. */
+/** The agents' namespace: the default of their configuration. */
 export const AGENTS = "switchback-agent";
-/** Of the target's Service. Without port 80 each Ingress would get an Event that the port is lost. */
+/** Ports of the target's Service. Without port 80, each Ingress would get an Event that the port is missing. */
 export const PORTS = [80, 443].map((port) => ({ name: `port-${port}`, port }));
 
-/** A checkout with its own control plane, Ingresses, and a reader of the map. */
+/** A checkout with its own control plane, Ingresses and a reader of the map. */
 export interface Bed extends Bench {
   readonly tree: string;
   readonly program: string;
@@ -24,7 +24,7 @@ export async function openBed(tree: string, program: string, names: number): Pro
   progress("starting etcd and kube-apiserver");
   const cluster = await startControlPlane({
     controllerManager: false,
-    // One family, and no limit to what the many clients may have open.
+    // One address family, and enough concurrent requests for the many clients.
     apiServerArgs: ["--service-cluster-ip-range=198.51.100.0/22", "--max-requests-inflight=2000"],
   });
   const dns = await startDns();
@@ -60,7 +60,7 @@ export async function openBed(tree: string, program: string, names: number): Pro
   }
 }
 
-/** The agents' DaemonSet: what they watch of it is real, its pods are not. */
+/** The agents' DaemonSet. The agents watch a real object, but it has no pods. */
 function daemonSet(): object {
   const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
   return {

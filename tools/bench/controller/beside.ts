@@ -11,23 +11,26 @@ import { type Bed, openBed } from "./bed.ts";
 import { idleCpu, settingsOf } from "./phases.ts";
 import { serve } from "./process.ts";
 
-/** CPU as a ratio to the other checkout's. */
+/** Maximum CPU time, as a ratio to the other checkout's. */
 const MOST_OF_BEFORE = 1.05;
-/** A change that costs less than this on both sides, milliseconds, is noise, and so is its ratio. */
+/** Below this cost on both sides, in milliseconds, a change and its ratio are noise. */
 const NOTHING_MS = 1;
 const SETTLE_MS = 8_000;
 const IDLE_MS = 4_000;
-/** DNS is asked for 10,000 names for minutes after a start: more CPU than the changes that are measured. */
+/** After a start, the controller looks up 10,000 names for minutes. That costs more CPU than the measured changes. */
 const NO_LOOK_UPS = "policy.verifyDns=off";
-/** Below 2 a second (`map.publicationsPerSecond`), so that each change is a publication. */
+/** Below 2 changes a second (`map.publicationsPerSecond`), so that each change is a publication. */
 const CHANGE_EVERY_MS = 600;
-/** Changes before those that are measured: a term's first write of a shard costs a request more (lib/kube/fence.ts). */
+/** Changes before the measured ones: a term's first write of a shard costs one more request (lib/kube/fence.ts). */
 const FIRST_CHANGES = 200;
-/** Until they are published: `map.bytesPerSecond` limits that. */
+/** Time until these changes are published, which `map.bytesPerSecond` limits. */
 const PUBLISHED_MS = 15_000;
 const ROUNDS = 5;
 
-/** Milliseconds of CPU in one round: from the start until it is at rest, of a change, and of a new Service. */
+/**
+ * CPU time in one round, in milliseconds: from the start until the controller is at rest, per change, and per new
+ * Service.
+ */
 interface Sample {
   readonly startCpu: number;
   readonly changeCpu: number;
@@ -35,9 +38,9 @@ interface Sample {
 }
 
 /**
- * The controllers of two checkouts by turns, each as its image has it and on a control plane of its own, at each
- * number of names: in each round `seconds` of single changes and as many of new Services, in the middle of a term.
- * Ratios are medians of paired rounds.
+ * Measures the controllers of two checkouts in turns, at each number of names. Each runs as in its image and has its
+ * own control plane. Each round has `seconds` of single changes and `seconds` of new Services, in the middle of a
+ * term. Ratios are medians of paired rounds.
  */
 export async function measureBeside(
   tree: string,
@@ -60,7 +63,7 @@ export async function measureBeside(
       }
       for (let round = 0; round < ROUNDS; round += 1) {
         progress(`${size} names, round ${round + 1} of ${ROUNDS}`);
-        // By turns, and by turns first.
+        // The checkouts take turns, and the order changes each round.
         for (const bed of round % 2 === 0 ? beds : beds.toReversed()) {
           const sample = await measureRound(bed, changes);
           samples.get(bed)?.push(sample);
@@ -76,7 +79,7 @@ export async function measureBeside(
   }
 }
 
-/** So that all rounds start on a published map. */
+/** Publishes the map once, so that all rounds start with a published map. */
 async function publishOnce(bed: Bed, names: number): Promise<void> {
   const controller = await start(bed);
   try {
@@ -101,7 +104,7 @@ async function measureRound(bed: Bed, changes: number): Promise<Sample> {
       }
       return (cpuOf(controller.pid) - cpu - idle * (performance.now() - at)) / changes;
     };
-    // Before the changes: a minute after them their former names vanish.
+    // Services come before the changes: a minute after the changes, the old names disappear.
     const serviceCpu = await cpuOfEach(() => bed.ingresses.createService());
     await Promise.all(Array.from({ length: FIRST_CHANGES }, () => bed.nextChange().write()));
     await Promise.race([delay(PUBLISHED_MS), controller.ended]);

@@ -6,7 +6,10 @@ const PER_NAMESPACE = 200;
 /** Concurrent writes while seeding. */
 const CONCURRENCY = 16;
 const PROGRESS_EVERY = 5_000;
-/** The namespace of Ingresses that changes create; they are deleted after each size, so that the sizes stay exact. */
+/**
+ * The namespaces of Ingresses that changes create. They are deleted after each size, so that the number of names
+ * stays exact.
+ */
 const CHANGED_NAMESPACES = Array.from({ length: 16 }, (_, index) => `new-${index}`);
 
 /** An Ingress of the benchmark, and its host. */
@@ -53,7 +56,7 @@ export class Ingresses {
     this.#seeded = count;
   }
 
-  /** The next change, alternately a new Ingress and a seeded one with another host. */
+  /** The next change: either a new Ingress or a seeded one with another host, alternately. */
   nextChange(): Change {
     const number = this.#changes++;
     const host = `change-${number}.team-new.example.com`;
@@ -61,12 +64,12 @@ export class Ingresses {
       const namespace = CHANGED_NAMESPACES[(number / 2) % CHANGED_NAMESPACES.length] ?? "";
       return { host, write: () => this.#create({ namespace, name: `change-${number}`, host }) };
     }
-    // A prime step: consecutive changes are in different namespaces, and none is repeated soon.
+    // A prime step: consecutive changes are in different namespaces, and an Ingress is changed again only much later.
     const spot = { ...seededSpot((number * 7_919) % this.#seeded), host };
     return { host, write: () => this.#changeHost(spot) };
   }
 
-  /** Creates a Service of an application, as most in a cluster are: no load balancer. */
+  /** Creates a Service of an application. Like most Services in a cluster, it has no load balancer. */
   async createService(): Promise<void> {
     const number = this.#services++;
     const namespace = CHANGED_NAMESPACES[number % CHANGED_NAMESPACES.length] ?? "";
@@ -127,8 +130,8 @@ function specOf(name: string, host: string): object {
 }
 
 /**
- * Like typical Ingresses: written by kubectl, with its annotation, a certificate and a few settings of the ingress
- * controller.
+ * An Ingress like typical ones: kubectl wrote it with its annotation, and it has a certificate and a few settings of
+ * the ingress controller.
  */
 function ingress({ namespace, name, host }: Spot): object {
   const labels = {

@@ -15,9 +15,12 @@ import { NAMESPACE, type ServedProcess, serve } from "./process.ts";
 import { Routes, startDns } from "./routes.ts";
 
 const CHURN_PER_SECOND = 50;
-/** After a start and after the churn, so that garbage and the last answers are gone before anything is measured. */
+/**
+ * Pause after a start and after the churn, so that garbage collection and the last responses do not affect the next
+ * measurement.
+ */
 const SETTLE_MS = 3_000;
-/** At this size the other components' memory is measured too. */
+/** At this size, the benchmark also measures the other components' memory. */
 const COMPONENTS_AT = 10_000;
 
 interface Options {
@@ -32,11 +35,12 @@ interface Options {
  * `npm run bench -- controller [--json] [--names 100,10000,50000] [--seconds 60] [--churn 30] [--dual-stack]
  * [--mixed] [--cpu-prof DIR]`
  *
- * The controller as a process of its own against a real etcd and kube-apiserver. `--seconds` are single changes,
- * one a second, at each size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of the names and
- * of the changes are HTTPRoutes', and a fiftieth as many Gateways (200 at most) have a load balancer each, which
- * the controller finds. `--cpu-prof` keeps a profile of each controller. With `--beside TREE` only single changes
- * and new Services are measured, `--seconds` of each in each round, by turns with another checkout's controller.
+ * Measures the controller as a separate process against a real etcd and kube-apiserver. Each size gets `--seconds` of
+ * single changes, one a second, and then `--churn` seconds with 50 changes a second. With `--mixed`, half of the
+ * names and of the changes come from HTTPRoutes. A fiftieth as many Gateways (200 at most) have a load balancer each,
+ * which the controller finds. `--cpu-prof` writes a profile of each controller. With `--beside TREE`, only single
+ * changes and new Services are measured, `--seconds` of each in each round, in turns with another checkout's
+ * controller.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -70,8 +74,8 @@ export async function run(argv: string[]): Promise<void> {
   progress("starting etcd and kube-apiserver");
   const cluster = await startControlPlane({
     controllerManager: false,
-    // With one family a name is one line, as in most clusters; the range has room for 200 Gateways' Services and as
-    // many fronts.
+    // With one address family, a name is one line, as in most clusters. The range has room for 200 Gateways' Services
+    // and as many front Services.
     apiServerArgs: values["dual-stack"] ? [] : ["--service-cluster-ip-range=198.51.100.0/22"],
   });
   try {
@@ -112,7 +116,7 @@ function byTurns(first: Ingresses | Routes, second: Ingresses | Routes): () => C
   return () => (number++ % 2 === 0 ? first : second).nextChange();
 }
 
-/** The Service of the default target: names lead to that target only where there is one. */
+/** The Service of the default target. Without it, names do not lead to that target. */
 async function createTarget(cluster: ControlPlane): Promise<void> {
   const [namespace, name] = ["ingress-nginx", "ingress-nginx-controller"];
   const create = async (path: string, body: object) => {
@@ -123,7 +127,7 @@ async function createTarget(cluster: ControlPlane): Promise<void> {
   await create(`/api/v1/namespaces/${namespace}/services`, { metadata: { name }, spec: { ports: PORTS } });
 }
 
-/** Measures at one size; gives the CPU milliseconds of a change. */
+/** Measures at one size. Returns the CPU time of a change, in milliseconds. */
 async function measureSize(
   cluster: ControlPlane,
   bench: Bench,
@@ -149,7 +153,7 @@ async function measureSize(
   }
 }
 
-/** From nothing published: no map, no front Services, no certificates. */
+/** Measures a start with nothing published: no map, no front Services, no certificates. */
 async function coldStart(bench: Bench, controller: ServedProcess, size: number, report: Reporter): Promise<void> {
   const { map, ingresses } = bench;
   const before = map.publications.length;
@@ -198,7 +202,7 @@ async function churnFigures(bench: Bench, { pid }: ServedProcess, seconds: numbe
   report.figure({ name: "churn-cpu", value: result.cpu * 100, unit: "%" });
 }
 
-/** A new leader over a published map: from its start to a change that was made meanwhile being published. */
+/** Measures a new leader that finds a published map, from its start until it publishes a change made meanwhile. */
 async function restart(cluster: ControlPlane, bench: Bench, report: Reporter): Promise<void> {
   const change = bench.nextChange();
   const published = bench.map.published(change.host);
@@ -212,7 +216,7 @@ async function restart(cluster: ControlPlane, bench: Bench, report: Reporter): P
   }
 }
 
-/** Webhook and proxy as they are with this map loaded and nothing to do. */
+/** Measures the memory of an idle webhook and an idle proxy with this map. */
 async function otherComponents(cluster: ControlPlane, report: Reporter): Promise<void> {
   for (const component of ["webhook", "proxy"] as const) {
     const settings = component === "webhook" ? ["webhook.port=0"] : [];
@@ -231,7 +235,7 @@ async function otherComponents(cluster: ControlPlane, report: Reporter): Promise
   }
 }
 
-/** Removes all that a controller wrote, so that the next size begins as an install does. */
+/** Removes everything that a controller wrote, so that the next size starts like a new installation. */
 async function forget(cluster: ControlPlane): Promise<void> {
   const base = `/api/v1/namespaces/${NAMESPACE}`;
   for (const path of [

@@ -24,7 +24,7 @@ export interface SeenPublication {
   readonly revision: string;
   /** Bytes of the index and of the shards written since the previous index. */
   readonly bytes: number;
-  /** Names of the map. */
+  /** Number of names in the map. */
   readonly names: number;
 }
 
@@ -35,8 +35,8 @@ interface Shard {
 }
 
 /**
- * Reads the published map as a consumer does: a name is published when an index refers to a shard, the shard's text
- * has the revision of the index, and the text has the name.
+ * Reads the published map like a consumer. A name is published if the index refers to a shard, the shard's text has
+ * the revision in the index, and the text has the name.
  */
 export class MapFollower {
   readonly publications: SeenPublication[] = [];
@@ -50,7 +50,7 @@ export class MapFollower {
   #bytes = 0;
   #close: () => void = () => {};
   #failed: (error: Error) => void = () => {};
-  /** Rejects when the watch ends: there is nothing to measure then. */
+  /** Rejects when the watch ends, because the measurement then fails. */
   readonly broken: Promise<never>;
 
   constructor(cluster: ControlPlane, namespace: string) {
@@ -81,7 +81,7 @@ export class MapFollower {
         this.#failed(error as Error);
       }
     });
-    // readline passes on what its input says.
+    // readline forwards errors of its input.
     lines.on("error", this.#failed);
     lines.on("close", () => this.#failed(new Error("the watch of the map ended")));
     this.#close = () => sent.destroy();
@@ -91,12 +91,12 @@ export class MapFollower {
     this.#close();
   }
 
-  /** When the name was published. Call it before the change. */
+  /** Resolves to the time when the name was published. Call it before the change. */
   published(name: string): Promise<number> {
     return new Promise((resolve) => this.#awaited.set(name, resolve));
   }
 
-  /** When a map with at least this many names was published. */
+  /** Resolves to the time when a map with at least this many names was published. */
   size(names: number): Promise<number> {
     return new Promise((resolve) => {
       this.#sizeAwaited = { names, resolve };
@@ -108,7 +108,7 @@ export class MapFollower {
     return this.#awaited.size;
   }
 
-  /** The content of the last index. */
+  /** Number of shards and bytes in the last index. */
   summary(): { readonly shards: number; readonly bytes: number } {
     const shards = [...this.#counted.keys()].map((name) => this.#shards.get(name)?.text.length ?? 0);
     return { shards: shards.length, bytes: shards.reduce((sum, bytes) => sum + bytes, 0) };
@@ -159,10 +159,7 @@ export class MapFollower {
   }
 }
 
-/**
- * The names of hosts(5) text, without the comments behind them; with two addresses a name has two lines, one after
- * the other.
- */
+/** The names in hosts(5) text, without comments. A name with two addresses has two consecutive lines. */
 function namesOf(text: string): string[] {
   const names: string[] = [];
   for (const line of text.split("\n")) {

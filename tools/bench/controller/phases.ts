@@ -8,7 +8,7 @@ export interface Bench {
   /** Address and port of a DNS server that responds for every name. */
   readonly dns: string;
   readonly ingresses: Ingresses;
-  /** Changes of every seeded kind, in turn. */
+  /** Returns changes of every seeded kind, in turn. */
   readonly nextChange: () => Change;
   readonly map: MapFollower;
 }
@@ -17,10 +17,10 @@ const LONGEST_WAIT_MS = 120_000;
 const CHANGE_EVERY_MS = 1_000;
 
 interface ChangeTimes {
-  /** From the start of the write to the index that includes it; this includes the API server's work. */
+  /** Times from the start of the write to the index with the change; they include the API server's work. */
   readonly fromWrite: readonly number[];
   /**
-   * The same from the API server's response to the write; may be below 0, as the watch is sometimes faster than the
+   * Times from the API server's response to the write. May be below 0, because the watch is sometimes faster than the
    * response.
    */
   readonly fromAnswer: readonly number[];
@@ -29,25 +29,26 @@ interface ChangeTimes {
 }
 
 /**
- * Names are verified against a DNS server of this machine: none outside is to be asked for the benchmark's names.
- * The Ingresses' target has their class, as it is not the only one where Gateways have others.
+ * Settings of the controller. It verifies names against a DNS server of this machine, so that no other server gets
+ * queries for the benchmark's names. The Ingresses' target has their class: it is not the only target if Gateways
+ * have others.
  */
 export function settingsOf({ dns }: Pick<Bench, "dns">): string[] {
   const service = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
-  // No proxy runs that could ask.
+  // No proxy runs that could detect the protocol.
   const ports = [80, 443].map((port) => ({ port, protocol: "v1" }));
   const targets = [{ name: "ingress-nginx", upstream: { service }, classes: ["nginx"], ports }];
   return [`policy.dnsServers=["${dns}"]`, `targets=${JSON.stringify(targets)}`];
 }
 
-/** CPU time of the process per millisecond when nothing changes: the Lease, timers. */
+/** CPU time of the process per millisecond when nothing changes, such as for the Lease and timers. */
 export async function idleCpu(pid: number, durationMs: number): Promise<number> {
   const [cpu, at] = [cpuOf(pid), performance.now()];
   await delay(durationMs);
   return (cpuOf(pid) - cpu) / (performance.now() - at);
 }
 
-/** One change per second. A slower change skips seconds, as concurrent changes are not measured here. */
+/** One change per second. A slower change skips seconds, because concurrent changes are not measured here. */
 export async function singleChanges(bench: Bench, pid: number, count: number, idle: number): Promise<ChangeTimes> {
   const fromWrite: number[] = [];
   const fromAnswer: number[] = [];
@@ -71,14 +72,15 @@ interface Churn {
   readonly changesPerSecond: number;
   readonly publicationsPerSecond: number;
   readonly bytesPerSecond: number;
-  /** From the start of each write to the index that includes it. */
+  /** Times from the start of each write to the index with the change. */
   readonly lags: readonly number[];
-  /** CPU of the process, as a share of one core. */
+  /** CPU time of the process, as a share of one core. */
   readonly cpu: number;
 }
 
 /**
- * A fixed number of changes per second, whether or not the map keeps up; then waits until all of them are in the map.
+ * Makes a fixed number of changes per second, whether or not the map keeps up. Then waits until the map has all of
+ * them.
  */
 export async function churn(bench: Bench, pid: number, perSecond: number, seconds: number): Promise<Churn> {
   const before = bench.map.publications.length;
@@ -101,7 +103,8 @@ export async function churn(bench: Bench, pid: number, perSecond: number, second
 }
 
 /**
- * A publication's cost falls in the interval that follows it, so the last one, with an incomplete interval, is ignored.
+ * Average rate of publications. The cost of a publication falls in the interval after it, so the last one, whose
+ * interval is incomplete, does not count.
  */
 function pace(publications: readonly SeenPublication[]): { publicationsPerSecond: number; bytesPerSecond: number } {
   const counted = publications.slice(0, -1);
@@ -114,7 +117,7 @@ async function until(time: number): Promise<void> {
   await delay(Math.max(0, time - performance.now()));
 }
 
-/** Waits for `promise`, with a timeout, and only while the map is watched. */
+/** Waits for `promise`, with a timeout. Fails if the watch of the map ends. */
 export async function within<T>({ map }: Bench, promise: Promise<T>, what: string): Promise<T> {
   const stop = new AbortController();
   const late = delay(LONGEST_WAIT_MS, undefined, { signal: stop.signal }).then(() => {

@@ -9,23 +9,23 @@ import { freePorts } from "#test/cluster/ports.ts";
 import { type Component, chartEnv, chartFlags, ROOT } from "../chart.ts";
 
 const PROGRAM = join(ROOT, "cli", "main.ts");
-/** The components' namespace: the default of their config. */
+/** The components' namespace: the default of their configuration. */
 export const NAMESPACE = "switchback-system";
 const LOCAL = "127.0.0.1";
 const READY_MS = 180_000;
-/** Short, as times to readiness are measured by it. */
+/** Short, because it limits the precision of measured times to readiness. */
 const POLL_MS = 5;
 
 interface ServeOptions {
-  /** Added to the Node flags of the chart. */
+  /** More Node flags, in addition to the chart's. */
   readonly nodeFlags?: readonly string[];
-  /** The program, if it is not this tree's from TypeScript, and the tree whose chart it belongs to. */
+  /** The program and the tree of its chart. Default: this tree's TypeScript program. */
   readonly program?: { readonly path: string; readonly tree: string };
-  /** What it listens on, the controller excepted; default: 127.0.0.1. */
+  /** Address on which the process listens; the controller ignores it. Default: 127.0.0.1. */
   readonly address?: string;
-  /** Its POD_NAME: two controllers of one name would hold one Lease together. */
+  /** Its POD_NAME: two controllers with the same name would share one Lease. */
   readonly podName?: string;
-  /** Where the API server is, if not at the control plane's own address; and the token to use there. */
+  /** URL of the API server if it is not the control plane's own, with the token to use there. */
   readonly through?: { readonly url: string; readonly token: string };
 }
 
@@ -94,14 +94,14 @@ export async function serve(
   return { pid, startedAt, healthPort, ended, ready, stop: () => end(child) };
 }
 
-/** JavaScript: a process that loads TypeScript takes memory for that which no pod takes. */
+/** The module as JavaScript: to load TypeScript, a process needs memory that no pod uses. */
 function mountModule(cluster: ControlPlane): string {
   const path = join(cluster.folder, "mount.mjs");
   writeFileSync(path, stripTypeScriptTypes(readFileSync(join(import.meta.dirname, "..", "mount.ts"), "utf8")));
   return path;
 }
 
-/** The directory that the kubelet would mount. */
+/** The directory that the kubelet would mount into a pod. */
 function serviceAccount(cluster: ControlPlane, token: string): string {
   const folder = join(cluster.folder, `service-account-${token}`);
   mkdirSync(folder, { recursive: true });

@@ -8,14 +8,11 @@ const GROUP = "gateway.networking.k8s.io";
 const API = `/apis/${GROUP}/v1`;
 const NAMESPACE = "gateways";
 const GATEWAYS = 200;
-/** Below the quota of 250 names a source namespace. */
+/** Below the quota of 250 names per source namespace. */
 const PER_NAMESPACE = 200;
 const CONCURRENCY = 16;
 
-/**
- * Gateways that have a LoadBalancer Service each, as Envoy Gateway and Istio make them, and HTTPRoutes that hang on
- * them.
- */
+/** HTTPRoutes and their Gateways. Each Gateway has a LoadBalancer Service, as Envoy Gateway and Istio create them. */
 export class Routes {
   readonly #cluster: ControlPlane;
   #gateways = 0;
@@ -26,7 +23,7 @@ export class Routes {
     this.#cluster = cluster;
   }
 
-  /** Makes the kinds known to the API server. */
+  /** Registers the kinds with the API server. */
   static async prepare(cluster: ControlPlane): Promise<Routes> {
     const plurals = ["gatewayclasses", "gateways", "httproutes", "grpcroutes"];
     const yaml = await gatewayApiDefinitions(plurals);
@@ -39,7 +36,7 @@ export class Routes {
     return routes;
   }
 
-  /** Brings the number of HTTPRoutes up to `count`, with a fiftieth as many Gateways. */
+  /** Increases the number of HTTPRoutes to `count`, with a fiftieth as many Gateways. */
   async seed(count: number): Promise<void> {
     const gateways = Math.min(GATEWAYS, Math.ceil(count / 50));
     await inParallel(this.#gateways, gateways, (index) => this.#gateway(index));
@@ -52,13 +49,14 @@ export class Routes {
   }
 
   /**
-   * The next change: a seeded route with another hostname. A new one counts only with its controller's word, a
-   * second write.
+   * The next change: a seeded route with another hostname. A new route counts only after its controller's status,
+   * which is a second write.
    */
   nextChange(): Change {
     const number = this.#changes++;
     const host = `change-${number}.routes-new.example.com`;
-    // A prime step: neighbours lie in different namespaces and on different Gateways, and none is changed twice soon.
+    // A prime step: consecutive changes are in different namespaces and on different Gateways, and a route is changed
+    // again only much later.
     const { path } = seededSpot((number * 7_919) % this.#seeded);
     return { host, write: () => this.#call("PATCH", path, { spec: { hostnames: [host] } }, 200) };
   }
@@ -136,7 +134,7 @@ async function inParallel(from: number, to: number, make: (index: number) => Pro
   await Promise.all(Array.from({ length: CONCURRENCY }, worker));
 }
 
-/** A DNS server of this machine that says of every name that it does not exist (RFC 1035, RCODE 3). */
+/** A DNS server on this machine that answers every query with NXDOMAIN (RFC 1035, RCODE 3). */
 export async function startDns(): Promise<{ readonly server: string; close(): void }> {
   const socket = createSocket("udp4");
   socket.on("message", (query, { port, address }) => {

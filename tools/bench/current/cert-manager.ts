@@ -6,13 +6,13 @@ import { certManagerInStep, installSwitchback, OPT_IN, restoreCertManager, withA
 import { progress, type Reporter } from "../report.ts";
 import { onCluster } from "./cluster.ts";
 
-/** Between two restarts of one workload the defaults want 30 s, and after the second 60 s. */
+/** By default, two restarts of one workload are at least 30 s apart, and 60 s after the second restart. */
 const REST_MS = 65_000;
 const RESTART = { restart: { namespaces: [CERT_MANAGER] } };
 
 /**
- * On this machine's cluster, the whole way: Ingress created -> its Certificate issued by HTTP-01, with a
- * cert-manager that was running before and that nobody touches, once by `restart` and once by `live`.
+ * On this machine's cluster: time from an Ingress's creation until cert-manager has issued its Certificate by
+ * HTTP-01. The running cert-manager gets no manual changes. Measured once with `restart` and once with `live`.
  */
 export async function measureCertManager(report: Reporter): Promise<void> {
   await onCluster(SHOP, { config: RESTART }, async (cluster) => {
@@ -44,7 +44,7 @@ export async function measureCertManager(report: Reporter): Promise<void> {
   });
 }
 
-/** Seconds from an Ingress to its Certificate. */
+/** Seconds from an Ingress's creation to its Certificate. */
 async function issue(cluster: Cluster, name: string): Promise<number> {
   const [host, secret] = [`${name}.example.com`, `${name}-tls`];
   const created = performance.now();
@@ -54,7 +54,7 @@ async function issue(cluster: Cluster, name: string): Promise<number> {
   return (performance.now() - created) / 1000;
 }
 
-/** Of the controller, which makes the self-checks. */
+/** Newest pod of cert-manager's controller, which makes the self-checks. */
 async function newestPod(cluster: Cluster): Promise<string> {
   const of = ["-n", CERT_MANAGER, "get", "pods", "-l", "app.kubernetes.io/component=controller"];
   const names = await cluster.kubectl(...of, "--sort-by=.metadata.creationTimestamp", "-o", "name");

@@ -6,8 +6,8 @@ import { wholeCluster } from "#test/cluster/whole.ts";
 import { installSwitchback, removeSwitchback } from "#test/e2e/switchback.ts";
 
 /**
- * This machine's cluster with Switchback as `values` has it and an opted-in namespace, both of which go again when
- * `measure` is done.
+ * Calls `measure` on this machine's cluster, with Switchback installed with `values` and an opted-in namespace.
+ * Removes both afterwards.
  */
 export async function onCluster(
   namespace: string,
@@ -18,7 +18,7 @@ export async function onCluster(
   const { cluster } = await wholeCluster(steps);
   await withProductImage((image) => importImages([image], steps));
   try {
-    // First: the chart makes Roles in the namespaces that restarts are listed for.
+    // The namespace comes first: the chart creates Roles in the namespaces that allow restarts.
     const metadata = { name: namespace, labels: { "switchback.dev/inject": "enabled" } };
     await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata });
     await installSwitchback(cluster, values);

@@ -3,15 +3,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "#lib/kube/connect.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 
-// A process of its own, in the node's network: `live-changes.ts KUBECONFIG NAMESPACE FILE COUNT PAUSE_MS`. Prints the
-// milliseconds from each Ingress's creation to its name in the file, as a JSON array.
+// A separate process in the node's network: `live-changes.ts KUBECONFIG NAMESPACE FILE COUNT PAUSE_MS`. Prints the
+// time from each Ingress's creation until the file has its name, in milliseconds, as a JSON array.
 
 const [kubeconfig = "", namespace = "", file = "", count = "0", pauseMs = "0"] = process.argv.slice(2);
 const DEADLINE_MS = 30_000;
 
 const client = await connect({ kubeconfig });
 const path = resourcePath({ group: "networking.k8s.io", version: "v1", resource: "ingresses", namespace });
-// Opens the connection, so that the first change does not pay for it.
+// Opens the connection, so that the first change does not include it.
 await client.get(path);
 const delays: number[] = [];
 for (let change = 0; change < Number(count); change += 1) {

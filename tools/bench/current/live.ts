@@ -12,9 +12,9 @@ const NAMESPACE = "bench-live";
 const PAUSE_MS = 700;
 
 /**
- * On this machine's cluster: Ingress created -> its name is in the hosts file of a running pod, as its containers
- * see it (the kubelet has bind-mounted that very file). The Ingress is created and the file is read by one process
- * beside the node.
+ * On this machine's cluster: time from an Ingress's creation until its name is in the hosts file of a running pod.
+ * The containers see the same file, because the kubelet bind-mounts it. One process beside the node creates the
+ * Ingress and reads the file.
  */
 export async function measureLive(changes: number, report: Reporter): Promise<void> {
   await onCluster(NAMESPACE, withAgent(), async (cluster) => {

@@ -9,9 +9,9 @@ import { measureRestarts } from "./restart.ts";
  * `npm run bench -- current [--json] [--only node|restart|live|cert-manager] [--pods 200] [--kinds 1] [--names
  * 5000] [--changes 100] [--idle 30] [--restarts 5]`
  *
- * How soon running pods follow the map, and what that costs: one node's agent against a control plane of its own,
- * then (as root) restarts, `live` and cert-manager with either on this machine's cluster. It needs nothing that is
- * not there after `npm ci`, Go apart.
+ * How soon running pods follow the map, and what that costs. First it measures one node's agent against its own
+ * control plane. Then, as root, it measures restarts, `live` and cert-manager with either on this machine's cluster.
+ * It needs `npm ci` and Go.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({

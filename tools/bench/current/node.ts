@@ -26,12 +26,15 @@ const AGENTS = "switchback-agent";
 const NODE = "node-1";
 const ADDRESS = ["198.51.100.9"];
 const MAX_NAMES = 500;
-/** Shorter than the chart's, so that the wait after the work is shorter. */
+/** Shorter than the chart's interval, to shorten the wait after the work. */
 const SWEEP_SECONDS = 5;
 
 interface NodeOptions {
   readonly pods: number;
-  /** How many maps the pods were injected with: so many hosts files differ in more than the pod's own line. */
+  /**
+   * Number of different maps that the pods were injected with. So many hosts files differ in more than the pod's own
+   * line.
+   */
   readonly kinds: number;
   readonly names: number;
   readonly changes: number;
@@ -39,8 +42,8 @@ interface NodeOptions {
 }
 
 /**
- * One node's agent, as the image has it, against a real etcd and kube-apiserver: pods that were injected with an
- * older map and follow live. There is no kubelet: their hosts files are made here, on this machine's disk.
+ * Measures one node's agent, as the image has it, against a real etcd and kube-apiserver. The pods were injected with
+ * an older map and follow live. There is no kubelet: the benchmark writes their hosts files to this machine's disk.
  */
 export async function measureNode(options: NodeOptions, report: Reporter): Promise<void> {
   progress("starting etcd and kube-apiserver");
@@ -203,11 +206,11 @@ async function makePods(
 }
 
 interface InjectedSpec extends Pick<ReturnType<typeof buildManagedAliases>, "aliases" | "annotations"> {
-  /** The lines that the kubelet writes for it. */
+  /** The lines that the kubelet writes for these aliases. */
   readonly lines: string;
 }
 
-/** The webhook's result for a pod if the map has these names. */
+/** What the webhook gives a pod if the map has these names. */
 function specOf(names: readonly string[]): InjectedSpec {
   const published = publishedMapOf("bench", new Map(names.map((name) => [name, ADDRESS])));
   const { aliases, annotations } = buildManagedAliases(createSelector(published, MAX_NAMES)(undefined), []);
@@ -270,7 +273,7 @@ async function startAgent(
         KUBERNETES_SERVICE_HOST: hostname,
         KUBERNETES_SERVICE_PORT: apiPort,
         BENCH_SERVICE_ACCOUNT: account,
-        // As in the chart's agent.yaml.
+        // Same as in the chart's agent.yaml.
         MALLOC_ARENA_MAX: "1",
         MALLOC_TRIM_THRESHOLD_: "524288",
       },

@@ -18,8 +18,8 @@ interface Pod {
 }
 
 /**
- * On this machine's cluster: from an Ingress to a ready pod that has its name, by a restart with the default
- * settings, of a Deployment of one replica that takes two seconds to be ready.
+ * On this machine's cluster: time from an Ingress's creation to a ready pod that has its name, after a restart with
+ * the default settings. The Deployment has one replica, which needs two seconds to become ready.
  */
 export async function measureRestarts(rounds: number, report: Reporter): Promise<void> {
   const seconds: number[] = [];
@@ -34,7 +34,7 @@ export async function measureRestarts(rounds: number, report: Reporter): Promise
   report.figure({ name: "ingress-to-ready-pod-max", value: Math.max(...seconds), unit: "s", goal: GOAL_SECONDS });
 }
 
-/** A new Deployment each time, as the interval between two restarts of one Deployment is not measured. */
+/** Measures a new Deployment each time, because the interval between two restarts of one Deployment is not measured. */
 async function measureOne(cluster: Cluster, name: string): Promise<number> {
   const host = `${name}.example.com`;
   const probe = { exec: { command: ["/client", "resolve", "localhost"] }, initialDelaySeconds: START_SECONDS };

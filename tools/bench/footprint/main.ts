@@ -23,10 +23,10 @@ import {
 } from "./pods.ts";
 import { measureServices } from "./services.ts";
 
-/** Until V8 has given back what a start needed. */
+/** Time until V8 has released the memory that a start needed. */
 const SETTLE_MS = 10_000;
 
-/** MB, MB and milliseconds, with nothing to do and few names. */
+/** Maximum memory in MB and time to readiness in milliseconds, at rest and with few names. */
 const GOALS: Readonly<Record<ComponentName, { readonly anonymous: number; readonly ready: number }>> = {
   controller: { anonymous: 27, ready: 250 },
   webhook: { anonymous: 20, ready: 150 },
@@ -34,18 +34,18 @@ const GOALS: Readonly<Record<ComponentName, { readonly anonymous: number; readon
 };
 const SMALL_GOALS: Partial<Footprint> = { anonymous: 30, rss: 80 };
 const SUM_GOALS: Partial<Footprint> = { anonymous: 160, rss: 430 };
-/** The goals are those of a small cluster. */
+/** Maximum number of names for which the goals hold. They are for a small cluster. */
 const FEW_NAMES = 100;
 
 /**
  * `npm run bench -- footprint [--names 0,100,5000] [--starts 7] [--services N] [--beside TREE]
- *   [--peer COMMAND]... [--json]`
+ * [--peer COMMAND]... [--json]`
  *
- * Memory of the six pods of the default install at rest, and of the one of `profile: small`, each as the image has
- * it, on a real etcd and kube-apiserver; and the time from the start of each component to its readiness, the trees
- * by turns. `--peer`: a command line that runs until it is ended, whose memory is measured beside it. A bare Node
- * always is. `--services`: instead, memory of a controller with N Services of applications in the cluster, and
- * without.
+ * Measures the memory of the six pods of the default installation at rest, and of the one pod of `profile: small`.
+ * Each runs as in the image, on a real etcd and kube-apiserver. Also measures the time from each component's start to
+ * its readiness, with the trees in turns. `--peer`: a command that runs until it is stopped, whose memory is measured
+ * too. A bare Node is always measured. `--services`: instead, measures a controller's memory with N Services of
+ * applications in the cluster, and without them.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -121,7 +121,7 @@ async function measureSize(beds: readonly Bed[], names: number, starts: number, 
   const seen = new Map<Bed, ReadonlyMap<ComponentName, Start>[]>(beds.map((bed) => [bed, []]));
   for (let round = 0; round < starts; round += 1) {
     progress(`start ${round + 1} of ${starts}`);
-    // By turns, and by turns first.
+    // The trees take turns, and the order changes each round.
     for (const bed of round % 2 === 0 ? beds : beds.toReversed()) seen.get(bed)?.push(await startEach(bed));
   }
   for (const [bed, rounds] of seen) {

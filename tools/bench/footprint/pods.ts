@@ -5,19 +5,19 @@ import { type ServedProcess, serve } from "../controller/process.ts";
 import { cpuOf, type Footprint, footprintOf } from "../process.ts";
 import { untilPublished } from "../published-names.ts";
 
-/** In the order in which they start: the webhook is ready once the controller has issued its certificate. */
+/** In the order of their start: the webhook is ready after the controller has issued its certificate. */
 export const COMPONENTS = ["controller", "webhook", "proxy"] as const;
 export type ComponentName = (typeof COMPONENTS)[number];
 
 /** A pod of the default install, without its container: a process with the chart's flags and environment. */
 interface Pod {
   readonly component: ComponentName;
-  /** From 0; the first controller leads. */
+  /** Number from 0; the first controller is the leader. */
   readonly replica: number;
   readonly process: ServedProcess;
 }
 
-/** Starts a pod. Each replica listens on an address of its own. */
+/** Starts a pod. Each replica listens on its own address. */
 export async function startPod(bed: Bed, component: ComponentName, replica: number): Promise<Pod> {
   const settings = {
     controller: settingsOf(bed),
@@ -32,7 +32,9 @@ export async function startPod(bed: Bed, component: ComponentName, replica: numb
   return { component, replica, process };
 }
 
-/** Starts all pods of the default install, two a component, and waits until all are ready and the map has `names`. */
+/**
+ * Starts all pods of the default installation, two per component. Waits until all are ready and the map has `names`.
+ */
 export async function startAll(bed: Bed, names: number): Promise<Pod[]> {
   const pods: Pod[] = [];
   try {
@@ -51,12 +53,12 @@ export async function startAll(bed: Bed, names: number): Promise<Pod[]> {
   }
 }
 
-/** Stops pods, the last first: a controller that stands by is gone before the Lease is free. */
+/** Stops pods, the last one first: the standby controller stops before the Lease is free. */
 export async function stopAll(pods: readonly Pod[]): Promise<void> {
   for (const { process } of pods.toReversed()) await process.stop();
 }
 
-/** Starts the pod of `profile: small`, whose process is all three components, on what a former start has published. */
+/** Starts the pod of `profile: small` with the map of an earlier start. Its one process is all three components. */
 export async function startSmall(bed: Bed): Promise<ServedProcess> {
   const ports = ["webhook.port=0", "webhook.healthPort=0", "proxy.healthPort=0"];
   return await serve(bed.cluster, "all", [...settingsOf(bed), ...ports], {
@@ -65,13 +67,13 @@ export async function startSmall(bed: Bed): Promise<ServedProcess> {
   });
 }
 
-/** Memory of the pods: of each component the mean of its two, and the sum of all. */
+/** Memory of the pods: the mean of each component's two pods, and the sum of all. */
 export interface Footprints {
   readonly each: Readonly<Record<ComponentName, Footprint>>;
   readonly sum: Footprint;
 }
 
-/** After `ms` at rest; throws if a process has ended by then. */
+/** Measures after `ms` at rest. Throws if a process has ended by then. */
 export async function footprintsAfter(ms: number, pods: readonly Pod[]): Promise<Footprints> {
   await Promise.race([delay(ms), ...pods.map(({ process }) => process.ended)]);
   const all = pods.map(({ component, process }) => ({ component, footprint: footprintOf(process.pid) }));
@@ -93,19 +95,19 @@ function scaledSum(all: readonly Footprint[], by: number): Footprint {
   return { rss: sum("rss"), pss: sum("pss"), anonymous: sum("anonymous") };
 }
 
-/** How long a start took. */
+/** Duration of a start. */
 export interface Start {
-  /** Milliseconds to `/readyz` being OK. */
+  /** Milliseconds until `/readyz` is OK. */
   readonly ready: number;
-  /** CPU milliseconds until then, which the rest of the machine changes less. */
+  /** CPU milliseconds until then. Other work on the machine affects this figure less. */
   readonly cpu: number;
 }
 
-/** Until a leader that has just started, and the API server, leave the cores to the next start. */
+/** Time for a new leader and the API server to finish their work, so that the next start has the cores. */
 const REST_MS = 1_500;
 
 /**
- * Starts each component once, one after the other, on what a former start has published. The controller leads
+ * Starts each component once, one after the other, with the map of an earlier start. The controller stays the leader
  * meanwhile.
  */
 export async function startEach(bed: Bed): Promise<ReadonlyMap<ComponentName, Start>> {

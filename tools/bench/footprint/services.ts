@@ -6,7 +6,7 @@ import { untilPublished } from "../published-names.ts";
 import { percentile, progress, type Reporter } from "../report.ts";
 import { startPod } from "./pods.ts";
 
-/** What the Services of applications may cost a controller that needs none of them, MB. */
+/** Maximum memory for the Services of applications in a controller that needs none of them, MB. */
 const GOAL = 4;
 const PER_NAMESPACE = 500;
 /** Concurrent writes while seeding. */
@@ -14,8 +14,8 @@ const CONCURRENCY = 32;
 const PROGRESS_EVERY = 5_000;
 
 /**
- * Memory of a controller, from its start to `settleMs` later, with `count` Services of applications in the cluster and
- * without them: the medians of some starts.
+ * Measures a controller's memory `settleMs` after its start, with `count` Services of applications in the cluster and
+ * without them. Reports the medians of several starts.
  */
 export async function measureServices(
   bed: Bed,
@@ -49,7 +49,10 @@ export async function measureServices(
   report.figure({ name: "controller-anonymous-more", value, unit: "MB", goal: GOAL });
 }
 
-/** Headless, so that the API server allocates no addresses, which takes most of the time. The controller keeps none. */
+/**
+ * Creates headless Services, because the API server would need most of the time to allocate addresses. The controller
+ * keeps none of them.
+ */
 async function seed(cluster: ControlPlane, count: number): Promise<void> {
   const post = async (path: string, body: object): Promise<void> => {
     const { status, body: answer } = await cluster.call({ method: "POST", path, body });
@@ -71,7 +74,7 @@ async function seed(cluster: ControlPlane, count: number): Promise<void> {
   await Promise.all(Array.from({ length: CONCURRENCY }, worker));
 }
 
-/** Like typical ones: written by kubectl, with its annotation. */
+/** A Service like typical ones: kubectl wrote it with its annotation. */
 function serviceOf(name: string, namespace: string): object {
   const labels = { "app.kubernetes.io/name": name, "app.kubernetes.io/managed-by": "Helm", team: namespace };
   const head = { apiVersion: "v1", kind: "Service" };

@@ -6,14 +6,14 @@ import { type ProxyProcess, startProcess } from "./process.ts";
 
 const MIB = 1024 * 1024;
 
-/** The responses of the web server behind the proxies: every byte is known. */
+/** Sizes of the responses of the web server behind the proxies. Every byte is known. */
 export const BODIES = { small: 128, "64k": 64 * 1024, "1m": MIB, bulk: 256 * MIB } as const;
 export type Body = keyof typeof BODIES;
 
 /** All bodies have the same start. */
 export const BODY = new Pattern(1);
 
-/** Writes the bodies; to be kept in memory (a tmpfs or the page cache). */
+/** Writes the bodies into a folder that should be in memory (a tmpfs or the page cache). */
 export function writeBodies(folder: string): void {
   const root = join(folder, "www");
   mkdirSync(root, { recursive: true });
@@ -24,7 +24,10 @@ export function writeBodies(folder: string): void {
   }
 }
 
-/** nginx that accepts only connections with a PROXY header, as an ingress controller behind a load balancer does. */
+/**
+ * Starts an nginx that accepts only connections with a PROXY header, like an ingress controller behind a load
+ * balancer.
+ */
 export function startBackend(folder: string, port: number, cpus: string): ProxyProcess {
   const own = join(folder, "backend");
   mkdirSync(own, { recursive: true });

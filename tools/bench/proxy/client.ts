@@ -31,7 +31,7 @@ class Client {
     if (this.socket.connecting) await once(this.socket, "connect");
   }
 
-  /** Resolves when the whole body was received and is correct; rejects otherwise. One at a time. */
+  /** Resolves when the whole body was received and is correct; rejects otherwise. Call it again only after that. */
   get(body: Body, isLast: boolean): Promise<void> {
     this.#expected = BODIES[body];
     this.#received = -1;
@@ -55,7 +55,7 @@ class Client {
     }
   }
 
-  /** The part of the chunk that is body, once the head is complete. */
+  /** Returns the part of the chunk that belongs to the body, once the head is complete. */
   #takeHead(chunk: Buffer): Buffer | undefined {
     const before = this.#head.length;
     this.#head += chunk.toString("latin1");
@@ -76,7 +76,7 @@ class Client {
   }
 }
 
-/** One connection with one response. */
+/** Opens one connection and receives one response. */
 export async function fetchOnce(port: number, body: Body): Promise<void> {
   const client = new Client(port);
   try {
@@ -86,7 +86,7 @@ export async function fetchOnce(port: number, body: Body): Promise<void> {
   }
 }
 
-/** A number of connections with one response each, some at a time. */
+/** Opens `count` connections with one response each, at most `concurrency` at a time. */
 export async function fetchMany(port: number, count: number, body: Body, concurrency: number): Promise<void> {
   let left = count;
   const worker = async (): Promise<void> => {
@@ -108,7 +108,8 @@ export async function openIdle(port: number, count: number): Promise<Client[]> {
 }
 
 /**
- * Peers that ask for 1 MiB and read nothing for a second; then one half reads it all, the other goes away with a reset.
+ * Peers that request 1 MiB and read nothing for a second. Then one half reads all of it, and the other half resets
+ * the connection.
  */
 export class StalledPeers {
   readonly #port: number;
@@ -128,7 +129,7 @@ export class StalledPeers {
     }, 1_000 / perSecond);
   }
 
-  /** Resolves when all have ended; rejects if one has read a wrong byte. */
+  /** Resolves when all have ended; rejects if one of them has read a wrong byte. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#running);

@@ -23,10 +23,10 @@ import {
 } from "./ratios.ts";
 import { WORKLOADS, type Workload, type WorkloadName } from "./workloads.ts";
 
-/** What is held against the goals. */
+/** The program that has to meet the goals. */
 const OURS: ProgramName = "linux";
 const TWO_WORKERS = "two-workers";
-/** Two for the proxy, and at least as many for what it serves. */
+/** Minimum number of cores: two for the proxy, and at least as many for the load. */
 const CORES_FOR_TWO_WORKERS = 4;
 const IDLE_ROUNDS = 3;
 const FIRST_PORT = 24_500;
@@ -45,16 +45,17 @@ interface Options {
  * `npm run bench -- proxy [--rounds 15] [--seconds 2] [--workloads close,keepalive,...] [--engines linux,nginx,...]
  * [--beside TREE] [--json FILE]`
  *
- * Each proxy runs as a user without rights, on one core. wrk, the small clients and an nginx that expects the PROXY
- * header run on the others. All run all the time, and take turns in each round. Each round begins with another one, so
- * that other work of the machine affects all alike. The exit code says only whether all answers were right.
+ * Each proxy runs as an unprivileged user on one core. wrk, the small clients and an nginx that expects the PROXY
+ * header run on the other cores. All proxies keep running and take turns in each round. Each round starts with a
+ * different one, so that other work on the machine affects all equally. The exit code says only whether all responses
+ * were correct.
  */
 export async function run(argv: string[]): Promise<void> {
   const options = optionsFrom(argv);
   const lack = missing(options.programs);
   if (lack !== undefined) throw new Error(lack);
   const folder = mkdtempSync(join(tmpdir(), "switchback-bench-"));
-  // Users without rights read and write here.
+  // Unprivileged users read and write here.
   chmodSync(folder, 0o777);
   try {
     await measureAll(options, folder);
@@ -96,14 +97,17 @@ function listed<Name extends string>(option: string, text: string, names: readon
 }
 
 interface Cores {
-  /** For the proxies. */
+  /** Core of the proxies. */
   readonly proxy: number;
-  /** For all else, as taskset takes it. */
+  /** Cores of everything else, in taskset's format. */
   readonly load: string;
   readonly count: number;
 }
 
-/** The last core that this process may use is the proxies', the others the load's; pins this process to those. */
+/**
+ * Gives the proxies the last core that this process may use, and the load the other ones. Pins this process to the
+ * load's cores.
+ */
 function divideCores(): Cores {
   const pid = `${process.pid}`;
   const text = execFileSync("taskset", ["-cp", pid], { encoding: "utf8" }).split(":").at(-1)?.trim() ?? "";
@@ -122,7 +126,8 @@ async function measureAll(options: Options, folder: string): Promise<void> {
   writeBodies(folder);
   if (options.programs.includes("relay")) buildRelay(folder);
   const bench = new Bench(options, folder, cores);
-  // What is measured by then is still printed; a second signal ends it at once, and its children with it.
+  // After the first signal, the results so far are still printed. A second signal ends this process and its children
+  // at once.
   const interrupt = (): void => {
     bench.interrupt();
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
@@ -191,7 +196,7 @@ class Bench {
     await this.#twoWorkers();
   }
 
-  /** In processes of their own, and in fewer rounds: memory does not depend on what else the machine does. */
+  /** Measures new processes, in fewer rounds: memory does not depend on other work on the machine. */
   async #idle(): Promise<void> {
     const workload = this.#wanted().find(([, each]) => each.isFresh === true);
     if (workload === undefined) return;
@@ -284,7 +289,10 @@ class Bench {
   }
 }
 
-/** Another one first in each round, and every other round backwards: nobody always follows the same one. */
+/**
+ * Each round starts with a different item, and every other round is in reverse order. So no item always follows the
+ * same one.
+ */
 function rotated<Item>(items: readonly Item[], round: number): Item[] {
   const start = round % Math.max(1, items.length);
   const order = [...items.slice(start), ...items.slice(0, start)];

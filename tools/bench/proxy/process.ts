@@ -7,25 +7,25 @@ import { treeFile } from "../tree-file.ts";
 
 const READY_MS = 60_000;
 const POLL_MS = 50;
-/** `nobody` on Debian and most others. */
+/** UID of `nobody` on Debian and most other systems. */
 const UNPRIVILEGED_ID = "65534";
 
-/** A proxy, Switchback's or another, as a separate process. */
+/** A proxy, Switchback's or another one, as a separate process. */
 export interface ProxyProcess {
   readonly pid: number;
   readonly child: ChildProcess;
   /** Rejects with the end of the log when the process ends by itself; never resolves. */
   readonly ended: Promise<never>;
-  /** The end of its log. */
+  /** Returns the end of its log. */
   logTail(): string;
   /** Stops it and waits; returns the exit code, or the signal's name. */
   stop(): Promise<number | string | null>;
 }
 
 /**
- * Runs a program as an ordinary user without capabilities, as a pod does: what root may do hides limits, such as
- * that of pipe pages (pipe(7), pipe-user-pages-soft). Without root it runs with the current user. `cpus` pins it to
- * cores, as taskset takes them.
+ * Runs a program as an ordinary user without capabilities, like in a pod. root's rights would hide limits, such as
+ * the limit of pipe pages (pipe(7), pipe-user-pages-soft). Without root, it runs as the current user. `cpus` pins it
+ * to cores, in taskset's format.
  */
 export function startProcess(command: readonly string[], logFile: string, cpus?: number | string): ProxyProcess {
   const isRoot = process.getuid?.() === 0;
@@ -38,7 +38,7 @@ export function startProcess(command: readonly string[], logFile: string, cpus?:
   closeSync(output);
   const { pid } = child;
   if (pid === undefined) throw new Error(`${program} did not start: is it installed?`);
-  // Children end with this process: an interrupted benchmark must not leave a proxy behind.
+  // Children end with this process: an interrupted benchmark must not leave a proxy running.
   const killNow = (): void => void child.kill("SIGKILL");
   process.once("exit", killNow);
   child.once("exit", () => process.off("exit", killNow));
@@ -60,12 +60,13 @@ export function startProcess(command: readonly string[], logFile: string, cpus?:
   return { pid, child, ended, logTail, stop };
 }
 
-/** Engines that can be asked for by name. */
+/** Engines that an option can select. */
 export const ENGINES = ["portable", "linux"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
 /**
- * Our proxy, or another checkout's, with the flags and environment of its chart, an engine and its number of workers.
+ * The command of our proxy or another checkout's, with the flags and environment of its chart, an engine and a number
+ * of workers.
  */
 export function switchbackCommand(engine: EngineName, workers: number, configFile: string, tree = ROOT): string[] {
   const env = Object.entries(chartEnv("proxy", tree)).map(([name, value]) => `${name}=${value}`);
@@ -74,7 +75,7 @@ export function switchbackCommand(engine: EngineName, workers: number, configFil
   return ["env", ...env, ...node];
 }
 
-/** Resolves when its `/readyz` says so. */
+/** Resolves when the proxy's `/readyz` is OK. */
 export async function untilReady(proxy: ProxyProcess, healthPort: number): Promise<void> {
   const deadline = performance.now() + READY_MS;
   while (performance.now() < deadline) {
@@ -86,8 +87,8 @@ export async function untilReady(proxy: ProxyProcess, healthPort: number): Promi
 }
 
 /**
- * The sum over all labels of each metric of the proxy, by name, save histograms' buckets; undefined when it does
- * not answer.
+ * For each metric of the proxy, the sum over all labels, without histogram buckets. Undefined if the proxy does not
+ * respond.
  */
 export async function metricsOf(healthPort: number): Promise<Readonly<Record<string, number>> | undefined> {
   const response = await fetchClosing(healthPort, "/metrics");
@@ -101,7 +102,7 @@ export async function metricsOf(healthPort: number): Promise<Readonly<Record<str
   return sums;
 }
 
-/** Leaves no connection behind, which would be counted among the proxy's files. */
+/** Closes its connection, which would otherwise count among the proxy's files. */
 async function fetchClosing(port: number, path: string): Promise<{ status: number; text: string } | undefined> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}${path}`, {
@@ -114,15 +115,15 @@ async function fetchClosing(port: number, path: string): Promise<{ status: numbe
   }
 }
 
-/** Open files of a process by kind. */
+/** Number of a process's open files by kind. */
 export interface OpenFiles {
   readonly sockets: number;
-  /** Ends of pipes, so two a pipe. */
+  /** Number of pipe ends, two per pipe. */
   readonly pipes: number;
   readonly others: number;
 }
 
-/** From /proc, so of Linux only. */
+/** Reads /proc (Linux only). */
 export function openFilesOf(pid: number): OpenFiles {
   const count = { sockets: 0, pipes: 0, others: 0 };
   for (const name of readdirSync(`/proc/${pid}/fd`)) {

@@ -7,35 +7,35 @@ import { startProcess, switchbackCommand } from "./process.ts";
 export const PROGRAMS = ["haproxy", "haproxy-splice", "nginx", "relay", "portable", "beside", "linux"] as const;
 export type ProgramName = (typeof PROGRAMS)[number];
 
-/** Those that people would otherwise pick; the best of them is what ours is held against. */
+/** Proxies that people would otherwise choose. Ours is compared with the best of them. */
 export const PEERS: readonly ProgramName[] = ["haproxy", "haproxy-splice", "nginx"];
 
-/** Below the limit of 20,000 open files: two a connection, and HAProxy wants its pipes' as well. */
+/** Below the limit of 20,000 open files: a connection needs two, and HAProxy's pipes need some too. */
 const MAX_CONNECTIONS = 6_000;
 const NGINX_STREAM = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
-/** A program that is measured, as it runs. */
+/** A running program that is measured. */
 export interface Program {
   readonly name: ProgramName;
   readonly port: number;
-  /** All its processes: nginx works in a child. */
+  /** PIDs of all its processes: nginx does its work in a child. */
   pids(): readonly number[];
   readonly ended: Promise<never>;
   stop(): Promise<unknown>;
 }
 
 interface Place {
-  /** Writable by anybody. */
+  /** Any user may write to this folder. */
   readonly folder: string;
   readonly port: number;
   readonly upstreamPort: number;
   readonly cpu: number | undefined;
   readonly workers: number;
-  /** The checkout of the program `beside`. */
+  /** The other checkout, whose proxy is the program `beside`. */
   readonly beside: string | undefined;
 }
 
-/** What is not installed, as a sentence that names the package; undefined if all is there. */
+/** A sentence that names the missing programs and their packages; undefined if none is missing. */
 export function missing(programs: readonly ProgramName[]): string | undefined {
   const wanted: [string, string, boolean][] = [
     ["wrk", "wrk", isCommand("wrk")],
@@ -84,7 +84,7 @@ function childrenOf(pid: number): number[] {
   );
 }
 
-/** `place.folder` is the program's own; `shared` is where the relay was built. */
+/** `place.folder` is the program's own folder; `shared` is the folder with the compiled relay. */
 type Command = (place: Place, shared: string) => string[];
 
 const COMMANDS: Readonly<Record<ProgramName, Command>> = {

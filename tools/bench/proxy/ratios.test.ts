@@ -14,12 +14,12 @@ test("the median and the quartiles are values of the list", () => {
   assert.deepEqual(spreadOf([5, 1, 4, 2, 3]), { median: 3, low: 2, high: 4, count: 5 });
 });
 
-test("ratios are of the same round, and a round that one side lacks has none", () => {
+test("ratios pair values of the same round; a round without a value on one side has no ratio", () => {
   const all = [...samples("linux", [10, 20, 30]), ...samples("nginx", [20, 20])];
   assert.deepEqual(pairedRatios(all, ["linux", "nginx"], "cost"), [0.5, 1]);
 });
 
-test("the best peer has the least cost, or the highest rate; ours and the relay are no peers", () => {
+test("the best peer has the least cost or the highest rate; our proxy and the relay are not peers", () => {
   const all = [
     ...samples("haproxy", [9, 9, 9], [100, 100, 100]),
     ...samples("nginx", [8, 8, 20], [90, 90, 90]),

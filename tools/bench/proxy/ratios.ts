@@ -2,15 +2,15 @@ import { percentile } from "../report.ts";
 import type { ProgramName } from "./programs.ts";
 import { PEERS } from "./programs.ts";
 
-/** One program under one workload for a moment. */
+/** Result of one program under one workload in one round. */
 export interface Sample {
   readonly round: number;
   readonly program: ProgramName;
-  /** CPU time a unit (connection, request, GB), µs; for `idle` the memory a connection, KiB. */
+  /** CPU time per unit (connection, request, GB), µs; for `idle`, the memory per connection, KiB. */
   readonly cost: number;
-  /** Units a second; none for `idle`. */
+  /** Units per second; absent for `idle`. */
   readonly rate?: number;
-  /** Milliseconds. */
+  /** 99th percentile of the latency, in milliseconds. */
   readonly p99?: number;
 }
 export type Metric = "cost" | "rate" | "p99";
@@ -32,7 +32,9 @@ export function valuesOf(samples: readonly Sample[], program: ProgramName, metri
   return samples.filter((each) => each.program === program).flatMap((each) => each[metric] ?? []);
 }
 
-/** `ours` over `theirs` in each round that has both: what the machine did in a round hits both alike. */
+/**
+ * Ratio of `ours` to `theirs` in each round that has both: other work on the machine in a round affects both equally.
+ */
 export function pairedRatios(
   samples: readonly Sample[],
   [ours, theirs]: readonly [ProgramName, ProgramName],
@@ -60,7 +62,7 @@ export interface Goal {
   readonly metric: Metric;
   readonly against: "best-peer" | "relay" | "nothing";
   readonly goal: number;
-  /** Missed beyond this. */
+  /** Limit beyond which the result counts as missed. */
   readonly floor: number;
 }
 
@@ -79,13 +81,13 @@ export const GOALS: readonly Goal[] = [
 ];
 
 export interface GoalResult extends Goal {
-  /** Whom it was held against; undefined if a program that is needed was not measured. */
+  /** The program for the comparison; undefined if a needed program was not measured. */
   readonly peer: ProgramName | undefined;
   readonly spread: Spread;
   readonly outcome: "goal" | "floor" | "MISSED" | "not measured";
 }
 
-/** How `ours` stands to a goal. A rate has to be as high as it says, anything else as low. */
+/** Compares `ours` with a goal. A rate must be at least as high as the goal, any other metric at most. */
 export function evaluate(goal: Goal, samples: readonly Sample[], ours: ProgramName): GoalResult {
   const peer = { "best-peer": bestPeer(samples, goal.metric), relay: "relay" as const, nothing: ours }[goal.against];
   const isRatio = goal.against !== "nothing";

@@ -3,12 +3,12 @@ import { createLogger } from "#lib/telemetry/log.ts";
 import type { MakeEngine } from "#proxy/engine.ts";
 import { runProxy } from "#proxy/run.ts";
 
-// `node server.ts ENGINE WORKERS CONFIG`: the proxy as `switchback proxy` runs it, with this engine and this number of
-// workers. By itself it chooses both for the machine, but a measurement must know what it measures.
+// `node server.ts ENGINE WORKERS CONFIG`: the proxy as `switchback proxy` runs it, with this engine and this number
+// of workers. By default the proxy chooses both for the machine, but a measurement needs fixed ones.
 
 const ENGINES: Readonly<Record<string, (workers: number) => Promise<MakeEngine>>> = {
   portable: async () => (await import("#proxy/portable/engine.ts")).makePortableEngine,
-  // Only where it is wanted: it loads a native library.
+  // Loaded only if needed, because it loads a native library.
   linux: async (workers) => (await import("#proxy/linux/engine.ts")).linuxEngine(workers),
 };
 

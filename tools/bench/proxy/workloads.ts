@@ -10,12 +10,12 @@ import type { Program, ProgramName } from "./programs.ts";
 const WRK_CONNECTIONS = 32;
 const BULK_STREAMS = 4;
 const IDLE_CONNECTIONS = 5_000;
-/** Enough to have every part of a program loaded and warm before its memory is looked at. */
+/** Enough connections to load and warm up every part of a program before its memory is measured. */
 const IDLE_WARM_UP = 3_000;
 const STALLED_SHARE = 0.01;
-/** What is supposed before a rate is known. */
+/** Assumed rate before a rate is known. */
 const USUAL_RATE = 8_000;
-/** For the header's wait for first bytes, and whatever else follows the accept. */
+/** Time for the proxy's wait for first bytes after the header, and other work after the accept. */
 const SETTLE_MS = 1_000;
 
 interface Measured {
@@ -25,21 +25,21 @@ interface Measured {
 }
 
 interface LoadPlace {
-  /** With the bodies in `www`. */
+  /** The folder whose `www` has the bodies. */
   readonly folder: string;
   readonly seconds: number;
-  /** Connections a second that each program did when it had them last; kept by the workloads. */
+  /** Connections per second that each program last achieved; updated by the workloads. */
   readonly rates: Map<ProgramName, number>;
 }
 
 export interface Workload {
-  /** What `cost` counts. */
+  /** Unit that `cost` counts. */
   readonly unit: string;
-  /** What `rate` counts. */
+  /** Unit that `rate` counts. */
   readonly rateUnit: string;
-  /** `cost` times `rate` at which the proxy's core is full; below that the load is what limits the rate. */
+  /** `cost` times `rate` at which the proxy's core is full. Below it, the load limits the rate. */
   readonly full?: number;
-  /** A new process each time: memory that was used once stays. */
+  /** Whether each measurement needs a new process, because a process keeps memory that it once used. */
   readonly isFresh?: boolean;
   run(program: Program, place: LoadPlace): Promise<Measured>;
 }
@@ -131,7 +131,7 @@ async function bulk(program: Program): Promise<Measured> {
   return { cost: cpu / gigabytes, rate: gigabytes / ((performance.now() - at) / 1_000) };
 }
 
-/** `close` with one stalled peer for a hundred connections: what these hold back must cost the others nothing. */
+/** `close` with one stalled peer per hundred connections. Stalled peers must not slow down the others. */
 async function churn(program: Program, place: LoadPlace): Promise<Measured> {
   const peers = new StalledPeers(program.port);
   const before = cpuOfAll(program);
@@ -144,7 +144,10 @@ async function churn(program: Program, place: LoadPlace): Promise<Measured> {
   return { cost: (cpu * 1_000) / (result.requests + peers.started), rate, p99: result.p99 / 1_000 };
 }
 
-/** Resident memory of the program's own; what the kernel holds for the sockets is the same for all. */
+/**
+ * Growth of the program's own resident memory per idle connection. The kernel's memory for the sockets is the same
+ * for all programs.
+ */
 async function idle(program: Program): Promise<Measured> {
   const memory = (): number => program.pids().reduce((sum, pid) => sum + memoryOf(pid).rss, 0);
   await fetchMany(program.port, IDLE_WARM_UP, "small", WRK_CONNECTIONS);
@@ -153,7 +156,7 @@ async function idle(program: Program): Promise<Measured> {
   const clients = await openIdle(program.port, IDLE_CONNECTIONS);
   await delay(SETTLE_MS);
   const grown = memory() - before;
-  // They must have been connections that work.
+  // Checks that the connections work.
   for (let index = 0; index < clients.length; index += 100) {
     await Promise.all(clients.slice(index, index + 100).map((client) => client.get("small", false)));
   }

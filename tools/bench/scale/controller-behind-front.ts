@@ -5,12 +5,12 @@ import { type ServedProcess, serve } from "../controller/process.ts";
 import { cpuOf } from "../process.ts";
 import type { Front } from "./processes.ts";
 
-/** The settings with which a controller follows agents. */
+/** The settings that make a controller follow agents. */
 export const FOLLOWS_AGENTS: readonly string[] = ["agent.enabled=true"];
 
 /**
- * The DaemonSet's status in the middle of a rollout, as its controller writes it: this many agents, of which some
- * were replaced.
+ * Sets the DaemonSet's status as its controller writes it in the middle of a rollout: this many agents, of which
+ * `updated` were replaced.
  */
 export async function setAgents({ cluster }: Bed, agents: number, updated: number): Promise<void> {
   const path = `/apis/apps/v1/namespaces/${AGENTS}/daemonsets/switchback-agent/status`;
@@ -46,11 +46,11 @@ export async function startController(
 
 const QUIET_SHARE = 0.1;
 const QUIET_SECONDS = 4;
-/** Bytes a second that are answered at rest: Leases and the like. */
+/** Maximum number of bytes per second in responses at rest, such as for Leases. */
 const QUIET_BYTES = 100_000;
 const MOST_SECONDS = 240;
 
-/** Waits until a process has used less than a tenth of a core, and little was asked of the front, for some seconds. */
+/** Waits until, for some seconds, a process has used less than a tenth of a core and the front has sent few bytes. */
 export async function untilQuiet({ pid, ended }: ServedProcess, front: Front): Promise<void> {
   let quiet = 0;
   let before = { cpu: cpuOf(pid), bytes: (await front.activity()).bytes };

@@ -1,18 +1,18 @@
-/** What one component did with one resource, since the counts were last taken. */
+/** Requests of one component for one resource since the last call of `take`. */
 export interface Count {
   readonly component: string;
   readonly verb: string;
   readonly resource: string;
   requests: number;
-  /** Bytes of the answers' bodies, JSON without compression; without HTTP and TLS around them. */
+  /** Bytes of the response bodies: uncompressed JSON, without the overhead of HTTP and TLS. */
   bytes: number;
-  /** Bytes of the requests' bodies. */
+  /** Bytes of the request bodies. */
   sent: number;
-  /** Answers of 400 and more. */
+  /** Number of responses with status 400 or higher. */
   refused: number;
-  /** The writes of a leader that were taken, in turn, and whether somebody reads what was written. */
+  /** The accepted writes of a leader, in order, and whether somebody reads what was written. */
   written: Array<{ readonly url: string; readonly isRead: boolean }>;
-  /** Events of watches, bookmarks left out. */
+  /** Number of watch events, without bookmarks. */
   events: number;
 }
 
@@ -29,12 +29,12 @@ export class Counts {
     return count;
   }
 
-  /** Bytes of all answers that were not taken yet, those of watches left out: a watch may never be at rest. */
+  /** Bytes of all responses since the last `take`, except those of watches, which may never be at rest. */
   get bytes(): number {
     return [...this.#all.values()].reduce((sum, { verb, bytes }) => sum + (verb === "watch" ? 0 : bytes), 0);
   }
 
-  /** The counts so far. They begin at zero again, also those of watches that go on. */
+  /** Returns the counts so far, and resets them. This includes the counts of watches that are still open. */
   take(): Count[] {
     const taken = [...this.#all.values()].map((count) => ({ ...count }));
     for (const count of this.#all.values()) {
@@ -45,7 +45,7 @@ export class Counts {
 }
 
 const WRITES = ["patch", "put", "post", "delete"];
-/** Replicas that do not lead write these, too. */
+/** Resources that replicas other than the leader write, too. */
 const NOT_OF_A_LEADER = ["leases", "events"];
 
 /** Whether only a leader makes these requests. */
@@ -53,7 +53,7 @@ export function isLeaders({ verb, resource }: Count): boolean {
   return WRITES.includes(verb) && !NOT_OF_A_LEADER.includes(resource);
 }
 
-/** The sum of a number over the counts that `which` names; what is left out means any. */
+/** The sum of a number over the counts that match `which`; an omitted key matches any value. */
 export function sumOf(
   counts: readonly Count[],
   of: "requests" | "bytes" | "sent" | "events" | "refused",

@@ -15,18 +15,18 @@ interface FanOut {
 
 const CHANGES = 6;
 const CHANGE_EVERY_MS = 5_000;
-/** Changes of the DaemonSet's status that are made, as its controller makes one for each agent that it replaces. */
+/** Number of changes of the DaemonSet's status. Its controller makes one for each agent that it replaces. */
 const STATUS_CHANGES = 10;
-/** Between two of them. All of them together take longer than 5,000 agents need to read it by turns, 100 s. */
+/** Time between two of them. All of them take longer than the 100 s in which 5,000 agents read the status in turns. */
 const STATUS_EVERY_MS = 12_000;
-/** A rollout is taken to last this long: it matters for what is read again and again. */
+/** Assumed duration of a rollout, for the reads that repeat over time. */
 const ROLLOUT_SECONDS = 3_600;
 const MB = 1e6;
 
 /**
- * What the agents receive: when they start, for a change that touches no pod of theirs, and when the status of
- * their DaemonSet changes. Real agents are measured; the figures of all nodes are those of one agent times the
- * number of nodes.
+ * Measures what the agents receive: when they start, for a change that touches none of their pods, and when the
+ * status of their DaemonSet changes. Real agents are measured. The figures for all nodes are those of one agent times
+ * the number of nodes.
  */
 export async function fanOut(bed: Bed, { population, agents, names }: FanOut, report: Reporter): Promise<void> {
   progress(`${names} Ingresses`);
@@ -39,13 +39,15 @@ export async function fanOut(bed: Bed, { population, agents, names }: FanOut, re
     report.figure({ name: `${name}, ${population.nodes} agents`, value, unit: "MB", goal });
   };
   try {
-    // The figure is of the agents: the controller is to hold the names of the fan-out whatever the chart gives it.
+    // The figures are about the agents. So the controller must hold the names of the fan-out, whatever heap the chart
+    // gives it.
     const controller = await startController(bed, front, FOLLOWS_AGENTS, {
       nodeFlags: ["--max-old-space-size=2048"],
     });
     stops.unshift(() => controller.stop());
     await setAgents(bed, population.nodes, 0);
-    // Longer than `within` waits: 50,000 names and a controller that starts, on two cores that the agents share.
+    // `within` would not wait long enough for 50,000 names and a starting controller on two cores that the agents
+    // share.
     await Promise.race([bed.map.size(names), controller.ended, bed.map.broken]);
     await untilQuiet(controller, front);
     await front.counts();
@@ -88,8 +90,8 @@ function leaseWrites(counts: readonly Count[]): number {
 }
 
 /**
- * What all agents read of namespaces and of their DaemonSet while each of them is replaced: a change of its status
- * an agent, and an hour of what is read by time.
+ * Measures what all agents read of namespaces and of their DaemonSet while each agent is replaced: one change of its
+ * status per agent, and an hour of repeated reads.
  */
 async function rollout(
   bed: Bed,

@@ -8,20 +8,20 @@ import { startController, untilQuiet } from "./controller-behind-front.ts";
 import { isLeaders } from "./counts.ts";
 import { type Front, startFront } from "./processes.ts";
 
-/** Short, so that many tries take minutes; the order of times is the default's. */
+/** Short times, so that many tries take only minutes. Their order is the same as in the defaults. */
 const LEASE = [
   "controller.leaseSeconds=3",
   "controller.renewDeadlineSeconds=2",
   "controller.retrySeconds=0.5",
-  // Publications follow each other closely.
+  // Lets publications follow each other closely.
   "map.bytesPerSecond=10000000",
 ];
-/** A publication has at least two writes, a shard and the index. */
+/** The process stops at the first, second or third write. A publication has at least two: a shard and the index. */
 const MOST_WRITES = 3;
 const LATEST_STOP_MS = 15;
 const CHANGE_EVERY_MS = 250;
 const TAKEOVER_MS = 60_000;
-/** What a resumed leader had begun is over after this. */
+/** Time in which a resumed leader finishes what it had begun. */
 const RESUMED_MS = 1_000;
 
 interface Replica {
@@ -30,9 +30,9 @@ interface Replica {
 }
 
 /**
- * Stops the leader (SIGSTOP) in the middle of a publication until the other replica has taken over and published,
- * and counts the writes of the resumed one that the API server takes. Nothing is made up here but that there are no
- * pods.
+ * Stops the leader (SIGSTOP) in the middle of a publication until the other replica has taken over and published.
+ * Then counts the writes of the resumed leader that the API server accepts. The cluster has no pods; everything else
+ * is real.
  */
 export async function fencing(bed: Bed, tries: number, report: Reporter): Promise<void> {
   const empty = { pods: 0, nodes: 0, namespaces: 0, optedIn: 0, onChange: "restart" } as const;
@@ -67,7 +67,7 @@ export async function fencing(bed: Bed, tries: number, report: Reporter): Promis
   } finally {
     churn.abort();
     for (const { process } of replicas) {
-      // A stopped process would not end.
+      // A process that SIGSTOP has stopped would not end.
       signal(process.pid, "SIGCONT");
       await process.stop();
     }
@@ -75,7 +75,7 @@ export async function fencing(bed: Bed, tries: number, report: Reporter): Promis
   }
 }
 
-/** New names all the time, so that the leader always has something to publish. */
+/** Creates names all the time, so that the leader always has something to publish. */
 async function change(bed: Bed, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await bed.nextChange().write();
@@ -83,14 +83,14 @@ async function change(bed: Bed, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** One try; undefined if the leader lost its Lease before it was stopped. */
+/** Runs one try; undefined if the leader lost its Lease before it was stopped. */
 async function one(bed: Bed, front: Front, replicas: readonly Replica[], number: number) {
   const leader = await untilLed(bed, (name) => replicas.some((replica) => replica.name === name));
   const stopped = replicas.find(({ name }) => name === leader);
   if (stopped === undefined) throw new Error(`${leader} is no replica of ours`);
   const { name, process } = stopped;
-  // At once in every other try, so that its answer has come when the process goes on; else somewhere in the
-  // publication.
+  // Every other try stops the process at once, so that the response is there when it resumes. The other tries stop it
+  // somewhere in the publication.
   const afterMs = number % 2 === 1 ? 0 : Math.random() * LATEST_STOP_MS;
   const stopping = front.stopAtWrite({
     component: name,
@@ -124,13 +124,14 @@ async function one(bed: Bed, front: Front, replicas: readonly Replica[], number:
 }
 
 /**
- * A write that changes no content, with which a term outdates the versions that earlier ones know (lib/kube/fence.ts).
+ * Whether it is a write that changes no content: with it, a term outdates the versions that earlier terms know
+ * (lib/kube/fence.ts).
  */
 function isTouch(url: string): boolean {
   return new URL(url, "https://front").searchParams.get("fieldManager") === TOUCH_MANAGER;
 }
 
-/** The pod's name in the Lease, once it is as wanted. */
+/** Waits until the Lease's holder is as wanted. Returns the pod's name. */
 async function untilLed({ cluster }: Bed, wanted: (holder: string) => boolean): Promise<string> {
   const path = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/switchback-controller`;
   const deadline = performance.now() + TAKEOVER_MS;
@@ -148,6 +149,6 @@ function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch {
-    // It has ended.
+    // The process has ended.
   }
 }

@@ -9,7 +9,7 @@ import { AgentLeases } from "./leases.ts";
 import { formOf, MadeUpObjects, nodeStep, Versions } from "./objects.ts";
 import { madeUpKinds, type Population } from "./population.ts";
 
-/** What the front is started with, in a file whose path is the argument. */
+/** Options of the front, in a file whose path is the argument. */
 export interface FrontOptions {
   readonly upstream: string;
   readonly ca: string;
@@ -18,23 +18,21 @@ export interface FrontOptions {
   readonly population: Population;
   /** The namespace of the agents' Leases. */
   readonly agents: string;
-  /** Agents that are real. */
+  /** Number of real agents. */
   readonly realAgents: number;
 }
 
-/** What the front is asked for over the channel of its process. */
+/** Requests to the front over the channel of its process. */
 export type FrontRequest =
   | { readonly ask: "counts" }
   | { readonly ask: "activity" }
   /** Changes the status of this many pods, spread over all of them. */
   | { readonly ask: "touch"; readonly pods: number }
   | ({ readonly ask: "stop-at-write" } & StopAtWrite)
-  /** Takes that back; the answer to it is then that nothing was stopped. */
+  /** Cancels `stop-at-write`, whose response then says that nothing was stopped. */
   | { readonly ask: "do-not-stop" };
 
-/**
- * Stops a process (SIGSTOP) for some time, after this many writes of ConfigMaps by its component.
- */
+/** Stops a process (SIGSTOP) `afterMs` milliseconds after its component has written ConfigMaps this many times. */
 export interface StopAtWrite {
   readonly component: string;
   readonly pid: number;
@@ -42,7 +40,7 @@ export interface StopAtWrite {
   readonly afterMs: number;
 }
 
-/** An API path: the parts of `/api/v1/namespaces/a/pods/b`. */
+/** The parts of an API path, such as `/api/v1/namespaces/a/pods/b`. */
 interface Target {
   readonly group: string;
   readonly namespace: string | undefined;
@@ -52,8 +50,8 @@ interface Target {
 }
 
 // A server between the components and a real API server. It makes up pods, namespaces, their Deployments and
-// ReplicaSets, and the agents' Leases; everything else goes to the API server, with an administrator's
-// rights, which are not measured here. The token names the client: `controller`, `agent-17`.
+// ReplicaSets, and the agents' Leases. Everything else goes to the API server with an administrator's rights, because
+// the benchmark does not test permissions. The token names the client: `controller`, `agent-17`.
 
 const options: FrontOptions = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8"));
 const counts = new Counts();
@@ -64,7 +62,7 @@ const objects = new Map(kinds.map(([resource, kind]) => [resource, new MadeUpObj
 const leaseObjects = new MadeUpObjects(leases, versions);
 const upstream = new URL(options.upstream);
 const agent = new Agent({ keepAlive: true, ca: options.ca });
-/** Requests that are being answered, watches left out. */
+/** Number of requests without a response so far, except watches. */
 let pending = 0;
 let stopping: StopAtWrite | undefined;
 
@@ -74,7 +72,7 @@ const server = createServer(options.serving, (asked, response) => {
     response.destroy();
   });
 });
-// A component keeps its connections; the server's own idle limit would close them under it.
+// Components keep their connections; the server's default idle limit would close them.
 server.keepAliveTimeout = 120_000;
 server.requestTimeout = 0;
 server.listen(0, "127.0.0.1", () => process.send?.({ port: (server.address() as AddressInfo).port }));
@@ -156,7 +154,10 @@ function isLease({ group, resource, namespace }: Target): boolean {
   return group === "coordination.k8s.io" && resource === "leases" && namespace === options.agents;
 }
 
-/** Objects of a namespace that is not made up are the API server's, as are namespaces of another name. */
+/**
+ * Whether the object is made up. Objects of other namespaces and namespaces with other names belong to the API
+ * server.
+ */
 function isMadeUp({ kind }: MadeUpObjects, { namespace, name, resource }: Target): boolean {
   if (resource === "namespaces") return name === undefined || kind.numberOf(undefined, name) !== undefined;
   return namespace === undefined || kind.range(namespace) !== undefined;
@@ -200,7 +201,7 @@ async function serveLeases(asked: Asked): Promise<void> {
   answer(asked, 200, leaseObjects.one(index, formOf(asking.headers.accept)));
 }
 
-/** To the API server and back, as it comes. */
+/** Forwards a request to the API server, and the response back, unchanged. */
 function forward({ request: asking, response, query, count }: Asked): void {
   stopAtWrite(count);
   count.sent += Number(asking.headers["content-length"] ?? 0);
@@ -227,12 +228,12 @@ function forward({ request: asking, response, query, count }: Asked): void {
   asking.pipe(sent);
 }
 
-/** The shards that the index names, as it was last written. */
+/** The shards that the last written index names. */
 let named: ReadonlySet<string> = new Set();
 
 /**
- * Notes a write that was taken, and whether anybody reads what was written: nobody reads a shard that the index
- * does not name.
+ * Records an accepted write, and whether anybody reads what was written: nobody reads a shard that the index does not
+ * name.
  */
 function noteWrite(url: string, body: Buffer, count: Count): void {
   const name = new URL(url, "https://front").pathname.split("/").at(-1) ?? "";
@@ -243,7 +244,10 @@ function noteWrite(url: string, body: Buffer, count: Count): void {
   if (index !== undefined && !("code" in index)) named = new Set(index.shards.map((shard) => shard.name));
 }
 
-/** The write goes on: its answer waits for the process, which then makes its next one. */
+/**
+ * Stops the process, but not the write. The response waits for the process, which makes its next write when it
+ * resumes.
+ */
 function stopAtWrite({ component, verb, resource }: Count): void {
   if (stopping?.component !== component || verb !== "patch" || resource !== "configmaps") return;
   const { pid, writes, afterMs } = stopping;

@@ -6,14 +6,13 @@ interface Lease {
   readonly spec: unknown;
 }
 
-/** The longest time after a real agent's write at which the Leases that follow it are written, milliseconds. */
+/** Maximum delay between a real agent's write and its copies, in milliseconds. */
 const SPREAD_MS = 1_000;
 const MANAGED = '[{"manager":"switchback-agent","operation":"Apply","apiVersion":"coordination.k8s.io/v1"}]';
 
 /**
- * The agents' Leases. Those of the first `real` nodes are written by real agents. The other nodes have none, but
- * for `nodes` of more than that: each then copies what the real agent of its number modulo `real` writes, at a
- * random time within a second.
+ * The agents' Leases. Real agents write those of the first `real` nodes. If `nodes` is larger than `real`, each
+ * further node copies the Lease of the real agent with its number modulo `real`, at a random time within a second.
  */
 export class AgentLeases implements MadeUpKind {
   readonly apiVersion = "coordination.k8s.io/v1";
@@ -24,7 +23,7 @@ export class AgentLeases implements MadeUpKind {
   readonly #real: number;
   readonly #leases = new Map<number, Lease>();
   readonly #numbers: ReadonlyMap<string, number>;
-  /** Writes of Leases that were copied. */
+  /** Number of copied Lease writes. */
   copied = 0;
 
   constructor(namespace: string, nodes: number, real: number) {
@@ -34,7 +33,7 @@ export class AgentLeases implements MadeUpKind {
     this.#numbers = new Map(Array.from({ length: nodes }, (_, index) => [this.nameOf(index), index]));
   }
 
-  /** As agents name them. The names of these nodes are short enough to be whole. */
+  /** The name that an agent gives its Lease. The names of these nodes are short enough to stay whole. */
   nameOf(index: number): string {
     return `switchback-agent-${nodeName(index)}`;
   }
@@ -55,7 +54,7 @@ export class AgentLeases implements MadeUpKind {
     return this.#leases.has(index);
   }
 
-  /** A Lease that nobody has written has no label, so that no selector of the agents' Leases selects it. */
+  /** An unwritten Lease has no label, so that no selector of the agents' Leases selects it. */
   labels(index: number): Readonly<Record<string, string>> {
     return this.#leases.get(index)?.metadata.labels ?? {};
   }
@@ -78,7 +77,7 @@ export class AgentLeases implements MadeUpKind {
     return JSON.stringify([this.nameOf(index), "agent", "9d"]);
   }
 
-  /** An agent applied its Lease. */
+  /** Handles an agent's write of its Lease. */
   apply(index: number, lease: Lease, objects: MadeUpObjects): void {
     this.#put(index, lease, objects);
     for (let other = index + this.#real; other < this.#nodes; other += this.#real) {

@@ -11,7 +11,7 @@ import type { Population } from "./population.ts";
 import { measureRun, type Run, type Seen } from "./run.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..", "..");
-/** Namespaces whose workloads may be restarted, where that is followed. */
+/** Number of namespaces in which workloads may be restarted, in runs with restarts. */
 const RESTART_NAMESPACES = 20;
 const PODS_PER_NAMESPACE = 15;
 
@@ -20,9 +20,9 @@ const PODS_PER_NAMESPACE = 15;
  * [--fan-out-opted-in 1] [--changes 5] [--tries 20] [--only none,idle,some,all,live,fan-out,fencing] [--heap MB]
  * [--beside TREE] [--json]`
  *
- * Components as processes against a real etcd and kube-apiserver, with pods, namespaces, their workloads and most
- * of the agents' Leases made up by a server in between (tools/bench/scale/front.ts). `--heap`: that of the
- * controller instead of the chart's. With `--beside` another checkout is measured in turns.
+ * Runs components as processes against a real etcd and kube-apiserver. A server in between makes up pods, namespaces,
+ * their workloads and most of the agents' Leases (tools/bench/scale/front.ts). `--heap`: the controller's heap,
+ * instead of the chart's. With `--beside`, another checkout is measured in turns.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -128,7 +128,7 @@ function runsOf(size: Size, agents: number, each: Pick<Run, "changes" | "nodeFla
   ];
 }
 
-/** Pods that chose other names than those that change. */
+/** A population whose pods chose names that do not change. */
 function quiet(size: Size, optedIn: number): Population {
   return { ...size, optedIn, onChange: "live", hosts: "*.team-0.example.com" };
 }

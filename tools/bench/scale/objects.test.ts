@@ -23,7 +23,7 @@ interface Named {
   readonly metadata: { readonly name: string; readonly namespace: string; readonly labels: Record<string, string> };
 }
 
-/** All pages of a list. */
+/** Returns the objects of all pages of a list. */
 function listed(made: MadeUpObjects, selection: Partial<Selection>, form: Form = "object", limit = 20): Named[] {
   const all: Named[] = [];
   let token = "";
@@ -38,7 +38,7 @@ function listed(made: MadeUpObjects, selection: Partial<Selection>, form: Form =
   return all;
 }
 
-test("pages have every pod once, each a whole object", () => {
+test("the pages of a list have every pod once, as a whole object", () => {
   const pods = listed(objects(), {});
   assert.equal(new Set(pods.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)).size, 95);
   const [first] = pods as unknown as Array<{ spec: { nodeName: string }; status: { phase: string } }>;
@@ -57,7 +57,7 @@ test("a label selector selects the pods of the opted-in namespaces", () => {
   );
 });
 
-test("the pods of a node and of a namespace are found without looking at the others", () => {
+test("the pods of a node or a namespace are found without a search through the others", () => {
   const fieldSelector = `spec.nodeName=${nodeName(3)},status.phase!=Failed`;
   const every = nodeStep(fieldSelector, POPULATION.nodes);
   assert.deepEqual(every, { first: 3, step: 7 });
@@ -70,7 +70,7 @@ test("the pods of a node and of a namespace are found without looking at the oth
   assert.equal(ofNamespace.length, 10);
 });
 
-test("a table has the node in its column and metadata alone in its rows", () => {
+test("a table has the node in a column, and its rows have only metadata", () => {
   const made = objects();
   const table = JSON.parse(made.list({ ...ALL, namespace: "tenant-00001" }, "table", new URLSearchParams()));
   const column = table.columnDefinitions.findIndex(({ name }: { name: string }) => name === "Node");
@@ -79,7 +79,7 @@ test("a table has the node in its column and metadata alone in its rows", () => 
   assert.deepEqual(Object.keys(row.object), ["kind", "apiVersion", "metadata"]);
 });
 
-/** The lines of a watch. */
+/** Starts a watch; collects its lines. */
 async function watching(t: TestContext, made: MadeUpObjects, selection: Selection, version: string) {
   const counts = new Counts();
   const count = counts.of("test", "watch", "pods");
@@ -99,7 +99,7 @@ async function watching(t: TestContext, made: MadeUpObjects, selection: Selectio
   return { next, events: () => sumOf(counts.take(), "events") };
 }
 
-test("a watch has the changes since its version, and the new ones of what it selects", {
+test("a watch sends the changes since its version, and new changes of the objects that it selects", {
   timeout: 10_000,
 }, async (t) => {
   const made = objects();
@@ -110,7 +110,7 @@ test("a watch has the changes since its version, and the new ones of what it sel
   const watch = await watching(t, made, selection, metadata.resourceVersion);
   const first = await watch.next();
   assert.deepEqual([first.type, first.object.metadata.name], ["MODIFIED", podAt(POPULATION, 1).name]);
-  // Another namespace's.
+  // A pod of another namespace.
   made.change(50);
   made.change(2, "DELETED");
   const second = await watch.next();
@@ -119,7 +119,7 @@ test("a watch has the changes since its version, and the new ones of what it sel
   assert.equal(watch.events(), 2);
 });
 
-test("a watch of a version that is too old is told to list again", { timeout: 30_000 }, async (t) => {
+test("a watch from a version that is too old gets the answer to list again", { timeout: 30_000 }, async (t) => {
   const made = objects();
   for (let change = 0; change < 40_001; change += 1) made.change(change % 95);
   const watch = await watching(t, made, ALL, "1001");

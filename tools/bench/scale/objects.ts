@@ -5,7 +5,8 @@ import type { MadeUpKind } from "./population.ts";
 import { parseSelector, requiredValue } from "./selectors.ts";
 
 /**
- * How objects are asked for: by the media type of the request (Kubernetes API concepts, "Resource representations").
+ * Form in which a request wants objects, given by its media type (Kubernetes API concepts, "Resource
+ * representations").
  */
 export type Form = "object" | "metadata" | "table";
 
@@ -13,7 +14,7 @@ export interface Selection {
   readonly namespace: string | undefined;
   readonly labelSelector: string | undefined;
   readonly fieldSelector: string | undefined;
-  /** The number of the node whose pods are selected, so that the others need not be looked at. */
+  /** Selects the pods of one node by their numbers, so that the others need no check. */
   readonly every?: { readonly first: number; readonly step: number } | undefined;
 }
 
@@ -31,27 +32,27 @@ interface Logged {
 }
 
 /**
- * Events that a watch may still begin at; an earlier version is answered with 410, as an API server does after a
- * compaction.
+ * Number of past events from which a watch may start. An earlier version gets the status 410, as from an API server
+ * after a compaction.
  */
 const LOG_EVENTS = 20_000;
-/** Most of a list that is made in one step. */
+/** Maximum number of list items that are made in one step. */
 const SLICE = 500;
 const BOOKMARK_MS = 60_000;
 
-/** A version for all made-up objects, as one etcd has. */
+/** One version counter for all made-up objects, as in one etcd. */
 export class Versions {
   current = 1_000;
 }
 
-/** Answers lists and watches of one made-up kind. No object is kept: each is made when it is asked for. */
+/** Answers lists and watches of one made-up kind. Stores no objects: each is made on request. */
 export class MadeUpObjects {
   readonly #kind: MadeUpKind;
   readonly #versions: Versions;
   readonly #changed = new Map<number, number>();
   readonly #watches = new Set<Watch>();
   #log: Logged[] = [];
-  /** The version of the newest event that the log no longer has. */
+  /** The version of the newest event that is no longer in the log. */
   #compacted = 0;
 
   constructor(kind: MadeUpKind, versions: Versions) {
@@ -63,12 +64,12 @@ export class MadeUpObjects {
     return this.#kind;
   }
 
-  /** One object as JSON. */
+  /** Returns one object as JSON. */
   one(index: number, form: Form): string {
     return form === "table" ? this.#table([index], "{}") : this.#object(index, form, true);
   }
 
-  /** The objects that are selected, from `from` on. */
+  /** Yields the selected objects, starting at `from`. */
   *#selected({ namespace, every }: Selection, selects: (index: number) => boolean, from = 0): Iterable<number> {
     const [first, end] = namespace === undefined ? [0, this.#kind.count] : (this.#kind.range(namespace) ?? [0, 0]);
     const step = every?.step ?? 1;
@@ -77,7 +78,7 @@ export class MadeUpObjects {
     for (let index = start + skipped * step; index < end; index += step) if (selects(index)) yield index;
   }
 
-  /** Sends a page of a list. */
+  /** Returns a page of a list. */
   list(selection: Selection, form: Form, query: URLSearchParams): string {
     const limit = Number(query.get("limit") ?? 0) || Number.POSITIVE_INFINITY;
     const from = Number(query.get("continue") ?? 0);
@@ -134,7 +135,7 @@ export class MadeUpObjects {
     });
   }
 
-  /** Every selected object as an event, as fast as the client reads. */
+  /** Sends every selected object as an event, as fast as the client reads. */
   async #sendAll(watch: Watch, selection: Selection): Promise<void> {
     let made = 0;
     for (const index of this.#selected(selection, watch.selects)) {
@@ -146,7 +147,7 @@ export class MadeUpObjects {
     }
   }
 
-  /** An object changed, came or went: it has a new version, and its watches receive an event. */
+  /** Handles a changed, new or deleted object: it gets a new version, and its watches receive an event. */
   change(index: number, type: "ADDED" | "MODIFIED" | "DELETED" = "MODIFIED"): void {
     this.#versions.current += 1;
     this.#changed.set(index, this.#versions.current);
@@ -213,13 +214,13 @@ function send({ response, count }: Watch, line: string): void {
   response.write(line);
 }
 
-/** How the Accept header asks for objects. */
+/** The form that the Accept header asks for. */
 export function formOf(accept: string | undefined): Form {
   if (/as=Table/.test(accept ?? "")) return "table";
   return /as=PartialObjectMetadata/.test(accept ?? "") ? "metadata" : "object";
 }
 
-/** The number of the node whose pods a field selector asks for, and how far its pods are apart. */
+/** The number of the node that a field selector selects, and the distance between its pods' numbers. */
 export function nodeStep(fieldSelector: string | undefined, nodes: number): Selection["every"] {
   const node = requiredValue(fieldSelector, "spec.nodeName");
   const first = Number(/^node-(\d{5})\./.exec(node ?? "")?.[1] ?? Number.NaN);

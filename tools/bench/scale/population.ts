@@ -1,35 +1,37 @@
 import { createHash } from "node:crypto";
 import { HOSTS_KEY, INJECT_KEY, INJECTED_KEY, ON_CHANGE_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
 
-/** What the made-up part of the cluster has. */
+/** The made-up part of the cluster. */
 export interface Population {
   readonly pods: number;
   readonly nodes: number;
   readonly namespaces: number;
-  /** The share of the namespaces that are opted in by their label, 0 to 1. */
+  /** Share of the namespaces that their label opts in, 0 to 1. */
   readonly optedIn: number;
   /** The value of `switchback.dev/on-change` of the opted-in namespaces. */
   readonly onChange: "restart" | "live";
-  /** The annotation `switchback.dev/hosts` of the opted-in pods; undefined: they have every name. */
+  /** The annotation `switchback.dev/hosts` of the opted-in pods; undefined if they get every name. */
   readonly hosts?: string;
 }
 
-/** A kind of made-up objects. `fields` are what a field selector may use; the texts are JSON. */
+/** A kind of made-up objects. A field selector may use `fields`; the texts are JSON. */
 export interface MadeUpKind {
   readonly apiVersion: string;
   readonly kind: string;
   readonly count: number;
-  /** The objects of one namespace: the first number, and the one behind the last. Undefined: of none. */
+  /**
+   * Numbers of the objects in a namespace: the first one, and the one after the last one. Undefined without objects.
+   */
   range(namespace: string): readonly [number, number] | undefined;
-  /** The object's number; undefined if there is none of this name. */
+  /** The object's number; undefined if no object has this name. */
   numberOf(namespace: string | undefined, name: string): number | undefined;
-  /** Whether there is an object of this number now. Absent: always. */
+  /** Whether the object with this number exists now. If absent, all exist. */
   has?(index: number): boolean;
   labels(index: number): Readonly<Record<string, string>>;
   fields(index: number): Readonly<Record<string, string>>;
   /** The object's metadata as JSON, with the resourceVersion. */
   metadata(index: number, version: number): string;
-  /** What the object has beside its metadata, as JSON members that begin with a comma. */
+  /** The object without its metadata, as JSON members that start with a comma. */
   rest(index: number): string;
   /** The cells of the table, as JSON, and their columns. */
   readonly columns: readonly string[];
@@ -47,12 +49,15 @@ export function nodeName(index: number): string {
   return `node-${String(index).padStart(5, "0")}.region-1.compute.example.com`;
 }
 
-/** Whether the namespace of this number opted in: spread evenly, the first one always where any is. */
+/**
+ * Whether the namespace with this number is opted in. Opted-in namespaces are spread evenly; the first namespace is
+ * one of them unless there are none.
+ */
 export function isOptedIn({ optedIn }: Population, namespace: number): boolean {
   return Math.floor(namespace * optedIn) !== Math.floor((namespace - 1) * optedIn);
 }
 
-/** Pod `index` of a population: its names and its node. Neighbours are on different nodes. */
+/** Pod `index` of a population: its names and its node. Consecutive pods are on different nodes. */
 export function podAt(population: Population, index: number) {
   const perNamespace = podsPerNamespace(population);
   const namespace = Math.floor(index / perNamespace);
@@ -73,7 +78,7 @@ function podsPerNamespace({ pods, namespaces }: Population): number {
   return Math.max(1, Math.ceil(pods / Math.max(1, namespaces)));
 }
 
-/** A uid by kind and number; of pods also the name of the directory that a kubelet gives them. */
+/** A uid from kind and number. For a pod, it is also the name of its directory under the kubelet's. */
 export function uidOf(kind: string, index: number): string {
   const hash = createHash("md5").update(`${kind} ${index}`).digest("hex");
   return `${hash.slice(0, 8)}-${hash.slice(8, 12)}-4${hash.slice(13, 16)}-8${hash.slice(17, 20)}-${hash.slice(20)}`;
@@ -246,7 +251,8 @@ function rangeOf(population: Population, namespace: string, each: number, count:
 }
 
 /**
- * Random-looking letters for a number, at the cost of a few multiplications: a selector asks for those of every pod.
+ * Random-looking letters for a number. Cheap, because a selector needs those of every pod: it takes only a few
+ * multiplications.
  */
 function token(seed: number, length: number): string {
   let hash = Math.imul(seed + 1, 0x9e3779b1);
@@ -279,7 +285,7 @@ function metadataJson({ name, namespace, generateName, uid, version, labels, ann
   return `${JSON.stringify({ ...head, labels, annotations }).slice(0, -1)}${more}}`;
 }
 
-/** managedFields as the API server keeps them, of a usual length: most of a pod's metadata. */
+/** managedFields as the API server stores them, with a usual length. They are the largest part of a pod's metadata. */
 function managedFields(managers: ReadonlyArray<readonly [string, number]>): string {
   const entries = managers.map(([manager, fields]) => ({
     manager,
@@ -348,7 +354,7 @@ const POD_REST = `,${JSON.stringify({
   },
 }).slice(1, -1)}`;
 
-/** Of a Deployment or ReplicaSet whose pods are all there. */
+/** The spec and status of a Deployment or ReplicaSet whose pods all exist. */
 const WORKLOAD_REST = `,${JSON.stringify({
   spec: {
     replicas: PODS_PER_WORKLOAD,

@@ -13,7 +13,7 @@ import type { FrontOptions, FrontRequest, StopAtWrite } from "./front.ts";
 import { writeHostsFiles } from "./nodes.ts";
 import { nodeName, type Population } from "./population.ts";
 
-/** What a process of agents is started with, in a file whose path is the argument. */
+/** Options of a process of agents, in a file whose path is the argument. */
 export interface AgentsOptions {
   /** The checkout whose agents run. */
   readonly tree: string;
@@ -26,15 +26,15 @@ export interface AgentsOptions {
   readonly maxStartMs: number;
 }
 
-/** Runs many agents; it stands in the extra. */
+/** The program that runs many agents. It belongs to the extra. */
 const AGENTS_PROGRAM = "../../../extras/agent/bench/scale/agents.ts";
 const AGENTS_A_PROCESS = 100;
-/** Agents that have a process each. */
+/** Number of agents with their own process. */
 const ALONE = 3;
 const START_MS = 240_000;
 const POLL_MS = 50;
 
-/** A process of the benchmark that answers on its channel. It ends with this process. */
+/** A process of the benchmark that answers on its IPC channel. It ends with this process. */
 class Worker {
   readonly #child: ChildProcess;
   readonly ended: Promise<never>;
@@ -72,16 +72,19 @@ interface Activity {
   readonly bytes: number;
 }
 
-/** The front, running. */
+/** The running front. */
 export interface Front {
   readonly url: string;
-  /** What is being answered now, but for watches, and how many bytes all answers had so far. */
+  /** Number of open requests, without watches, and bytes of all responses so far. */
   activity(): Promise<Activity>;
-  /** What was asked since the last call, and how many Leases were written by copying. */
+  /** Requests since the last call, and the number of copied Leases. */
   counts(): Promise<{ readonly counts: Count[]; readonly copied: number }>;
   /** Changes this many pods. */
   touch(pods: number): Promise<void>;
-  /** Stops a process after this many writes of ConfigMaps by its component. False: that was taken back. */
+  /**
+   * Stops a process after its component has written ConfigMaps this many times. Resolves to false if `doNotStop`
+   * canceled it.
+   */
   stopAtWrite(what: StopAtWrite): Promise<boolean>;
   doNotStop(): void;
   stop(): Promise<void>;
@@ -124,14 +127,14 @@ export async function startFront(cluster: ControlPlane, population: Population, 
   };
 }
 
-/** Agents: a few as the processes that they are on a node, the others in processes of a hundred. */
+/** The running agents. A few have their own process, as on a node; the others share processes with 100 agents each. */
 interface Agents {
-  /** Resident memory of those that have a process each, MiB. */
+  /** Resident memory of the agents with their own process, MiB. */
   readonly memory: () => number[];
   stop(): Promise<void>;
 }
 
-/** Starts the agents of the first nodes; resolves when all are ready. */
+/** Starts the agents of the first nodes. Resolves when all are ready. */
 export async function startAgents(
   { cluster, tree, program }: { readonly cluster: ControlPlane; readonly tree: string; readonly program: string },
   front: Front,
@@ -167,7 +170,7 @@ export async function startAgents(
     }
     await Promise.all(started);
   } catch (error) {
-    // This error is the first one. Others follow from the end of the processes.
+    // Only the first error counts. The ends of the other processes cause further errors.
     for (const each of started) each.catch(() => {});
     await stop();
     throw error;
@@ -175,17 +178,17 @@ export async function startAgents(
   return { memory: () => processes.map(({ pid }) => memoryOf(pid).rss), stop };
 }
 
-/** The longest answers of a health page, milliseconds. */
+/** Maximum response times of a health page, in milliseconds. */
 export interface WorstHealth {
   readonly answer: number;
   /**
-   * The longest that the process computed itself while an answer was awaited: on a machine with other work, this is
-   * what keeps it from answering, and the rest of the time it waited for a core.
+   * Maximum CPU time that the process used during one request. On a busy machine, only this part of the response time
+   * is the process's own. In the rest it waited for a core.
    */
   readonly computing: number;
 }
 
-/** Asks a health page every 50 ms from another process than the one that is asked. */
+/** Requests a health page every 50 ms, from another process than the one that serves it. */
 export class HealthPoll {
   readonly #asked: { readonly port: number; readonly pid: number };
   readonly #agent = new Agent({ keepAlive: true });
@@ -198,7 +201,7 @@ export class HealthPoll {
     this.#done = this.#run();
   }
 
-  /** The longest since the last call. Before the page is served there is no answer. */
+  /** Returns the maximum since the last call. Time before the page is served does not count. */
   take(): WorstHealth {
     const worst = this.#worst;
     this.#worst = { answer: 0, computing: 0 };
@@ -229,7 +232,7 @@ export class HealthPoll {
   }
 }
 
-/** Reads a page of a component: how long it took, milliseconds, and its bytes. */
+/** Requests a page of a component. Returns the time in milliseconds, and the number of bytes. */
 export async function timeOf(
   port: number,
   path: string,

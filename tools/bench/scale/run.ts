@@ -14,44 +14,41 @@ export interface Run {
   readonly name: string;
   readonly what: string;
   readonly population: Population;
-  /** Opted-in namespaces in which workloads may be restarted. */
+  /** Number of opted-in namespaces in which workloads may be restarted. */
   readonly restart?: number;
-  /** Real agents. */
+  /** Number of real agents. */
   readonly agents?: number;
-  /** New Ingresses in each of three rounds. */
+  /** Number of new Ingresses in each of three rounds. */
   readonly changes: number;
-  /** The controller's Node flags beside the chart's. */
+  /** Node flags of the controller, in addition to the chart's. */
   readonly nodeFlags: readonly string[];
 }
 
-/** What another run is compared with. */
+/** Results with which another run is compared. */
 export interface Seen {
   readonly cpu: number;
   readonly rss: number;
-  /** Milliseconds of CPU a millisecond when nothing changes. */
+  /** CPU time per millisecond when nothing changes, in milliseconds. */
   readonly idle: number;
 }
 
-/** What the figures of a run are held against. */
+/** Maximum figures of a run. */
 const GOALS: Readonly<Record<string, { readonly cpu?: number; readonly rss?: number }>> = {
   some: { cpu: 10, rss: 180 },
   all: { cpu: 15, rss: 256 },
 };
 const HEALTH_GOAL_MS = 100;
 const ROUNDS = 3;
-/**
- * As long as the controller's resync interval: what it does once in that time belongs to what it does when nothing
- * changes.
- */
+/** As long as the controller's resync interval, so that work which it does once per interval counts as idle work. */
 const IDLE_MS = 15_000;
-/** Time for what follows a change: agents that write their Leases, workloads that are evaluated. */
+/** Time for the work that follows a change: agents write their Leases, and the controller evaluates workloads. */
 const CHANGE_EVERY_MS = 2_500;
 const TOUCHED = 500;
 const TOUCH_MS = 3_000;
-/** V8's heap where the chart's is too small: so that there is a figure at all. */
+/** V8's heap if the chart's is too small, so that there is a result. */
 const LARGE_HEAP = ["--max-old-space-size=2048"];
 
-/** Measures one run with the chart's Node flags, and once more with a large heap if the controller dies of them. */
+/** Measures one run with the chart's Node flags. If the controller dies, measures it once more with a large heap. */
 export async function measureRun(bed: Bed, run: Run, report: Reporter, none?: Seen): Promise<Seen | undefined> {
   const front = await startFront(bed.cluster, run.population, run.agents ?? 0);
   try {
@@ -85,7 +82,7 @@ async function measureWith(bed: Bed, run: Run, front: Front, { report, none, nod
     await untilQuiet(first, front);
     ms("start-cpu", cpuOf(first.pid));
     healthFigures("start", starting.take(), report);
-    // Its questions would be most of the CPU of a process that has nothing to do.
+    // Stops the health poll: its requests would use most of the CPU of an idle process.
     await starting.stop();
     requestFigures("start", await front.counts(), report);
     if (run.agents !== undefined) {
@@ -127,7 +124,7 @@ function settingsOf({ population, restart = 0, agents }: Run): string[] {
   return [`restart.namespaces=${JSON.stringify(namespaces)}`, ...(agents === undefined ? [] : FOLLOWS_AGENTS)];
 }
 
-/** The CPU of new Ingresses: three rounds, less what the process uses when nothing changes. */
+/** CPU time of new Ingresses in three rounds, without the CPU time that the process uses when nothing changes. */
 async function changesOf(bed: Bed, process: ServedProcess, run: Run, front: Front, report: Reporter): Promise<Seen> {
   await front.counts();
   const [cpuBefore, at] = [cpuOf(process.pid), performance.now()];
@@ -158,7 +155,7 @@ async function changesOf(bed: Bed, process: ServedProcess, run: Run, front: Fron
   return { cpu, rss: memoryOf(process.pid).rss, idle };
 }
 
-/** Makes changes one after the other; gives the time of each from its write to the index that has it, milliseconds. */
+/** Makes changes one after the other. Returns the time from each write to the index that has it, in milliseconds. */
 async function changes(bed: Bed, process: ServedProcess, count: number): Promise<number[]> {
   const published: number[] = [];
   for (let number = 0; number < count; number += 1) {
@@ -172,7 +169,7 @@ async function changes(bed: Bed, process: ServedProcess, count: number): Promise
   return published;
 }
 
-/** How many Leases the agents write for a change: of the real agents, and of all if they do as these. */
+/** Number of Lease writes per change: of the real agents, and of all nodes if they behave like these. */
 function leaseFigures(
   { counts, copied }: { readonly counts: Count[]; readonly copied: number },
   { agents, population }: Run,
@@ -191,7 +188,7 @@ function healthFigures(phase: string, { answer, computing }: WorstHealth, report
   report.figure({ name: `${phase}-worst-healthz-computing`, value: computing, unit: "ms", goal: HEALTH_GOAL_MS });
 }
 
-/** The greatest causes of work at the API server. */
+/** Reports the requests that cause the most work for the API server. */
 function requestFigures(phase: string, { counts }: { readonly counts: readonly Count[] }, report: Reporter): void {
   const most = [...counts].sort((a, b) => b.bytes + b.requests * 1_000 - (a.bytes + a.requests * 1_000)).slice(0, 8);
   for (const { component, verb, resource, requests, bytes, events } of most) {
@@ -202,7 +199,7 @@ function requestFigures(phase: string, { counts }: { readonly counts: readonly C
   }
 }
 
-/** What `status` and a scrape cost. */
+/** Measures the cost of `status` and of a scrape. */
 async function pages({ cluster }: Bed, { healthPort }: ServedProcess, report: Reporter): Promise<void> {
   const { body } = await cluster.call({ path: `/api/v1/namespaces/${NAMESPACE}/secrets/switchback-status` });
   const key = (body as { data?: { key?: string } }).data?.key ?? "";
@@ -218,7 +215,7 @@ async function pages({ cluster }: Bed, { healthPort }: ServedProcess, report: Re
       if (answer.status !== 200) throw new Error(`${path} answered ${answer.status}`);
       bytes = answer.bytes;
       times.push(answer.ms);
-      // A page is served from memory for a moment.
+      // Waits, because the process serves a page from memory for a short time.
       await delay(2_500);
     }
     report.figure({ name: `${name}-bytes`, value: bytes / 1_000, unit: "kB" });
@@ -226,13 +223,13 @@ async function pages({ cluster }: Bed, { healthPort }: ServedProcess, report: Re
   }
 }
 
-/** Pods that the controller leaves out, as it has no room for them: up to 10,000 are counted. */
+/** Number of pods that the controller leaves out for lack of memory. */
 async function podsShed({ healthPort }: ServedProcess): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text();
   return Number(/^switchback_controller_pods_shed (\d+)$/m.exec(text)?.[1] ?? 0);
 }
 
-/** The CPU of a pod whose status changes, which no decision depends on. */
+/** Measures the CPU time of a pod status change on which no decision depends. */
 async function touch(
   { pid }: ServedProcess,
   front: Front,

@@ -29,11 +29,11 @@ for (const [selector, expected] of [
   });
 }
 
-test("what is no requirement is refused", () => {
+test("a text that is not a requirement is refused", () => {
   assert.throws(() => parseSelector("a b"), /not a requirement/);
 });
 
-test("the value that a selector requires", () => {
+test("the value that a selector requires is found", () => {
   assert.equal(requiredValue("status.phase!=Failed,spec.nodeName=node-7", "spec.nodeName"), "node-7");
   assert.equal(requiredValue("spec.nodeName!=node-7", "spec.nodeName"), undefined);
   assert.equal(requiredValue(undefined, "spec.nodeName"), undefined);

@@ -1,4 +1,4 @@
-/** Whether an object with these labels, or fields, is selected. */
+/** Whether a selector selects an object with these labels or fields. */
 type Selects = (values: Readonly<Record<string, string>>) => boolean;
 
 interface Form {
@@ -17,15 +17,15 @@ const FORMS: readonly Form[] = [
 ];
 
 /**
- * A label or field selector as the API server reads it: requirements joined by commas, all of which must hold. A
- * field that an object does not have is the empty text, unlike a label.
+ * Parses a label or field selector like the API server: requirements joined by commas, all of which must hold. A
+ * missing field counts as an empty text, unlike a missing label.
  */
 export function parseSelector(text: string | undefined): Selects {
   const requirements = split(text ?? "").map(requirement);
   return (values) => requirements.every((holds) => holds(values));
 }
 
-/** The value that a selector requires of a key by `=`; undefined if it requires none. */
+/** The value that a selector requires for a key with `=`; undefined if it requires none. */
 export function requiredValue(text: string | undefined, key: string): string | undefined {
   for (const part of split(text ?? "")) {
     const [name = "", value = ""] = part.split(/==?/, 2);
@@ -34,7 +34,7 @@ export function requiredValue(text: string | undefined, key: string): string | u
   return undefined;
 }
 
-/** At commas outside of brackets. */
+/** Splits at commas outside of brackets. */
 function split(text: string): string[] {
   return (text.match(/(?:[^,(]|\([^)]*\))+/g) ?? []).map((part) => part.trim()).filter((part) => part !== "");
 }

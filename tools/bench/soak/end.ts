@@ -1,33 +1,33 @@
 import type { Socket } from "node:net";
 import type { Pattern } from "../pattern.ts";
 
-/** What one end of a connection does. Times are milliseconds. */
+/** What one end of a connection does. All times are milliseconds. */
 export interface Script {
-  /** Bytes it sends before its FIN. */
+  /** Number of bytes that it sends before its FIN. */
   readonly send: number;
-  /** Bytes it gives to one write, at most MAX_SLICE. */
+  /** Number of bytes per write, at most MAX_SLICE. */
   readonly writeSize: number;
-  /** Waits this long after each write. */
+  /** Pause after each write. */
   readonly gapMs: number;
-  /** When it begins to send. */
+  /** When it starts to send. */
   readonly begin: "at-once" | "after-first-bytes" | "after-fin";
-  /** When it sends its FIN, once all is sent; `after-fin`: after the other's. */
+  /** When it sends its FIN after all bytes; `after-fin`: after the other end's FIN. */
   readonly fin: "at-once" | "after-fin";
   readonly finDelayMs: number;
-  /** It reads nothing for a while, once it has received this many bytes. */
+  /** After it has received this many bytes, it reads nothing for `ms`. */
   readonly stall?: { readonly at: number; readonly ms: number };
-  /** It resets the connection after a wait, once it has sent and received this many bytes. */
+  /** After it has sent and received this many bytes, it waits for `ms` and resets the connection. */
   readonly reset?: { readonly sent: number; readonly received: number; readonly ms: number; readonly fin?: boolean };
 }
 
-/** What an end tells of itself. */
+/** Events that an end reports. */
 export interface EndEvents {
-  /** A FIN has come, after `received` bytes. */
+  /** A FIN arrived after `received` bytes. */
   finished(end: End): void;
-  /** The connection has broken, and not by this end's own reset. */
+  /** The connection broke, but not by this end's own reset. */
   broken(end: End, code: string): void;
   wrong(end: End, text: string): void;
-  /** Nothing more will come of it. */
+  /** The connection is closed. */
   closed(end: End): void;
 }
 
@@ -36,12 +36,12 @@ interface EndStreams {
   readonly receive: Pattern;
 }
 
-/** Writes of one end before the others have their turn. */
+/** Number of writes of one end before other ends get a turn. */
 const WRITES_PER_TURN = 16;
 
 /**
- * Plays a script on one socket and checks every byte that comes.
- * The socket is half-open: each direction ends by itself.
+ * Executes a script on one socket and checks every byte that arrives. The socket is half-open: each direction ends
+ * separately.
  */
 export class End {
   readonly socket: Socket;
@@ -50,7 +50,7 @@ export class End {
   readonly #events: EndEvents;
   sent = 0;
   received = 0;
-  /** Its FIN is on its way, behind all its bytes. */
+  /** Whether it has sent its FIN after all its bytes. */
   finSent = false;
   finSeen = false;
   wasReset = false;
@@ -73,7 +73,7 @@ export class End {
     socket.on("close", () => this.#close());
   }
 
-  /** To be called when the socket is connected; `early` came before this end was there. */
+  /** Call this when the socket is connected. `early` has the bytes that arrived before this end existed. */
   start(early: Buffer = Buffer.alloc(0)): void {
     if (this.isClosed) return;
     if (early.length > 0) this.#take(early);
@@ -83,14 +83,14 @@ export class End {
     if (!this.#stalled) this.socket.resume();
   }
 
-  /** It is planned that nothing moves for now. */
+  /** Whether the script is in a planned pause. */
   get isWaiting(): boolean {
     return this.#timers.size > 0;
   }
 
   /**
-   * With a FIN under way libuv refuses to reset (uv_tcp_close_reset: EINVAL) and leaves the socket open, so then it
-   * waits for the FIN.
+   * Resets the connection. While a FIN is not yet sent, libuv refuses the reset (uv_tcp_close_reset: EINVAL) and
+   * leaves the socket open. So this waits for the FIN first.
    */
   reset(): void {
     if (this.wasReset || this.isClosed) return;
@@ -128,7 +128,7 @@ export class End {
         this.socket.once("drain", () => this.#pump());
         return;
       }
-      // Small writes shall leave as small segments.
+      // Small writes should leave as small segments.
       if (writeSize < 64) break;
     }
     setImmediate(() => this.#pump());

@@ -9,7 +9,7 @@ function checkpoint(index: number, change: Partial<Checkpoint> = {}): Checkpoint
 
 const flat = Array.from({ length: 9 }, (_, index) => checkpoint(index));
 
-test("a proxy that keeps its files and its memory passes, a filled pool of pipes too", () => {
+test("a proxy that keeps its files and its memory passes, even with a filled pool of pipes", () => {
   assert.deepEqual(flatnessFaults(flat), []);
   assert.deepEqual(flatnessFaults(flat.with(8, checkpoint(8, { rss: 115 }))), []);
 });
@@ -31,7 +31,7 @@ for (const [title, change, expected] of cases) {
   });
 }
 
-test("pipes that grow with every checkpoint are a fault before they are many", () => {
+test("pipes that grow at every checkpoint are a fault before there are many", () => {
   const growing = flat.map((each, index) => ({ ...each, files: { ...each.files, pipes: 2 * index } }));
   assert.match(flatnessFaults(growing).join(), /pipes grow/);
 });
@@ -40,7 +40,7 @@ test("too few checkpoints prove nothing", () => {
   assert.match(flatnessFaults(flat.slice(0, 2)).join(), /too short/);
 });
 
-test("growth is told as bytes a connection", () => {
+test("growth is reported as bytes per connection", () => {
   const growing = flat.map((each, index) => ({ ...each, rss: 100 + index }));
   assert.ok(Math.abs(bytesPerConnection(growing) - (1024 * 1024) / 10_000) < 0.01);
 });

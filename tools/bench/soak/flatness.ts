@@ -1,29 +1,29 @@
 import type { OpenFiles } from "../proxy/process.ts";
 
-/** How the proxy stands while no connection is open. */
+/** State of the proxy while no connection is open. */
 export interface Checkpoint {
   /** Seconds since the load began. */
   readonly at: number;
-  /** Connections so far. */
+  /** Number of connections so far. */
   readonly connections: number;
-  /** MiB. */
+  /** Resident memory, MiB. */
   readonly rss: number;
   readonly files: OpenFiles;
   readonly threads: number;
-  /** What the proxy itself says is open; undefined if it did not say. */
+  /** Number of open connections that the proxy reports; undefined if it reports none. */
   readonly active: number | undefined;
 }
 
-/** Pipes that a proxy may keep for later, in pipe ends. */
+/** Maximum size of the proxy's pool of pipes, in pipe ends. */
 const MAX_PIPE_ENDS = 256;
-/** What a heap may move between two moments without anything being lost. */
+/** Normal variation of a heap between two checkpoints. */
 const RSS_SLACK_MIB = 16;
 const RSS_SLACK_SHARE = 0.15;
 
 /**
- * What is wrong with the way that files and memory went, as sentences; none if nothing is. The first checkpoint is
- * of the proxy before any load, the second after the warm-up: memory is held against the largest of the first
- * quarter, sockets against the first.
+ * Faults in the development of files and memory, as sentences; empty if there are none. The first checkpoint is
+ * before any load, the second one after the warm-up. Memory is compared with the maximum of the first quarter, and
+ * sockets with the first checkpoint.
  */
 export function flatnessFaults(checkpoints: readonly Checkpoint[]): string[] {
   const [fresh, ...loaded] = checkpoints;
@@ -49,7 +49,7 @@ function memoryFaults(loaded: readonly Checkpoint[]): string[] {
   return end <= most ? [] : [`memory is not flat: ${end.toFixed(0)} MiB at the end, ${warm.toFixed(0)} MiB when warm`];
 }
 
-/** A pool is filled in time and then stays; what still grows in the second half is no pool. */
+/** A pool fills up and then keeps its size. Growth in the second half is a fault. */
 function pipeFaults(loaded: readonly Checkpoint[]): string[] {
   if (loaded.length < 6) return [];
   const half = Math.ceil(loaded.length / 2);
@@ -59,7 +59,10 @@ function pipeFaults(loaded: readonly Checkpoint[]): string[] {
   return grows ? [`pipes grow with each checkpoint: ${late.join(", ")} ends`] : [];
 }
 
-/** Growth of memory over the checkpoints under load, bytes a connection, by least squares; NaN of fewer than two. */
+/**
+ * Growth of memory over the checkpoints under load, in bytes per connection, by least squares. NaN with fewer than
+ * two checkpoints.
+ */
 export function bytesPerConnection(checkpoints: readonly Checkpoint[]): number {
   const loaded = checkpoints.slice(1);
   const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -8,7 +8,7 @@ const QUIET: Script = { send: 0, writeSize: 65_536, gapMs: 0, begin: "at-once", 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** A whole number between the two, small ones as likely as large ones of ten times the size. */
+/** A whole number from `least` to `most`, evenly distributed on a logarithmic scale. */
 function size(random: Random, least: number, most: number): number {
   return Math.floor(Math.exp(Math.log(least) + random() * Math.log((most + 1) / least)));
 }
@@ -17,7 +17,7 @@ function between(random: Random, least: number, most: number): number {
   return Math.floor(least + random() * (most - least + 1));
 }
 
-/** Writes of any size: some hit the buffers' sizes exactly, some miss them by one. */
+/** A write size. Some sizes equal a buffer's size, and some differ from it by one. */
 function writeSize(random: Random): number {
   const choices = [1460, 4096, 16_384, 65_535, 65_536, 65_537, 262_144, MIB];
   return random() < 0.5 ? (choices[Math.floor(random() * choices.length)] ?? MIB) : size(random, 100, 200_000);
@@ -43,8 +43,8 @@ const stream = (random: Random, least: number, most: number): Script => ({
 });
 
 /**
- * Resets at any state: before a byte, at some byte of what is sent or received, after the FIN; at once or a little
- * later.
+ * Adds a reset in any state: before the first byte, after some sent or received byte, or after the FIN. The reset
+ * follows at once or a little later.
  */
 function resetting(random: Random, script: Script, other: Script): Script {
   const ms = random() < 0.5 ? 0 : between(random, 1, 300);
@@ -59,7 +59,7 @@ function resetting(random: Random, script: Script, other: Script): Script {
   return { ...script, reset: states[Math.floor(random() * states.length)] ?? { sent: 0, received: 0, ms } };
 }
 
-/** Something to be reset in the middle of. */
+/** A plan that a reset can interrupt. */
 function anyPlan(random: Random): { client: Script; upstream: Script } {
   const choice = random();
   if (choice < 0.3) return { client: request(random), upstream: answer(random) };
@@ -71,7 +71,7 @@ function anyPlan(random: Random): { client: Script; upstream: Script } {
 
 type Kind = readonly [name: string, weight: number, make: (random: Random) => { client: Script; upstream: Script }];
 
-/** What connections do, and how often. Those with much to move or long to wait are few. */
+/** What connections do, and how often. Kinds with many bytes or long waits are rare. */
 const KINDS: readonly Kind[] = [
   ["request", 30, (random) => ({ client: request(random), upstream: answer(random) })],
   [
@@ -236,7 +236,7 @@ export function requestPlan(random: Random, kind = "request"): Plan {
   return { kind, client: request(random), upstream: answer(random) };
 }
 
-/** A download that takes about so long. */
+/** A download that takes about `ms`. */
 export function slowPlan(random: Random, ms: number): Plan {
   const pieces = Math.max(1, Math.floor(ms / 20));
   return {

@@ -9,12 +9,12 @@ import { Load, type Route } from "./load.ts";
 import type { Plan, SessionFault } from "./session.ts";
 
 /**
- * What a faulty proxy does to a chunk of a direction, whose first byte is the `at`th: chunks are as large as the
- * machine is busy.
+ * What a faulty proxy does to a chunk of one direction. `at` is the position of its first byte: chunk sizes depend on
+ * how busy the machine is.
  */
 type Damage = (chunk: Buffer, at: number) => Buffer;
 
-/** Damage to the chunk that has the `position`th byte. */
+/** Damages the chunk with the byte at `position`. */
 const damageAt =
   (position: number, damage: (chunk: Buffer, index: number) => Buffer): Damage =>
   (chunk, at) =>
@@ -24,16 +24,16 @@ interface Faults {
   readonly upward?: Damage;
   readonly downward?: Damage;
   readonly sourcePort?: (port: number) => number;
-  /** A reset of the upstream is told to the client as a FIN. */
+  /** The relay turns the upstream's reset into a FIN to the client. */
   readonly finForReset?: boolean;
-  /** The upstream's FIN is not passed on. */
+  /** The relay does not forward the upstream's FIN. */
   readonly swallowFin?: boolean;
 }
 
 const small = { send: 5_000, writeSize: 1_000, gapMs: 1, begin: "at-once", fin: "at-once", finDelayMs: 0 } as const;
 const plan: Plan = { kind: "test", client: small, upstream: small };
 
-/** One connection through a relay with these faults; gives what was found. */
+/** Makes one connection through a relay with these faults. Returns the faults that were found. */
 async function faultsOf(faults: Faults, tried: Plan = plan): Promise<string[]> {
   const [upstreamPort = 0] = await freePorts(1);
   const sockets: Socket[] = [];
@@ -69,7 +69,7 @@ async function faultsOf(faults: Faults, tried: Plan = plan): Promise<string[]> {
   };
   const found: SessionFault[] = [];
   const onFault = (fault: SessionFault): void => void found.push(fault);
-  // The port says which test this is: a port of a test before is in TIME_WAIT.
+  // A different source port for each test, because the port of an earlier test is in TIME_WAIT.
   const load = new Load({
     routes: [route],
     rate: 1,
@@ -88,13 +88,13 @@ async function faultsOf(faults: Faults, tried: Plan = plan): Promise<string[]> {
   return found.map(({ text }) => text);
 }
 
-test("a right relay has no faults", async () => {
+test("a correct relay has no faults", async () => {
   assert.deepEqual(await faultsOf({}), []);
 });
 
 const resetting: Plan = { ...plan, upstream: { ...small, reset: { sent: 2_000, received: 0, ms: 0 } } };
 
-test("a reset that is passed on is no fault", async () => {
+test("a forwarded reset is not a fault", async () => {
   assert.deepEqual(await faultsOf({}, resetting), []);
 });
 

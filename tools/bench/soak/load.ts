@@ -6,50 +6,51 @@ import { randomFrom } from "../pattern.ts";
 import { nextPlan, requestPlan } from "./kinds.ts";
 import { type Plan, Session, type SessionFault } from "./session.ts";
 
-/** One way through the proxy. */
+/** One route through the proxy. */
 export interface Route {
   readonly name: string;
   readonly protocol: "v1" | "v2";
   /** Port of the proxy's listener. */
   readonly listenPort: number;
-  /** The port that the header names. */
+  /** Destination port in the header. */
   readonly declaredPort: number;
   readonly upstreamHost: string;
   readonly upstreamPort: number;
   /** Share of the connections. */
   readonly weight: number;
-  /** Nothing listens there. */
+  /** Whether nothing listens at the upstream. */
   readonly isRefused?: boolean;
-  /** It goes away every now and then, with all its connections. */
+  /** Whether the upstream restarts from time to time and resets all its connections. */
   readonly restarts?: boolean;
 }
 
 interface LoadOptions {
   readonly routes: readonly Route[];
-  /** Connections a second. */
+  /** Connections per second. */
   readonly rate: number;
   readonly seed: number;
   readonly hasIpv6: boolean;
-  /** Which of the clients' ports comes first, counted from 0. */
+  /** Index of the first client port. */
   readonly firstSource?: number;
   readonly onFault: (fault: SessionFault) => void;
 }
 
 const TICK_MS = 20;
-/** The most that begin at a time: a slow machine gets fewer connections, and not all at once. */
+/** Maximum number of open connections: a slow machine gets fewer connections instead of too many at a time. */
 const MAX_OPEN = 600;
-/** A debt of connections is forgiven beyond this. */
+/** Missed connections beyond this time are dropped. */
 const MAX_DEBT_SECONDS = 0.5;
 const BURST_EVERY_SECONDS = 30;
 const BURST = 150;
 const RESTART_EVERY_SECONDS = 25;
 const RESTART_MS = 1_500;
-/** Nothing may stand still for longer, save what is meant to. */
+/** Maximum time without progress, except in planned pauses. */
 export const STUCK_SECONDS = 120;
-/** How long a connection of the proxy may come after its client has gone. */
+/** Time after the end of a client in which the proxy's connection may still arrive. */
 const RETIRE_SECONDS = 60;
 /**
- * Ports that the clients bind: below Linux' ephemeral range, and enough to use a port again only after its TIME_WAIT.
+ * First port that the clients bind. The ports are below Linux' ephemeral range. There are enough of them, so that a
+ * port is reused only after its TIME_WAIT.
  */
 const FIRST_SOURCE_PORT = 10_000;
 const SOURCE_PORTS = 14_000;
@@ -57,21 +58,21 @@ const SOURCES_V4 = ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"];
 const SOURCES_V6 = ["::1"];
 const V6_SHARE = 0.2;
 
-/** The clients and the upstreams of the soak. */
+/** The clients and the upstreams of the soak test. */
 export class Load {
   readonly #options: LoadOptions;
   readonly #random: () => number;
   readonly #open = new Set<Session>();
-  /** By the client's address and port; a session stays for a while after its end. */
+  /** Sessions by the client's address and port. A session stays here for a while after its end. */
   readonly #bySource = new Map<string, Session>();
   readonly #retired: { readonly session: Session; readonly at: number }[] = [];
   readonly #standing = new Map<Session, number>();
   readonly #servers = new Map<Route, Server>();
-  /** Sockets of upstreams whose header has not come yet. */
+  /** Upstream sockets whose header has not arrived yet. */
   readonly #strangers = new Map<Route, Set<Socket>>();
   readonly #byRoute = new Map<Route, Set<Session>>();
   readonly #downRoutes = new Set<Route>();
-  /** How many of each family have been used. */
+  /** Number of used source addresses of each family. */
   readonly #sourceCount: { v4: number; v6: number };
   #nextId = 1;
   #seconds = 0;
@@ -82,9 +83,9 @@ export class Load {
   connections = 0;
   bytes = 0;
   restarts = 0;
-  /** Connections that could not be tried, as their local port was taken. */
+  /** Number of connections that were not tried because their local port was taken. */
   voids = 0;
-  /** Connections of other programs. */
+  /** Number of connections from other programs. */
   strangers = 0;
   readonly kinds: Record<string, number> = {};
 
@@ -105,13 +106,16 @@ export class Load {
     this.#isRunning = true;
   }
 
-  /** Begins no more connections; those that are open go on. */
+  /** Starts no more connections; open ones continue. */
   pause(): void {
     this.#isRunning = false;
     this.#debt = 0;
   }
 
-  /** How long this process has really run: while it is stopped, or waits for a slow machine, this stands still. */
+  /**
+   * Running time of this process, in seconds. It does not increase while the process is stopped or waits for a slow
+   * machine.
+   */
   get seconds(): number {
     return this.#seconds;
   }
@@ -129,7 +133,7 @@ export class Load {
     for (const route of this.#options.routes) this.#down(route);
   }
 
-  /** One connection at once. */
+  /** Starts one connection now. */
   begin(plan: Plan, route: Route = this.#route(this.#random())): Session {
     const id = this.#nextId++;
     const source = this.#nextSource();
@@ -250,7 +254,10 @@ export class Load {
     for (const socket of this.#strangers.get(route) ?? []) socket.resetAndDestroy();
   }
 
-  /** All at once, as when its process is killed; after a while it is there again. */
+  /**
+   * Resets all connections of the upstream at once, as if its process were killed. Starts the upstream again after a
+   * while.
+   */
   #restart(route: Route): void {
     if (this.#downRoutes.has(route)) return;
     this.restarts += 1;
@@ -259,19 +266,20 @@ export class Load {
     this.#down(route);
     setTimeout(async () => {
       await this.#up(route);
-      // What is begun from now on finds it; what was begun before is marked.
+      // New connections reach the upstream. Earlier ones are marked as disturbed.
       this.#downRoutes.delete(route);
     }, RESTART_MS);
   }
 
-  /** Reads the header, then gives the socket to the session of the client that it names. */
+  /** Reads the header, then passes the socket to the session of the client in the header. */
   #accepted(route: Route, socket: Socket): void {
     const sockets = this.#strangers.get(route) ?? new Set();
     this.#strangers.set(route, sockets.add(socket));
     let bytes = Buffer.alloc(0);
     const ignore = (): void => {};
     socket.once("close", () => sockets.delete(socket));
-    // Until it is known whose it is: a client that resets at once may be gone before its header is sent.
+    // Errors do not count until the session is known: if a client resets at once, its connection may end before its
+    // header is sent.
     socket.on("error", ignore);
     const onEnd = (): void => {
       if (bytes.length > 0) this.#stranger(`a FIN within the header, after ${bytes.length} bytes`);
@@ -302,8 +310,8 @@ export class Load {
     const key = source === undefined ? "" : keyOf({ ...source, address: normalAddress(source.address) });
     const session = this.#bySource.get(key);
     if (session === undefined) {
-      // Another program that tries the proxy's port is no fault. If the proxy had made the address up, a client of
-      // ours would lack its upstream.
+      // A connection of another program to the proxy's port is not a fault. If the proxy had made up the address, one
+      // of our clients would lack its upstream.
       const isOurs = source === undefined || [...SOURCES_V4, ...SOURCES_V6].includes(normalAddress(source.address));
       if (isOurs) this.#stranger(`a header that names no client of ours: ${JSON.stringify(header.endpoints)}`);
       else this.strangers += 1;

@@ -22,14 +22,17 @@ import { bytesPerConnection, type Checkpoint, flatnessFaults } from "./flatness.
 import { slowPlan } from "./kinds.ts";
 import { Load, type Route, STUCK_SECONDS } from "./load.ts";
 
-/** Below Linux' ephemeral range and above the clients' ports: nobody is given one of these by chance. */
+/**
+ * Below Linux' ephemeral range and above the clients' ports, so that the kernel assigns none of these to other
+ * sockets.
+ */
 const FIRST_PORT = 24_500;
 const PORTS = 7_000;
 const MAX_FAULTS = 200;
 const MINUTE_MS = 60_000;
-/** A proxy may read on for 30 s after its upstream has gone (LINGER_MS); this much for a slow machine. */
+/** A proxy may read for 30 s after its upstream has ended (LINGER_MS). The rest is for a slow machine. */
 const QUIET_SECONDS = 180;
-/** Checkpoints in all, first and last included, and how far apart they are at least and at most. */
+/** Number of checkpoints, including the first and the last; below, the minimum and maximum time between two of them. */
 const CHECKPOINTS = 10;
 const LEAST_SEGMENT_S = 20;
 const LONGEST_SEGMENT_S = 600;
@@ -51,9 +54,9 @@ type Outcome = "running" | "passed" | "failed" | "interrupted";
  * `npm run bench -- soak [--hours 2 | --seconds N] [--engine portable|linux] [--workers 2] [--rate 60] [--seed N]
  * [--json FILE]`
  *
- * The proxy as a process of its own, as a user without rights; this process is all its clients and upstreams. Ends
- * with 1 if one byte was wrong, one end of a connection was told something that had not happened, or memory or
- * files have grown.
+ * Runs the proxy as a separate process of an unprivileged user. This process has all its clients and upstreams. The
+ * exit code is 1 if a byte was wrong, if an end saw an event that the other end did not cause, or if memory or files
+ * have grown.
  */
 export async function run(argv: string[]): Promise<void> {
   const soak = new Soak(optionsFrom(argv));
@@ -121,7 +124,7 @@ class Soak {
       this.#fault(`${kind} (connection ${id}): ${text}`);
     const load = new Load({ routes: this.#routes, rate, seed, hasIpv6, onFault });
     await load.listen();
-    // The unprivileged proxy reads its configuration here.
+    // The unprivileged proxy reads its configuration from this folder.
     chmodSync(this.#folder, 0o755);
     const config = join(this.#folder, "config.yaml");
     writeFileSync(config, stringify(this.#config(hasIpv6)));
@@ -168,7 +171,7 @@ class Soak {
     this.#loadedSeconds += load.seconds - from;
   }
 
-  /** Lets all connections end, then sees what the proxy still holds. */
+  /** Lets all connections end. Then records what the proxy still holds. */
   async #checkpoint(proxy: ProxyProcess, load: Load): Promise<void> {
     const deadline = load.seconds + STUCK_SECONDS + QUIET_SECONDS;
     while (load.open > 0 && load.seconds < deadline && !this.#interrupted) await delay(100);
@@ -192,7 +195,7 @@ class Soak {
     this.#write("running", load);
   }
 
-  /** SIGTERM in the middle of transfers: each of them is finished, and the process ends by itself. */
+  /** Sends SIGTERM in the middle of transfers. The proxy must finish each of them and end by itself. */
   async #drain(proxy: ProxyProcess, load: Load): Promise<void> {
     if (this.#isOver()) return;
     const [route] = this.#routes;

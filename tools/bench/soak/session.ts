@@ -4,7 +4,7 @@ import type { ParsedHeader } from "#proxy/proxy-header-parse.ts";
 import { Pattern } from "../pattern.ts";
 import { End, type EndEvents, type Script } from "./end.ts";
 
-/** What both ends of one connection through the proxy are going to do. */
+/** What both ends of one connection through the proxy do. */
 export interface Plan {
   readonly kind: string;
   readonly client: Script;
@@ -21,14 +21,14 @@ interface Expected {
   readonly version: 1 | 2;
   readonly source: { readonly address: string; readonly port: number };
   readonly destination: { readonly address: string; readonly port: number };
-  /** There is no upstream to be reached. */
+  /** Whether the upstream cannot be reached. */
   readonly isRefused: boolean;
 }
 
 /**
- * One connection from both its ends. Both run in this process, so whatever one end sees is held against what the
- * other has done: a FIN only if the other has sent one, and all its bytes before it; a break only if the other has
- * reset; the header with the real source.
+ * Both ends of one connection. Both run in this process, so each event at one end can be checked against the other
+ * end's actions. A FIN is correct only if the other end has sent one and all its bytes arrived. A break is correct
+ * only if the other end has reset. The header must have the real source.
  */
 export class Session implements EndEvents {
   readonly id: number;
@@ -36,9 +36,9 @@ export class Session implements EndEvents {
   readonly expected: Expected;
   readonly client: End;
   upstream: End | undefined;
-  /** Its upstream is being restarted, or the proxy told to stop: it may break at any time. */
+  /** Whether its upstream restarts or the proxy is stopping, so that it may break at any time. */
   isDisturbed = false;
-  /** The local address was taken: nothing has been tried. */
+  /** Whether the local address was taken, so that no connection was tried. */
   isVoid = false;
   readonly #onFault: (fault: SessionFault) => void;
   readonly #onClosed: (session: Session) => void;
@@ -59,13 +59,13 @@ export class Session implements EndEvents {
     this.expected = expected;
     this.#onFault = on.fault;
     this.#onClosed = on.closed;
-    // Far apart for neighbours: a prime step.
+    // A prime step, so that consecutive streams are far apart.
     this.#up = new Pattern(id * 7_919);
     this.#down = new Pattern(id * 7_919 + 524_287);
     this.client = new End(socket, plan.client, { send: this.#up, receive: this.#down }, this);
   }
 
-  /** The proxy has dialled for it. */
+  /** Accepts the connection that the proxy opened for this client. */
   adopt(socket: Socket, header: ParsedHeader, early: Buffer): void {
     const { version, source, destination } = this.expected;
     const told = header.endpoints;
@@ -75,7 +75,7 @@ export class Session implements EndEvents {
       told.source.port === source.port &&
       told.destination.address === destination.address &&
       told.destination.port === destination.port;
-    // The parser has held a checksum that is there against the bytes.
+    // The parser has verified the checksum, if there is one.
     const types = header.tlvs.map(({ type }) => type);
     const wanted = version === 2 ? [TLV_TYPE.crc32c, TLV_TYPE.uniqueId] : [];
     if (!wanted.every((type) => types.includes(type))) this.#fault(`a header with TLVs ${types} instead of ${wanted}`);
@@ -86,7 +86,7 @@ export class Session implements EndEvents {
     this.upstream.start(early);
   }
 
-  /** Its upstream goes away. */
+  /** Handles the end of its upstream. */
   disturb(): void {
     this.isDisturbed = true;
     this.upstream?.reset();
@@ -104,14 +104,14 @@ export class Session implements EndEvents {
     return this.client.received + (this.upstream?.received ?? 0);
   }
 
-  /** Bytes received and checked at both ends since the last call. */
+  /** Number of bytes received and checked at both ends since the last call. */
   takeBytes(): number {
     const fresh = this.#bytes - this.#taken;
     this.#taken = this.#bytes;
     return fresh;
   }
 
-  /** Whether anything has moved since the last call, or is not meant to. */
+  /** Whether bytes have moved since the last call, or a planned pause holds them back. */
   moved(): boolean {
     const seen = this.#bytes + this.client.sent + (this.upstream?.sent ?? 0);
     const isWaiting = this.client.isWaiting || this.upstream?.isWaiting === true;
@@ -154,7 +154,7 @@ export class Session implements EndEvents {
     this.#onClosed(this);
   }
 
-  /** Says where both ends stand, and takes them away. */
+  /** Reports the state of both ends, and closes them. */
   stuck(seconds: number): void {
     const tell = (end: End | undefined): string =>
       end === undefined

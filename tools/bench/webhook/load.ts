@@ -3,20 +3,19 @@ import { connect, type TLSSocket } from "node:tls";
 import type { PodShape } from "./pods.ts";
 import type { ServerReady } from "./server.ts";
 
-/** Bytes of a uid as the API server makes them. */
+/** Length of the API server's uids, in bytes. */
 const UID_BYTES = 36;
 const UID_MARK = "@".repeat(UID_BYTES);
 const HEAD_END = Buffer.from("\r\n\r\n");
 
 /**
- * A review ready to be sent: only the uid is written into it each time, since the client must cost less than the
- * server.
+ * A prepared admission review. Each request changes only the uid, because the client must cost less than the server.
  */
 export interface Shot {
   readonly title: string;
   readonly bytes: Buffer;
   readonly uidAt: number;
-  /** The body that must come back, with the place of its uid; learnt from one answer that was looked into. */
+  /** The expected response body and the position of its uid, learned from one verified response. */
   expected: { readonly body: Buffer; readonly uidAt: number } | undefined;
 }
 
@@ -56,20 +55,20 @@ export function shotOf({ title, object }: PodShape): Shot {
   return { title, bytes, uidAt: bytes.indexOf(UID_MARK), expected: undefined };
 }
 
-/** Remembers what the server must answer to a shot, from an answer to it that holds `uid`. */
+/** Stores the response body that the server must send for a shot, from a response with `uid`. */
 export function expect(shot: Shot, body: Buffer, uid: string): void {
   shot.expected = { body: Buffer.from(body), uidAt: body.indexOf(uid) };
 }
 
 let sent = 0;
 
-/** 36 characters, another one each time. */
+/** Returns a new uid with 36 characters. */
 export function nextUid(): string {
   sent += 1;
   return `00000000-0000-4000-8000-${String(sent).padStart(12, "0")}`;
 }
 
-/** One keep-alive connection that has one request under way at a time, as the API server's HTTP/1.1 connections do. */
+/** A keep-alive connection with one request at a time, like the API server's HTTP/1.1 connections. */
 export class Connection {
   readonly #socket: TLSSocket;
   #chunks: Buffer[] = [];
@@ -92,7 +91,7 @@ export class Connection {
     return new Connection(socket);
   }
 
-  /** Sends a shot under a uid; gives the body of the answer. Rejects for any other status than 200. */
+  /** Sends a shot with a uid. Resolves to the response body; rejects if the status is not 200. */
   send(shot: Shot, uid: string): Promise<Buffer> {
     const bytes = Buffer.from(shot.bytes);
     bytes.write(uid, shot.uidAt, "latin1");
@@ -135,7 +134,7 @@ export class Connection {
 
 const OK = Buffer.from("HTTP/1.1 200");
 
-/** Whether the body is what was learnt, with this uid in it; every byte is looked at. */
+/** Whether the body equals the expected one with this uid. Every byte is compared. */
 function isExpected({ expected }: Shot, body: Buffer, uid: string): boolean {
   if (expected === undefined || body.length !== expected.body.length) return false;
   const end = expected.uidAt + UID_BYTES;
@@ -153,7 +152,7 @@ async function shoot(connection: Connection, shot: Shot): Promise<void> {
     throw new Error(`another answer than before to ${shot.title}: ${body.length} bytes`);
 }
 
-/** Requests a second that a server answers when each of `connections` sends as soon as it was answered. */
+/** Requests per second that a server answers if each of `connections` sends its next request right after a response. */
 export async function closedLoop(
   connections: readonly Connection[],
   shots: readonly Shot[],
@@ -173,12 +172,12 @@ export async function closedLoop(
   return { perSecond: (answered * 1000) / (performance.now() - started), answered };
 }
 
-/** Most connections of an open loop; what finds none free waits for one, and the wait counts. */
+/** Maximum number of connections of an open loop. If none is free, a request waits for one, and the wait counts. */
 const OPEN_CONNECTIONS = 64;
 
 /**
- * Latencies, milliseconds, at a fixed rate whatever the answers do: each counts from when it was due, so a server
- * that stalls is charged for all that had to wait.
+ * Latencies at a fixed rate, in milliseconds, independent of the responses. Each one starts at its planned time, so
+ * the figures include the wait of all requests behind a stalled server.
  */
 export async function openLoop(
   ready: ServerReady,
@@ -191,7 +190,7 @@ export async function openLoop(
   const waiting: Array<(connection: Connection) => void> = [];
   const latencies: number[] = [];
   const one = async (due: number, shot: Shot): Promise<void> => {
-    // The one used last is the warmest, as in Go's http.Transport.
+    // The last used connection is the warmest, as in Go's http.Transport.
     const connection = free.pop() ?? (await new Promise<Connection>((resolve) => waiting.push(resolve)));
     await shoot(connection, shot);
     latencies.push(performance.now() - due);
@@ -205,7 +204,7 @@ export async function openLoop(
   for (let index = 0; index < total; ) {
     const due = started + (index * 1000) / rate;
     const early = due - performance.now();
-    // A timer is up to a millisecond late; the rest of the wait is left to the event loop.
+    // A timer is up to a millisecond late, so the event loop covers the rest of the wait.
     if (early > 2) await delay(early - 1.5);
     else if (early > 0) await new Promise((resolve) => setImmediate(resolve));
     else {

@@ -13,16 +13,16 @@ import type { ServerOrder, ServerReady } from "./server.ts";
 
 const RATE = 200;
 const IP = "198.51.100.9";
-/** Names a pod gets at most: the default of the config. */
+/** Maximum number of names per pod: the default of the configuration. */
 const CAP = 500;
-/** Enough to keep the server busy at every moment, and few enough to leave the client idle in between. */
+/** Enough to keep the server always busy, but few enough that the client has idle time. */
 const CONNECTIONS = 4;
 const WARM_MS = 2_000;
-/** By then V8 has compiled what is used often, however little of the machine was left for it. */
+/** After this many, V8 has compiled the hot code, even on a busy machine. */
 const WARM_ADMISSIONS = 4_000;
-/** Short, so that what else the machine does hits both sides of a pair alike. */
+/** Short, so that other work on the machine affects both sides of a pair equally. */
 const ROUND_MS = 500;
-/** CPU of an admission, as a ratio to another checkout's. */
+/** Maximum CPU time of an admission, as a ratio to another checkout's. */
 const MOST_OF_BEFORE = 1.05;
 
 interface Options {
@@ -31,7 +31,7 @@ interface Options {
   readonly rounds: number;
   /** Another checkout. */
   readonly beside: string | undefined;
-  /** Pods in bursts, after the rest; 0 for none. */
+  /** Number of pods that are sent in bursts at the end; 0 for none. */
   readonly bursts: number;
 }
 
@@ -39,11 +39,11 @@ interface Options {
  * `npm run bench -- webhook [--json] [--names 10,1000,10000] [--seconds 10] [--rounds 25] [--beside TREE]
  * [--bursts PODS]`
  *
- * The webhook and a bare node:https server, each a process of its own with the chart's Node flags; this process is
- * the load. `--seconds` at 200 admissions a second (open loop) for the latencies; the bare server's, measured
- * likewise, tell what of them is the machine's. `--rounds` of half a second by turns (closed loop) for the ratio.
- * With `--beside` the webhook of another checkout, with its packages and its chart's flags, has its turn in each
- * round. With `--bursts` Go's HTTP client then makes so many pods in bursts (needs Go; 12 minutes for 100,000).
+ * Measures the webhook and a bare node:https server, each in a separate process with the chart's Node flags. This
+ * process generates the load. Latencies: `--seconds` at 200 admissions a second (open loop). The bare server's
+ * latencies show the machine's part of them. Ratio: `--rounds` of half a second in turns (closed loop). With
+ * `--beside`, another checkout's webhook, with its packages and its chart's flags, also takes turns in each round.
+ * With `--bursts`, Go's HTTP client then creates this many pods in bursts (needs Go; 12 minutes for 100,000).
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -97,7 +97,7 @@ async function measure(count: number, options: Options, report: Reporter): Promi
   const former: Side[] = before === undefined ? [] : [{ server: before, shots: beforeShots, rates: [], cpu: [] }];
   const sides = [ours, theirs, ...former];
   for (let round = 0; round < options.rounds; round += 1) {
-    // By turns, and by turns first.
+    // The sides take turns, and the order changes each round.
     for (const side of round % 2 === 0 ? sides : [...sides].reverse()) {
       const { perSecond, cpuMicros } = await oneRound(side.server, side.shots);
       side.rates.push(perSecond);
@@ -117,7 +117,7 @@ async function measure(count: number, options: Options, report: Reporter): Promi
   if (options.bursts > 0) await measureBursts(webhook.ready, Math.min(count, CAP), options.bursts, report);
 }
 
-/** A server, what it is asked, and by round what it did: admissions a second, and CPU microseconds of one. */
+/** A server, its requests, and its results per round: admissions per second, and CPU microseconds per admission. */
 interface Side {
   readonly server: Server;
   readonly shots: readonly Shot[];
@@ -173,7 +173,7 @@ async function failed(child: ChildProcess): Promise<never> {
 }
 
 /**
- * Looks into one answer to each shot, so that all later ones can be compared byte by byte. Gives the first patch,
+ * Verifies one response to each shot, so that later responses can be compared byte by byte. Returns the first patch,
  * base64.
  */
 async function learnWebhook(ready: ServerReady, shots: readonly Shot[], names: readonly string[]): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * One kind of pod as the API server sends it to the webhook: a container of a Deployment with its service account
- * mounted, 5 KB.
+ * One kind of pod as the API server sends it to the webhook: a Deployment's container with its mounted service
+ * account, 5 KB.
  */
 export interface PodShape {
   readonly title: string;
@@ -17,7 +17,7 @@ const OWNER = {
   blockOwnerDeletion: true,
 };
 
-/** What kube-controller-manager is noted to have set; the largest part of most pods. */
+/** Fields that kube-controller-manager has set. They are the largest part of most pods. */
 const MANAGED_FIELDS = [
   {
     manager: "kube-controller-manager",
@@ -148,7 +148,7 @@ function pod(annotations: object | undefined, hostAliases: object | undefined): 
   };
 }
 
-/** The shapes that one benchmark sends by turns. */
+/** The shapes that the benchmark sends in turns. */
 export const POD_SHAPES: readonly PodShape[] = [
   { title: "plain", object: pod(undefined, undefined) },
   { title: "annotated", object: pod({ "example.com/team": "shop" }, undefined) },

@@ -8,14 +8,14 @@ import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createLogger } from "#lib/telemetry/log.ts";
 import { runWebhook } from "#webhook/run.ts";
 
-// One of the two servers of `tools/bench/webhook/main.ts`, as a process of its own; started by it with an IPC channel.
+// One of the two servers of `tools/bench/webhook/main.ts`, which starts it as a separate process with an IPC channel.
 
-/** What a server of the benchmark is to be. */
+/** The server to start. */
 export type ServerOrder =
   | { readonly kind: "webhook"; readonly names: readonly string[]; readonly ip: string }
   | { readonly kind: "bare"; readonly patch: string };
 
-/** Its answer, once it listens. */
+/** The server's answer when it listens. */
 export interface ServerReady {
   readonly port: number;
   readonly ca: string;
@@ -23,7 +23,10 @@ export interface ServerReady {
 
 const LOCAL = "127.0.0.1";
 
-/** The webhook as `switchback webhook` runs it; only map and certificate come from here instead of an API server. */
+/**
+ * Starts the webhook like `switchback webhook`, except that map and certificate come from here instead of an API
+ * server.
+ */
 async function startWebhook(names: readonly string[], ip: string, pair: PemPair): Promise<number> {
   const config = parseConfig({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const map = publishedMapOf("bench", new Map(names.map((name) => [name, [ip]])));
@@ -49,7 +52,7 @@ async function startWebhook(names: readonly string[], ip: string, pair: PemPair)
   return running.port;
 }
 
-/** The least that could answer: parses the review, echoes its uid with a patch that it was given. */
+/** Starts the smallest possible server: it parses the review and returns its uid with a given patch. */
 function startBare(patch: string, pair: PemPair): Promise<number> {
   const server = createServer({ cert: pair.cert, key: pair.key }, (request, response) => {
     const chunks: Buffer[] = [];

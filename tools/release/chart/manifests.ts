@@ -3,18 +3,17 @@ import { join } from "node:path";
 import { imageDigest, imageRepository } from "../names.ts";
 import type { Release, ReleasePart } from "../part.ts";
 
-/** install.yaml for `kubectl apply --server-side -f`, and a kustomization.yaml to change it by. */
+/** install.yaml for `kubectl apply --server-side -f`, and a kustomization.yaml for changes. */
 export const manifests: ReleasePart = { name: "manifests", make };
 
-/** The image of the chart's default values. */
+/** Matches the image in the chart's default values. */
 const DEFAULT_IMAGE = /^( +image: )"?switchback:[^"\s]+"?$/gm;
 
 async function make(release: Release): Promise<readonly string[]> {
   const { out, source, registry, version } = release;
   const before = await readFile(join(source, "manifests/install.yaml"), "utf8");
   const repository = registry === undefined ? "switchback" : imageRepository(release);
-  // A name without a registry is that of an image which was imported on each node, and such an image has no name by
-  // its digest.
+  // A name without a registry means an image that was imported on each node. Such an image has no name by digest.
   const image = registry === undefined ? `switchback:${version}` : `${repository}@${await imageDigest(release)}`;
   const text = before.replace(DEFAULT_IMAGE, `$1"${image}"`);
   if (!text.includes(`image: "${image}"`)) throw new Error("manifests/install.yaml has no image to replace");

@@ -10,12 +10,12 @@ import { gzip, MANIFEST, OciLayout } from "../oci/layout.ts";
 import { type TarEntry, tarOf } from "../oci/tar.ts";
 import type { Release, ReleasePart } from "../part.ts";
 
-/** The chart as `helm package` would pack it, and as the OCI artifact that `helm push` would make of it. */
+/** The chart as `helm package` packs it, and as the OCI artifact that `helm push` makes of it. */
 export const chart: ReleasePart = { name: "chart", make };
 
 const HELM = "application/vnd.cncf.helm";
 
-/** What a chart's Chart.yaml says, and the artifact says again. */
+/** Fields of Chart.yaml that the artifact repeats. */
 interface ChartMetadata {
   readonly name: string;
   readonly version: string;
@@ -48,7 +48,7 @@ async function make(release: Release): Promise<readonly string[]> {
   return [chartFile(release), file];
 }
 
-/** What is committed of the chart, in one folder, with the LICENSE of the checkout. */
+/** The committed files of the chart, in one folder, with the LICENSE of the checkout. */
 async function chartFiles(release: Release, chartText: string): Promise<TarEntry[]> {
   const folder = join(release.source, "manifests/chart");
   const paths = (await run("git", "-C", folder, "ls-files", "-z")).split("\0").filter((path) => path !== "");
@@ -59,7 +59,7 @@ async function chartFiles(release: Release, chartText: string): Promise<TarEntry
   return [...files].map(([path, content]) => ({ path: `switchback/${path}`, content, mode: 0o644 }));
 }
 
-/** Chart.yaml with what is known only when the release is made. */
+/** Chart.yaml, including values that are known only when the release is made. */
 async function chartYaml(release: Release): Promise<string> {
   const { source, home, maintainers } = release;
   const people = maintainers.map((one) => {
@@ -76,7 +76,7 @@ async function chartYaml(release: Release): Promise<string> {
   return document.toString({ lineWidth: 0 });
 }
 
-/** What Artifact Hub reads (artifacthub.io/docs/topics/annotations/helm): each a YAML text. */
+/** Annotations for Artifact Hub (artifacthub.io/docs/topics/annotations/helm). Each value is a YAML text. */
 async function annotationsOf(release: Release): Promise<Readonly<Record<string, unknown>>> {
   const { registry, signKey, version } = release;
   const [fingerprint, url] = signKey?.split(" ") ?? [];
@@ -87,7 +87,7 @@ async function annotationsOf(release: Release): Promise<Readonly<Record<string, 
   };
 }
 
-/** The default values with the repository that the image will be in, so that the chart installs without a setting. */
+/** The default values with the image's future repository, so that the chart installs without a setting. */
 function withRepository(values: Buffer | undefined, release: Release): Buffer {
   const text = values?.toString() ?? "";
   const changed = text.replace(/^(image:\n(?: +#.*\n)* +repository: )\S+$/m, `$1${imageRepository(release)}`);

@@ -5,15 +5,15 @@ import { EXTRAS } from "#cli/extras.ts";
 import { bundledLicenses } from "#manifests/bundle.ts";
 
 /**
- * The first version that the npm package runs on: of the oldest release line that Node still maintains, the first
- * that is an LTS.
+ * The first Node version that the npm package supports: the first LTS version of the oldest release line that Node
+ * still maintains.
  */
 export const OLDEST_NODE = "22.11";
 
-/** What the program reads at run time, as `cli/own-files.ts` names it. */
+/** Files that the program reads at run time, as in `cli/own-files.ts`. */
 const OWN_FILES = ["package.json", "examples/demo/*.yaml"];
 
-/** In a bundle's folder. */
+/** The license files in a bundle's folder. */
 export const LICENSES = ["LICENSE", "THIRD-PARTY-LICENSES"];
 export const MAIN = "cli/main.js";
 
@@ -21,10 +21,10 @@ export const MAIN = "cli/main.js";
  * Bundles the command of a checkout into `folder`: `cli/main.js`, one file that needs no package; the files that it
  * reads; and the licenses. Returns the paths of the files that it reads.
  *
- * Everything is in the file, @kubernetes/client-node too: as a dependency it is 62 MB with 16 packages of its own,
- * which `npx` would fetch for each new version; what a kubeconfig needs of it is 0.6 MB. koffi, whose native code
- * differs by machine, is the exception: the relay's linux engine and the agent's confinement need it, and those run
- * from the image. Here the relay falls back to the portable engine.
+ * The file includes everything, even @kubernetes/client-node. As a dependency, that package is 62 MB with its 16
+ * packages, which `npx` would download for each new version. Its part that reads a kubeconfig is 0.6 MB. The
+ * exception is koffi, whose native code differs by machine. Only the relay's linux engine and the agent's confinement
+ * need it, and those run from the image. Here the relay falls back to the portable engine.
  */
 export async function bundleCommand(source: string, folder: string): Promise<readonly string[]> {
   const { metafile } = await build({
@@ -36,15 +36,15 @@ export async function bundleCommand(source: string, folder: string): Promise<rea
     platform: "node",
     target: `node${OLDEST_NODE}`,
     plugins: [leaveOutKoffi, shedApiClasses],
-    // What it builds in a checkout is built here.
+    // In a checkout, the command builds some files with esbuild. The release builds them in advance.
     external: ["esbuild"],
-    // Names stay, so that a stack trace can be read.
+    // Keeps names, so that stack traces are readable.
     minifyWhitespace: true,
     minifySyntax: true,
-    // Node prints the line in which an unexpected error was thrown.
+    // If an error is not caught, Node prints the line that threw it.
     lineLimit: 200,
     legalComments: "none",
-    // For the CommonJS packages in the bundle.
+    // Provides `require` for the CommonJS packages in the bundle.
     banner: { js: `import{createRequire as c}from"node:module";const require=c(import.meta.url);` },
     metafile: true,
     logLevel: "warning",
@@ -62,7 +62,8 @@ export async function bundleCommand(source: string, folder: string): Promise<rea
 }
 
 /**
- * What a person who looks at the package, or npm, needs of it: no scripts, and no packages, as they are in the bundle.
+ * package.json with the fields that npm and its users need. It has no scripts, and no dependencies, because they are
+ * in the bundle.
  */
 function packageJson(source: string): string {
   const { name, version, description, license, type, bin } = JSON.parse(
@@ -88,7 +89,10 @@ const leaveOutKoffi: Plugin = {
   },
 };
 
-/** The library does not say that its 900 files of API classes have no side effects, so all would stay, 4.6 MB. */
+/**
+ * The library does not declare that its 900 files of API classes have no side effects. So all of them would stay, 4.6
+ * MB.
+ */
 const shedApiClasses: Plugin = {
   name: "shed-api-classes",
   setup({ onResolve, resolve }) {

@@ -7,9 +7,9 @@ import { archiveName, programName } from "./executables.ts";
 import { npmPackageFile } from "./npm-package.ts";
 import { tryCommand } from "./try-command.ts";
 
-// `npm run release:check -- FOLDER [--node PATH...] [--arm64 "EMULATOR ARGUMENTS"]`: runs what can be run here of
-// the command in a release: the npm package on each Node that is given and on this one, the executable for
-// linux/amd64, and by an emulator that for linux/arm64.
+// `npm run release:check -- FOLDER [--node PATH...] [--arm64 "EMULATOR ARGUMENTS"]`: runs the commands of a release
+// as far as this machine can: the npm package on each given Node and on this one, the executable for linux/amd64, and
+// with an emulator the one for linux/arm64.
 
 const USAGE = 'usage: npm run release:check -- FOLDER [--node PATH...] [--arm64 "qemu-aarch64-static -L ROOT"]';
 const TOP = join(import.meta.dirname, "..", "..", "..");

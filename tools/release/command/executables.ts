@@ -13,8 +13,8 @@ import { zip } from "./zip.ts";
 const ABOUT = "EXECUTABLES.md";
 
 /**
- * `kubectl-switchback-VERSION-OS-ARCH.tar.gz` or `.zip`: the command as one file that needs no Node, found by
- * kubectl as a plugin; and EXECUTABLES.md, which says what was seen of each. Fetches 300 MB from the npm registry.
+ * `kubectl-switchback-VERSION-OS-ARCH.tar.gz` or `.zip`: the command as one file that needs no Node, and that kubectl
+ * finds as a plugin. EXECUTABLES.md says how each was tested. Downloads 300 MB from the npm registry.
  */
 export const executables: ReleasePart = { name: "executables", make: makeExecutables };
 
@@ -43,7 +43,7 @@ async function makeArchive(
   const [bundle, files] = [join(folder, "bundle"), join(folder, "node")];
   const output = join(folder, programName(platform));
   const node = await fetchNode(platform, files);
-  // The same text for all; the package for Windows has none, so it comes after another.
+  // All platforms have the same license text. The package for Windows has none, so it comes after another one.
   const license = join(files, "package", "LICENSE");
   if (existsSync(license)) await rename(license, join(folder, "LICENSE-NODE"));
   makeExecutable({ folder: bundle, own, node, platform, output });
@@ -64,7 +64,7 @@ async function makeArchive(
   return name;
 }
 
-/** The file in the archive: kubectl's plugins are found by this name. */
+/** Name of the program in the archive. kubectl finds plugins by this name. */
 export function programName({ os }: Pick<Platform, "os">): string {
   return os === "windows" ? "kubectl-switchback.exe" : "kubectl-switchback";
 }

@@ -13,8 +13,8 @@ const MANIFEST = "krew/switchback.yaml";
 const NOWHERE = "https://downloads.invalid";
 
 /**
- * `krew/switchback.yaml`: the manifest that kubectl's plugin manager installs the executables from, with the
- * addresses that `downloads` gives them. Throws a ReleaseError if the executables have not been made.
+ * `krew/switchback.yaml`: the manifest from which kubectl's plugin manager krew installs the executables. Their
+ * addresses start with `downloads`. Throws a ReleaseError if the executables are missing.
  */
 export const krew: ReleasePart = { name: "krew", make: makeManifest };
 

@@ -11,8 +11,8 @@ import { bundleCommand, MAIN } from "./bundle.ts";
 const BIN = "cli/bin.js";
 
 /**
- * `switchback-npm-VERSION.tgz`: the command as npm would pack it, for each Node that is still maintained, and
- * without dependencies.
+ * `switchback-npm-VERSION.tgz`: the command as npm would pack it, without dependencies. It runs on each Node that is
+ * still maintained.
  */
 export const npmPackage: ReleasePart = { name: "npm", make: makePackage };
 
@@ -41,12 +41,12 @@ async function makePackage(release: Release): Promise<readonly string[]> {
   }
 }
 
-/** The file of a release that npm installs; without `npm` in it, it would have the name of the chart. */
+/** The release file that npm installs. Without `npm` in its name, it would have the chart's name. */
 export function npmPackageFile({ version }: Pick<Release, "version">): string {
   return `switchback-npm-${version}.tgz`;
 }
 
-/** The same first file as in the repository, but it starts the bundle. */
+/** The first file of the command as in the repository, except that it starts the bundle. */
 function binOfBundle(text: string): string {
   const changed = text.replace("./main.ts", `./${MAIN.split("/").at(-1)}`);
   if (changed === text) throw new Error(`${BIN} does not start ./main.ts`);

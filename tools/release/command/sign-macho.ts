@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 
-// An ad hoc signature: hashes of the pages and nobody's name. macOS on arm64 ends a program that has none. What
-// Node prepares has lost the one that Node came with. Formats: Apple's mach-o/loader.h and xnu's
-// osfmk/kern/cs_blobs.h; what is written here is what Go's linker writes (cmd/internal/codesign).
+// An ad hoc signature: hashes of the pages, without a signer. macOS on arm64 ends a program without a signature. The
+// executables that Node prepares have lost Node's own one. Formats: Apple's mach-o/loader.h and xnu's
+// osfmk/kern/cs_blobs.h. The content is the same as from Go's linker (cmd/internal/codesign).
 
 const MH_MAGIC_64 = 0xfeedfacf;
 const HEADER_SIZE = 32;
@@ -15,7 +15,7 @@ const CSMAGIC_CODEDIRECTORY = 0xfade0c02;
 const SUPER_BLOB_SIZE = 12;
 const BLOB_INDEX_SIZE = 8;
 const CODE_DIRECTORY_SIZE = 88;
-/** The version that has the fields for the executable segment. */
+/** The first version with fields for the executable segment. */
 const CODE_DIRECTORY_VERSION = 0x20400;
 const CS_ADHOC = 2;
 const CS_HASHTYPE_SHA256 = 2;
@@ -23,19 +23,19 @@ const CS_EXECSEG_MAIN_BINARY = 1;
 const HASH_SIZE = 32;
 const PAGE_BITS = 12;
 const PAGE_SIZE = 1 << PAGE_BITS;
-/** What the kernel rounds segments to on arm64; more than enough elsewhere. */
+/** Alignment of segments in the kernel on arm64; more than enough elsewhere. */
 const SEGMENT_ALIGNMENT = 0x4000;
 
 interface Segment {
-  /** Of its load command in the file. */
+  /** Offset of its load command in the file. */
   readonly at: number;
   readonly fileOffset: number;
   readonly fileSize: number;
 }
 
 /**
- * Returns a 64-bit Mach-O program with an ad hoc signature. `identifier` is the name that the signature says.
- * Throws if it is none, has a signature already, or has no room for one more load command.
+ * Returns a 64-bit Mach-O program with an ad hoc signature. `identifier` is the name in the signature. Throws if it
+ * is not such a program, if it already has a signature, or if it has no room for another load command.
  */
 export function signAdHoc(program: Buffer, identifier: string): Buffer {
   const { text, linkEdit } = addressable(program);
@@ -48,7 +48,7 @@ export function signAdHoc(program: Buffer, identifier: string): Buffer {
   const signed = Buffer.alloc(limit + size);
   program.copy(signed);
   addCommand(signed, limit, size);
-  // The segment at the end of the file grows by the signature.
+  // The signature enlarges the segment at the end of the file.
   const linkEditSize = limit + size - linkEdit.fileOffset;
   signed.writeBigUInt64LE(BigInt(linkEditSize), linkEdit.at + 48);
   signed.writeBigUInt64LE(BigInt(align(linkEditSize, SEGMENT_ALIGNMENT)), linkEdit.at + 32);
@@ -62,7 +62,8 @@ export function signAdHoc(program: Buffer, identifier: string): Buffer {
   put(CSMAGIC_CODEDIRECTORY, size - SUPER_BLOB_SIZE - BLOB_INDEX_SIZE, CODE_DIRECTORY_VERSION, CS_ADHOC);
   put(hashesAt, CODE_DIRECTORY_SIZE, 0, pages, limit);
   put((HASH_SIZE << 24) | (CS_HASHTYPE_SHA256 << 16) | PAGE_BITS);
-  // Not used: second spare, scatter, team, third spare; the limit in 64 bits, which 0 leaves to the one above.
+  // Unused fields: second spare, scatter, team, third spare, and the 64-bit limit. A 0 in the latter selects the
+  // 32-bit limit above.
   put(0, 0, 0, 0, 0, 0);
   put(0, text.fileOffset, 0, text.fileSize, 0, CS_EXECSEG_MAIN_BINARY);
   at += identifierBytes.copy(signed, at);
@@ -73,7 +74,7 @@ export function signAdHoc(program: Buffer, identifier: string): Buffer {
   return signed;
 }
 
-/** The two segments that a signature is about. */
+/** Finds the two segments that a signature needs. */
 function addressable(program: Buffer): { text: Segment; linkEdit: Segment } {
   if (program.readUInt32LE(0) !== MH_MAGIC_64) throw new Error("this is no 64-bit Mach-O program");
   const segments = new Map<string, Segment>();
@@ -96,7 +97,7 @@ function segmentAt(program: Buffer, at: number): [string, Segment] {
   return [name, { at, fileOffset: Number(fileOffset), fileSize: Number(fileSize) }];
 }
 
-/** Adds the load command that says where the signature is, after the last one. */
+/** Adds the load command for the signature after the last load command. */
 function addCommand(program: Buffer, dataOffset: number, dataSize: number): void {
   const [count, size] = [program.readUInt32LE(16), program.readUInt32LE(20)];
   const end = HEADER_SIZE + size;

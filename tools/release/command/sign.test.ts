@@ -4,8 +4,8 @@ import { describe, it } from "node:test";
 import { signAdHoc } from "./sign-macho.ts";
 import { removeSignature } from "./sign-pe.ts";
 
-// Compared once with what Go's linker writes for darwin/arm64: the same bytes, but for the flag "signed by the
-// linker" and the size of __LINKEDIT in memory, which is rounded up here. Here, each field is read again by its
+// A manual comparison with the output of Go's linker for darwin/arm64 found the same bytes, except the flag "signed
+// by the linker" and the size of __LINKEDIT in memory, which is rounded up here. This test reads each field by its
 // offset in Apple's headers.
 
 const COMMANDS = 32;
@@ -23,7 +23,7 @@ function segment(name: string, offset: number, size: number): Buffer {
   return command;
 }
 
-/** Two segments: two pages of text, and link information of a length that is no multiple of anything. */
+/** A program with two segments: two pages of text, and link information with an unaligned length. */
 function machO(linkEditSize = 5001): Buffer {
   const program = Buffer.alloc(TEXT_SIZE + linkEditSize, 7);
   program.fill(0, 0, 4096);
@@ -42,7 +42,7 @@ describe("an ad hoc signature", () => {
   const at = signed.readUInt32LE(commandAt + 8);
   const directory = signed.subarray(at + 20);
 
-  it("is named by a load command, at the end of the file and of the last segment", () => {
+  it("has a load command and is at the end of the file and of the last segment", () => {
     assert.deepEqual([signed.readUInt32LE(16), signed.readUInt32LE(20)], [3, 2 * SEGMENT_SIZE + 16]);
     assert.deepEqual([signed.readUInt32LE(commandAt), signed.readUInt32LE(commandAt + 4)], [0x1d, 16]);
     assert.equal(at, 13_200);
@@ -52,11 +52,11 @@ describe("an ad hoc signature", () => {
     assert.equal(memory, 16_384);
   });
 
-  it("says that it is ad hoc, for which name, and where the program's code is", () => {
+  it("has the flag for ad hoc, the name, and the range of the program's code", () => {
     assert.deepEqual([signed.readUInt32BE(at), signed.readUInt32BE(at + 4)], [0xfade0cc0, signed.length - at]);
     const words = Array.from({ length: 9 }, (_, index) => directory.readUInt32BE(index * 4));
     assert.deepEqual(words, [0xfade0c02, signed.length - at - 20, 0x20400, 2, 93, 88, 0, 4, at]);
-    // 32 bytes a hash, SHA-256, pages of 2^12 bytes.
+    // 32 bytes per hash, SHA-256, pages of 2^12 bytes.
     assert.deepEqual([...directory.subarray(36, 40)], [32, 2, 0, 12]);
     assert.deepEqual(
       [64, 72, 80].map((field) => Number(directory.readBigUInt64BE(field))),
@@ -65,14 +65,14 @@ describe("an ad hoc signature", () => {
     assert.equal(directory.toString("latin1", 88, 93), "name\0");
   });
 
-  it("has the hash of each page, as the pages are now; the last one is shorter", () => {
+  it("has the current hash of each page; the last page is shorter", () => {
     const pages = [0, 4096, 8192, 12_288].map((start) => signed.subarray(start, Math.min(start + 4096, at)));
     const hashes = pages.map((page) => createHash("sha256").update(page).digest());
     assert.ok(directory.subarray(93).equals(Buffer.concat(hashes)));
     assert.ok(signed.subarray(4096, program.length).equals(program.subarray(4096)));
   });
 
-  it("is refused where it cannot be", () => {
+  it("is refused for a program that cannot get one", () => {
     assert.throws(() => signAdHoc(signed, "name"), /has a signature already/);
     assert.throws(() => signAdHoc(Buffer.alloc(64), "name"), /no 64-bit Mach-O/);
     assert.throws(() => signAdHoc(Buffer.concat([program, Buffer.alloc(1)]), "name"), /not at its end/);
@@ -94,7 +94,7 @@ describe("a signature of Windows", () => {
     return program;
   };
 
-  it("is not referred to any more, and nothing else changes", () => {
+  it("is no longer referred to, and nothing else changes", () => {
     const program = windows();
     removeSignature(program);
     const expected = windows();
@@ -102,7 +102,7 @@ describe("a signature of Windows", () => {
     assert.ok(program.equals(expected));
   });
 
-  it("is looked for in 64-bit programs only", () => {
+  it("is searched only in 64-bit programs", () => {
     assert.throws(() => removeSignature(Buffer.alloc(512)), /no 64-bit Windows program/);
     const program = windows();
     program.writeUInt16LE(0x10b, 128 + 24);

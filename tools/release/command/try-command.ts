@@ -6,10 +6,10 @@ import { runTool, type ToolResult } from "#test/cluster/tools.ts";
 interface Trial {
   readonly args: readonly string[];
   readonly code: number;
-  /** Of the standard output, and of the standard error. */
+  /** Patterns of the standard output and the standard error. */
   readonly stdout: RegExp;
   readonly stderr: RegExp;
-  /** It runs the same command once more. */
+  /** Whether the command starts itself as another process. */
   readonly startsItself?: boolean;
 }
 
@@ -17,7 +17,7 @@ const NOTHING = /^$/;
 const POD = "kind: Pod\nmetadata: { name: web }\nspec: { containers: [] }\n";
 const HOSTS = "203.0.113.5 shop.example.com\n";
 
-/** What a person does first with the command, none of which needs a cluster. Files are those of `tryCommand`. */
+/** Commands that a user tries first. None needs a cluster. `tryCommand` creates their files. */
 const trials = (version: string): readonly Trial[] => [
   { args: ["version", "--client"], code: 0, stdout: new RegExp(`^switchback ${version}\n$`), stderr: NOTHING },
   { args: ["--help"], code: 0, stdout: /^Usage: switchback [\s\S]*\n {2}doctor [\s\S]*\n/, stderr: NOTHING },
@@ -29,7 +29,7 @@ const trials = (version: string): readonly Trial[] => [
     stderr: /^Pod web: injected: 1 names\n$/,
   },
   { args: ["demo"], code: 0, stdout: /\n {2}through the relay: 200 Ingress shop\/added; client /, stderr: NOTHING },
-  // It starts itself, to read the configuration, and gets to the point where it would need a cluster.
+  // The command starts itself to read the configuration. It ends where it would need a cluster.
   {
     startsItself: true,
     args: ["agent"],
@@ -47,9 +47,9 @@ const trials = (version: string): readonly Trial[] => [
 ];
 
 /**
- * Runs a command as a person with a new home directory would, and checks what it prints and that it leaves no
- * temporary files. Throws an Error that says what is not as expected. `isEmulated`: the kernel cannot start it, so
- * what starts itself is left out.
+ * Runs a command like a user with a new home directory. Checks what it prints, and that it leaves no temporary files.
+ * Throws an Error that describes an unexpected result. `isEmulated`: the kernel cannot start the program, so trials
+ * that start it again are left out.
  */
 export async function tryCommand(
   command: readonly [string, ...string[]],

@@ -6,7 +6,7 @@ import { zip } from "./zip.ts";
 const EPOCH = Date.UTC(2026, 10, 23, 12, 34, 56) / 1000;
 const FILES = [
   { path: "bin/program", content: Buffer.from("#!/bin/sh\necho 1\n"), mode: 0o755 },
-  // A whole block, and text that compresses.
+  // Content of exactly one block, and content that compresses.
   { path: "LICENSE", content: Buffer.alloc(512, "licence "), mode: 0o644 },
   { path: "empty", content: Buffer.alloc(0), mode: 0o644 },
 ];
@@ -14,7 +14,7 @@ const FILES = [
 const CENTRAL_HEADER = 46;
 const DEFLATE = 8;
 
-/** Name, mode, time and content of each file, read by the layout of PKWARE's APPNOTE 6.3. */
+/** Name, mode, time and content of each file. Reads the layout of PKWARE's APPNOTE 6.3. */
 function filesIn(archive: Buffer) {
   const end = archive.lastIndexOf("PK\u0005\u0006");
   const found: { name: string; mode: string; time: string; content: Buffer }[] = [];
@@ -47,13 +47,13 @@ function filesIn(archive: Buffer) {
   return found;
 }
 
-/** As DOS counts: from 1980, in steps of two seconds. */
+/** A DOS time: it starts in 1980 and has steps of two seconds. */
 function timeOf(date: number, clock: number): string {
   const day = [(date >> 9) + 1980, (date >> 5) & 15, date & 31].join("-");
   return `${day} ${[clock >> 11, (clock >> 5) & 63, (clock & 31) * 2].join(":")}`;
 }
 
-test("an archive holds the files, their modes and the given time, in UTC wherever it is made", () => {
+test("an archive has the files, their modes and the given time, in UTC whatever the machine's time zone", () => {
   const time = "2026-11-23 12:34:56";
   const before = process.env.TZ;
   try {

@@ -2,7 +2,7 @@ import { type Zippable, zipSync } from "fflate";
 
 /** A file of a zip archive. */
 interface ZipFile {
-  /** With slashes. */
+  /** Path with forward slashes. */
   readonly path: string;
   readonly content: Buffer;
   /** Permissions, such as 0o644. */
@@ -10,13 +10,13 @@ interface ZipFile {
 }
 
 const LEVEL = 9;
-/** Made on Unix, so that the mode is read. */
+/** Marks the archive as made on Unix, so that programs read the mode. */
 const UNIX = 3;
 const REGULAR_FILE = 0o100000;
 
 /**
- * A zip archive, for Windows, which opens no tar by a click. Its bytes follow from the files and the time alone: the
- * archive has the hours of UTC.
+ * Makes a zip archive for Windows, which does not open a tar archive on a click. Its bytes depend only on the files
+ * and the time: the archive has UTC times.
  */
 export function zip(files: readonly ZipFile[], epochSeconds: number): Buffer {
   const entries: Zippable = {};
@@ -27,7 +27,7 @@ export function zip(files: readonly ZipFile[], epochSeconds: number): Buffer {
   return Buffer.from(zipSync(entries));
 }
 
-/** The time whose local hours are those of UTC: the library writes local ones. */
+/** A time whose local clock shows the UTC time, because the library writes local times. */
 function localTime(epochSeconds: number): Date {
   const utc = new Date(epochSeconds * 1000);
   const [hours, minutes, seconds] = [utc.getUTCHours(), utc.getUTCMinutes(), utc.getUTCSeconds()];

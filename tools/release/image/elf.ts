@@ -1,9 +1,9 @@
 const PT_LOAD = 1;
 
 /**
- * A program without what is only there for a debugger: everything after the last byte that is loaded. Sections are
- * named by a table at the end, so the header no longer points at one. The build ID stays, by which a debugger finds
- * the symbols in the program as it was published. 64 bits, little-endian: amd64 and arm64.
+ * Removes the parts of a program that only a debugger needs: everything after the last loaded byte. A table at the
+ * end has the names of the sections, so the header no longer refers to it. The build ID stays; a debugger uses it to
+ * find the symbols in the published program. Supports 64 bits, little-endian: amd64 and arm64.
  */
 export function withoutDebugInfo(program: Buffer): Buffer {
   if (program.toString("latin1", 0, 6) !== "\x7fELF\x02\x01")
@@ -18,7 +18,7 @@ export function withoutDebugInfo(program: Buffer): Buffer {
     end = Math.max(end, Number(last));
   }
   const shorter = Buffer.from(program.subarray(0, end));
-  // Where the section table is, how many entries it has, and which of them has the names.
+  // Offset of the section table, number of its entries, and index of the entry with the names.
   shorter.writeBigUInt64LE(0n, 40);
   shorter.writeUInt16LE(0, 60);
   shorter.writeUInt16LE(0, 62);

@@ -8,17 +8,17 @@ import { run } from "#test/cluster/node/run.ts";
 import { ReleaseError } from "../error.ts";
 import type { DebianFile } from "./base.ts";
 
-/** apt's own downloader: with the machine's proxies, and with the hash checked. */
+/** apt's own downloader, which uses the machine's proxies and checks the hash. */
 const APT_HELPER = "/usr/lib/apt/apt-helper";
-/** Has the newest version of each package. */
+/** Server with the newest version of each package. */
 const SERVER = "http://deb.debian.org";
-/** Has everything that ever was there, by the time. */
+/** Server with every version that Debian ever published, by time. */
 const SNAPSHOT = "https://snapshot.debian.org/archive";
 const HELPER_OPTIONS = ["-o", "Acquire::Retries=3"];
 
 /**
- * The path of a Debian package: from the user's cache, else from Debian's servers, else from the archive of what
- * was there.
+ * Returns the path of a Debian package. Takes it from the user's cache, else from Debian's servers, else from
+ * Debian's snapshot archive.
  */
 export async function debianPackage({ path, sha256, snapshot }: DebianFile): Promise<string> {
   return await cached(`${sha256}.deb`, async (folder) => {
@@ -39,7 +39,7 @@ export async function debianPackage({ path, sha256, snapshot }: DebianFile): Pro
   });
 }
 
-/** The path of a package of the npm registry as it was published; `integrity` as the lockfile has it. */
+/** Returns the path of an npm package as published. `integrity` has the form of the lockfile. */
 export async function npmPackage(name: string, version: string, integrity: string): Promise<string> {
   const key = Buffer.from(integrity.replace("sha512-", ""), "base64").toString("hex").slice(0, 64);
   return await cached(`${key}.tgz`, async (folder) => {
@@ -51,7 +51,7 @@ export async function npmPackage(name: string, version: string, integrity: strin
       folder,
     ];
     const pack = () => run("npm", "pack", ...options, `${name}@${version}`);
-    // Other processes write to npm's cache at the same time, and an entry may be half written.
+    // Other processes write to npm's cache at the same time, so an entry may be incomplete.
     const output = await pack().catch(pack).catch(pack);
     const target = join(folder, output.trim().split("\n").at(-1) ?? "");
     const found = `sha512-${createHash("sha512")
@@ -63,14 +63,14 @@ export async function npmPackage(name: string, version: string, integrity: strin
 }
 
 /**
- * A file of the user's cache, made in a folder of its own the first time: one that is half written never has the
- * final name.
+ * Returns a file of the user's cache. Makes it in a temporary folder the first time, so that an incomplete file never
+ * has the final name.
  */
 async function cached(name: string, make: (folder: string) => Promise<string>): Promise<string> {
   const cache = userCache("release");
   const target = join(cache, name);
   if (existsSync(target)) return target;
-  // One process downloads, the others wait.
+  // One process downloads, and the others wait.
   return await withLock(
     `${target}.lock`,
     async () => (existsSync(target) ? target : await download(cache, target, make)),

@@ -9,7 +9,7 @@ import { type Architecture, type DebianPackage, type DebianPins, debianFile, NOD
 import { withoutDebugInfo } from "./elf.ts";
 import { debianPackage, npmPackage } from "./fetch.ts";
 
-/** A layer, and what made it, as the image's history says. */
+/** A layer, and its source for the image's history. */
 export interface Layer {
   readonly entries: readonly TarEntry[];
   readonly madeOf: string;
@@ -23,8 +23,8 @@ nonroot:x:65532:
 `;
 
 /**
- * The layers of the image for a kind of machine, from the one that changes least. Downloads what is not in the
- * user's cache.
+ * The layers of the image for an architecture. The layer that changes least comes first. Downloads files that are not
+ * in the user's cache.
  */
 export async function imageLayers(
   source: string,
@@ -44,7 +44,7 @@ export async function imageLayers(
   });
 }
 
-/** The files of the last layer, and the npm packages of which something is in them. */
+/** The files of the last layer, and the npm packages with files in it. */
 export async function imageBundle(source: string, architecture: Architecture): Promise<Bundle> {
   return await inFolder((folder) => bundled(source, architecture, folder));
 }
@@ -66,7 +66,10 @@ async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
 const names = (packages: readonly DebianPackage[]) =>
   packages.map(({ name, version }) => `${name} ${version}`).join(", ");
 
-/** The C library and what Node is linked to besides, with what a scanner reads of them; see docs/decisions/0022. */
+/**
+ * The C library and the other libraries that Node links, with the files that a scanner reads; see
+ * docs/decisions/0022.
+ */
 async function baseFiles(debian: DebianPins, architecture: Architecture, folder: string): Promise<TarEntry[]> {
   const entries: TarEntry[] = [
     text("etc/passwd", PASSWD),
@@ -103,7 +106,7 @@ async function nodeFiles(architecture: Architecture, folder: string): Promise<Ta
   ];
 }
 
-/** The bundle of this checkout, with the package of system calls for that kind of machine, as the lockfile has it. */
+/** The bundle of this checkout, with the lockfile's version of the package for system calls on this architecture. */
 async function bundled(source: string, architecture: Architecture, folder: string): Promise<Bundle> {
   const cpu = architecture === "amd64" ? "x64" : architecture;
   const lock = JSON.parse(readFileSync(join(source, "package-lock.json"), "utf8")) as {
@@ -125,13 +128,13 @@ async function bundled(source: string, architecture: Architecture, folder: strin
   return { entries, packages };
 }
 
-/** Of an npm package, `only` these paths or all. */
+/** Unpacks an npm package: the paths in `only`, or everything. */
 async function unpack(tgz: string, folder: string, ...only: string[]): Promise<void> {
   mkdirSync(folder, { recursive: true });
   await run("tar", "-xzf", tgz, "-C", folder, "--strip-components=1", ...only.map((path) => `package/${path}`));
 }
 
-/** Files and links of a folder, with permissions that do not depend on who checked out or unpacked them. */
+/** Files and links of a folder. Their permissions do not depend on the user who checked out or unpacked them. */
 function found(folder: string, pattern: string, what: string): TarEntry[] {
   const entries = globSync(pattern, { cwd: folder })
     .map((path): TarEntry | undefined => {

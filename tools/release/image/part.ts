@@ -24,7 +24,7 @@ async function make(release: Release): Promise<readonly string[]> {
   );
   const index = layout.addIndex(manifests, annotations(release));
   const reference = `${imageRepository(release)}:${version}`;
-  // containerd and Docker take the name from the one, skopeo and podman from the other.
+  // containerd and Docker take the name from the first annotation, skopeo and podman from the second.
   const named = { "io.containerd.image.name": reference, "org.opencontainers.image.ref.name": version };
   await writeFile(join(out, imageFile(release)), await layout.archive({ ...index, annotations: named }, epochSeconds));
   return [imageFile(release)];
@@ -56,7 +56,7 @@ async function addManifest(
   return { ...layout.addJson(manifest, MANIFEST), platform: { os: "linux", architecture } };
 }
 
-/** As the Dockerfile says it, from the same list. */
+/** The configuration as in the Dockerfile, from the same list. */
 function imageConfig(release: Release): object {
   const list = JSON.parse(readFileSync(join(release.source, "manifests/image-files.json"), "utf8")) as {
     user: string;

@@ -7,7 +7,7 @@ import { after, test } from "node:test";
 import type { Architecture, DebianPackage } from "./base.ts";
 import { newestPackages } from "./refresh.ts";
 
-// Packages as a server of Debian's lists them: here a folder, read by the machine's apt.
+// Packages as a Debian server lists them. Here the server is a folder that the machine's apt reads.
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-refresh-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -21,7 +21,7 @@ interface Listing {
 const hash = (text: string) => createHash("sha256").update(text).digest("hex");
 const POOL = { debian: "pool/main", "debian-security": "pool/updates/main" } as const;
 
-/** A server that lists these, and nothing that has the packages themselves. */
+/** A server that lists these packages but does not have their files. */
 function server(name: string, listings: readonly Listing[]) {
   for (const [archive, suite] of [
     ["debian", "trixie"],
@@ -69,7 +69,7 @@ function pinned(archive: Listing["archive"], name: string, version: string): Deb
 const debian = (...packages: DebianPackage[]) => ({ release: "trixie", number: 13, snapshot: "then", packages });
 const NOW = new Date("2026-11-24T05:06:07.089Z");
 
-test("a package with an update gets its version, path and hashes, others stay; the time is the lists'", async () => {
+test("an updated package gets a new version, path and hashes, others stay; the snapshot is the present", async () => {
   const listed = [...both("debian", "one", "1.9-1"), ...both("debian", "one", "1.10-1"), ...both("debian", "two", "2")];
   const before = debian(pinned("debian", "one", "1.9-1"), pinned("debian", "two", "2"));
   assert.deepEqual(await newestPackages(before, server("update", listed), NOW), {
@@ -84,7 +84,7 @@ test("a security update is taken from its own archive", async () => {
   assert.deepEqual(found.packages, [pinned("debian-security", "one", "1.9+deb13u1")]);
 });
 
-test("a version that one architecture does not have yet waits", async () => {
+test("a version waits until both architectures have it", async () => {
   const [early] = both("debian", "one", "2");
   assert.ok(early);
   const before = debian(pinned("debian", "one", "1"));
@@ -96,7 +96,7 @@ test("a version that one architecture does not have yet waits", async () => {
   assert.equal(await newestPackages(before, server("early", [early, ...both("debian", "one", "1")]), NOW), before);
 });
 
-test("a package that Debian no longer has, and a server without lists, are named", async () => {
+test("the error names a package that Debian no longer has, or a server without lists", async () => {
   const before = debian(pinned("debian", "gone", "1"));
   const without = server("gone", both("debian", "gone", "1").slice(1));
   await assert.rejects(newestPackages(before, without, NOW), /Debian has no gone:amd64/);

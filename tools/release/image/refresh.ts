@@ -7,7 +7,7 @@ import type { Progress } from "#test/cluster/progress.ts";
 import { ReleaseError } from "../error.ts";
 import { ARCHITECTURES, type Architecture, type DebianPackage, type DebianPins, pins } from "./base.ts";
 
-/** Where packages are listed, and what vouches for the lists. */
+/** A server that lists packages, and how apt verifies the lists. */
 interface DebianServer {
   readonly address: string;
   /** An option of apt's sources.list. */
@@ -16,19 +16,19 @@ interface DebianServer {
 
 const BASE_FILE = join(import.meta.dirname, "base.json");
 const BIOME = join(import.meta.dirname, "..", "..", "..", "node_modules", ".bin", "biome");
-/** The keys of Debian's releases, this one's and the next one's among them. */
+/** The keys of Debian's releases, including the current and the next one. */
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const DEBIAN: DebianServer = { address: "http://deb.debian.org", trust: `signed-by=${KEYRING}` };
 
 /** A version of a package, as apt lists it. */
 interface Listed {
   readonly version: string;
-  /** From the top of the server. */
+  /** Path from the server's root. */
   readonly file: string;
   readonly sha256: string;
 }
 
-/** Writes the newest packages to tools/release/image/base.json, and says what has changed. */
+/** Writes the newest packages to tools/release/image/base.json, and reports the changes. */
 export async function refreshBase(progress: Progress): Promise<void> {
   const debian = await newestPackages(pins.debian);
   if (debian === pins.debian) return progress.say("tools/release/image/base.json has the newest packages");
@@ -41,9 +41,9 @@ export async function refreshBase(progress: Progress): Promise<void> {
 }
 
 /**
- * The same packages in the newest version that there is for every architecture, security updates included. Gives
- * `debian` itself if that is what it has. Lists are fetched and verified by apt, in a folder of its own: those of
- * the machine stay as they are.
+ * The same packages in the newest version that exists for every architecture, including security updates. Returns
+ * `debian` itself if nothing changed. apt downloads and verifies the lists in a separate folder, so the machine's own
+ * lists do not change.
  */
 export async function newestPackages(debian: DebianPins, server = DEBIAN, now = new Date()): Promise<DebianPins> {
   if (server === DEBIAN && !existsSync(KEYRING))
@@ -61,7 +61,7 @@ export async function newestPackages(debian: DebianPins, server = DEBIAN, now = 
   }
 }
 
-/** The options by which apt's programs know the lists of this release alone. */
+/** Downloads the lists of this release. Returns the options with which apt's programs use only these lists. */
 async function fetchedLists(release: string, { address, trust }: DebianServer, folder: string): Promise<string[]> {
   const at = (path: string) => join(folder, path);
   const source = (path: string) => `deb [${trust} arch=${ARCHITECTURES.join(",")}] ${address}/${path} main\n`;
@@ -74,11 +74,11 @@ async function fetchedLists(release: string, { address, trust }: DebianServer, f
     `Dir::State=${at("state")}`,
     `Dir::State::status=${at("status")}`,
     `Dir::Cache=${at("cache")}`,
-    // Its own user may not read the folder.
+    // apt's own user may not read the folder.
     "APT::Sandbox::User=root",
     "Acquire::Languages=none",
     "Acquire::Retries=3",
-    // With a list that cannot be fetched the packages would not be the newest.
+    // If a list cannot be downloaded, the packages might not be the newest.
     "APT::Update::Error-Mode=any",
     ...ARCHITECTURES.map((architecture) => `APT::Architectures::=${architecture}`),
   ];
@@ -107,7 +107,7 @@ async function newest(one: DebianPackage, apt: readonly string[]): Promise<Debia
   throw new ReleaseError(`Debian has no version of ${one.name} for both of ${ARCHITECTURES.join(", ")}`);
 }
 
-/** From the newest. */
+/** The versions of a package, the newest first. */
 async function versionsOf(name: string, apt: readonly string[]): Promise<readonly Listed[]> {
   const text = await run("apt-cache", ...apt, "show", name).catch((cause: Error) => {
     throw new ReleaseError(`Debian has no ${name}: ${cause.message}`, { cause });

@@ -8,7 +8,7 @@ import type { Release, ReleasePart } from "../part.ts";
 import { ARCHITECTURES, type Architecture, type DebianPackage, NODE_PACKAGE, pins } from "./base.ts";
 import { imageBundle } from "./layers.ts";
 
-/** What is in the image, as CycloneDX 1.6: a document for each architecture. */
+/** The contents of the image, as CycloneDX 1.6: one document per architecture. */
 export const sbom: ReleasePart = { name: "sbom", make };
 
 /** A part of the image; a subset of CycloneDX's component. */
@@ -66,7 +66,7 @@ function component(type: Component["type"], name: string, version: string): Comp
   return { type, "bom-ref": `${name}@${version}`, name, version };
 }
 
-/** By the hash of the package, of which the image has a part. */
+/** The component of a Debian package. It has the package's hash, although the image has only some of its files. */
 function debianComponent(
   { name, version, sha256 }: DebianPackage,
   architecture: Architecture,
@@ -77,10 +77,10 @@ function debianComponent(
   return { ...component("library", name, version), "bom-ref": purl, purl, hashes };
 }
 
-/** With the libraries that are in its program, as it says itself. */
+/** Describes Node with the libraries in its program, as the program reports them. */
 function nodeComponent(architecture: Architecture): Component {
   const { version, integrity } = pins.node;
-  // What `process.versions` has beside libraries: its own numbers of interfaces, and data.
+  // Entries of `process.versions` that are not libraries: versions of interfaces, and data.
   const others = ["node", "modules", "napi"];
   const inside = Object.entries(process.versions)
     .filter(([name, is]) => is && !others.includes(name))
@@ -116,7 +116,7 @@ function lockedIntegrity(source: string): (path: string) => string {
   };
 }
 
-/** A UUID of version 8 (RFC 9562: one's own) from a text, so that the same content has the same number. */
+/** A UUID of version 8 (RFC 9562: custom) from a text, so that the same content has the same UUID. */
 function uuidOf(text: string): string {
   const hex = createHash("sha256").update(text).digest("hex");
   const variant = "89ab"[Number.parseInt(hex.charAt(16), 16) % 4];

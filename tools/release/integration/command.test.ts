@@ -31,7 +31,7 @@ const release = (name: string, more: Partial<Release> = {}): Release => {
   return unpublished({ out, version, ...more });
 };
 
-/** What the commands of the extras read. */
+/** The files that the extras' commands read. */
 async function filesOfExtras(): Promise<string[]> {
   const parts = EXTRAS.flatMap(({ commandFiles }) => commandFiles ?? []);
   const built = await Promise.all(parts.map(async ({ build }) => Object.keys((await build()).files)));
@@ -47,7 +47,7 @@ describe("the npm package", () => {
     execFileSync("tar", ["-xzf", npmPackageFile({ version })], { cwd: made.out });
   });
 
-  it("holds what it runs and nothing else: no TypeScript, no packages, 5 MB", async () => {
+  it("has only the files that it needs: no TypeScript, no packages, 5 MB", async () => {
     const files = globSync("**/*.*", { cwd: unpacked }).sort();
     assert.deepEqual(
       files.filter((path) => !path.startsWith("examples/demo/")),
@@ -63,20 +63,20 @@ describe("the npm package", () => {
     assert.equal(about.dependencies ?? about.private ?? about.scripts, undefined);
   });
 
-  it("runs, from a folder of somebody else and by a link, as npm installs it", async () => {
+  it("runs from another user's folder and through a link, as npm installs it", async () => {
     const link = join(folder, "switchback");
     symlinkSync(bin, link);
     await tryCommand([process.execPath, link], version);
   });
 
-  it("refuses an older Node with what it needs", async () => {
+  it("refuses an older Node and reports the needed version", async () => {
     const old = `data:text/javascript,Object.defineProperty(process.versions, "node", { value: "20.20.2" })`;
     const { code, stderr } = await runTool(process.execPath, ["--import", old, bin, "--help"], {});
     assert.equal(code, 2);
     assert.match(stderr, /^switchback: needs Node 22 or newer; this is v/);
   });
 
-  it("reads a kubeconfig that takes the whole library: a token of an auth provider", async () => {
+  it("reads a kubeconfig that needs the whole library, such as one with an auth provider's token", async () => {
     const api = await fakeApi(json({ kind: "DeploymentList", metadata: { resourceVersion: "1" }, items: [] }));
     try {
       const kubeconfig = join(folder, "kubeconfig");
@@ -111,7 +111,7 @@ describe("the executable for this machine", () => {
     make(output);
   });
 
-  it("runs, and starts itself by its own name alone", async () => {
+  it("runs, and starts itself with only its own name", async () => {
     await tryCommand([output], version);
   });
 
@@ -121,7 +121,7 @@ describe("the executable for this machine", () => {
     assert.match(stderr, /code cache accepted/);
   });
 
-  it("has the same bytes when it is made again, and no path of the machine in them", () => {
+  it("has the same bytes when it is made again, and contains no path of the machine", () => {
     const hash = () => {
       const bytes = readFileSync(output);
       assert.ok(!bytes.includes(folder) && !bytes.includes(TOP));
@@ -134,7 +134,7 @@ describe("the executable for this machine", () => {
   });
 });
 
-it("the executables have the Node that the repository has", () => {
+it("the executables have the same Node version as the repository", () => {
   assert.equal(devDependencies.node, NODE_VERSION);
 });
 
@@ -152,7 +152,7 @@ describe("the krew manifest", () => {
     }
     assert.deepEqual(await krew.make(made), ["krew/switchback.yaml"]);
     const text = readFileSync(join(made.out, "krew", "switchback.yaml"), "utf8");
-    // krew-release-bot reads it as a template.
+    // krew-release-bot reads the text as a template.
     assert.doesNotMatch(text, /\{\{/);
     const { spec, metadata } = parse(text);
     assert.deepEqual([metadata.name, spec.version, spec.homepage], ["switchback", `v${version}`, made.home]);
@@ -166,11 +166,11 @@ describe("the krew manifest", () => {
       sha256: createHash("sha256").update(name).digest("hex"),
       bin: programName(windows),
     });
-    // As krew's index asks for.
+    // krew's index requires this.
     assert.ok(spec.shortDescription.length <= 50 && !spec.shortDescription.endsWith("."));
   });
 
-  it("says that its addresses lead nowhere as long as they do", async () => {
+  it("has a comment that its addresses do not work if the downloads address is missing", async () => {
     await krew.make({ ...made, downloads: undefined });
     const text = readFileSync(join(made.out, "krew", "switchback.yaml"), "utf8");
     assert.match(

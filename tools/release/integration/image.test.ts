@@ -11,7 +11,7 @@ import { type UsableBase, usableBase } from "#test/cluster/release-base.ts";
 import { pins } from "../image/base.ts";
 import type { Descriptor } from "../oci/layout.ts";
 
-// The image as a release has it: made twice, in surroundings that differ in what must not matter.
+// The image as in a release. It is made twice, in environments whose differences must not matter.
 
 const TOP = join(import.meta.dirname, "..", "..", "..");
 const EPOCH = 1_700_000_000;
@@ -37,7 +37,7 @@ async function release(name: string, umask: string, env: Record<string, string>)
   ];
   const child = spawn("sh", ["-c", command, ...args], {
     stdio: ["ignore", "ignore", "inherit"],
-    // With the machine's own settings for downloads, such as further certificate authorities.
+    // Keeps the machine's own settings for downloads, such as more certificate authorities.
     env: { ...process.env, SOURCE_DATE_EPOCH: String(EPOCH), ...env },
   });
   assert.deepEqual(await once(child, "exit"), [0, null]);
@@ -69,7 +69,7 @@ interface Config {
 
 const digest = (content: Buffer) => `sha256:${createHash("sha256").update(content).digest("hex")}`;
 
-/** The content of a blob, after a look at its digest and size. */
+/** The content of a blob. Checks its digest and size. */
 function blob({ digest: expected, size }: Descriptor): Buffer {
   const content = readFileSync(join(layout, "blobs", expected.replace(":", "/")));
   assert.deepEqual([digest(content), content.length], [expected, size]);
@@ -84,7 +84,7 @@ const images = () =>
     const manifest = json<Manifest>(entry);
     return { platform: entry.platform, manifest, config: json<Config>(manifest.config) };
   });
-/** The files of a kind of machine, in a folder. */
+/** Unpacks the files of an architecture into a folder. */
 function unpacked(architecture: string): string {
   const root = mkdtempSync(join(folder, `${architecture}-`));
   chmodSync(root, 0o755);
@@ -94,11 +94,11 @@ function unpacked(architecture: string): string {
   return root;
 }
 
-test("the same checkout gives the same bytes, whatever the time zone, the language and the mask", () => {
+test("the same checkout gives the same bytes, whatever the time zone, the language and the umask", () => {
   assert.equal(digest(readFileSync(archive("one"))), digest(readFileSync(archive("two"))));
 });
 
-test("one index leads to both architectures, and each digest and size is that of the content", () => {
+test("one index refers to both architectures, and each digest and size matches the content", () => {
   assert.match(top().annotations?.["io.containerd.image.name"] ?? "", /^docker\.io\/library\/switchback:\d/);
   assert.deepEqual(
     images().map(({ platform }) => platform),
@@ -117,7 +117,7 @@ test("one index leads to both architectures, and each digest and size is that of
   }
 });
 
-test("it runs as nobody, with the entry point of the Dockerfile", () => {
+test("it runs as an unprivileged user, with the entry point of the Dockerfile", () => {
   const list = JSON.parse(readFileSync(join(TOP, "manifests/image-files.json"), "utf8"));
   for (const { config } of images()) {
     const { User, Entrypoint, WorkingDir, Env } = config.config;
@@ -127,14 +127,14 @@ test("it runs as nobody, with the entry point of the Dockerfile", () => {
   }
 });
 
-test("under 60 MB are pulled for each architecture", () => {
+test("each architecture has less than 60 MB to pull", () => {
   for (const { platform, manifest } of images()) {
     const bytes = manifest.layers.reduce((sum, { size }) => sum + size, 0);
     assert.ok(bytes < 60e6, `${platform?.architecture}: ${bytes} bytes`);
   }
 });
 
-test("every file is root's, has the time of the release, and is written by root alone", () => {
+test("every file belongs to root, has the time of the release, and only root may write it", () => {
   for (const layer of images().flatMap(({ manifest }) => manifest.layers)) {
     const args = ["-tvz", "--numeric-owner", "--full-time", "--utc"];
     const lines = execFileSync("tar", args, { input: blob(layer), encoding: "utf8" })
@@ -150,7 +150,7 @@ test("every file is root's, has the time of the release, and is written by root 
   }
 });
 
-test("the program for amd64 starts from the image's own files, as nobody", {
+test("the program for amd64 starts from the image's own files, as an unprivileged user", {
   skip: (process.getuid?.() !== 0 || process.arch !== "x64") && "takes root, for chroot, and amd64",
 }, () => {
   const root = unpacked("amd64");
@@ -169,7 +169,7 @@ test("the program for amd64 starts from the image's own files, as nobody", {
   assert.match(loaded, /^\d+\.\d+\.\d+\n$/);
 });
 
-test("what is for arm64 is for arm64", () => {
+test("the programs and libraries for arm64 are built for arm64", () => {
   const root = unpacked("arm64");
   const AARCH64 = 183;
   const koffi = "app/node_modules/@koromix/koffi-linux-arm64/linux_arm64/koffi.node";
@@ -186,7 +186,7 @@ test("scanners find Debian and its packages", () => {
   }
 });
 
-test("Node is the one that the tests run on", () => {
+test("the image has the Node version on which the tests run", () => {
   const { devDependencies } = JSON.parse(readFileSync(join(TOP, "package.json"), "utf8"));
   assert.equal(pins.node.version, devDependencies.node);
 });

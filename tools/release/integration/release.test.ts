@@ -11,7 +11,7 @@ import type { ReleasePart } from "../part.ts";
 import { PARTS } from "../parts.ts";
 
 const TOP = join(import.meta.dirname, "..", "..", "..");
-/** Seconds and no network: made twice by each run of the tests. */
+/** Parts that need only seconds and no network. Each test run makes them twice. */
 const CHEAP = ["notes", "npm"];
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-release-"));
@@ -65,19 +65,19 @@ for (const [what, args, text] of [
     /"https:\/\/x\/y\/" is not an https address without a slash/,
   ],
 ] as const) {
-  test(`${what} is refused with what is accepted`, () => {
+  test(`${what} is refused, and the error says what is accepted`, () => {
     const { status, stderr, stdout } = release(args);
     assert.match(stderr, text);
     assert.deepEqual([status, stdout], [2, ""]);
   });
 }
 
-test("a time that is none is refused", () => {
+test("an invalid time is refused", () => {
   const { status, stderr } = release(["--out", out("time"), "--dirty"], { SOURCE_DATE_EPOCH: "today" });
   assert.deepEqual([status, stderr], [2, 'release: SOURCE_DATE_EPOCH "today" is not a number of seconds since 1970\n']);
 });
 
-test("a folder of something else is left as it is", () => {
+test("a folder with other files is left unchanged", () => {
   mkdirSync(out("other"));
   writeFileSync(join(out("other"), "letter.txt"), "dear");
   const { status, stderr } = release(["--out", out("other"), "--only", "notes", "--dirty"]);
@@ -85,7 +85,7 @@ test("a folder of something else is left as it is", () => {
   assert.deepEqual([status, globSync("*", { cwd: out("other") })], [2, ["letter.txt"]]);
 });
 
-test("changes that are not committed are named, and refused", () => {
+test("uncommitted changes are reported and refused", () => {
   const checkout = out("checkout");
   const git = (...args: string[]) =>
     execFileSync("git", ["-C", checkout, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args]);
@@ -103,7 +103,7 @@ test("changes that are not committed are named, and refused", () => {
   assert.deepEqual(describeCheckout(checkout, { given: "7", dirty: true }), { ...expected, epochSeconds: 7 });
 });
 
-test("parts are made in order, and SHA256SUMS has every file, those of an earlier run too", async () => {
+test("parts are made in order, and SHA256SUMS has every file, including those of an earlier run", async () => {
   const made: string[] = [];
   const part = (name: string): ReleasePart => ({
     name,

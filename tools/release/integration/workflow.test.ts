@@ -11,8 +11,8 @@ import { sbom } from "../image/sbom.ts";
 import { makeRelease } from "../make.ts";
 import { imageFile } from "../names.ts";
 
-// The scripts of .github/workflows/release.yml, on the files that a release really has. Programs that talk to a
-// registry, to Sigstore or to GitHub are replaced by one that notes how it was called.
+// Runs the scripts of .github/workflows/release.yml on the files of a real release. A program that records its calls
+// replaces those that talk to a registry, to Sigstore or to GitHub.
 
 interface Step {
   readonly name?: string;
@@ -25,7 +25,7 @@ const { jobs } = parse(readFileSync(join(TOP, ".github", "workflows", "release.y
 const { version } = JSON.parse(readFileSync(join(TOP, "package.json"), "utf8"));
 const DIGEST = `sha256:${"0".repeat(64)}`;
 const PASSWORD = "of-the-registry";
-/** Fails for a file that is not there. */
+/** Fails for a missing file. */
 const PROGRAM = `#!/bin/sh
 echo "\${0##*/} $*" >> "$CALLS"
 while [ $# -gt 0 ]; do
@@ -45,7 +45,7 @@ const out = join(folder, "release");
 const calls = join(folder, "calls");
 const outputs = join(folder, "outputs");
 
-/** What GitHub puts in place of an expression. */
+/** The text that GitHub substitutes for an expression. */
 function evaluated(text: string): string {
   const registry = "ghcr.io/example";
   const values: Readonly<Record<string, string>> = {
@@ -60,7 +60,7 @@ function evaluated(text: string): string {
   return text.replaceAll(/\$\{\{ (.*?) \}\}/g, (_, expression) => values[expression] ?? assert.fail(expression));
 }
 
-/** Runs a script as GitHub does, and returns what it printed. */
+/** Runs a script like GitHub. Returns its output. */
 function runStep({ name, run = "", env }: Step): string {
   const given = { ...jobs.publish.env, ...env };
   const variables = Object.fromEntries(Object.entries<string>(given).map(([key, text]) => [key, evaluated(text)]));
@@ -84,9 +84,9 @@ function runStep({ name, run = "", env }: Step): string {
   return `${stdout}${stderr}`;
 }
 
-test("the workflow pushes, signs, attests and publishes what a release has, by digest", async () => {
+test("the workflow pushes, signs, attests and publishes the files of a release, by digest", async () => {
   const release = unpublished({ out, version, registry: "ghcr.io/example" });
-  // The image takes a minute and the network: only its name counts here.
+  // The real image would need a minute and the network. Only its name matters here.
   mkdirSync(out);
   for (const file of ["SHA256SUMS", "NOTES.md", imageFile(release)]) writeFileSync(join(out, file), file);
   await makeRelease(release, [chart, sbom]);

@@ -7,7 +7,7 @@ const gzipped = promisify(compress);
 const INDEX = "application/vnd.oci.image.index.v1+json";
 export const MANIFEST = "application/vnd.oci.image.manifest.v1+json";
 
-/** What one document of an OCI layout says of another (image-spec v1, descriptor.md). */
+/** A reference from one document of an OCI layout to another (image-spec v1, descriptor.md). */
 export interface Descriptor {
   readonly mediaType: string;
   readonly digest: string;
@@ -16,7 +16,7 @@ export interface Descriptor {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** The documents and layers of an OCI image layout, by their digests, until they are written as one archive. */
+/** Collects the documents and layers of an OCI image layout, by their digests, and writes them as one archive. */
 export class OciLayout {
   readonly #blobs = new Map<string, Buffer>();
 
@@ -26,7 +26,7 @@ export class OciLayout {
     return { mediaType, digest, size: content.length };
   }
 
-  /** A document, with its keys in the order in which they are given. */
+  /** Adds a document. Its keys keep their order. */
   addJson(value: object, mediaType: string): Descriptor {
     return this.add(Buffer.from(JSON.stringify(value)), mediaType);
   }
@@ -35,7 +35,7 @@ export class OciLayout {
     return this.addJson({ schemaVersion: 2, mediaType: INDEX, manifests, annotations }, INDEX);
   }
 
-  /** The layout as a tar archive whose index.json leads to `top` alone. */
+  /** The layout as a tar archive. Its index.json refers only to `top`. */
   async archive(top: Descriptor, epochSeconds: number): Promise<Buffer> {
     const file = (path: string, content: Buffer): TarEntry => ({ path, content, mode: 0o644 });
     const json = (path: string, value: object) => file(path, Buffer.from(JSON.stringify(value)));
@@ -48,14 +48,14 @@ export class OciLayout {
   }
 }
 
-/** `sha256:` and the digest in hexadecimal. */
+/** The digest as `sha256:` and hexadecimal digits. */
 export function sha256(content: Buffer): string {
   return `sha256:${createHash("sha256").update(content).digest("hex")}`;
 }
 
 /**
- * Compressed by the zlib of the pinned Node, without a time or a name: the same bytes on each machine of a kind.
- * Level 6: level 9 takes three times as long for half a percent.
+ * Compresses with the zlib of the pinned Node, without a time or a name. So the bytes are the same on all machines of
+ * an architecture. Level 6, because level 9 takes three times as long for half a percent.
  */
 export async function gzip(content: Buffer): Promise<Buffer> {
   return await gzipped(content, { level: 6 });

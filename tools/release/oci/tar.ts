@@ -1,8 +1,8 @@
 import { packTar } from "modern-tar";
 
-/** What stands at one path of an archive. */
+/** A file, folder or link in an archive. */
 export interface TarEntry {
-  /** Relative, without `./` and without a slash at its end: `usr/lib/os-release`. */
+  /** Relative path without `./` and without a slash at the end: `usr/lib/os-release`. */
   readonly path: string;
   readonly content: Buffer | { readonly link: string } | "folder";
   /** Permissions, such as 0o644. */
@@ -10,8 +10,8 @@ export interface TarEntry {
 }
 
 /**
- * A tar archive. Entries are sorted by path, folders are added for those that none is given for, and all belong to
- * root and have one time, so that the same entries give the same bytes on any machine.
+ * Makes a tar archive. Entries are sorted by path, and missing folders are added. All belong to root and have the
+ * same time, so that the same entries give the same bytes on any machine.
  */
 export async function tarOf(entries: readonly TarEntry[], epochSeconds: number): Promise<Buffer> {
   const mtime = new Date(epochSeconds * 1000);
@@ -37,6 +37,6 @@ function withFolders(entries: readonly TarEntry[]): TarEntry[] {
     }
     all.set(entry.path, entry);
   }
-  // By bytes: a folder comes before what is in it, whatever the machine's language.
+  // Sorts by bytes: a folder comes before its content, whatever the machine's language.
   return [...all.values()].sort((a, b) => Buffer.compare(Buffer.from(a.path), Buffer.from(b.path)));
 }

@@ -10,8 +10,8 @@ import type { AgentsOptions } from "#tools/bench/scale/processes.ts";
 import { parseConfigOf, treeFile } from "#tools/bench/tree-file.ts";
 import type { runAgent } from "../../run.ts";
 
-// The agents of many nodes in one process, each with a client of its own: its watches, its Lease, its hosts files.
-// What is left out is a process for each; the memory and CPU of this process are not those of a node.
+// Runs the agents of many nodes in one process. Each agent has its own client, watches, Lease and hosts files. Only
+// the separate processes are missing, so this process does not show the memory and CPU of a node.
 
 const options: AgentsOptions = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8"));
 const load = async <T>(path: string, earlierPath: string): Promise<T> =>
@@ -53,7 +53,7 @@ async function startAgent(node: number): Promise<number> {
 async function untilReady(port: number): Promise<void> {
   const deadline = performance.now() + options.maxStartMs;
   while (performance.now() < deadline) {
-    // With a hundred agents in this process, an answer may come later than the connection lasts.
+    // With a hundred agents in this process, the connection may end before the answer arrives.
     const status = await fetch(`http://127.0.0.1:${port}/readyz`).then(
       async (response) => {
         await response.text();

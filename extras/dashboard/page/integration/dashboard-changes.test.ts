@@ -11,7 +11,7 @@ import { BROKEN, HEALTHY, HEALTHY_COMPONENTS } from "./states.ts";
 describe("the dashboard in Chromium, while something changes", { skip: whyNoDebian() ?? false }, () => {
   useDashboard();
 
-  test("a name that breaks and heals while one looks", async () => {
+  test("the page follows a name that breaks and heals", async () => {
     let now: FullStatus = HEALTHY;
     shown.status = async () => now;
     shown.components = HEALTHY_COMPONENTS;
@@ -42,7 +42,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     assert.equal(await page.getByText("No object claims").count(), 0);
   });
 
-  test("what is not known is said, what was known stays, and it goes on, also after the command", async () => {
+  test("a failed read is reported and the last status stays shown, also after the command has stopped", async () => {
     await go("names");
     shown.status = async () => {
       throw new Error("the API server is away");
@@ -55,13 +55,13 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     await dashboard.stop();
     await page.getByText(/^switchback dashboard does not answer; shown as of/).waitFor();
     await page.getByText("40 of 40 names").waitFor();
-    // The browser says that it tries again.
+    // The browser logs that it reconnects.
     shown.complaints = shown.complaints.filter(
       (text) => !/ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)/.test(text),
     );
   });
 
-  test("a connection that ends, as of a machine that sleeps, is made again, and changes are shown", async () => {
+  test("the page reconnects after a lost connection, such as after a sleep, and shows what has changed", async () => {
     shown.status = async () => HEALTHY;
     await go("names");
     await page.getByText("40 of 40 names").waitFor();
@@ -73,7 +73,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     shown.complaints = shown.complaints.filter((text) => !text.includes("ERR_INCOMPLETE_CHUNKED_ENCODING"));
   });
 
-  test("a status that nothing newer follows is not called live for longer than two minutes", async () => {
+  test("a status older than two minutes is not shown as live", async () => {
     await page.clock.install();
     await go("now");
     const read = Promise.withResolvers<FullStatus>();
@@ -88,7 +88,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     await page.getByText(/^live, /).waitFor();
   });
 
-  test("without the right to read the status nothing is said to be none, and the rest is shown", async () => {
+  test("without the right to read the status, no figure is shown as 0, and the rest is shown", async () => {
     shown.status = async () => {
       throw new Error("Forbidden; the Role switchback-operator has the right");
     };
@@ -110,7 +110,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     }
   });
 
-  test("what was measured is drawn as it comes, and said in words; without the right, it is unknown", async () => {
+  test("measurements are drawn as they come, and also shown as text; without the right, they are unknown", async () => {
     await go("traffic");
     const canvas = page.getByRole("region", { name: "New connections" }).locator("canvas");
     await canvas.waitFor();
@@ -129,14 +129,14 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     await page.getByText("Unknown: missing permission: list leases").waitFor();
   });
 
-  test("the way of a name ends at a proxy that is not ready, and at an upstream that is not reached", async () => {
+  test("the way of a name ends at a proxy that is not ready, and does not reach the ingress controller", async () => {
     await go(`names?name=${NAME.name}`);
     const way = page.getByRole("region", { name: "Way of the name" });
     await way.getByText("0 of 2 pods are ready: nothing relays").waitFor();
     await way.getByText("not reached").waitFor();
   });
 
-  test("a status that cannot be drawn is not taken for the last one, and is tried again", async () => {
+  test("a status that cannot be drawn does not leave the last one on the page, and is tried again", async () => {
     const { sources: _sources, ...odd } = HEALTHY;
     await go("now");
     shown.status = async () => odd as FullStatus;
@@ -147,7 +147,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     shown.complaints = shown.complaints.filter((text) => !text.startsWith("TypeError: "));
   });
 
-  test("of thousands of agents those that are silent for longest are shown, and how many are not", async () => {
+  test("of thousands of agents, the page shows those that are silent for longest, and counts the others", async () => {
     const agent = (index: number) => ({
       name: `switchback-agent-node-${index}`,
       mapRevision: "abc",
@@ -163,7 +163,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     await page.getByText("and 4,800 more").waitFor();
   });
 
-  test("without a leader nothing is said to be none", async () => {
+  test("without a leader, figures are shown as unknown", async () => {
     const { running: _running, ...follower } = HEALTHY;
     shown.status = async () => ({ ...follower, leader: false });
     await go("now");
@@ -171,7 +171,7 @@ describe("the dashboard in Chromium, while something changes", { skip: whyNoDebi
     assert.equal(await page.getByText("unknown", { exact: true }).count(), 3);
     await go("workloads");
     await page.getByText("Unknown: no controller is the leader at the moment.").waitFor();
-    // As of the demo.
+    // A leader without workloads, as in the demo.
     shown.status = async () => follower;
     await page.getByText("No controller observes workloads here.").waitFor();
   });

@@ -19,7 +19,7 @@ export const SCREENSHOTS = userCache("screenshots");
 export const SIZES = { wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } } as const;
 const WAIT_MS = 60_000;
 
-/** What is used of axe-core within the page. */
+/** The part of axe-core that the tests use within the page. */
 interface Axe {
   run(): Promise<{
     readonly violations: readonly { readonly id: string; readonly nodes: readonly { html: string }[] }[];
@@ -31,7 +31,7 @@ interface Shown {
   status: () => Promise<FullStatus>;
   components: Components;
   metrics: () => Fact<readonly PodMetrics[]>;
-  /** What the browser complained of, and what it asked for elsewhere. */
+  /** Errors, warnings and dialogs of the browser, and its requests to other addresses. */
   complaints: string[];
   elsewhere: string[];
 }
@@ -42,7 +42,7 @@ export let page: Page;
 export let shown: Shown;
 let browser: Browser;
 
-/** For each test of a suite: a dashboard of the broken installation, and a page of it in Chromium. */
+/** Starts a dashboard of the broken installation for each test of a suite, and a page in Chromium. */
 export function useDashboard(): void {
   let files: Awaited<ReturnType<typeof dashboardFiles>>;
   before(async () => {
@@ -104,14 +104,14 @@ export async function open(viewport: { width: number; height: number }, dark = f
 
 export async function go(view: string): Promise<void> {
   await page.goto(`${dashboard.address}#/${view}`);
-  // Where the page stays and only the view changes, it shows the view before for a moment.
+  // If only the view changes, the page shows the previous view for a moment.
   await page.locator(`nav a[aria-current=page][href="#/${view.split("?")[0]}"]`).waitFor();
   await page.getByText(/^live, /).waitFor();
 }
 
-/** Rules that are broken, with the elements. */
+/** Accessibility rules that the page breaks, each with the elements. */
 export async function axe(): Promise<string[]> {
-  // Evaluated by the debugger, which the page's policy does not bind.
+  // The debugger evaluates the script, because the page's policy does not apply to it.
   await page.evaluate(AXE);
   return await page.evaluate(async () => {
     const { violations } = await (window as unknown as { axe: Axe }).axe.run();

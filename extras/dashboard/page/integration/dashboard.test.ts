@@ -67,7 +67,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
         assert.ok(beyond <= 0, `${state}: ${beyond} px too wide`);
       };
 
-      test(`${size}, ${theme}: without proxies, and then without an API server: a notice for each cause`, async () => {
+      test(`${size}, ${theme}: without proxies, and then without an API server, each cause is one notice`, async () => {
         shown.status = async () => HEALTHY;
         shown.components = WITHOUT_PROXY;
         await open(viewport, theme === "dark");
@@ -93,7 +93,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     }
   }
 
-  test("a single name that is wrong has its way on the first page", async () => {
+  test("the first page shows the way of a name that is the only problem", async () => {
     shown.components = HEALTHY_COMPONENTS;
     shown.status = async () => ({ ...HEALTHY, names: [...HEALTHY.names, REFUSED] });
     await go("now");
@@ -114,7 +114,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     await page.getByText("443 demands v1, 3 min ago, from 10.0.0.7", { exact: true }).waitFor();
   });
 
-  test("what tenants write is text: no markup, no script, and nothing that turns or hides it", async () => {
+  test("text of tenants stays text: no markup, no script, no hidden or direction-changing characters", async () => {
     const evil = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`;
     const from = { kind: `K${evil}`, namespace: "a\u202eb", name: "'\"`{{7*7}}" };
     const code = "__proto__";
@@ -154,7 +154,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     await page.getByText("\\u202e").first().waitFor();
   });
 
-  test("is used by the keyboard alone", async () => {
+  test("the page can be used with the keyboard alone", async () => {
     await go("now");
     const press = async (...keys: string[]) => {
       for (const key of keys) await page.keyboard.press(key);
@@ -168,7 +168,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
       const { promise, resolve } = Promise.withResolvers<string | undefined>();
       const changed = new MutationObserver(() => resolve(document.activeElement?.tagName));
       changed.observe(heading, { childList: true, characterData: true, subtree: true });
-      // In an object: a promise by itself would be waited for here.
+      // Within an object, because `evaluateHandle` would wait for a promise.
       return { as: promise };
     });
     await press("Enter");
@@ -177,7 +177,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     await press("Tab");
     await page.keyboard.type("late");
     await page.getByText("1 of 4 names").waitFor();
-    // The filter, the table, its four headings, the name.
+    // Tab stops: the filter, the table, its four headings, the name.
     await press("Tab", "Tab", "Tab", "Enter");
     await page.locator("th[aria-sort=ascending]", { hasText: "Name" }).waitFor();
     await press("Tab", "Tab", "Tab", "Tab", "Enter");
@@ -186,7 +186,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     await page.getByRole("region", { name: "Way of the name" }).waitFor({ state: "detached" });
   });
 
-  test("a figure leads to the workloads that it counts", async () => {
+  test("a figure links to the workloads that it counts", async () => {
     await go("now");
     await page.locator(".tiles li", { hasText: "Stuck" }).getByRole("link").click();
     await page.getByText("1 of 2 workloads").waitFor();
@@ -195,14 +195,14 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     assert.equal(await page.getByRole("table").getByRole("link").count(), 1);
   });
 
-  test("a pod leads to its workload", async () => {
+  test("a search for a pod leads to its workload", async () => {
     await go("names");
     await page.getByLabel("Find a name").fill("shop/web-5d4f6-x2x8q");
     await page.getByRole("link", { name: "Deployment shop/web" }).click();
     await page.getByText("1 of 2 workloads").waitFor();
   });
 
-  test("its figures are those of switchback status -o json", async () => {
+  test("the page's figures equal those of switchback status -o json", async () => {
     await go("now");
     const { document } = statusReport(BROKEN, { all: true }, 80);
     const { names, running } = document as FullStatus;
@@ -225,7 +225,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
     await go("names");
     await page.getByText("50,000 of 50,000 names").waitFor();
     const devtools = await context.newCDPSession(page);
-    // The processor's time of the page's thread: what others do on this machine is not in it.
+    // CPU time of the page's thread, without the work of other processes on this machine.
     await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
     const workSeconds = async () => {
       const { metrics } = await devtools.send("Performance.getMetrics");
@@ -247,7 +247,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
       most = Math.max(most, rows);
       return (((await workSeconds()) - before) * 1_000) / frames;
     };
-    // The least of several: a busy machine slows the processor down, and never speeds it up.
+    // The lowest value of several rounds counts: a busy machine can slow a round down, but never speed it up.
     let frameMs = await scroll();
     let rounds = 1;
     for (; rounds < 3 || (frameMs >= 16 && rounds < 10); rounds++) frameMs = Math.min(frameMs, await scroll());

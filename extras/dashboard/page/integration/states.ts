@@ -5,7 +5,7 @@ import { seriesIn } from "#extras/dashboard/server/metrics-text.ts";
 import { isShown, type PodMetrics } from "#extras/dashboard/server/traffic.ts";
 import { ASKED_TARGET, fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 
-// What the dashboard shows in its tests: an installation that is healthy, and one that is broken.
+// What the dashboard shows in its tests: a healthy installation, and a broken one.
 
 export const HEALTHY = fullStatus(
   {
@@ -124,7 +124,7 @@ export const WITHOUT_PROXY: Components = {
   ...HEALTHY_COMPONENTS,
   deployments: known([deployment("switchback-controller", 2), deployment("switchback-webhook", 2)]),
 };
-/** Nothing answers where the API server was. */
+/** The API server does not answer at its address. */
 export const AWAY = notKnown(
   "not-read",
   'https://192.0.2.1:6443 (context "prod" of kubeconfig /home/me/.kube/config): nothing listens there; ' +
@@ -150,7 +150,7 @@ export const BROKEN_COMPONENTS: Components = {
   ]),
 };
 
-/** What a proxy has measured after so many scrapes, a controller's certificates with it. */
+/** Metrics after this many scrapes: those of a proxy, a webhook, and a controller with its certificates. */
 export function measuredAfter(scrapes: number, failing: boolean): PodMetrics {
   const inDays = (days: number) => Math.round(Date.now() / 1_000) + days * 86_400;
   const count = scrapes * 40;

@@ -8,15 +8,16 @@ import { dnsMapOf } from "../../dns-map.ts";
 import { startResolver } from "../../integration/start-resolver.ts";
 import { MapFiles } from "../../map-files.ts";
 
-// What a name of the cluster costs through a resolver: against the DNS of the cluster asked directly, and against a
-// CoreDNS that does nothing but forward. By turns, as the machine has other work at one time than at another.
+// Measures what a name of the cluster costs through a resolver. Compares it with the DNS of the cluster, asked
+// directly, and with a CoreDNS that only forwards. The three are asked in turn, because the load of the machine
+// changes.
 
 const NAME = "api.default.svc.cluster.local";
 const ROUNDS = 20;
 const WARM_UP = 200;
 /**
- * Look-ups at once of the second measurement: threads of CoreDNS are awake then, as those of a resolver that many
- * pods use.
+ * Concurrent look-ups of the second measurement. They keep threads of CoreDNS awake, as in a resolver that many pods
+ * use.
  */
 const AT_ONCE = 16;
 
@@ -29,7 +30,7 @@ interface Spent {
   cluster: number;
 }
 
-/** Reports look-ups one after another, and many at once. */
+/** Reports the cost of look-ups one after another, and of many at once. */
 export async function clusterNameCost(
   bed: CoreDnsBed,
   upstream: CoreDns,

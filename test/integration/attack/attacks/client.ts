@@ -56,7 +56,7 @@ export const CLIENT_ATTACKS: readonly Attack[] = [
     name: "slow readers of pages",
     by: "client",
     run: async (stage) => {
-      // As somebody who has the key: without it the answers are short.
+      // The client sends the key, because answers without the key are short.
       const key = `${STATUS_KEY_HEADER}: ${await stage.system.readStatusKey()}`;
       const ask = (socket: Socket) => {
         socket.pause();

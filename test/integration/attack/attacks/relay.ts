@@ -7,9 +7,12 @@ import type { Attack } from "../attack.ts";
 import { FLOOD_MS, flood, type Place } from "../flood.ts";
 import { ENDLESS } from "../relayed-server.ts";
 
-/** The chart's share of one source, a tenth of `proxy.maxConnections`; fewer where the process may open fewer files. */
+/**
+ * Maximum connections of one source with the chart's values: a tenth of `proxy.maxConnections`, or fewer if the
+ * process may open fewer files.
+ */
 const MOST_OF_A_SOURCE = 1_000;
-/** The metric of clients that were refused because of it. */
+/** The metric of clients that were refused because of this limit. */
 const REFUSED = /^switchback_proxy_refused_total\{[^}]*cause="limit-source"\} (\d+)$/m;
 const ATTACKER = "127.0.0.7";
 const OTHER = "127.0.0.8";
@@ -57,7 +60,7 @@ export const RELAY_ATTACKS: readonly Attack[] = [
   },
 ];
 
-/** The answer to a line that is sent through the relay; empty if the connection is reset. */
+/** Sends a line through the relay and returns the answer. The answer is empty if the connection is reset. */
 async function ask({ address, port }: Place, source: string, line: string): Promise<string> {
   const socket = connect({ host: address, port, localAddress: source });
   socket.on("error", () => {});

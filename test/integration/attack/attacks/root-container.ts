@@ -3,7 +3,7 @@ import type { Attack } from "../attack.ts";
 import { HOSTILE, NEIGHBOUR } from "../stage.ts";
 
 const KUBELET_HEADER = "# Kubernetes-managed hosts file.\n";
-/** As many as a kubelet runs by default. */
+/** A kubelet's default maximum of pods. */
 const PODS_OF_A_NODE = 110;
 
 export const ROOT_CONTAINER_ATTACKS: readonly Attack[] = [
@@ -16,7 +16,7 @@ export const ROOT_CONTAINER_ATTACKS: readonly Attack[] = [
   hostsFile("hosts file of one line", "1 MB without a line's end", () => "10.0.0.1 ".concat("a".repeat(1_000_000))),
 ];
 
-/** Every pod of the node but the neighbour's has such a file at once. */
+/** An attack in which every pod of the node except the neighbour's has such a hosts file. */
 function hostsFile(name: string, what: string, text: () => string): Attack {
   return {
     name,

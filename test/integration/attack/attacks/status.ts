@@ -9,7 +9,7 @@ const SECRET = `${SECRETS}/switchback-status`;
 const BY_NAME = `${SECRETS}?fieldSelector=metadata.name%3Dswitchback-status`;
 const PROXIED = `/api/v1/namespaces/${NAMESPACE}/services/switchback-controller:http/proxy/status`;
 
-/** Without the right to the key nobody learns a claim of another namespace. */
+/** Without the right to read the key, nobody learns a claim of another namespace. */
 export const STATUS_ATTACKS: readonly Attack[] = [
   {
     name: "the status without its key",
@@ -63,7 +63,7 @@ export const STATUS_ATTACKS: readonly Attack[] = [
     name: "the key of the status",
     by: "stolen token",
     async run(stage) {
-      // In the profile small the account of webhook and proxy is the controller's, which makes the key.
+      // In the profile small, webhook and proxy use the controller's account, which creates the key.
       const others = stage.profile === "small" ? [] : (["webhook", "proxy"] as const);
       const accounts = [...others.map((name) => stage.accountOf(name)), `${AGENTS}/switchback-agent`];
       for (const account of accounts) {

@@ -72,7 +72,7 @@ const CONTROLLER_TRIES: readonly Try[] = [
   },
 ];
 
-/** What no component does, and what would make its rights anybody else's. */
+/** Requests that no component makes. They would give the component's rights, or more rights, to somebody else. */
 export const NOBODYS_TRIES: readonly Try[] = [
   { what: "a list of Secrets", method: "GET", path: `/api/v1/namespaces/${NAMESPACE}/secrets`, body: undefined },
   { what: "Secrets elsewhere", method: "GET", path: "/api/v1/namespaces/kube-system/secrets", body: undefined },
@@ -146,7 +146,7 @@ export const STOLEN_TOKEN_ATTACKS: readonly Attack[] = [
   {
     name: "proxy's and webhook's tokens",
     by: "stolen token",
-    // In the profile small their account is the controller's.
+    // In the profile small, proxy and webhook use the controller's account.
     profiles: ["default"],
     run: async (stage) => {
       const tries = [
@@ -165,7 +165,7 @@ export const STOLEN_TOKEN_ATTACKS: readonly Attack[] = [
   },
 ];
 
-/** Every try is forbidden. */
+/** Throws unless the API server refuses every try. */
 export async function denied(stage: Stage, account: string, tries: readonly Try[]) {
   for (const { what, ...request } of tries) {
     const { status } = await stage.stolen(account, request);

@@ -5,7 +5,7 @@ import type { Attack } from "../attack.ts";
 import { HOSTILE, NEIGHBOUR, NEIGHBOUR_NAME, type Stage } from "../stage.ts";
 import { after, createIngress, giveAddress, ingresses, sweep } from "./tenant.ts";
 
-// Attacks on which target a name gets.
+// Attacks that try to change the target of a name.
 
 const HOST_NAME = "shared.lb.example.com";
 const SHARED = { ingress: "shared", name: "shared.neighbour.example.com" };
@@ -35,7 +35,7 @@ export const TARGET_ATTACKS: readonly Attack[] = [
       await stage.system.aged(NEIGHBOUR, "service/lb");
       await createTarget(stage, { hostname: HOST_NAME });
       assert.equal(await targetOf(stage, SHARED.name), "load-balancer-hostname", "the tenant's Service took the name");
-      // Now its own Service maps it.
+      // Now the neighbour's own Service asks for the mapping.
       const path = `${services(NEIGHBOUR)}/lb`;
       const request = { method: "PATCH", path, contentType: "application/merge-patch+json" };
       await stage.system.cluster.call({ ...request, body: { metadata: { annotations: ALWAYS } } });
@@ -69,7 +69,7 @@ export const TARGET_ATTACKS: readonly Attack[] = [
     by: "tenant",
     async run(stage) {
       const [own, other] = KEPT.ips;
-      // Two addresses in the status: one is of no Service, until the tenant's claims it.
+      // The Ingress status has two addresses. No Service has the second one until the tenant's Service claims it.
       await createService(stage, NEIGHBOUR, KEPT.service);
       await giveAddress(stage, `${services(NEIGHBOUR)}/${KEPT.service}`, { ip: own });
       await stage.system.apply(ingress(KEPT.ingress, [KEPT.name], { namespace: NEIGHBOUR, className: "elsewhere" }));
@@ -82,7 +82,7 @@ export const TARGET_ATTACKS: readonly Attack[] = [
       // Neither a Service at the other address, nor an Ingress with evidence of it, takes the name.
       const took = await stage.spread();
       assert.deepEqual((await stage.system.published()).get(KEPT.name), before, "the tenant took the name");
-      // Nor does the name stay for an Ingress that has no evidence of any target.
+      // An Ingress that has no evidence of any target does not keep the name either.
       await sweep(stage);
       await createIngress(stage, "thief", [KEPT.name], "elsewhere");
       await giveAddress(stage, `${ingresses(HOSTILE)}/thief`, { ip: own }, { ip: EVIL.ip });
@@ -97,7 +97,7 @@ export const TARGET_ATTACKS: readonly Attack[] = [
 
 const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`;
 
-/** The target of the neighbour's or the tenant's name, or the code of the reason why it has none. */
+/** The target of a name, or the reason code if it has no target. */
 async function targetOf({ system }: Stage, name: string): Promise<string> {
   const { names } = await (await system.leader()).status();
   const found = names.find((each) => each.name === name);
@@ -113,7 +113,9 @@ async function createService(stage: Stage, namespace: string, name: string, anno
   assert.equal(status, 201);
 }
 
-/** A Service of the tenant's that a name of the tenant's has as its target. `more` is in the status of the Service. */
+/**
+ * Creates a Service of the tenant that is the target of the tenant's names. `more` goes into the Service's status.
+ */
 async function createTarget(
   stage: Stage,
   more: { readonly ip?: string; readonly hostname?: string },

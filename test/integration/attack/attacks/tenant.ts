@@ -4,7 +4,7 @@ import { until } from "../../system.ts";
 import type { Attack } from "../attack.ts";
 import { HOSTILE, NEIGHBOUR, NEIGHBOUR_NAME, type Stage } from "../stage.ts";
 
-/** Within the API server's own limit of 1.5 MiB a request. */
+/** Below the API server's limit of 1.5 MiB per request. */
 const LARGEST_OBJECT_BYTES = 1_300_000;
 const MANY_OBJECTS = 60;
 const DNS_NAME_BYTES = 253;
@@ -169,7 +169,7 @@ export const TENANT_ATTACKS: readonly Attack[] = [
     async run(stage) {
       const bulk = "x".repeat(LARGEST_OBJECT_BYTES);
       for (let index = 0; index < MANY_OBJECTS; index += 1) {
-        // Annotations end at 256 KiB; an Ingress' rules do not.
+        // Annotations are limited to 256 KiB; the rules of an Ingress are not.
         const paths = [
           { path: `/${bulk}`, pathType: "Exact", backend: { service: { name: "a", port: { number: 80 } } } },
         ];
@@ -197,7 +197,7 @@ export const ingresses = (namespace: string) => `/apis/networking.k8s.io/v1/name
 const followed = (ms: number) => `a neighbour's running pod had a new name after ${ms.toFixed(0)} ms`;
 export const after = (ms: number) => `a neighbour's new name was in its pods after ${ms.toFixed(0)} ms`;
 
-/** Creates an Ingress of the tenant's. */
+/** Creates an Ingress of the tenant. */
 export async function createIngress(
   stage: Stage,
   name: string,
@@ -211,9 +211,9 @@ export async function createIngress(
   assert.equal(status, 201);
 }
 
-/** A new process in the place of the controller: it lists everything anew. */
+/** Starts another controller, which lists everything anew, and stops it when it is ready. */
 async function restartController({ system, profile }: Stage): Promise<void> {
-  // In the profile `small` a controller is a part of the one process.
+  // In the profile `small`, the controller is a part of the only process.
   const parts =
     profile === "small" ? await system.startAll(SPARE_LOOPBACK) : { controller: await system.start("controller") };
   const { controller: spare } = parts;
@@ -222,13 +222,13 @@ async function restartController({ system, profile }: Stage): Promise<void> {
   for (const part of Object.values(parts)) await system.end(part, "SIGTERM");
 }
 
-/** Deletes every Ingress of the tenant's. */
+/** Deletes every Ingress of the tenant. */
 export async function sweep(stage: Stage): Promise<void> {
   const { status } = await stage.tenant({ method: "DELETE", path: ingresses(HOSTILE) });
   assert.equal(status, 200);
 }
 
-/** What a cloud's controller, or an ingress controller, writes. */
+/** Writes addresses into an object's status, as a cloud's controller or an ingress controller does. */
 export async function giveAddress(
   stage: Stage,
   path: string,

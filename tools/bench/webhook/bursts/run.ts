@@ -8,18 +8,18 @@ import { nextUid, shotOf } from "../load.ts";
 import { POD_SHAPES } from "../pods.ts";
 import type { ServerReady } from "../server.ts";
 
-/** What client.go prints. */
+/** The output of client.go. */
 interface Outcome {
   readonly named: number;
   readonly connections: number;
-  /** By the error's text. */
+  /** Number of failures by the error's text. */
   readonly failures: Readonly<Record<string, number>>;
 }
 
 /**
- * Sends `pods` admissions in bursts of 1,000, with pauses of 4 to 8 s, by Go's HTTP client. That client keeps
- * connections of a burst for the next one, and does not repeat a POST: a server that closes them loses pods' names.
- * Throws when Go is missing, or the client ends by an error.
+ * Sends `pods` admissions in bursts of 1,000, with pauses of 4 to 8 s, by Go's HTTP client. This client reuses the
+ * connections of a burst for the next one, and does not repeat a POST. If the server closes them, pods get no names.
+ * Throws if Go is missing or the client fails.
  */
 export async function measureBursts(ready: ServerReady, names: number, pods: number, report: Reporter): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-bursts-"));
