@@ -60,13 +60,13 @@ interface ClaimsDeps {
   /** Undefined: not known. */
   readonly clusterDomain: string | undefined;
   readonly book: AddressBook;
-  /** Answers of DNS that are known already: then nothing is looked up. */
+  /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
 }
 
-/** All claims, and what decides about them besides their objects. */
+/** All claims, and everything else that decides about them. */
 interface Claims {
-  /** Synced when everything that decides about claims is known. */
+  /** Synced once everything that decides about claims is known. */
   readonly source: Source;
   readonly verifier: NameDecisions | undefined;
   readonly domainsOf: DomainsOf | undefined;
@@ -137,14 +137,14 @@ async function configuredSources(
   const istio = istioSource({ client, config, log });
   if (istio !== undefined) sources.push(istio);
   if (directory !== undefined) {
-    // The parser of files, and what validates their objects, are loaded only where there are files.
+    // Only a directory source needs the YAML parser and the validation of objects, so load them only for it.
     const { directorySource } = await import("./sources/yaml-directory.ts");
     sources.push(directorySource({ directory }));
   }
   return sources;
 }
 
-/** The source whose names are looked up, and its verifier. A change of Services notifies both. */
+/** The source whose names are looked up, and its verifier. The verifier also learns of changes of Services. */
 function verifying(
   { verifyDns: mode, dnsServers }: Config["policy"],
   sources: readonly UnresolvedSource[],
@@ -168,7 +168,7 @@ function verifying(
   return { source: verifiedSource(resolved, { verifier, mode, book }), verifier };
 }
 
-/** The resolver; after a change of its answers the verifier looks at the addresses of the targets again. */
+/** Wraps the resolver: when its answers change, the verifier checks the addresses of the targets again. */
 function followedBy(resolver: TargetResolver, verifier: DnsVerifier): TargetResolver {
   return {
     start: (onChange, onSynced) => {

@@ -21,14 +21,15 @@ import { outdateEarlierPatches } from "./rollout/earlier-restarts.ts";
 import { stamp } from "./rollout/restart-history.ts";
 import { RestartRecords } from "./rollout/restart-records.ts";
 
-// A leader is suspended before and after each of its requests in turn, another leads and does its work, and the
-// first goes on: it believes to lead for as long as the test lasts, and nothing that it writes is taken.
+// These tests suspend a leader before and after each of its requests. Meanwhile, a second leader does its work. Then
+// the first leader resumes. It believes that it leads until the test ends, but none of its writes may succeed.
 
 const never = new AbortController().signal;
 const NAMESPACE = "switchback-system";
 
 /**
- * Leads with a client until its work is done; what it returns stops it. The two leaders of a test do different things.
+ * Leads with a client until its work is done, and returns a function that stops it. The two leaders of a test do
+ * different things.
  */
 type Lead = (client: KubeClient, fence: Fence, which: "first" | "second") => Promise<() => Promise<void>>;
 
@@ -37,15 +38,16 @@ interface Suspension {
   readonly lead: Lead;
   /** What the leaders write. */
   readonly state: (kube: MemoryKube) => unknown;
-  /** Lets the first leader do what it does after it was resumed. */
+  /** Lets the first leader finish its work after it was resumed. */
   readonly goOn?: () => Promise<void>;
   /**
-   * Whether the watches show what has happened before the request that was about to be sent, after it, or both in turn.
+   * Whether the watches show the changes before the suspended request is sent (true) or after it (false). Each value
+   * is one try.
    */
   readonly watchesFirst?: readonly boolean[];
 }
 
-/** Suspends a leader at each point. Returns the number of tries. */
+/** Suspends a leader at each possible point. Returns the number of tries. */
 async function suspendEverywhere(suspension: Suspension): Promise<number> {
   const { prepare, lead, state, goOn = settled, watchesFirst: orders = [true, false] } = suspension;
   let tries = 0;
@@ -60,7 +62,7 @@ async function suspendEverywhere(suspension: Suspension): Promise<number> {
           client,
           log: silentLogger,
           term: {
-            // The request for the Lease is one at which a process can be suspended, too.
+            // A process can also be suspended during the request for the Lease.
             confirm: async () => {
               await client.get("/lease").catch(() => undefined);
               const { name: holder } = leader;
@@ -98,7 +100,7 @@ const SECRETS = ["switchback-ca", "switchback-webhook-tls"].map(
 
 before(() => Promise.all(Array.from({ length: KEY_POOL }, pooledKey)));
 
-/** The leaders' configurations name different domains, so that each issues a certificate of its own. */
+/** Each leader configures a different domain, so each issues its own certificate. */
 const leadCertificates: Lead = async (client, fence, which) => {
   const context: TurnContext = {
     ...DAYS,
@@ -113,7 +115,7 @@ const leadCertificates: Lead = async (client, fence, which) => {
   return settled;
 };
 
-test("certificates: no write of a suspended leader is taken, wherever it was suspended", async (t) => {
+test("certificates: no write of a suspended leader succeeds, wherever it was suspended", async (t) => {
   const seeds = new Map<string, object>();
   const seeded = new MemoryKube();
   seeded.put(CONFIGURATION, { webhooks: ENTRIES });
@@ -140,7 +142,7 @@ const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 const RECORDS = `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-restarts`;
 const WORKLOAD = "shop/Deployment/web";
 
-/** The first decides to restart a workload, the second that nothing is stale: it only records outcomes. */
+/** The first leader restarts a workload. The second finds nothing stale and only records outcomes. */
 const leadRestarts: Lead = async (client, fence, which) => {
   const clocks = { now: Date.now, wallClock: Date.now, limitsMs: 0 };
   const records = await RestartRecords.open({ client, namespace: NAMESPACE, fence, ...clocks }, never);
@@ -163,7 +165,7 @@ const leadRestarts: Lead = async (client, fence, which) => {
   return settled;
 };
 
-test("restarts: no record and no restart of a suspended leader is taken, wherever it was suspended", async (t) => {
+test("restarts: a suspended leader writes no record and restarts nothing, wherever it was suspended", async (t) => {
   const state = (kube: MemoryKube) => {
     const recorded = kube.field<Record<string, string>>(RECORDS, "data")["shop.Deployment.web"];
     const restartedAt = workloadState("Deployment", kube.at(WEB) as RawWorkload).restartedAt;
@@ -187,7 +189,7 @@ test("restarts: no record and no restart of a suspended leader is taken, whereve
 const TARGETS = `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-targets`;
 const front = (name: string) => `/api/v1/namespaces/${NAMESPACE}/services/switchback-${name}`;
 
-/** The leaders' configurations give the target different ports, and each has one of its own. */
+/** Each leader configures other ports for a target, and may configure other targets. */
 function leadFronts(
   pass: (ms: number) => Promise<void>,
   names: Readonly<Record<"first" | "second", readonly string[]>>,
@@ -224,7 +226,7 @@ for (const [what, first, second] of [
   ["removes a target", ["edge", "other"], ["edge"]],
   ["keeps what the first removes", ["edge"], ["edge", "other"]],
 ] as const) {
-  test(`fronts: no write of a suspended leader is taken, wherever it was suspended; the second ${what}`, async (t) => {
+  test(`fronts: no write of a suspended leader succeeds, wherever it was suspended; the second ${what}`, async (t) => {
     const pass = stopTime(t, 1_000);
     const seeded = new MemoryKube();
     const fence = new Fence({ client: seeded.client, log: silentLogger, term: { confirm: async () => {} } });

@@ -19,33 +19,34 @@ import { ipv4Answers, startDnsServer } from "#test/fakes/dns-server.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import type { StatusDocument } from "./status.ts";
 
-// Clusters from public bug reports and other projects' documentation: which names have to be mapped, and where to.
-// Each file of test/field-cases is one. Its first document is ours, the others are the objects of the cluster.
+// Clusters from public bug reports and from the documentation of other projects. Each case says which names have to
+// be mapped, and where to. Each file of test/field-cases is one case. We wrote its first document; the others are the
+// objects of the cluster.
 
 const FOLDER = join(import.meta.dirname, "..", "test", "field-cases");
 
-/** Today's result is wrong. A case that gets right has to leave this list. */
+/** Cases with a wrong result today. Remove a case from this list once its result is right. */
 const NOT_YET: ReadonlySet<string> = new Set();
 
 interface Case {
   readonly config?: Readonly<Record<string, unknown>>;
   /** What the cluster's DNS answers, if the case depends on it. */
   readonly dns?: Readonly<Record<string, string>>;
-  /** By Service: what the ingress controller answers when a proxy asks it. Default: it demands v1. */
+  /** By Service: the ingress controller's answer when a proxy asks it. Default: it demands v1. */
   readonly answers?: Readonly<Record<string, HeaderAnswer>>;
   /**
-   * By name: the configured target, or the Service, and the ports that have to be relayed. A port may have its
-   * protocol, such as `443/v1`.
+   * By name: the configured target or the Service, and the ports to relay. A port may include its protocol, such as
+   * `443/v1`.
    */
   readonly mapped: Readonly<Record<string, string>>;
   readonly notMapped?: readonly string[];
-  /** By name that is not mapped: the code of its reason. */
+  /** By unmapped name: the code of its reason. */
   readonly reasons?: Readonly<Record<string, string>>;
   /** By name: the code of its warning. */
   readonly warned?: Readonly<Record<string, string>>;
 }
 
-/** An object as in a manifest. */
+/** An object, written as in a manifest. */
 interface Item {
   readonly apiVersion: string;
   readonly kind: string;
@@ -71,7 +72,7 @@ function withCode(where: string, code: string | undefined): string {
   return code === undefined ? where : `${where}, ${code}`;
 }
 
-/** What the controller does with the names of a case, once it has read all objects, and has all answers. */
+/** Returns how the controller maps the names of a case once it has read all objects and received all answers. */
 async function mappedNames(t: TestContext, given: Case, objects: readonly Item[]): Promise<Record<string, string>> {
   const policy = given.dns && { verifyDns: "auto", dnsServers: [await dnsServer(t, given.dns)] };
   const kube = new MemoryKube();
@@ -145,7 +146,7 @@ async function dnsServer(t: TestContext, records: Readonly<Record<string, string
   return dns.address;
 }
 
-/** Writes an object, and says in the API's discovery that its kind is served. */
+/** Writes an object, and lists its kind in the discovery documents of the API server. */
 function put(kube: MemoryKube, { apiVersion, kind, metadata, ...rest }: Item): void {
   const resource = pluralOf(kind);
   const collection = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;

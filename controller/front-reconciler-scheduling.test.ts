@@ -15,9 +15,9 @@ import {
 import { refusal } from "#test/fakes/memory-kube.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
 
-// When fronts are written: terms, changes that come together, and stopping.
+// When fronts are written: during terms, after simultaneous changes, and when the reconciler stops.
 
-test("a term that has ended, before or meanwhile, writes no more and reports no failure", async (t) => {
+test("a term that ended before or during a run writes no more and reports no failure", async (t) => {
   const rig = await frontsRig(t, { configured: Array.from({ length: 6 }, (_, index) => target(`t${index}`)) });
   rig.fronts.use(new Set());
   rig.fronts.lead([], AbortSignal.abort());
@@ -46,7 +46,7 @@ test("a term that has ended, before or meanwhile, writes no more and reports no 
   assert.equal(rig.kube.paths(`${NAMESPACE}/services`).length, 6, "a later term goes on");
 });
 
-test("a term that ends before what is given up is deleted leaves it", async (t) => {
+test("a term that ends before an unused front is deleted leaves that front", async (t) => {
   const rig = await frontsRig(t, { found: [target("a"), target("b")], discovery: { keepSeconds: 60 } });
   await lead(rig, "a", "b");
   rig.fronts.use(new Set());
@@ -57,7 +57,7 @@ test("a term that ends before what is given up is deleted leaves it", async (t) 
   assert.deepEqual(written(rig), ["DELETE switchback-a"]);
 });
 
-test("what changes during a turn is taken up right after it", async (t) => {
+test("a change during a run is applied right after it", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
   const { held, release } = holdWrites(rig);
   await lead(rig);
@@ -70,7 +70,7 @@ test("what changes during a turn is taken up right after it", async (t) => {
   assert.ok(rig.kube.at(frontPath("late")));
 });
 
-test("a change after a failure is not kept waiting for the retry", async (t) => {
+test("a change after a failure does not wait for the retry", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
   rig.kube.onWrite = ({ path }) => {
     throw refusal(path, 503);
@@ -82,7 +82,7 @@ test("a change after a failure is not kept waiting for the retry", async (t) => 
   assert.ok(rig.kube.at(frontPath("edge")));
 });
 
-test("changes that come together are reported once, a twentieth of a second after the first", async (t) => {
+test("simultaneous changes are reported once, 50 ms after the first", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")] });
   rig.state.changes = 0;
   for (let change = 0; change < 10; change += 1) rig.catalog.changed();
@@ -103,7 +103,7 @@ for (const [what, part] of [
   ["proxies", `${SLICES}/slice`],
   ["Services of targets without a relay", "/api/v1/namespaces/infra/services/plain"],
 ] as const) {
-  test(`the silence of the watch of the ${what} is seen`, async (t) => {
+  test(`an inactive watch of the ${what} is detected`, async (t) => {
     const labels = { "switchback.dev/target": "edge", "kubernetes.io/service-name": "switchback-proxy" };
     const paths = [DOCUMENT, frontPath("edge"), `${SLICES}/slice`, "/api/v1/namespaces/infra/services/plain"];
     const rig = await frontsRig(t, { configured: [direct("plain")] });
@@ -120,7 +120,7 @@ for (const [what, part] of [
   });
 }
 
-test("stopped, it ends its watches and does nothing that was due", async (t) => {
+test("stopping ends all watches and cancels the scheduled work", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge"), direct("plain")] });
   assert.equal(rig.kube.watched.length, 4);
   rig.fronts.use(new Set());
@@ -135,7 +135,7 @@ test("stopped, it ends its watches and does nothing that was due", async (t) => 
   assert.equal(rig.state.changes, changes);
 });
 
-test("stopped during a turn, it finishes that and begins none, whatever changed", async (t) => {
+test("stopping during a run finishes that run and starts no other, even after a change", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
   const { release } = holdWrites(rig);
   await lead(rig);
@@ -148,7 +148,7 @@ test("stopped during a turn, it finishes that and begins none, whatever changed"
   assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge"]);
 });
 
-test("a change is taken up a little later, so that those that come together are one turn", async (t) => {
+test("a change is applied after a short delay, so that simultaneous changes need one run", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")] });
   await lead(rig);
   written(rig);
@@ -159,7 +159,7 @@ test("a change is taken up a little later, so that those that come together are 
   assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
 });
 
-test("it sleeps no longer than an hour, as timers overflow, and stopping leaves no timer", async (t) => {
+test("it never sleeps longer than an hour, because timers overflow, and stopping clears the timer", async (t) => {
   const rig = await frontsRig(t, { found: [target("a")] });
   await lead(rig, "a");
   const started = t.mock.method(globalThis, "setTimeout");

@@ -74,7 +74,7 @@ for (const [what, path] of [
   });
 }
 
-test("nothing is written before it is known what names lead to", async (t) => {
+test("nothing is written before the targets in use are known", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")] });
   rig.fronts.lead([], rig.term.signal);
   await rig.pass(10_000);
@@ -85,7 +85,7 @@ test("nothing is written before it is known what names lead to", async (t) => {
   assert.equal(written(rig)[0], "APPLY switchback-targets", "none in use is an answer too");
 });
 
-test("a follower writes nothing, and has the addresses without asking the proxies", async (t) => {
+test("a follower writes nothing, and knows the addresses without asking the proxies", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")] });
   proxyAt(rig, "10.0.0.1");
   rig.kube.put(frontPath("edge"), {
@@ -100,7 +100,7 @@ test("a follower writes nothing, and has the addresses without asking the proxie
   assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: [] }], "the leader asks");
 });
 
-test("found targets are reachable only while names lead to them; the catalog hears of each change once", async (t) => {
+test("found targets are reachable only while names use them; the catalog receives each change once", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("b"), target("a"), target("edge")] });
   await lead(rig, "b");
   assert.deepEqual(
@@ -121,7 +121,7 @@ test("found targets are reachable only while names lead to them; the catalog hea
   assert.deepEqual(rig.catalog.used, ["b", "b,a,edge,gone"]);
 });
 
-test("found targets beyond the most wait, with a reason, until there is room", async (t) => {
+test("found targets above the limit wait, with a reason, until there is room", async (t) => {
   const found = ["a", "b", "c"].map((name) => target(name, { upstream: { service: { namespace: name, name } } }));
   const rig = await frontsRig(t, { found, discovery: { maxTargets: 2 } });
   await lead(rig, "a", "b", "c");
@@ -137,7 +137,7 @@ test("found targets beyond the most wait, with a reason, until there is room", a
   assert.ok(rig.kube.at(frontPath("c")));
 });
 
-test("a discovered target without names keeps its front for a day, then it is removed", async (t) => {
+test("the front of an unused discovered target is removed after a day", async (t) => {
   const rig = await frontsRig(t, { found: [target("a"), target("b")] });
   await lead(rig, "a", "b");
   const since = new Date(Date.now() + 10).toISOString();
@@ -174,7 +174,7 @@ for (const jumpMs of [HOUR_MS, -HOUR_MS]) {
     await rig.pass(20_000);
     rig.state.jumpedMs += jumpMs;
     written(rig);
-    // Each change is an occasion to remove it.
+    // Each change could remove the front.
     rig.catalog.changed();
     await rig.pass(39_000);
     assert.deepEqual(written(rig), []);
@@ -183,7 +183,7 @@ for (const jumpMs of [HOUR_MS, -HOUR_MS]) {
   });
 }
 
-test("a front that cannot be deleted stays remembered and is tried again", async (t) => {
+test("a front that cannot be deleted is remembered and retried", async (t) => {
   const rig = await frontsRig(t, { found: [target("a")], discovery: { keepSeconds: 60 } });
   await lead(rig, "a");
   rig.fronts.use(new Set());
@@ -210,7 +210,7 @@ test("a front that cannot be deleted stays remembered and is tried again", async
   assert.deepEqual(written(rig), ["DELETE switchback-a", "APPLY switchback-targets"]);
 });
 
-test("a front that cannot be written keeps no other from it; it is tried again after five seconds", async (t) => {
+test("a front that cannot be written does not block other fronts; it is retried after five seconds", async (t) => {
   const configured = ["a", "b", "c"].map((name) => target(name));
   const rig = await frontsRig(t, { configured });
   rig.kube.onWrite = ({ path }) => {
@@ -237,7 +237,7 @@ test("a front that cannot be written keeps no other from it; it is tried again a
   assert.ok(written(rig).includes("APPLY switchback-b"));
 });
 
-test("without the document no front is written, as nobody would listen behind it", async (t) => {
+test("if the document cannot be written, no front is written, because no proxy would listen behind it", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")] });
   rig.kube.onWrite = ({ path }) => {
     if (path === DOCUMENT) throw refusal(path, 500);
@@ -249,7 +249,7 @@ test("without the document no front is written, as nobody would listen behind it
   assert.deepEqual(written(rig).slice(0, 2), ["APPLY switchback-targets", "APPLY switchback-edge"]);
 });
 
-test("what is edited or deleted is put right, a front with the address that pods hold", async (t) => {
+test("edited or deleted objects are restored, and a front keeps the address that pods hold", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge"), target("other")] });
   await lead(rig);
   written(rig);
@@ -261,7 +261,7 @@ test("what is edited or deleted is put right, a front with the address that pods
   assert.deepEqual(spec.clusterIPs, ["198.51.100.1"]);
 });
 
-test("a new leader takes over the addresses that pods may hold, and trusts that proxies listen there", async (t) => {
+test("a new leader keeps the addresses that pods may hold, and assumes that proxies listen there", async (t) => {
   const rig = await frontsRig(t, {
     configured: [target("edge"), direct("plain"), target("fresh")],
     found: [target("found")],
@@ -311,7 +311,7 @@ test("a new leader takes over the addresses that pods may hold, and trusts that 
   assert.equal(addressOf("stranger"), "198.51.100.2", "nobody published it");
 });
 
-test("a target without a relay is where its Service is, and stays there when the Service goes", async (t) => {
+test("a target without a relay has the address of its Service, also after the Service is deleted", async (t) => {
   const path = "/api/v1/namespaces/infra/services/plain";
   const configured = [
     direct("plain"),
@@ -341,14 +341,14 @@ test("a target without a relay is where its Service is, and stays there when the
   assert.deepEqual(addresses(), expected);
 });
 
-test("a relayed target with addresses of its own gets listeners and no front Service", async (t) => {
+test("a relayed target with configured addresses gets listeners and no front Service", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge", { clusterIPs: ["198.51.100.60"] })] });
   await lead(rig);
   assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
   assert.deepEqual(told(rig)[0]?.clusterIPs, ["198.51.100.60"]);
 });
 
-test("without discovery only configured fronts are written, and what is left of others stays as it is", async (t) => {
+test("without discovery only configured fronts are written, and other existing fronts stay unchanged", async (t) => {
   const rest = (name: string, listenPort: number, unusedSince?: string) => ({
     name,
     upstream: "u",

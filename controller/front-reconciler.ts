@@ -28,7 +28,7 @@ interface FrontsDeps {
   readonly config: Pick<Config, "namespace" | "targets" | "discovery" | "proxy">;
   readonly clusterDomain: string | undefined;
   readonly catalog: TargetCatalog;
-  /** If the ingress controllers are asked: what decides by their answers, which is the catalog then. */
+  /** Present if the ingress controllers are asked. Then `headers` decides by their answers, and is also the catalog. */
   readonly asking?:
     | Pick<ConstructorParameters<typeof AskedTargets>[0], "headers" | "ask" | "calmMs" | "events">
     | undefined;
@@ -51,15 +51,16 @@ const REPORT_MS = 50;
 /** Front Services that are written in parallel, when many targets are added at once. */
 const PARALLEL_WRITES = 4;
 
-/** What fails; its code is that of the log line. */
+/** A failed operation. `code` is the code of the log line. */
 interface Failure {
   readonly code: "targets-not-written" | "front-not-written" | "front-not-deleted";
   readonly target?: string;
 }
 
 /**
- * The addresses of targets. The leader makes a relayed target reachable in this order: the proxies' listeners
- * (ConfigMap), its front Service, and only then, once every ready proxy listens, its address in the map.
+ * The addresses of targets. The leader makes a relayed target reachable in three steps. It publishes the proxies'
+ * listeners (ConfigMap), then it creates the front Service. Once every ready proxy listens, it adds the address to
+ * the map.
  */
 export class FrontReconciler implements TargetAddresses {
   readonly #deps: FrontsDeps;
@@ -68,19 +69,19 @@ export class FrontReconciler implements TargetAddresses {
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
   readonly #asked: AskedTargets | undefined;
-  /** Since when targets are unused. */
+  /** Since when each target is unused. */
   readonly #unused: StoredTimes;
   readonly #reconciler: Reconciler;
   /** Reports changes of addresses. */
   readonly #reporter: Reconciler;
-  /** Configured targets without a relay: the addresses of their own Services. */
+  /** Configured targets without a relay, with the addresses of their own Services. */
   readonly #direct = new Map<string, readonly string[]>();
   #upstreams: Informer<readonly string[]>[] = [];
-  /** Undefined until `use`: "none in use" and "not known yet" differ. */
+  /** Undefined before the first `use`: "none in use" is not the same as "not known yet". */
   #inUse: ReadonlySet<string> | undefined;
   #exampleOf: ExampleOf = () => undefined;
   #refused: ReadonlyMap<string, Reason> = new Map();
-  /** Of the term that begins or has begun. */
+  /** The fence of the next or the current term. */
   #fence: Fence | undefined;
   #leading: FrontTerm | undefined;
   #onChange: () => void = () => {};
@@ -154,12 +155,12 @@ export class FrontReconciler implements TargetAddresses {
     this.#enqueue(0);
   }
 
-  /** Why a target has no address, or not every port, if there is a reason other than that it has none yet. */
+  /** Why a target has no address, or lacks a port. Undefined if it only has no address yet. */
   reasonOf(target: string): Reason | undefined {
     return this.#refused.get(target);
   }
 
-  /** What the writes of the next term are bound to. Before `lead`. */
+  /** Sets the fence for the writes of the next term. Call it before `lead`. */
   fenceBy(fence: Fence): void {
     this.#fence = fence;
   }
@@ -167,7 +168,7 @@ export class FrontReconciler implements TargetAddresses {
   lead(remembered: readonly TargetAddress[], signal: AbortSignal): void {
     const fence = this.#fence;
     if (fence === undefined) throw new Error("a leader's writes need a fence");
-    // The addresses of a target without a relay are those of its own Service: no front Service can have them.
+    // The addresses of a target without a relay belong to its own Service, so no front Service can have them.
     const configured = this.#deps.catalog.configured().filter(isRelayed);
     const relayed = [...this.#store.published.targets, ...configured].map(byName);
     for (const { name, clusterIPs } of remembered) {
@@ -198,7 +199,7 @@ export class FrontReconciler implements TargetAddresses {
     return [...this.#configured(), ...found];
   }
 
-  /** The configured targets, without those that the proxies may not relay to. */
+  /** The configured targets, except those that the proxies may not relay to. */
   #configured(): readonly ConfiguredTarget[] {
     const { catalog, asking } = this.#deps;
     return catalog.configured().filter(({ name }) => asking?.headers.mayRelay(name) ?? true);
@@ -240,7 +241,7 @@ export class FrontReconciler implements TargetAddresses {
     this.#reporter.enqueue(REPORT_MS);
   }
 
-  /** The published answers and targets decide in every replica. */
+  /** Every replica decides with the published answers and targets. */
   #learn(): void {
     this.#deps.asking?.headers.learn(this.#store.questions, this.#store.published.targets);
   }
@@ -296,7 +297,7 @@ export class FrontReconciler implements TargetAddresses {
     if (await this.#store.write([...targets, ...remembered], term.fence, questions)) this.#learn();
     this.#asked?.expect(this.#store.questions);
     const failed = await this.#ensureFronts(targets, term);
-    // Nothing listens for a target without an upstream.
+    // No proxy listens for a target without an upstream.
     this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));
     if (failed + stuck.size > 0) throw new Error(`${failed + stuck.size} front Services could not be written`);
   }
@@ -324,8 +325,8 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   /**
-   * Deletes front Services before their listeners. Returns the targets whose Service could not be deleted: they
-   * stay remembered.
+   * Deletes front Services before their listeners. Returns the targets whose Service could not be deleted; they stay
+   * published.
    */
   async #removeFronts(dropped: readonly string[], { signal, fence }: FrontTerm): Promise<ReadonlySet<string>> {
     const stuck = new Set<string>();
@@ -344,7 +345,7 @@ export class FrontReconciler implements TargetAddresses {
     return stuck;
   }
 
-  /** Logs a failure, once for each reason. */
+  /** Logs each failure once per reason. */
   #failed(of: Failure, error: unknown): void {
     const reason = describeError(error);
     if (this.#failures.pass(`${of.code} ${of.target}`, { reason }) !== undefined) this.#deps.log.warn(of, reason);

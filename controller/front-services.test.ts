@@ -17,7 +17,7 @@ interface Applied {
   readonly spec: { readonly clusterIPs?: readonly string[] };
 }
 
-/** Front Services of an API server that refuses the first `refusals` writes that ask for an address. */
+/** Front Services with an API server that refuses the first `refusals` requests for an address. */
 function fronts(refusals: number) {
   const asked: (readonly string[] | undefined)[] = [];
   const lost: string[][] = [];
@@ -45,7 +45,7 @@ function fronts(refusals: number) {
   return { services, asked, lost, log, term };
 }
 
-test("a front that was just deleted gets its address again, although it is refused for a moment", async (t) => {
+test("a front that was just deleted gets its address again, even if that is refused at first", async (t) => {
   const pass = stopTime(t);
   const { services, asked, lost, term } = fronts(2);
   const ensured = services.ensure(TARGET, term());
@@ -57,7 +57,7 @@ test("a front that was just deleted gets its address again, although it is refus
   assert.deepEqual(lost, []);
 });
 
-test("an address is asked for five times in three seconds, each refusal with a log line", async (t) => {
+test("an address is requested five times in three seconds, and each refusal is logged", async (t) => {
   const pass = stopTime(t);
   const { services, asked, log, term } = fronts(100);
   void services.ensure(TARGET, term());
@@ -84,7 +84,7 @@ test("an address is asked for five times in three seconds, each refusal with a l
   );
 });
 
-test("an address that is refused for good is given up, and people are told", async (t) => {
+test("an address that is always refused is given up, with an Event", async (t) => {
   const pass = stopTime(t);
   const { services, asked, lost, term } = fronts(100);
   const ensured = services.ensure(TARGET, term());
@@ -97,7 +97,7 @@ test("an address that is refused for good is given up, and people are told", asy
   assert.deepEqual(asked, [HELD, HELD, HELD, HELD, HELD, undefined]);
 });
 
-test("who no longer leads gives no address up", async () => {
+test("a former leader does not give up an address", async () => {
   const { services, asked, lost, term } = fronts(100);
   const deposed = new AbortController();
   const ensured = services.ensure(TARGET, term(deposed.signal));
@@ -118,7 +118,7 @@ const EDGE: PublishedTarget = {
   clusterIPs: [],
 };
 const SELECTOR = { "b/name": "switchback", "a/part": "proxy" };
-/** The front Service of `EDGE` as it is applied, without an address. */
+/** The applied front Service of `EDGE`, without an address. */
 const FRONT = {
   apiVersion: "v1",
   kind: "Service",
@@ -142,7 +142,7 @@ const FRONT = {
   },
 };
 
-/** Front Services of an API server in memory, followed. */
+/** Front Services with an API server in memory, whose watch has started. */
 async function followed(
   t: TestContext,
   prepare: (kube: MemoryKube) => void = () => {},
@@ -176,7 +176,7 @@ async function followed(
   return { kube, services, state, ensure, fence, log };
 }
 
-test("a front is written as a whole, once; its address is known from the answer", async (t) => {
+test("a front is written once, with all fields; its address is known from the response", async (t) => {
   const { kube, services, state, ensure } = await followed(t);
   assert.deepEqual([services.synced, state.changes], [true, 1]);
   await ensure();
@@ -213,7 +213,7 @@ test("a front that somebody changes or deletes is written again, with the addres
   assert.deepEqual(await ensure(), again);
 });
 
-test("the order of a selector's labels does not matter; a port without a target port leads to itself", async (t) => {
+test("the order of a selector's labels does not matter; a port is its own default target port", async (t) => {
   const selector = { "a/part": "proxy", "b/name": "switchback" };
   const spec = { clusterIP: "198.51.100.7", clusterIPs: ["198.51.100.7"], selector, ports: [{ port: 80 }] };
   const { ensure } = await followed(t, (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }));
@@ -221,7 +221,7 @@ test("the order of a selector's labels does not matter; a port without a target 
   assert.deepEqual(await ensure({ ...EDGE, ports: [port] }), []);
 });
 
-test("only a Service whose name and label agree is a front", async (t) => {
+test("a Service is a front only if its name matches its label", async (t) => {
   const spec = { ...FRONT.spec, clusterIP: "198.51.100.8", clusterIPs: ["198.51.100.8"] };
   const { kube, services, state, ensure } = await followed(t, (api) => {
     api.put(`${PATH}/somebodys`, { ...FRONT, metadata: { labels: FRONT.metadata.labels }, spec });
@@ -230,12 +230,12 @@ test("only a Service whose name and label agree is a front", async (t) => {
     api.put(`${PATH}/switchback-third`, { ...FRONT, metadata: {}, spec });
   });
   assert.deepEqual([[...services.addresses], state.changes], [[], 4]);
-  // The first write creates: only its refusal shows the Service with another label.
+  // The first write creates the front. Only its refusal reveals the Service with another label.
   assert.deepEqual(await ensure(), [FRONT.spec, FRONT.spec]);
   assert.equal(kube.at(`${PATH}/switchback-edge`)?.metadata.labels?.["switchback.dev/target"], "edge");
 });
 
-test("the first addresses of a target that are remembered stay, until it is observed", async (t) => {
+test("the first remembered addresses of a target stay until its front is observed", async (t) => {
   const { services, ensure } = await followed(t);
   services.remember("edge", []);
   assert.deepEqual([...services.addresses], []);
@@ -246,7 +246,7 @@ test("the first addresses of a target that are remembered stay, until it is obse
   assert.deepEqual(await ensure(), [{ ...FRONT.spec, clusterIP: "198.51.100.50", clusterIPs: ["198.51.100.50"] }]);
 });
 
-test("errors other than a refused address are thrown at once, and that one if no address was asked for", async (t) => {
+test("other errors are thrown at once, also a refused address that was not requested", async (t) => {
   const { kube, services, ensure } = await followed(t);
   for (const status of [403, 422]) {
     kube.onWrite = ({ path }) => {
@@ -258,7 +258,7 @@ test("errors other than a refused address are thrown at once, and that one if no
   assert.equal(kube.writes.length, 2);
 });
 
-test("a front is deleted and forgotten, also if it is gone already; not if that is refused", async (t) => {
+test("a front is deleted and forgotten, also if it is already gone, but not if the deletion is refused", async (t) => {
   const { kube, services, ensure, fence } = await followed(t);
   for (const isGone of [false, true]) {
     kube.onWrite = () => {};
@@ -279,7 +279,7 @@ test("a front is deleted and forgotten, also if it is gone already; not if that 
   assert.deepEqual(services.addressesOf("edge"), before);
 });
 
-test("a stop ends the watch, whose silence is seen until then; it can be stopped without a start", async (t) => {
+test("stopping ends the watch, whose inactivity is measured until then; it also works without a start", async (t) => {
   const { kube, services } = await followed(t);
   const { now } = performance;
   const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
@@ -292,7 +292,7 @@ test("a stop ends the watch, whose silence is seen until then; it can be stopped
 });
 
 describe("trafficDistribution", () => {
-  /** As kube-apiserver 1.33 answers. */
+  /** The response of kube-apiserver 1.33. */
   const refused = (value: string) =>
     new SwitchbackError(
       "kube-status",
@@ -301,7 +301,7 @@ describe("trafficDistribution", () => {
       { status: 422 },
     );
 
-  /** Fronts with `PreferSameNode`, on an API server that takes these values. */
+  /** Fronts with `PreferSameNode`, and an API server that accepts only these values. */
   async function distributed(t: TestContext, ...values: readonly string[]) {
     const rig = await followed(t, () => {}, "PreferSameNode");
     const { apply } = rig.kube.client;
@@ -315,7 +315,7 @@ describe("trafficDistribution", () => {
     return { ...rig, written };
   }
 
-  test("is written with the front, and again when somebody changes it", async (t) => {
+  test("is written with the front, and again after somebody changes it", async (t) => {
     const { kube, written } = await distributed(t, "PreferSameNode");
     assert.deepEqual(await written(), ["PreferSameNode"]);
     assert.deepEqual(await written(), []);
@@ -328,14 +328,14 @@ describe("trafficDistribution", () => {
     assert.deepEqual(await written(), ["PreferSameNode"]);
   });
 
-  test("is removed from a front once it is not configured any more", async (t) => {
+  test("is removed from a front once it is no longer configured", async (t) => {
     const spec = { ...FRONT.spec, clusterIPs: ["198.51.100.7"], trafficDistribution: "PreferClose" };
     const { ensure } = await followed(t, (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }));
     const [written, ...more] = await ensure();
     assert.deepEqual([written !== undefined && "trafficDistribution" in written, more], [false, []]);
   });
 
-  test("that an older API server refuses is PreferClose, else none; no address is given up for it", async (t) => {
+  test("falls back to PreferClose, then to none, on an older API server; the front keeps its address", async (t) => {
     const { written, services, log } = await distributed(t, "PreferClose");
     services.remember("edge", ["198.51.100.1"]);
     assert.deepEqual(await written(), ["PreferClose"]);
@@ -350,7 +350,7 @@ describe("trafficDistribution", () => {
     assert.equal(none.log.lines.length, 2);
   });
 
-  test("that an API server drops is not written again and again", async (t) => {
+  test("is not written again and again if the API server drops it", async (t) => {
     const { kube, written } = await distributed(t, "PreferSameNode", "PreferClose");
     const { apply } = kube.client;
     kube.client.apply = async (path, object, options) => {

@@ -26,16 +26,16 @@ interface RawService {
 type TrafficDistribution = ProxyConfig["trafficDistribution"];
 const DISTRIBUTION_FIELD = "trafficDistribution";
 /**
- * In place of a value that the API server refuses (KEP-3015: 1.35 and newer know `PreferSameNode` and
- * `PreferSameZone`).
+ * Fallback for a value that the API server refuses. Kubernetes 1.35 and newer support `PreferSameNode` and
+ * `PreferSameZone` (KEP-3015).
  */
 const OLDER_DISTRIBUTION = "PreferClose";
 
-/** What is kept of a front Service. */
+/** The part of a front Service that is kept in memory. */
 interface Front extends Identity {
   readonly target: string;
   readonly clusterIPs: readonly string[];
-  /** The fields that we manage, as one string: if it is equal, nothing has to be written. */
+  /** The fields that we manage, as one string. If it is equal, no write is needed. */
   readonly managedSpec: string;
 }
 
@@ -45,12 +45,12 @@ interface FrontServicesDeps {
   readonly namespace: string;
   /** Labels of the proxy pods. */
   readonly selector: Readonly<Record<string, string>>;
-  /** Which proxies a client's connections prefer; undefined: none. */
+  /** Which proxies a client's connections prefer; undefined: no preference. */
   readonly trafficDistribution?: TrafficDistribution;
   readonly log: Logger;
   /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
-  /** A front Service was added, changed or deleted. */
+  /** Called when a front Service was added, changed or deleted. */
   readonly onChange: () => void;
 }
 
@@ -61,20 +61,20 @@ export interface FrontTerm {
 }
 
 const FIELD_MANAGER = "switchback-controller";
-/** Delays between attempts to get an address that pods hold: 3 s in total. */
+/** Delays between requests for an address that pods hold: 3 s in total. */
 const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
 
 /**
  * The front Services, which give each relayed target its own address: at layer 4 only the address distinguishes
- * targets. Running pods hold these ClusterIPs in their hosts files, so a deleted front is recreated with the same
- * ones, and until then the last known ones are used.
+ * targets. Running pods hold these ClusterIPs in their hosts files. So a deleted front is recreated with the same
+ * addresses, and the last known ones are used until then.
  */
 export class FrontServices {
   readonly #deps: FrontServicesDeps;
   readonly #seen = new Map<string, Front>();
-  /** By target: the addresses observed last, or published by an earlier leader. */
+  /** By target: the last observed addresses, or those that an earlier leader published. */
   readonly #known = new Map<string, readonly string[]>();
-  /** What the API server is known to take, until it refuses it the configured value. */
+  /** The configured value, or the fallback if the API server refused that value. */
   #distribution: TrafficDistribution;
   #watcher: Informer<Front> | undefined;
 
@@ -138,9 +138,9 @@ export class FrontServices {
   }
 
   /**
-   * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service
-   * range has changed. The address of a deleted front becomes free a moment after the deletion is observed, so a
-   * single refusal does not count.
+   * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service range
+   * has changed. A single refusal does not count, because the address of a deleted front becomes free only shortly
+   * after we observe the deletion.
    */
   async #applyWith(
     target: PublishedTarget,
@@ -161,7 +161,10 @@ export class FrontServices {
     return false;
   }
 
-  /** Applies it. A value of `trafficDistribution` that the API server refuses, or does not keep, is given up. */
+  /**
+   * Applies the front Service. If the API server refuses or drops the value of `trafficDistribution`, falls back to
+   * the next one.
+   */
   async #applyDistributed(target: PublishedTarget, addresses: readonly string[], fence: Fence): Promise<void> {
     const tried = this.#distribution;
     if (tried === undefined) return await this.#apply(target, addresses, fence);
@@ -176,7 +179,7 @@ export class FrontServices {
     }
   }
 
-  /** Another write may have done so already. */
+  /** Does nothing if a concurrent write has already switched to the fallback. */
   #giveUp(tried: TrafficDistribution, why: string): void {
     if (this.#distribution !== tried) return;
     this.#distribution = tried === OLDER_DISTRIBUTION ? undefined : OLDER_DISTRIBUTION;
@@ -214,7 +217,7 @@ export class FrontServices {
       this.#see(viewFront(await fence.write(object, seen, send)));
     } catch (error) {
       if (statusOf(error) !== 409 || seen !== undefined) throw error;
-      // There is one that the watch does not show: somebody removed its label.
+      // The Service exists, but the watch does not show it: somebody removed its label.
       const found = await this.#find(object.name);
       if (found === undefined) throw error;
       this.#see(viewFront(await fence.write(object, found.metadata, send)));

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { discovered, frontPath, frontsRig, proxyAt, target, told } from "#test/fakes/fronts-rig.ts";
 
-// A tenant deletes a discovered Service, or makes it an ExternalName: the proxies must not follow its name for as
-// long as pods hold the address of its front Service.
+// A tenant deletes a discovered Service, or changes it to an ExternalName. The proxies must not follow its name while
+// pods hold the address of its front Service.
 
-test("a target whose Service is gone has no upstream; its front and port stay, and it can come back", async (t) => {
+test("a target whose Service is deleted has no upstream; it keeps its front and port, and can come back", async (t) => {
   const rig = await frontsRig(t, { found: [target("lb")] });
   proxyAt(rig, "10.0.0.1");
   rig.bound.set("10.0.0.1", ["lb"]);
@@ -42,7 +42,7 @@ test("a target whose Service is gone has no upstream; its front and port stay, a
   await rig.fronts.stop();
 });
 
-test("an unused target moves with the ClusterIP of its Service, and has no upstream once that is gone", async (t) => {
+test("an unused target follows the ClusterIP of its Service, and has no upstream once that is deleted", async (t) => {
   const rig = await frontsRig(t, { found: [target("lb")] });
   rig.fronts.use(new Set(["lb"]));
   rig.fronts.lead([], rig.term.signal);

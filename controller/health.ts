@@ -16,7 +16,10 @@ interface HealthDeps {
   readonly tasks: Pick<LeaderTasks, "certificates" | "rollouts">;
   readonly status: (options: { readonly withNames: boolean }) => StatusDocument;
   readonly statusKey: Pick<StatusKey, "refusal">;
-  /** Makes the answers of the server from the controller's own, where it answers for other parts of the process. */
+  /**
+   * Derives the server's probes from the controller's own. Needed if the server also answers for other parts of the
+   * process.
+   */
   readonly probes: ((own: Probes) => Probes) | undefined;
 }
 
@@ -57,7 +60,7 @@ function fullStatus(query: URLSearchParams, { tasks, status }: HealthDeps) {
   const workloads = workloadQuery(query);
   tasks.rollouts?.requestObservation();
   return {
-    // A client that reads a further page of workloads already has the names.
+    // A client that requests a later page of workloads already has the names.
     ...status({ withNames: (workloads.after ?? FIRST_PAGE) === FIRST_PAGE }),
     certificates: tasks.certificates?.status(),
     running: tasks.rollouts?.status(workloads),

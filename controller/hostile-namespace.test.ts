@@ -12,13 +12,13 @@ import { TERM } from "#test/fakes/loop-rig.ts";
 import { LeaderMap } from "./leader-map.ts";
 import { removalRules } from "./removal-rules.ts";
 
-// One Ingress with 500 hosts whose names sort before everybody else's, and a pod that selects all names.
+// One Ingress claims 500 hosts whose names sort before all others, and a pod selects all names.
 
 const TARGETS = [{ name: "edge", clusterIPs: ["198.51.100.9", "2001:db8::9"] }];
 const config = parseConfig({});
 const { maxNames } = config.inject;
 
-/** A controller that publishes to a store, and is restarted at will. */
+/** A controller that publishes to a store. `restart` replaces it with a new one. */
 function controllers(store = new MemoryMapStore(), { quota = config.policy.maxNamesPerNamespace } = {}) {
   const objects = new Map<string, ReturnType<typeof claimOf>[]>();
   let now = 0;
@@ -52,7 +52,7 @@ function controllers(store = new MemoryMapStore(), { quota = config.policy.maxNa
       await publish();
     },
     publish,
-    /** What a pod gets, as each reader of the ConfigMaps computes it. */
+    /** What a pod gets, computed like every reader of the ConfigMaps does. */
     selected(annotation?: string) {
       const published = store.read();
       assert.ok(isMap(published));
@@ -66,7 +66,7 @@ const hosts = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${prefix}${String(index).padStart(3, "0")}.example.com`);
 const ATTACK = hosts("0", 500);
 
-/** 400 names of 40 teams. */
+/** Claims 400 names, ten for each of 40 teams. */
 async function teams(here: ReturnType<typeof controllers>): Promise<readonly string[]> {
   const names = hosts("team-", 400);
   for (let team = 0; team < 40; team += 1) await here.claim(`team-${team}/web`, names.slice(team * 10, team * 10 + 10));
@@ -74,7 +74,7 @@ async function teams(here: ReturnType<typeof controllers>): Promise<readonly str
 }
 
 for (const annotation of [undefined, "*", "*.example.com"]) {
-  test(`names that come later push none out that was there, with the annotation ${annotation}`, async () => {
+  test(`later names do not displace earlier ones, with the annotation ${annotation}`, async () => {
     const here = controllers();
     const names = await teams(here);
     await here.claim("attack/web", ATTACK, "2020-01-01T00:00:00Z");
@@ -94,7 +94,7 @@ for (const annotation of [undefined, "*", "*.example.com"]) {
   });
 }
 
-test("one namespace that comes first takes half of a pod's names at most", async () => {
+test("a namespace that comes first takes at most half of a pod's names", async () => {
   const here = controllers();
   await here.claim("attack/web", ATTACK);
   const names = (await teams(here)).slice(0, 250);
@@ -105,7 +105,7 @@ test("one namespace that comes first takes half of a pod's names at most", async
   );
 });
 
-test("an older object with more names takes none from others of its namespace; a lower quota takes none", async () => {
+test("an older object or a lower quota takes no names from other objects of the namespace", async () => {
   const store = new MemoryMapStore();
   const here = controllers(store);
   const first = hosts("b-", 200);
@@ -123,7 +123,7 @@ test("an older object with more names takes none from others of its namespace; a
   );
 });
 
-test("a reader of hosts files, which skips comments, reads the same names and addresses", async () => {
+test("a hosts file reader that skips comments reads the same names and addresses", async () => {
   const here = controllers();
   const names = await teams(here);
   const lines = names.flatMap((name) => TARGETS[0]?.clusterIPs.map((ip) => `${ip} ${name}`) ?? []);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { loopRig, mapped, published, stopClock } from "#test/fakes/loop-rig.ts";
 
-test("an object that cannot be evaluated costs itself: no loop ends, it is logged, its names stay", async (t) => {
+test("an object that cannot be evaluated affects only itself: it is logged, and its names stay", async (t) => {
   const pass = stopClock(t);
   const { loop, source, store, plan, logged, leadership } = loopRig();
   const set = plan.set.bind(plan);

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type ControllerRig, controllerRig, NAME, untilPublished } from "#test/fakes/controller-rig.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 
-// An upgrade, and a restart: what was mapped stays while evidence of it is only missing.
+// After an upgrade or a restart, mapped names stay if evidence for them is merely missing.
 
 const BALANCER = { loadBalancer: { ingress: [{ ip: "192.0.2.80", ipMode: "VIP" }] } };
 
@@ -24,13 +24,13 @@ function put(kube: MemoryKube, key: string, { host = NAME, className = "nginx", 
   });
 }
 
-/** A class that nobody serves, and no status: nothing says who serves the object. */
+/** A class that no controller serves, and no status: no evidence tells which controller serves the object. */
 const NOTHING = { className: "nobody", status: {} };
 
 const nameOf = async (rig: ControllerRig, key = "shop/web") =>
   (await rig.status()).names.find(({ from, name }) => `${from.namespace}/${from.name}` === key && name === NAME);
 
-/** Asks again until the answer is the expected one. */
+/** Repeats `ask` until it returns the expected value. */
 async function eventually(ask: () => Promise<unknown>, expected: unknown): Promise<void> {
   let seen: unknown;
   for (let tries = 0; tries < 100; tries += 1) {
@@ -53,7 +53,7 @@ async function becomes(rig: ControllerRig, key: string, expected: readonly (stri
 const isLeaving = async (rig: ControllerRig, expected: boolean) =>
   await eventually(async () => (await rig.status()).leaving.includes(NAME), expected);
 
-/** A controller that mapped the name by evidence, which is gone when the next one starts. */
+/** A controller that mapped the name by evidence. The evidence is gone when the next controller starts. */
 async function restarted(t: TestContext, change: (kube: MemoryKube) => void, config = {}): Promise<ControllerRig> {
   const first = await controllerRig(t, { prepare: (kube) => put(kube, "shop/web", {}) });
   await untilPublished(first);
@@ -64,7 +64,7 @@ async function restarted(t: TestContext, change: (kube: MemoryKube) => void, con
   return rig;
 }
 
-test("a name stays when its evidence disappears, and leaves with its object", async (t) => {
+test("a name stays when its evidence disappears, and leaves when its object is deleted", async (t) => {
   const rig = await controllerRig(t, { prepare: (kube) => put(kube, "shop/web", {}) });
   await untilPublished(rig);
   put(rig.kube, "shop/web", NOTHING);
@@ -91,7 +91,7 @@ for (const [what, change] of [
   ["its class is of other software", { className: "traefik", status: {} }],
   ["its address is not the target's", { status: { loadBalancer: { ingress: [{ ip: "203.0.113.99" }] } } }],
 ] as const) {
-  test(`a name leaves on evidence against it, before and after a restart: ${what}`, async (t) => {
+  test(`a name leaves if there is evidence against it, before and after a restart: ${what}`, async (t) => {
     const rig = await restarted(t, (kube) => put(kube, "shop/web", change));
     await isLeaving(rig, true);
     put(rig.kube, "shop/web", {});
@@ -101,7 +101,7 @@ for (const [what, change] of [
   });
 }
 
-test("a name leaves if a rule forbids it", async (t) => {
+test("a name leaves if a rule denies it", async (t) => {
   const rig = await restarted(t, (kube) => put(kube, "shop/web", NOTHING), {
     policy: { denyDomains: ["example.com", "*.example.com"] },
   });
@@ -120,7 +120,7 @@ test("a fresh install maps nothing without evidence", async (t) => {
   await becomes(rig, "shop/web", [null, "another-controller", null]);
 });
 
-test("of several namespaces the oldest object keeps a name; the other one does not get it from it", async (t) => {
+test("if several namespaces claim a kept name, the oldest object keeps it; no other object inherits it", async (t) => {
   const rig = await restarted(t, (kube) => {
     put(kube, "shop/web", NOTHING);
     put(kube, "thief/web", { ...NOTHING, created: "2026-02-01T00:00:00Z" });
@@ -132,7 +132,7 @@ test("of several namespaces the oldest object keeps a name; the other one does n
   await becomes(rig, "thief/web", [null, "another-controller", null]);
 });
 
-test("an object with evidence takes a kept name at once, and for good", async (t) => {
+test("an object with evidence takes a kept name at once, and permanently", async (t) => {
   const rig = await restarted(t, (kube) => {
     put(kube, "shop/web", NOTHING);
     kube.put("/api/v1/namespaces/edge/services/lb", {
@@ -151,7 +151,7 @@ test("an object with evidence takes a kept name at once, and for good", async (t
   await becomes(rig, "shop/web", [null, "another-controller", null]);
 });
 
-test("a Service at the second address of an object takes no name, also after a restart", async (t) => {
+test("a Service at an object's second address takes no name, also after a restart", async (t) => {
   const lb = (kube: MemoryKube, name: string, ip: string, created: string) =>
     kube.put(`/api/v1/namespaces/${name}/services/lb`, {
       metadata: { creationTimestamp: created },

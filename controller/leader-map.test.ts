@@ -10,7 +10,7 @@ const REMOVAL = { vanishMs: 60, guardNames: 10, holdMs: 300 };
 const [A, B] = ["198.51.100.1", "198.51.100.2"];
 const EDGE = (address: string) => [{ name: "edge", clusterIPs: [address] }];
 
-/** A term that begins with these published lines, and a plan of names, all of the target `edge`. */
+/** A term that begins with these published lines, and a plan of names. All names have the target `edge`. */
 function rig(published: Readonly<Record<string, string>> = {}, orders: Readonly<Record<string, number>> = {}) {
   const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
   const lines = new Map(Object.entries(published).map(([name, address]) => [name, [address]]));
@@ -19,7 +19,7 @@ function rig(published: Readonly<Record<string, string>> = {}, orders: Readonly<
     plan.set(name, target === "none" ? [] : [claimOf(name, `shop/${name}`, { target })]);
   const update = (targets: Parameters<LeaderMap["update"]>[2], now = 0) =>
     map.update(plan.takeChanges(), plan, targets, now);
-  /** The published lines, in order, without what follows the name. */
+  /** The published lines, in order, up to and including the name. */
   const text = (now = 0) =>
     map
       .render(now)
@@ -28,7 +28,7 @@ function rig(published: Readonly<Record<string, string>> = {}, orders: Readonly<
   return { plan, lines, map, claim, update, text };
 }
 
-test("a term begins with what is published, and a planned name is published once its target has an address", () => {
+test("a term begins with the published names; a planned name is published once its target has an address", () => {
   const { map, claim, update, text } = rig({ "old.com": A });
   assert.deepEqual(text(), [`${A} old.com`]);
   claim("new.com");
@@ -48,7 +48,7 @@ test("published names that are not planned leave after vanishMs, planned ones st
   assert.deepEqual(text(1_060), [`${A} kept.com`]);
 });
 
-test("what is published of a name stays until it is decided; then it leaves, or moves to its target", () => {
+test("a published name stays until its claim is decided; then it leaves, or moves to its target", () => {
   const { plan, lines, map, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
   const pending = { target: { code: "dns-pending", text: "waits" }, pending: "edge" };
   for (const name of lines.keys()) plan.set(name, [claimOf(name, `shop/${name}`, pending)]);
@@ -62,7 +62,7 @@ test("what is published of a name stays until it is decided; then it leaves, or 
   assert.deepEqual([text(1_059), text(1_060)], [[`${A} gone.com`, `${B} kept.com`], [`${B} kept.com`]]);
 });
 
-test("a name that is no longer planned leaves after vanishMs from then", () => {
+test("a name leaves vanishMs after it was last planned", () => {
   const { claim, update, text } = rig();
   claim("a.com");
   claim("b.com");
@@ -73,7 +73,7 @@ test("a name that is no longer planned leaves after vanishMs from then", () => {
   assert.deepEqual([text(559), text(560)], [[`${A} a.com`, `${A} b.com`], [`${A} b.com`]]);
 });
 
-test("a target that moves takes all of its names along, and is reported once; another target's stay", () => {
+test("a moved target takes all its names along and is reported once; names of other targets stay", () => {
   const { map, claim, update, text } = rig();
   claim("a.com");
   claim("b.com", "other");
@@ -97,7 +97,7 @@ test("names that do not fit are counted", () => {
   assert.deepEqual([map.render(0).length, map.overflowing], [1, 0]);
 });
 
-test("a wildcard at any depth stands beside the wildcard, and each leaves when nobody means it any more", () => {
+test("a wildcard at any depth is published with the plain wildcard, and each leaves once no claim needs it", () => {
   const { plan, map, update, text } = rig();
   const both = [`#wildcard ${A}`, `#wildcard ${A}`];
   plan.set("route", [claimOf("*.a.com", "shop/route", { target: "edge", anyDepth: true })]);
@@ -116,7 +116,7 @@ test("a wildcard at any depth stands beside the wildcard, and each leaves when n
   assert.deepEqual(text(660), [""]);
 });
 
-test("a new term keeps a wildcard at any depth that is planned, and lets the others go", () => {
+test("a new term keeps a planned wildcard at any depth, and releases the others", () => {
   const { plan, lines, map, update, text } = rig({ "*.a.com": A, "**.a.com": A, "*.b.com": A, "**.b.com": A });
   plan.set("route", [claimOf("*.a.com", "shop/route", { target: "edge", anyDepth: true })]);
   plan.set("ingress", [claimOf("*.b.com", "shop/ingress", { target: "edge" })]);

@@ -5,7 +5,7 @@ import type { TargetAddress } from "#hostmap/types.ts";
 import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
 import { type RenderedShard, Shards } from "#lib/documents/shards.ts";
 
-/** The addresses of each name. */
+/** Each name with its addresses. */
 type Lines = ReadonlyMap<string, readonly string[]>;
 
 /** The map of one leader's term: the published names, the addresses of their targets, and the shards. */
@@ -18,8 +18,8 @@ export class LeaderMap {
   #moved = false;
 
   /**
-   * Starts from the published lines and when each was first published: names that the new leader does not know must
-   * be removed as slowly as any other.
+   * Starts from the published lines, and from the order in which the names were first published. Names that the new
+   * leader does not know must be removed as slowly as any other.
    */
   constructor(removal: RemovalRules, published: Lines, orders: ReadonlyMap<string, number>) {
     this.names = new PublishedNames(removal);
@@ -27,7 +27,7 @@ export class LeaderMap {
     for (const [name, line] of published) this.#shards.set(name, line, orders.get(name));
   }
 
-  /** Releases the published names that are neither planned nor pending. `now` is in milliseconds, as below. */
+  /** Releases the published names that are neither planned nor pending. `now` is in milliseconds, here and below. */
   releaseUnplanned(published: Lines, plan: Plan, now: number): void {
     for (const name of published.keys()) {
       if (plan.isPending(plannedNameOf(name))) continue;
@@ -55,7 +55,7 @@ export class LeaderMap {
     }
   }
 
-  /** Applies the removals that are due, and renders what changed. */
+  /** Applies the due removals, and renders the changed shards. */
   render(now: number): readonly RenderedShard[] {
     for (const name of this.names.settle(now)) {
       this.#shards.set(name, this.names.addressesOf(name) ?? [], this.names.orderOf(name));
@@ -81,7 +81,7 @@ export class LeaderMap {
     if (anyDepth) this.names.want(anyDepthOf(name), addresses);
   }
 
-  /** Returns the targets whose addresses changed since the last update; all their names have to be updated. */
+  /** Returns the targets whose addresses changed since the last update. The caller has to update all their names. */
   #learnAddresses(targets: readonly TargetAddress[]): ReadonlySet<string> {
     const moved = new Set<string>();
     for (const { name, clusterIPs } of targets) {
@@ -93,7 +93,7 @@ export class LeaderMap {
   }
 }
 
-/** The target that each published name has, by its addresses. */
+/** Finds the target of each published name by its addresses. */
 export function targetsOfNames(lines: Lines, targets: readonly TargetAddress[]): ReadonlyMap<string, string> {
   const byAddresses = new Map(targets.map(({ name, clusterIPs }) => [clusterIPs.join(), name]));
   const found = new Map<string, string>();

@@ -24,12 +24,12 @@ interface LeaderTasksDeps {
 
 const WEBHOOK_SERVICE = "switchback-webhook";
 /**
- * Used in the serving certificate if the domain is not known. The API server calls `<service>.<namespace>.svc` in any
- * case.
+ * Default for the serving certificate if the cluster's domain is not known. The API server always calls
+ * `<service>.<namespace>.svc`.
  */
 const DEFAULT_DOMAIN = "cluster.local";
 
-/** What only the leader does besides publishing: it maintains the certificates and restarts workloads. */
+/** The leader's tasks besides publishing: it maintains the certificates and restarts workloads. */
 export class LeaderTasks {
   readonly #deps: LeaderTasksDeps;
   #certificates: CertManager | undefined;
@@ -39,7 +39,7 @@ export class LeaderTasks {
     this.#deps = deps;
   }
 
-  /** Works until `signal` aborts. Resolves when everything has ended. */
+  /** Works until `signal` aborts. Resolves when all tasks have ended. */
   async run(signal: AbortSignal, fence: Fence): Promise<void> {
     const { client, config, log, events, counters, updaters, now } = this.#deps;
     const certificates = this.#manageCertificates(signal, fence);
@@ -50,7 +50,7 @@ export class LeaderTasks {
     this.#certificates = certificates;
     this.#rollouts = rollouts;
     await Promise.all([certificates.done, rollouts.done]);
-    // The next leader reports from now on. The state of this replica would soon be outdated.
+    // From now on the next leader reports. The state of this replica would soon be outdated.
     this.#certificates = undefined;
     this.#rollouts = undefined;
   }

@@ -12,7 +12,7 @@ function rig() {
 
 const HOLD = { id: "a", since: 1, until: 5, names: 7, of: 12 };
 
-test("a hold is reported when it begins, with its numbers; another one and a later one again", () => {
+test("a hold is reported with its numbers when it begins; a different or a repeated hold is reported again", () => {
   const { announcements, held, lines } = rig();
   const line = (hold: typeof HOLD) => ({
     level: "warn",
@@ -34,13 +34,13 @@ test("a hold is reported when it begins, with its numbers; another one and a lat
   assert.deepEqual([lines(), held], [[line(other)], [[7, 12, 6]]]);
 });
 
-test("a hold that nobody wants to hear of is logged all the same", () => {
+test("a hold is logged even without an onHeld callback", () => {
   const log = new LineLog();
   new MapAnnouncements(log, undefined).hold(HOLD);
   assert.equal(log.lines.length, 1);
 });
 
-test("names that do not fit are reported when their number changes, not that none are left", () => {
+test("names that do not fit are reported when their number changes, unless it drops to zero", () => {
   const { announcements, lines } = rig();
   const line = (names: number) => ({
     level: "error",

@@ -1,7 +1,7 @@
 import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
-/** Reports held removals and full shards: once when the state begins, not while it lasts. One for each term. */
+/** Reports held removals and full shards: once when the state begins, not while it lasts. One instance per term. */
 export class MapAnnouncements {
   readonly #log: Logger;
   readonly #onHeld: ((names: number, of: number, until: number) => void) | undefined;
@@ -15,7 +15,7 @@ export class MapAnnouncements {
     this.#onHeld = onHeld;
   }
 
-  /** Reports that removals are held back; undefined: none are. */
+  /** Reports that removals are held back; undefined: no removal is held back. */
   hold(hold: RemovalHold | undefined): void {
     if (hold?.id === this.#holdId) return;
     this.#holdId = hold?.id;

@@ -3,9 +3,9 @@ import { type TestContext, test } from "node:test";
 import { IP, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
 
-// When the loop's turns come: what wakes it, what it waits for, and how it ends.
+// When the loop runs: what wakes it, what it waits for, and how it ends.
 
-/** A store whose next index is not written before the test lets it. */
+/** A store that writes the next index only when the test allows it. */
 class SlowStore extends TestStore {
   gate: PromiseWithResolvers<void> | undefined;
 
@@ -15,7 +15,7 @@ class SlowStore extends TestStore {
   }
 }
 
-/** A leader in the middle of a turn: its index is on its way. `finish` ends that turn. */
+/** A leader in the middle of a run, while it writes its index. `finish` ends that run. */
 async function midTurn(t: TestContext) {
   const pass = stopClock(t);
   const store = new SlowStore();
@@ -36,7 +36,7 @@ async function midTurn(t: TestContext) {
   return { ...rig, pass, finish };
 }
 
-test("a change during a turn is published by the next one, and its lag counts from the change", async (t) => {
+test("a change during a run is published by the next one, and its lag counts from the change", async (t) => {
   const { source, store, publications, pass, finish } = await midTurn(t);
   source.set("shop/late", "late.example.com");
   await pass(100);
@@ -48,7 +48,7 @@ test("a change during a turn is published by the next one, and its lag counts fr
   assert.ok(second !== undefined && second >= 100 && second <= 120, `${second}`);
 });
 
-test("what somebody edits during a turn is put right by the next one", async (t) => {
+test("an edit during a run is reverted by the next one", async (t) => {
   const { store, pass, finish } = await midTurn(t);
   await store.edit("switchback-hosts-7", "203.0.113.66 bank.example.com\n");
   finish();
@@ -56,7 +56,7 @@ test("what somebody edits during a turn is put right by the next one", async (t)
   assert.equal(store.shard("switchback-hosts-7"), undefined);
 });
 
-test("a target that moves during a turn takes its names along in the next one", async (t) => {
+test("a target that moves during a run takes its names along in the next one", async (t) => {
   const { addresses, store, pass, finish } = await midTurn(t);
   addresses.move("198.51.100.1");
   finish();
@@ -64,7 +64,7 @@ test("a target that moves during a turn takes its names along in the next one", 
   assert.deepEqual(published(store), mapped(["first.example.com"], "198.51.100.1"));
 });
 
-test("there is one turn at a time, and no next one unless something happened", async (t) => {
+test("only one run happens at a time, and the next one only after a change", async (t) => {
   const { loop, store, source, pass, finish } = await midTurn(t);
   const before = store.writes.length;
   for (let change = 0; change < 5; change += 1) {
@@ -81,7 +81,7 @@ test("there is one turn at a time, and no next one unless something happened", a
   await loop.stop();
 });
 
-test("stopped during a turn, it begins no other, whatever came in", async (t) => {
+test("stopping during a run starts no other, even after a change", async (t) => {
   const { loop, source, store, publications, pass, finish } = await midTurn(t);
   source.set("shop/late", "late.example.com");
   const stopped = loop.stop();
@@ -94,7 +94,7 @@ test("stopped during a turn, it begins no other, whatever came in", async (t) =>
   assert.equal(loop.publishedNames, undefined);
 });
 
-test("stopped, a turn that was due does not come", async (t) => {
+test("stopping cancels a scheduled run", async (t) => {
   const pass = stopClock(t);
   const { loop, source, addresses } = loopRig();
   loop.start();
@@ -127,7 +127,7 @@ test("stopping waits until the source, the addresses and the store have stopped"
   await stopping;
 });
 
-test("the first view of the store alone wakes a leader", async (t) => {
+test("the first view of the store is enough to wake a leader", async (t) => {
   const pass = stopClock(t);
   const store = new TestStore();
   store.isSynced = false;
@@ -144,7 +144,7 @@ test("the first view of the store alone wakes a leader", async (t) => {
   assert.deepEqual(published(store), mapped(["a.example.com"]));
 });
 
-test("what somebody else did to the map is no change whose lag counts", async (t) => {
+test("an edit of the map by somebody else counts as a change without lag", async (t) => {
   const { store, publications, pass, finish } = await midTurn(t);
   finish();
   await pass(5_000);
@@ -157,7 +157,7 @@ test("what somebody else did to the map is no change whose lag counts", async (t
   );
 });
 
-/** A leader whose writes fail; `tries` are the times of its tries, milliseconds. */
+/** A leader whose writes fail; `tries` are the times of its attempts, in milliseconds. */
 async function failing(t: TestContext) {
   const pass = stopClock(t);
   const rig = loopRig();
@@ -179,12 +179,12 @@ function gapsOf(tries: readonly number[]): number[] {
   return tries.slice(1).map((time, index) => Math.round((time - (tries[index] ?? 0)) / 100) * 100);
 }
 
-test("the pause after a failure doubles from half a second to fifteen, and restarts after a success", async (t) => {
+test("the retry delay doubles from half a second to fifteen seconds, and resets after a success", async (t) => {
   const { source, store, tries, failures, logged, pass } = await failing(t);
   await pass(62_000);
   assert.deepEqual(gapsOf(tries), [500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
   assert.equal(failures.length, tries.length);
-  // Not one a try: it is the same failure all the time.
+  // One line for all attempts, because the failure stays the same.
   assert.equal(logged.filter((code) => code === "publish-failed").length, 1);
   const fail = store.onWrite;
   store.onWrite = () => {};
@@ -197,7 +197,7 @@ test("the pause after a failure doubles from half a second to fifteen, and resta
   assert.deepEqual(gapsOf(tries), [500, 1_000]);
 });
 
-test("a clock that is set back stretches no pause after a failure", async (t) => {
+test("setting the clock back does not extend a retry delay", async (t) => {
   const { tries, pass } = await failing(t);
   await pass(100);
   const time = Date.now;
@@ -209,7 +209,7 @@ test("a clock that is set back stretches no pause after a failure", async (t) =>
   assert.equal(tries.length, 3);
 });
 
-test("a follower that was deposed after a failure observes at once", async (t) => {
+test("a deposed leader whose write failed observes at once as a follower", async (t) => {
   const { source, addresses, leadership, pass } = await failing(t);
   await pass(20_000);
   leadership.abort();
@@ -235,7 +235,7 @@ test("a new term does not wait for the retry of the last one", async (t) => {
   assert.deepEqual(published(store), mapped(["a.example.com"]));
 });
 
-test("it sleeps no longer than an hour, as timers overflow", async (t) => {
+test("it never sleeps longer than an hour, because timers overflow", async (t) => {
   const pass = stopClock(t);
   const store = new TestStore();
   const { loop, source, leadership } = loopRig(store, { removal: { vanishMs: 40 * 86_400_000 } });
@@ -257,7 +257,7 @@ test("it sleeps no longer than an hour, as timers overflow", async (t) => {
   assert.deepEqual(published(store), mapped(["a.example.com"]));
 });
 
-test("a publication that moves a target costs its turn only, the next one what it writes", async (t) => {
+test("a publication that moves a target costs no bytes, and the next one costs what it writes", async (t) => {
   const pass = stopClock(t);
   const store = new TestStore();
   const { loop, source, addresses, publications, leadership } = loopRig(store, { pace: { bytesPerSecond: 1_000 } });
@@ -284,7 +284,7 @@ test("a publication that moves a target costs its turn only, the next one what i
   await loop.stop();
 });
 
-test("the longest silence of any watch is the loop's", () => {
+test("the loop reports the longest inactive time of any watch", () => {
   const { loop, source, addresses, store } = loopRig();
   const silence = (sources: readonly (number | undefined)[], own?: number, fronts?: number) => {
     const states = sources.map((inactiveMs) => ({ name: "s", synced: true, problems: [], inactiveMs }));
@@ -299,7 +299,7 @@ test("the longest silence of any watch is the loop's", () => {
   assert.equal(silence([undefined, 4, 3], 8, 6), 8);
 });
 
-test("each hold is reported, and each overflow", async (t) => {
+test("each hold and each overflow is reported", async (t) => {
   const pass = stopClock(t);
   const { loop, source, store, holds, logged, leadership } = loopRig();
   loop.start();

@@ -5,7 +5,7 @@ import { leader, loopRig, mapped, names, published, stopClock, TestStore } from 
 
 // The end of a leader's term, and of the process.
 
-test("a leader that is deposed between two writes writes no more; leading again, it goes on", async (t) => {
+test("a leader that is deposed between two writes stops writing; when it leads again, it continues", async (t) => {
   const { loop, source, store, failures, pass, leadership } = await leader(t, names(3));
   store.onWrite = () => leadership.abort();
   source.set("shop/new", "new.example.com");
@@ -24,7 +24,7 @@ test("a leader that is deposed between two writes writes no more; leading again,
   assert.notEqual(loop.publishedNames, undefined, "the end of an earlier term ends no later one");
 });
 
-test("a term that ended before it began is none", async (t) => {
+test("a term that ends before it begins has no effect", async (t) => {
   const pass = stopClock(t);
   const { loop, source, store } = loopRig();
   loop.start();
@@ -36,7 +36,7 @@ test("a term that ended before it began is none", async (t) => {
   assert.equal(loop.publishedNames, undefined);
 });
 
-test("stopped, it does nothing more", async (t) => {
+test("a stopped loop does nothing more", async (t) => {
   const { loop, source, store, pass } = await leader(t, names(3));
   await loop.stop();
   source.set("shop/new", "new.example.com");
@@ -44,7 +44,7 @@ test("stopped, it does nothing more", async (t) => {
   assert.deepEqual(store.writes, []);
 });
 
-test("stopped in the middle of a turn, it waits for nothing that is due later, by no timer", async (t) => {
+test("stopping in the middle of a run sets no timer for later work", async (t) => {
   const store = new TestStore();
   const earlier = loopRig(store);
   earlier.loop.start();

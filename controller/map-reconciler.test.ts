@@ -6,7 +6,7 @@ import { IP, leader, loopRig, mapped, names, published, stopClock, TestStore } f
 import { fc } from "#test/property.ts";
 
 for (const missing of ["source", "addresses", "store"] as const) {
-  test(`nothing is published before the ${missing} has given its first full view`, async (t) => {
+  test(`nothing is published before the ${missing} has delivered its first full view`, async (t) => {
     const pass = stopClock(t);
     const { loop, source, addresses, store, leadership } = loopRig();
     addresses.synced = missing !== "addresses";
@@ -43,7 +43,7 @@ test("a follower publishes nothing, and starts warm once it leads", async (t) =>
   assert.deepEqual(published(store), mapped(["a.example.com"]));
 });
 
-test("shards are written before the index that names them; what is there already is not written", async (t) => {
+test("shards are written before the index that names them; unchanged shards are not written", async (t) => {
   const { source, store, publications, pass } = await leader(t, names(3));
   source.set("shop/new", "new.example.com");
   await pass(10);
@@ -74,7 +74,7 @@ test("the lag of a publication counts from the first change in it, not from the 
   assert.ok(Math.abs((publications[2]?.lagMs ?? 0) - (Date.now() - changed)) <= 10);
 });
 
-test("a failed write keeps the last good map and is retried, ever more rarely, whatever wakes the loop", async (t) => {
+test("a failed write keeps the last good map; retries back off, whatever wakes the loop", async (t) => {
   const { source, store, failures, publications, pass } = await leader(t, names(3));
   const tries: number[] = [];
   const began = Date.now();
@@ -98,7 +98,7 @@ test("a failed write keeps the last good map and is retried, ever more rarely, w
   assert.deepEqual(published(store), mapped([...names(3), "c99.example.com"]));
 });
 
-test("a publication that fails between the index and the state is made good", async (t) => {
+test("a publication that fails between the index and the state is completed later", async (t) => {
   const { source, addresses, store, pass } = await leader(t, names(3));
   store.onWrite = (name) => {
     if (name === "state") throw new Error("503");
@@ -117,7 +117,7 @@ test("a publication that fails between the index and the state is made good", as
   assert.match(store.state()?.text ?? "", /198\.51\.100\.1"/);
 });
 
-test("a vanished name leaves after a minute; one that comes back never left", async (t) => {
+test("a vanished name leaves after a minute, unless it comes back before", async (t) => {
   const { source, store, pass } = await leader(t, names(9));
   source.set("shop/n0.example.com");
   source.set("shop/n1.example.com");
@@ -128,7 +128,7 @@ test("a vanished name leaves after a minute; one that comes back never left", as
   assert.deepEqual(published(store), mapped(names(8, 1)));
 });
 
-test("a new leader takes over what is published: names it does not know leave as slowly as any other", async (t) => {
+test("a new leader keeps the published map: names that it does not know leave as slowly as any other", async (t) => {
   const { store, pass, leadership } = await leader(t, names(9));
   leadership.abort();
   const next = loopRig(store);
@@ -143,7 +143,7 @@ test("a new leader takes over what is published: names it does not know leave as
   assert.deepEqual(published(store), mapped(names(7)));
 });
 
-test("a new leader that misses more than half of the map holds it: its source may be at fault", async (t) => {
+test("a new leader holds the removal if it misses more than half of the map: its source may be at fault", async (t) => {
   const { store, pass, leadership } = await leader(t, names(12));
   leadership.abort();
   const next = loopRig(store);
@@ -155,7 +155,7 @@ test("a new leader that misses more than half of the map holds it: its source ma
   assert.equal(next.holds.length, 1);
 });
 
-test("a shard that was edited while nobody led is not believed", async (t) => {
+test("a new leader does not trust a shard that was edited while nobody led", async (t) => {
   const { store, pass, leadership } = await leader(t, names(3));
   leadership.abort();
   await store.edit(store.named()[0] ?? "", "203.0.113.66 bank.example.com\n203.0.113.66 n0.example.com\n");
@@ -168,7 +168,7 @@ test("a shard that was edited while nobody led is not believed", async (t) => {
   assert.deepEqual(published(store), mapped(names(3)));
 });
 
-test("while it leads, what is edited, deleted or added is put right at once", async (t) => {
+test("a leader restores edited, deleted or added objects at once", async (t) => {
   const { store, pass } = await leader(t, names(3));
   const good = store.shard("switchback-hosts-0") ?? "";
   const named = () => store.named()[0] ?? "";
@@ -187,7 +187,7 @@ test("while it leads, what is edited, deleted or added is put right at once", as
   }
 });
 
-test("the loss of more than half is held and logged once, additions go through, its id confirms it", async (t) => {
+test("the loss of more than half is held and logged once; additions go through; its id confirms it", async (t) => {
   const { source, store, holds, logged, pass } = await leader(t, names(12));
   for (const name of names(8)) source.set(`shop/${name}`);
   await pass(100);
@@ -217,7 +217,7 @@ test("a hold that nobody confirms ends after five minutes", async (t) => {
   assert.equal(store.state()?.hold, undefined);
 });
 
-test("a target that moves takes its names along; one with an unknown address keeps them where they were", async (t) => {
+test("a moved target takes its names along; names stay as they are while its address is unknown", async (t) => {
   const { addresses, store, pass } = await leader(t, names(3));
   addresses.move("198.51.100.1", "2001:db8::1");
   await pass(20);
@@ -242,7 +242,7 @@ test("names wait for the address of their target", async (t) => {
   assert.deepEqual(published(store), mapped(["a.example.com"]));
 });
 
-test("under churn at most two publications a second, and the last state goes out", async (t) => {
+test("under churn there are at most two publications a second, and the last state is published", async (t) => {
   const { source, store, publications, pass } = await leader(t, names(3));
   for (let change = 0; change < 1_000; change += 1) {
     source.set(`shop/churn-${change}`, `churn-${change}.example.com`);
@@ -253,7 +253,7 @@ test("under churn at most two publications a second, and the last state goes out
   assert.equal(Object.keys(published(store)).length, 1_003);
 });
 
-test("many changes ask for one turn, and none puts it off", async (t) => {
+test("many changes request only one run, and do not delay it", async (t) => {
   const { loop, source, store, leadership } = loopRig();
   loop.start();
   source.sync();
@@ -267,7 +267,7 @@ test("many changes ask for one turn, and none puts it off", async (t) => {
   await loop.stop();
 });
 
-test("names that find no room are said, once", async (t) => {
+test("names that do not fit are logged once", async (t) => {
   const pass = stopClock(t);
   const { loop, source, store, logged, leadership } = loopRig();
   loop.start();
@@ -293,7 +293,7 @@ const step = fc.oneof(
   fc.record({ do: fc.constant("depose" as const) }),
 );
 
-test("property: whatever happened, once it is quiet the map is what is wanted", async (t) => {
+test("property: after any sequence of events, the map finally has the wanted names", async (t) => {
   const pass = stopClock(t);
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
@@ -340,7 +340,7 @@ test("property: whatever happened, once it is quiet the map is what is wanted", 
   );
 });
 
-test("what names lead to is reported at each turn, on followers too, once the sources have been read", async (t) => {
+test("the targets in use are reported on every run, also on followers, once the sources have been read", async (t) => {
   const pass = stopClock(t);
   const { loop, source, addresses, leadership } = loopRig();
   loop.start();

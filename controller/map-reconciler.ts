@@ -26,16 +26,16 @@ interface MapReconcilerDeps {
   readonly pacer: PublishPacer;
   readonly now: () => number;
   readonly log: Logger;
-  /** Called after each publication, with the milliseconds since the first change that it carries. */
+  /** Called after each publication, with the milliseconds since the first change in it. */
   readonly onPublished?: (publication: Publication, lagMs: number) => void;
   readonly onFailed?: (error: unknown) => void;
   /** Called once for each hold. */
   readonly onHeld?: (names: number, of: number, until: number) => void;
-  /** Tells owners of objects what was decided. */
+  /** Reports the decisions to the owners of objects. */
   readonly claimEvents?: Pick<ClaimEvents, "begin" | "changed"> | undefined;
 }
 
-/** First wait after a failed publication; doubles up to `MAX_RETRY_MS`. */
+/** Initial delay after a failed publication. It doubles up to `MAX_RETRY_MS`. */
 const RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
 
@@ -79,7 +79,8 @@ export class MapReconciler {
     const { source, plan, addresses, store, log } = this.#deps;
     source.start(
       (object, claims) => {
-        // One odd object costs itself: its earlier claims stay, and a loop over objects that reports it goes on.
+        // An object that cannot be evaluated affects only itself: its earlier claims stay, and the source's loop goes
+        // on.
         try {
           plan.set(object, claims);
         } catch (error) {
@@ -93,7 +94,7 @@ export class MapReconciler {
       },
     );
     addresses.start(() => this.enqueue());
-    // Mostly the echo of our own writes: checked, but not a change whose lag is measured.
+    // Most events are echoes of our own writes. They start a run, but their lag is not measured.
     store.start(() => this.#reconciler.enqueue());
   }
 
@@ -106,7 +107,7 @@ export class MapReconciler {
     signal.addEventListener("abort", () => {
       if (this.#term !== term) return;
       this.#term = undefined;
-      // What is published is the next leader's to say; this replica reads it again should it lead.
+      // From now on the next leader decides what is published. This replica reads it again if it leads again.
       plan.setOrder(() => undefined);
       this.#reconciler.forget();
     });
@@ -145,7 +146,7 @@ export class MapReconciler {
     this.enqueue();
   }
 
-  /** Evaluates the claims again whose name stood for a Service. */
+  /** Evaluates claims again whose names are names of Services. */
   reevaluateServiceNames(): void {
     this.#deps.plan.reevaluateServiceNames();
     this.enqueue();
@@ -233,7 +234,7 @@ export class MapReconciler {
     const { plan, addresses } = this.#deps;
     const changes = plan.takeChanges();
     const touched = plan.takeTouched();
-    // Before the takeover all objects are new: it looks at each of them.
+    // Before the takeover all objects are new, and `begin` looks at each of them.
     if (this.#term?.map !== undefined) this.#deps.claimEvents?.changed(touched);
     // Before the sources have synced, it is not known which targets are no longer needed.
     if (this.#sourceSynced) addresses.use(plan.targets, (target, last) => plan.exampleOf(target, last));

@@ -37,7 +37,7 @@ function samples(text: string): Record<string, number> {
   );
 }
 
-test("every gauge of a scrape is of that scrape's status", async () => {
+test("all gauges of a scrape come from the same status document", async () => {
   let status: StatusDocument = {
     ...BASE,
     leader: true,
@@ -65,12 +65,12 @@ test("every gauge of a scrape is of that scrape's status", async () => {
   });
 });
 
-/** The gauges; counters and the histogram are the loop's to move. */
+/** Only the gauges. The reconciler changes the counters and the histogram. */
 function only(all: Record<string, number>): Record<string, number> {
   return Object.fromEntries(Object.entries(all).filter(([key]) => !/_total|_lag_/.test(key)));
 }
 
-test("names by DNS decision, where names are resolved", async () => {
+test("names are counted by DNS decision where they are resolved", async () => {
   let dns: Record<string, number> | undefined = { verified: 5, "dns-absent": 1 };
   const registry = new MetricsRegistry();
   addStatusGauges(registry, () => ({ ...BASE, dns }));
@@ -87,7 +87,7 @@ test("names by DNS decision, where names are resolved", async () => {
   );
 });
 
-test("what the loop counts, each in its own metric", async () => {
+test("each count of the reconciler has its own metric", async () => {
   const registry = new MetricsRegistry();
   const metrics = publicationMetrics(registry);
   metrics.publications.inc();

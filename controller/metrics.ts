@@ -4,12 +4,12 @@ import type { StatusDocument } from "./status.ts";
 const PREFIX = "switchback_controller_";
 const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Adds gauges of the status, which is read once at each scrape. */
+/** Adds the gauges of the status. The status is read once per scrape. */
 export function addStatusGauges(registry: MetricsRegistry, status: () => StatusDocument): void {
   const gauge: MetricsRegistry["gauge"] = (name, ...rest) => registry.gauge(`${PREFIX}${name}`, ...rest);
   let document: StatusDocument;
   gauge("leader", "1 on the leading replica", () => {
-    // A scrape reads the gauges in the order of their creation: the others use the same document.
+    // A scrape reads the gauges in the order of their creation, so the others use this document.
     document = status();
     return document.leader ? 1 : 0;
   });
@@ -41,7 +41,7 @@ export function addStatusGauges(registry: MetricsRegistry, status: () => StatusD
 
 export type PublicationMetrics = ReturnType<typeof publicationMetrics>;
 
-/** Registers what the map's reconciler counts. */
+/** Registers the metrics of the map's reconciler. */
 export function publicationMetrics(registry: MetricsRegistry) {
   const counter = (name: string, help: string) => registry.counter(`${PREFIX}${name}`, help);
   return {

@@ -9,25 +9,25 @@ import type { StatusDocument } from "./status.ts";
 interface ObserveOptions {
   readonly client: KubeClient;
   readonly clusterDomain: string | undefined;
-  /** Takes the place of the pod's name in the status. */
+  /** Shown in the status instead of the pod's name. */
   readonly identity: string;
-  /** The pods that get every name below a wildcard, in words. By default no pod does. */
+  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
-  /** Answers of DNS that are known already: then nothing is looked up. */
+  /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
-  /** The IPs of the nodes, where they are known. */
+  /** The IPs of the nodes, if known. */
   readonly nodes?: ReadonlySet<string> | undefined;
-  /** How long to wait until everything is known, milliseconds. */
+  /** Maximum time to wait until everything is known, in milliseconds. */
   readonly withinMs: number;
-  /** How long to wait while nothing is being read and something cannot be, milliseconds. */
+  /** How long to wait while no source can make progress, in milliseconds. */
   readonly stuckMs: number;
 }
 
 const POLL_MS = 10;
 
 /**
- * What a controller would say of a cluster now, with its own code: a replica that never leads, and so writes
- * nothing. If something cannot be read, the status says `synced: false`, and its sources say why.
+ * What a controller would report about a cluster now. It uses the controller's own code: a replica that never leads,
+ * and so writes nothing. If an object cannot be read, the status says `synced: false`, and its sources say why.
  */
 export async function observe(config: Config, options: ObserveOptions): Promise<StatusDocument> {
   const { client, clusterDomain, identity, wildcardPods, answers, nodes } = options;
@@ -62,7 +62,7 @@ async function untilKnown({ map, source }: Replica, { withinMs, stuckMs }: Obser
   const end = steadyNow() + withinMs;
   let stuckSince: number | undefined;
   while (!map.synced && steadyNow() < end) {
-    // A source that has not begun waits for another one.
+    // A source that has not started waits for another one.
     const isStuck = source
       .state()
       .every(({ synced, problems, inactiveMs }) => synced || problems.length > 0 || inactiveMs === undefined);
@@ -72,7 +72,7 @@ async function untilKnown({ map, source }: Replica, { withinMs, stuckMs }: Obser
   }
 }
 
-/** The plan of everything that was read, and the targets that it uses. */
+/** Applies the plan of everything that was read, and the targets that it uses. */
 function settle(plan: Replica["plan"], addresses: Replica["addresses"]): void {
   plan.takeChanges();
   addresses.use(plan.targets);

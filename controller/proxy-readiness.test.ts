@@ -8,7 +8,7 @@ import { isSettled, stopTime } from "#test/fakes/stopped-time.ts";
 import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
-/** As often as the proxies are asked. */
+/** Interval at which the proxies are asked. */
 const POLL_MS = 200;
 
 interface Endpoint {
@@ -16,7 +16,7 @@ interface Endpoint {
   readonly ready?: boolean;
 }
 
-/** The proxies of a slice, and what each says that it listens on. */
+/** The proxies of an EndpointSlice, and the targets that each reports to listen on. */
 async function rig(t: TestContext, endpoints: readonly Endpoint[], slices = ["slice"]) {
   const log = new LineLog();
   const slice = {
@@ -33,7 +33,7 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[], slices = ["sl
   }
   const bound = new Map<string, readonly string[]>();
   const asked: string[] = [];
-  /** What every answer waits for. */
+  /** Every answer waits for this promise. */
   const held = { answers: Promise.resolve() };
   const ask: AskProxy = async (address) => {
     asked.push(address);
@@ -58,7 +58,7 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[], slices = ["sl
   t.after(() => listening.stop());
   await pass(0);
   assert.ok(listening.synced);
-  /** Lets every proxy that is asked be asked twice more. */
+  /** Waits until every asked proxy was asked twice more. */
   const polled = async () => {
     const before = asked.length;
     await pass(2 * POLL_MS);
@@ -67,7 +67,7 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[], slices = ["sl
   return { listening, bound, asked, held, state, log, pass, polled };
 }
 
-test("a target counts once every ready proxy listens; one that is not ready is not asked", async (t) => {
+test("a target is ready once every ready proxy listens; an unready proxy is not asked", async (t) => {
   const endpoints = [
     { address: "10.0.0.1" },
     { address: "10.0.0.2", ready: true },
@@ -85,7 +85,7 @@ test("a target counts once every ready proxy listens; one that is not ready is n
   assert.ok(!asked.includes("10.0.0.3"));
 });
 
-test("a proxy that does not answer is waited for, but not for ever", async (t) => {
+test("a proxy that does not answer is waited for until a timeout", async (t) => {
   const { listening, bound, state, pass, polled } = await rig(t, [{ address: "10.0.0.1" }, { address: "10.0.0.2" }]);
   bound.set("10.0.0.1", ["a"]);
   listening.expect(["a"]);
@@ -98,7 +98,7 @@ test("a proxy that does not answer is waited for, but not for ever", async (t) =
   assert.equal(listening.has("a"), true, "patience ends");
 });
 
-test("where no proxy is ready there is nobody to wait for", async (t) => {
+test("if no proxy is ready, a target does not wait", async (t) => {
   const { listening, state, pass } = await rig(t, []);
   const before = state.changes;
   listening.expect(["a"]);
@@ -107,7 +107,7 @@ test("where no proxy is ready there is nobody to wait for", async (t) => {
   assert.ok(state.changes > before, "it is told");
 });
 
-test("what names lead to already counts at once; what is dropped counts no more", async (t) => {
+test("a target that names already use is ready at once; a dropped target is no longer ready", async (t) => {
   const { listening } = await rig(t, [{ address: "10.0.0.1" }]);
   listening.trust("a");
   listening.expect(["a"]);
@@ -116,7 +116,7 @@ test("what names lead to already counts at once; what is dropped counts no more"
   assert.equal(listening.has("a"), false);
 });
 
-test("who waits too long is reported once, and a proxy that does not answer only for debugging", async (t) => {
+test("a target that waits too long is reported once; a silent proxy is logged at debug level", async (t) => {
   const { listening, bound, state, log, pass } = await rig(t, [{ address: "10.0.0.1" }, { address: "10.0.0.2" }]);
   bound.set("10.0.0.1", ["a"]);
   listening.expect(["a", "b"]);
@@ -136,7 +136,7 @@ test("who waits too long is reported once, and a proxy that does not answer only
   assert.deepEqual([listening.has("a"), listening.has("b"), state.changes], [true, true, 2]);
 });
 
-test("each target waits since it was first expected, and no proxy is asked once nothing waits", async (t) => {
+test("each target waits from its first expectation, and no proxy is asked while no target waits", async (t) => {
   const { listening, bound, asked, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
   bound.set("10.0.0.1", []);
   listening.expect(["a"]);
@@ -157,7 +157,7 @@ test("each target waits since it was first expected, and no proxy is asked once 
   assert.equal(listening.has("b"), false, "it waits anew");
 });
 
-test("a trusted target is not asked for", async (t) => {
+test("proxies are not asked about a trusted target", async (t) => {
   const { listening, asked, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
   listening.trust("a");
   listening.expect(["a"]);
@@ -165,7 +165,7 @@ test("a trusted target is not asked for", async (t) => {
   assert.deepEqual([asked, state.changes], [[], 1]);
 });
 
-test("proxies are asked five times a second at most, each once, however often targets are expected", async (t) => {
+test("each proxy is asked at most five times a second, however often targets are expected", async (t) => {
   const endpoints = [{ address: "10.0.0.1" }, { address: "10.0.0.2" }];
   const { listening, bound, asked, pass } = await rig(t, endpoints, ["slice", "moved"]);
   for (const { address } of endpoints) bound.set(address, []);
@@ -180,7 +180,7 @@ test("proxies are asked five times a second at most, each once, however often ta
   assert.equal(asked.length, 4);
 });
 
-test("a stop waits for the answers, which then change nothing, and ends the watch", async (t) => {
+test("stopping ends the watch and waits for pending answers, which then change nothing", async (t) => {
   const { listening, bound, held, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
   bound.set("10.0.0.1", ["a"]);
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -201,7 +201,7 @@ test("one that was never started can be stopped", async () => {
   await new ProxyReadiness(deps).stop();
 });
 
-test("by HTTP: what a proxy says, and nothing else passes", async (t) => {
+test("over HTTP, only a well-formed answer of a proxy is accepted", async (t) => {
   let answer = '{"listening":["a",7,"b"]}';
   const server = createServer((request, response) => {
     response.statusCode = request.url === "/targets" ? 200 : 404;

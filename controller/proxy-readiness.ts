@@ -6,7 +6,7 @@ import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
-/** Asks one proxy; rejects when it does not answer. */
+/** Asks one proxy. Rejects if it does not answer. */
 export type AskProxy = (address: string) => Promise<ListeningPage>;
 
 interface ListeningDeps {
@@ -17,7 +17,7 @@ interface ListeningDeps {
   readonly ask: AskProxy;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
-  /** Called when proxies listen on another target, or when it is no longer waited for. */
+  /** Called when proxies listen on another target, or when a wait times out. */
   readonly onChange: () => void;
   /** Called when proxies come or go. */
   readonly onProxies?: (() => void) | undefined;
@@ -26,7 +26,7 @@ interface ListeningDeps {
 /** The Service whose endpoints are all proxies. */
 const PROXY_SERVICE = "switchback-proxy";
 const POLL_MS = 200;
-/** Names wait no longer than this: one proxy that cannot bind a port must not block a target for the others. */
+/** Names wait no longer than this. Otherwise one proxy that cannot bind a port would block a target for all others. */
 const MAX_WAIT_MS = 15_000;
 
 /**
@@ -37,7 +37,7 @@ const MAX_WAIT_MS = 15_000;
 export class ProxyReadiness {
   readonly #deps: ListeningDeps;
   readonly #listened = new Set<string>();
-  /** Targets that are waited for, with the start of the wait. */
+  /** Targets that are still waiting, with the start of the wait. */
   readonly #awaited = new Map<string, number>();
   #slices: Informer<readonly string[]> | undefined;
   readonly #poller: Reconciler;
@@ -132,7 +132,7 @@ export class ProxyReadiness {
   }
 }
 
-/** Asks by HTTP, on the proxies' health port. */
+/** Asks over HTTP, on the proxies' health port. */
 export function askByHttp(port: number): AskProxy {
   return (address) => readListening(address, port);
 }

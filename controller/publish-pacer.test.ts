@@ -5,7 +5,7 @@ import { PublishPacer } from "./publish-pacer.ts";
 
 const RULES = { publicationsPerSecond: 2, bytesPerSecond: 200_000 };
 
-/** Publishes `bytes` whenever it is allowed; gives the times until `end`. */
+/** Publishes `bytes` whenever it is allowed. Returns the times until `end`. */
 function churn(pacer: PublishPacer, start: number, end: number, bytes: number): number[] {
   const times: number[] = [];
   for (let now = start; now < end; now += Math.max(10, pacer.delay(now))) {
@@ -17,7 +17,7 @@ function churn(pacer: PublishPacer, start: number, end: number, bytes: number): 
 }
 
 describe("Pacer", () => {
-  test("a change after a quiet time goes out at once, and one more does", () => {
+  test("after a quiet time a change goes out at once, and so does one more", () => {
     const pacer = new PublishPacer(RULES);
     assert.equal(pacer.delay(1_000_000), 0);
     pacer.spend(1_000_000, 30_000);
@@ -26,7 +26,7 @@ describe("Pacer", () => {
     assert.equal(pacer.delay(1_000_020), 980);
   });
 
-  test("one change a second, now and then with a second one beside it, never waits", () => {
+  test("one change a second never waits, even with an occasional second one beside it", () => {
     const pacer = new PublishPacer(RULES);
     for (let second = 0; second < 100; second++) {
       for (const now of second % 2 === 0 ? [second * 1000] : [second * 1000, second * 1000 + 20]) {
@@ -36,14 +36,14 @@ describe("Pacer", () => {
     }
   });
 
-  test("under churn it is two a second, evenly", () => {
+  test("under churn there are two publications a second, evenly spaced", () => {
     const times = churn(new PublishPacer(RULES), 0, 30_000, 10_000);
     const gaps = times.slice(3).map((time, index) => time - (times[index + 2] ?? 0));
     assert.deepEqual(new Set(gaps), new Set([500]));
     assert.equal(times.length, 60);
   });
 
-  test("many bytes make it fewer, so that the average holds", () => {
+  test("large publications are less frequent, so that the average holds", () => {
     const times = churn(new PublishPacer(RULES), 0, 30_000, 400_000);
     assert.equal(times.length, 15);
   });
@@ -59,7 +59,7 @@ describe("Pacer", () => {
     });
   }
 
-  test("a change after a quiet time goes out at once with 5,000 readers, too", () => {
+  test("a change after a quiet time goes out at once, also with 5,000 readers", () => {
     const pacer = new PublishPacer(RULES, () => 5_000);
     pacer.spend(0, 30_000);
     assert.equal(pacer.delay(60_000), 0);
@@ -67,7 +67,7 @@ describe("Pacer", () => {
     assert.equal(pacer.delay(60_010), 0, "one more");
   });
 
-  test("what is overdrawn is paid for however long it takes, and then it is quiet again", () => {
+  test("a large publication delays the next one in full; after that, changes go out at once again", () => {
     const pacer = new PublishPacer(RULES);
     pacer.spend(0, 2_000_000);
     pacer.spend(10, 10_000);
@@ -86,7 +86,7 @@ describe("Pacer", () => {
     assert.equal(pacer.delay(1_000), 0);
   });
 
-  test("property: whatever is written and when, all but the last two publications are paid for", () => {
+  test("property: all but the last two publications stay within both average limits", () => {
     const write = fc.record({ wait: fc.nat(3_000), bytes: fc.nat(900_000) });
     fc.assert(
       fc.property(fc.array(write, { minLength: 3, maxLength: 100 }), (writes) => {

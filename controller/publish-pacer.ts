@@ -1,21 +1,21 @@
-/** Average limits of what is written. */
+/** Average limits of publications. */
 export interface PaceRules {
   readonly publicationsPerSecond: number;
   readonly bytesPerSecond: number;
 }
 
 /**
- * Readers for which `bytesPerSecond` holds as it is. Each byte is sent to every reader, so beyond them the pace is
- * lower in proportion, and the API server sends 50 MB/s at most with the default of 200 KB/s. Webhooks and
- * controllers are far fewer and not counted.
+ * Maximum number of readers at the full `bytesPerSecond`. Each byte is sent to every reader, so with more readers the
+ * pace is lower in proportion. With the default of 200 KB/s, the API server sends at most 50 MB/s. Webhooks and
+ * controllers are far fewer, so they are not counted.
  */
 const READERS = 250;
 
 /**
- * Every publication costs time: its interval, or the time of its bytes, whichever is longer. The next one waits
- * until then, so under churn the changes of an interval are published together and both averages hold. A
- * publication is never split: a change in many shards is written as a whole, and the wait follows.
- * After a quiet time one more may follow at once, for example the first addresses of a new install. Its cost is added.
+ * Every publication costs time: its interval, or the time of its bytes, whichever is longer. The next one waits until
+ * then. So under churn the changes of an interval are published together, and both averages hold. A publication is
+ * never split: a change in many shards is written as a whole, and the wait follows. After a quiet time one more
+ * publication may follow at once, for example the first addresses of a new install. Its cost is added.
  */
 export class PublishPacer {
   readonly #rules: PaceRules;
@@ -26,14 +26,14 @@ export class PublishPacer {
   #seenAt = Number.NEGATIVE_INFINITY;
   #oneMore = false;
 
-  /** `readers`: how many processes read the map beside the few that are always there. */
+  /** `readers`: how many processes read the map, besides webhooks and controllers. */
   constructor(rules: PaceRules, readers: () => number = () => 0) {
     this.#rules = rules;
     this.#readers = readers;
     this.#intervalMs = 1000 / rules.publicationsPerSecond;
   }
 
-  /** Milliseconds until a publication is allowed; 0 for now. */
+  /** Milliseconds until a publication is allowed; 0 if it is allowed now. */
   delay(now: number): number {
     this.#see(now);
     return this.#oneMore ? 0 : Math.max(0, Math.ceil(this.#paidAt - now));
@@ -48,7 +48,7 @@ export class PublishPacer {
     this.#paidAt = Math.max(this.#paidAt, begun) + costMs;
   }
 
-  /** If the clock is set back, the next publication must not wait until it has caught up. */
+  /** If the clock is set back, the next publication must not wait until the clock has caught up. */
   #see(now: number): void {
     if (now < this.#seenAt) this.#paidAt -= this.#seenAt - now;
     this.#seenAt = now;

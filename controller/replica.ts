@@ -29,15 +29,15 @@ interface ReplicaDeps {
   readonly now: () => number;
   readonly askProxy: AskProxy;
   readonly askAnswers: AskAnswers;
-  /** Overrides in tests how often proxies are asked, milliseconds. */
+  /** How often proxies are asked, in milliseconds. Only tests set it. */
   readonly askEveryMs?: number | undefined;
-  /** Answers of DNS that are known already: then nothing is looked up. */
+  /** DNS answers that are already known. If present, no name is looked up. */
   readonly answers?: DnsAnswers | undefined;
-  /** The IPs of the nodes, where they are known. */
+  /** The IPs of the nodes, if known. */
   readonly nodes?: ReadonlySet<string> | undefined;
-  /** The pods that get every name below a wildcard, in words. By default no pod does. */
+  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
-  /** Reports an address that pods hold and that is lost. */
+  /** Reports that an address is lost that pods hold. */
   readonly onFrontLost: (code: string, note: string, service: string) => void;
   /** Reports what the map's reconciler does. */
   readonly reporters: Pick<ConstructorParameters<typeof MapReconciler>[0], "onPublished" | "onFailed" | "onHeld">;
@@ -47,7 +47,7 @@ interface ReplicaDeps {
   readonly mapReaders: () => number;
 }
 
-/** What every replica does, whether it leads or not: it observes and plans. */
+/** What every replica does, as leader or follower: it observes and plans. */
 export interface Replica {
   readonly source: Awaited<ReturnType<typeof claimsOf>>["source"];
   readonly plan: Plan;
@@ -57,7 +57,7 @@ export interface Replica {
   readonly status: (options?: { readonly withNames: boolean }) => StatusDocument;
 }
 
-/** Starts nothing: `map.start()` does. */
+/** Starts nothing yet: `map.start()` does. */
 export async function createReplica(config: Config, deps: ReplicaDeps): Promise<Replica> {
   const { client, identity, clusterDomain, log, now, askProxy, wildcardPods, onFrontLost: notify } = deps;
   const { namespace, policy } = config;
@@ -85,7 +85,7 @@ export async function createReplica(config: Config, deps: ReplicaDeps): Promise<
     store,
     removal: removalRules(config),
     pacer: new PublishPacer(config.map, deps.mapReaders),
-    // A jump of the wall clock removes no name early, and holds none for longer.
+    // With a steady clock, a jump of the wall clock neither removes names early nor holds them longer.
     now: steadyNow,
     log,
     claimEvents,
@@ -103,7 +103,7 @@ function headerDecisions(
   locations: TargetLocations,
 ): HeaderDecisions | undefined {
   if (!discovery.detect) return undefined;
-  // TLVs are version 2's alone.
+  // Only version 2 supports TLVs.
   const preferred = proxy.v2Checksum || proxy.v2UniqueId ? "v2" : "v1";
   return new HeaderDecisions({ catalog, mapsAlways: (target) => locations.mapsAlways(target), preferred });
 }

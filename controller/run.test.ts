@@ -26,7 +26,7 @@ function metric(text: string, name: string): number {
   return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
 }
 
-test("a leader publishes, writes the front, and reports both in its pages", async (t) => {
+test("a leader publishes the map, writes the front, and reports both in its pages", async (t) => {
   const rig = await controllerRig(t, { config: { certs: { mode: "self-signed" } } });
   await untilPublished(rig);
   const certificates = ["switchback-ca", "switchback-webhook-tls"].map((name) => `${OWN}/secrets/${name}`);
@@ -63,7 +63,7 @@ test("a leader publishes, writes the front, and reports both in its pages", asyn
   assert.ok(rig.log.messages.includes("map published"));
 });
 
-test("stopped, it gives the Lease back, ends every watch and closes its port", async (t) => {
+test("stopping releases the Lease, ends every watch and closes the port", async (t) => {
   const rig = await controllerRig(t, {
     config: {
       certs: { mode: "self-signed" },
@@ -83,7 +83,7 @@ test("stopped, it gives the Lease back, ends every watch and closes its port", a
   await assert.rejects(rig.page("/healthz"));
 });
 
-test("where nothing follows the pods, a scrape does not watch them, and a request for the status does", async (t) => {
+test("if restarts are not configured, a scrape does not watch pods, but a request for the status does", async (t) => {
   const rig = await controllerRig(t);
   await untilPublished(rig);
   const { text } = await rig.page("/metrics");
@@ -97,7 +97,7 @@ for (const [what, path, text] of [
   ["a source", INGRESSES, "not synced: ingresses\n"],
   ["our own objects", `${OWN}/configmaps`, "not synced: own objects\n"],
 ] as const) {
-  test(`while ${what} has not been read, it is not ready, says so, and publishes nothing`, async (t) => {
+  test(`while ${what} has not been read, the controller is not ready, reports it, and publishes nothing`, async (t) => {
     const rig = await controllerRig(t, {
       prepare: (kube) => {
         kube.silent.add(path);
@@ -121,7 +121,7 @@ for (const [what, path, text] of [
   });
 }
 
-test("it stops leading and writing while another holds the Lease, and leads again afterwards", async (t) => {
+test("a controller neither leads nor writes while another holds the Lease, and leads again afterwards", async (t) => {
   const rig = await controllerRig(t, { config: { restart: { namespaces: ["shop"] } } });
   await untilPublished(rig);
   await until(() => rig.kube.watched.includes("/api/v1/pods"), "the leader's watches");
@@ -148,7 +148,7 @@ test("it stops leading and writing while another holds the Lease, and leads agai
   assert.ok((await rig.status()).leader);
 });
 
-test("a removal that is held is an Event about the map", async (t) => {
+test("a held removal is reported as an Event about the map", async (t) => {
   const hosts = Array.from({ length: 12 }, (_, index) => `n${index}.example.com`);
   const rig = await controllerRig(t, { prepare: (kube) => putIngress(kube, hosts) });
   await untilPublished(rig, "n11.example.com");
@@ -168,11 +168,11 @@ test("a removal that is held is an Event about the map", async (t) => {
   assert.equal((await rig.status()).hold?.names, 12);
 });
 
-test("an address that cannot be reassigned is an Event about its front Service", async (t) => {
+test("an address that cannot be reassigned is reported as an Event about its front Service", async (t) => {
   const real = globalThis.setTimeout;
   const rig = await controllerRig(t);
   await untilPublished(rig);
-  // The refusals take three seconds in all.
+  // The refusals take three seconds in total.
   t.mock.method(globalThis, "setTimeout", ((run: () => void, ms: number) => real(run, ms / 50)) as typeof setTimeout);
   rig.kube.onWrite = ({ path, body }) => {
     if (path === FRONT && (body as { spec: { clusterIPs?: unknown } }).spec.clusterIPs !== undefined) {
@@ -189,7 +189,7 @@ test("an address that cannot be reassigned is an Event about its front Service",
   t.mock.restoreAll();
 });
 
-test("a publication that fails is counted", async (t) => {
+test("a failed publication is counted", async (t) => {
   const rig = await controllerRig(t, {
     prepare: (kube) => {
       putIngress(kube, [NAME]);
@@ -204,7 +204,7 @@ test("a publication that fails is counted", async (t) => {
   assert.equal(metric(text, "switchback_controller_publications_total"), 0);
 });
 
-test("a watch that does nothing for minutes is a reason for a restart", async (t) => {
+test("a watch that is inactive for minutes fails the liveness probe", async (t) => {
   const rig = await controllerRig(t);
   await untilPublished(rig);
   const { now } = performance;
@@ -215,7 +215,7 @@ test("a watch that does nothing for minutes is a reason for a restart", async (t
   t.mock.restoreAll();
 });
 
-test("with requireAdmitted names wait until a controller has taken their object on", async (t) => {
+test("with requireAdmitted, names wait until a controller has admitted their object", async (t) => {
   const rig = await controllerRig(t, {
     config: { policy: { requireAdmitted: true } },
     prepare: (kube) => putIngress(kube, [NAME], {}),
@@ -226,12 +226,12 @@ test("with requireAdmitted names wait until a controller has taken their object 
   await untilPublished(rig);
 });
 
-test("without it they do not", async (t) => {
+test("without requireAdmitted, names do not wait", async (t) => {
   const rig = await controllerRig(t, { prepare: (kube) => putIngress(kube, [NAME], {}) });
   await untilPublished(rig);
 });
 
-test("without discovery targets are resolved by class only, fronts are written, no Service is read", async (t) => {
+test("without discovery, targets are resolved by class only, fronts are written, and no Service is read", async (t) => {
   const upstream = { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } };
   const targets = [
     { name: "nginx", upstream, classes: ["nginx"] },
@@ -250,7 +250,7 @@ test("without discovery targets are resolved by class only, fronts are written, 
   assert.ok(!rig.kube.watched.includes("/api/v1/services"));
 });
 
-test("a namespace's annotation says what it may claim, and counts when it changes", async (t) => {
+test("a namespace's annotation limits what it may claim, and a change of it takes effect", async (t) => {
   const annotated = (domains: string) => ({ metadata: { annotations: { "switchback.dev/domains": domains } } });
   const rig = await controllerRig(t, {
     config: { policy: { namespaceAnnotation: true } },
@@ -267,7 +267,7 @@ test("a namespace's annotation says what it may claim, and counts when it change
   await untilPublished(rig);
 });
 
-test("the cluster's domain is the config's, else the one that was found", async (t) => {
+test("the configured cluster domain overrides the detected one", async (t) => {
   const hosts = [NAME, "a.b.svc.cluster.local", "a.b.svc.corp.example"];
   const reasons = async (config: object) => {
     const rig = await controllerRig(t, { config: { ...config }, prepare: (kube) => putIngress(kube, hosts) });
@@ -282,8 +282,8 @@ test("the cluster's domain is the config's, else the one that was found", async 
   assert.deepEqual((await reasons({ clusterDomain: "corp.example" }))[0], `${service}.corp.example.`);
 });
 
-test("names are resolved: with `warn` nothing waits for it, with `enforce` names do", async (t) => {
-  // Nobody answers there.
+test("with verifyDns `warn`, names are mapped before DNS answers; with `enforce`, they wait", async (t) => {
+  // No DNS server listens there.
   const dnsServers = ["127.0.0.1:1"];
   const warned = await controllerRig(t, { config: { policy: { verifyDns: "warn", dnsServers } } });
   await untilPublished(warned);
@@ -294,7 +294,7 @@ test("names are resolved: with `warn` nothing waits for it, with `enforce` names
   assert.equal(lines(enforced), "");
 });
 
-test("auto: a name that DNS leads elsewhere is not mapped; one is that leads here, or has no answer", async (t) => {
+test("auto: a name is mapped unless DNS leads elsewhere, also without an answer of DNS", async (t) => {
   const records = new Map(Object.entries({ "cdn.example.com": "198.51.100.50", [NAME]: "192.0.2.80" }));
   const dns = await startDnsServer(ipv4Answers(records));
   t.after(() => dns.close());
@@ -317,7 +317,7 @@ test("auto: a name that DNS leads elsewhere is not mapped; one is that leads her
   assert.ok(!lines(rig).includes("cdn.example.com"));
 });
 
-test("every source that is configured is read, and no other", async (t) => {
+test("the controller reads every configured source, and no other", async (t) => {
   const sourceNames = async (sources: object) => {
     const rig = await controllerRig(t, { config: { sources } });
     return (await rig.status()).sources.map(({ name }) => name);
@@ -339,7 +339,7 @@ test("every source that is configured is read, and no other", async (t) => {
   );
 });
 
-test("objects of files are read beside the cluster's", async (t) => {
+test("objects in files are read in addition to those of the cluster", async (t) => {
   const directory = await mkdtemp(join(tmpdir(), "switchback-run-"));
   t.after(() => rm(directory, { recursive: true }));
   const ingress = {

@@ -23,28 +23,29 @@ import { StatusKey } from "./status-key.ts";
 /** The dependencies of a controller. */
 interface ControllerDeps {
   readonly client: KubeClient;
-  /** The pod's name: holder of the Lease, and what status shows. */
+  /** The pod's name: the holder of the Lease, also shown in the status. */
   readonly identity: string;
-  /** The cluster's DNS domain; undefined when it could not be found. */
+  /** The cluster's DNS domain; undefined if it was not found. */
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Overrides in tests how often proxies are asked for their answers, milliseconds. */
+  /** How often proxies are asked for their answers, in milliseconds. Only tests set it. */
   readonly askEveryMs?: number;
-  /** What brings running pods up to date without a restart. By default nothing. */
+  /** They update running pods without a restart. Default: none. */
   readonly updaters?: readonly PodUpdater[];
-  /** The pods that get every name below a wildcard, in words. By default no pod does. */
+  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
   /**
-   * Makes the answers of the health server from the controller's own, where it answers for other parts of the process.
+   * Derives the health server's probes from the controller's own. Needed if the server also answers for other parts
+   * of the process.
    */
   readonly probes?: (own: Probes) => Probes;
 }
 
 interface RunningController {
   readonly healthPort: number;
-  /** Gives the Lease back and ends every watch. */
+  /** Releases the Lease and ends every watch. */
   stop(): Promise<void>;
 }
 
@@ -52,8 +53,8 @@ const LEASE_NAME = "switchback-controller";
 const COMPACT_AFTER_MS = 3_000;
 
 /**
- * Runs one controller replica. Every replica observes and plans. The leader also publishes, and writes front Services
- * and certificates.
+ * Runs one controller replica. Every replica observes and plans. The leader also publishes the map, and writes front
+ * Services and certificates.
  */
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
   const { client, identity, log, updaters = [], now } = deps;
@@ -109,7 +110,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   return { healthPort: health.port, stop };
 }
 
-/** The first lists leave much garbage. It is collected when they are read and the first map is published. */
+/** The first lists leave much garbage. Collects it once they are read and the first map is published. */
 function compactOnceSynced(map: Pick<MapReconciler, "synced">): NodeJS.Timeout {
   const compactor = createCompactor(globalThis.gc);
   compactor.recordActivity();

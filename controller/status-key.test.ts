@@ -15,12 +15,12 @@ const UNKNOWN = "the key in the Secret switchback-status is not known to this co
 type Rig = Awaited<ReturnType<typeof controllerRig>>;
 const ask = (rig: Rig, key?: string) => rig.page("/status", { ...(key !== undefined && { [STATUS_KEY_HEADER]: key }) });
 const writes = ({ kube }: Rig) => kube.writes.filter(({ path }) => path === SECRET);
-/** Waits until the replica uses what is in the Secret. */
+/** Waits until the replica uses the key of the Secret. */
 async function known(rig: Rig): Promise<void> {
   await rig.status();
 }
 
-test("a new key of 256 bits is made once, and without it nobody gets the page", async (t) => {
+test("a new key of 256 bits is created once, and a request without it does not get the page", async (t) => {
   const rig = await controllerRig(t);
   await known(rig);
   const key = statusKey(rig.kube) ?? "";
@@ -36,14 +36,14 @@ test("a new key of 256 bits is made once, and without it nobody gets the page", 
   assert.deepEqual(write?.body, secret);
 });
 
-test("a key that is there is kept", async (t) => {
+test("an existing key is kept", async (t) => {
   const rig = await controllerRig(t, { prepare: (kube) => kube.put(SECRET, { data: statusSecretData(GIVEN) }) });
   await known(rig);
   assert.equal((await ask(rig, GIVEN)).status, 200);
   assert.deepEqual(writes(rig), []);
 });
 
-test("before the Secret is read, and while it cannot be made, nobody gets the page", async (t) => {
+test("no request gets the page before the Secret is read, or while the key cannot be created", async (t) => {
   let isForbidden = true;
   const rig = await controllerRig(t, {
     prepare: (kube) => {
@@ -58,7 +58,7 @@ test("before the Secret is read, and while it cannot be made, nobody gets the pa
   await known(rig);
 });
 
-test("a Secret without a usable key gets one, by a write that fits no other version", async (t) => {
+test("a Secret without a usable key gets one, by a write that is valid only for this version", async (t) => {
   for (const data of [{}, statusSecretData("short"), statusSecretData(`${GIVEN}\n`)]) {
     const rig = await controllerRig(t, { prepare: (kube) => kube.put(SECRET, { data }) });
     const version = rig.kube.at(SECRET)?.metadata.resourceVersion;
@@ -69,7 +69,7 @@ test("a Secret without a usable key gets one, by a write that fits no other vers
   }
 });
 
-test("a deleted key is refused, and another one takes its place", async (t) => {
+test("a deleted key is refused, and a new one replaces it", async (t) => {
   const rig = await controllerRig(t);
   await known(rig);
   const old = statusKey(rig.kube) ?? "";
@@ -80,7 +80,7 @@ test("a deleted key is refused, and another one takes its place", async (t) => {
   assert.deepEqual(await ask(rig, old), { status: 403, text: WRONG });
 });
 
-test("of two replicas one makes the key, and the other takes it over", async (t) => {
+test("if two replicas create a key, one succeeds and the other uses that key", async (t) => {
   const rig = await controllerRig(t, {
     prepare: (kube) => {
       kube.onWrite = ({ path }) => {
@@ -96,7 +96,7 @@ test("of two replicas one makes the key, and the other takes it over", async (t)
   assert.ok(!rig.log.messages.includes("status: no key could be made, will retry"));
 });
 
-test("neither logs nor metrics have the key, and metrics have no claim", async (t) => {
+test("neither logs nor metrics contain the key, and metrics contain no claim", async (t) => {
   const rig = await controllerRig(t);
   await untilPublished(rig);
   await known(rig);

@@ -17,10 +17,10 @@ interface StatusKeyDeps {
   readonly log: Logger;
 }
 
-/** What is kept of the Secret; the key itself is not. */
+/** The part of the Secret that is kept in memory; the key itself is not. */
 interface Seen {
   readonly version: string;
-  /** SHA-256 of the key; undefined if the Secret has none that can be used. */
+  /** SHA-256 of the key; undefined if the Secret has no usable key. */
   readonly digest: Buffer | undefined;
 }
 
@@ -28,7 +28,7 @@ const KEY_BYTES = 32;
 const FIELD_MANAGER = "switchback-status";
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
-/** The least time between two writes, if somebody keeps removing the key. */
+/** Minimum time between two writes, if somebody keeps removing the key. */
 const GAP_MS = 1_000;
 
 const UNKNOWN = `the key in the Secret ${STATUS_SECRET} is not known to this controller yet`;
@@ -37,9 +37,10 @@ const WRONG =
   "grants reading it";
 
 /**
- * Follows the key of `/status`, and creates it when it is missing. Every replica serves the page, so every replica
- * does this. The first one wins, since a write is valid only for the version that was seen. Delete the key to change
- * it: a deleted key is refused at once. While the API server is unavailable, the last key stays.
+ * Follows the key of `/status`, and creates it if it is missing. Every replica serves the page, so every replica does
+ * this. The first replica wins, because a write is valid only for the version that the replica has seen. To replace
+ * the key, delete it: a deleted key is refused at once. While the API server is unavailable, the last key stays
+ * valid.
  */
 export class StatusKey {
   readonly #deps: StatusKeyDeps;
@@ -74,7 +75,7 @@ export class StatusKey {
     });
   }
 
-  /** Why a request with these headers does not get the page, on one line; undefined: it has the key. */
+  /** The reason to refuse a request with these headers, on one line; undefined: it has the key. */
   refusal(headers: IncomingHttpHeaders): string | undefined {
     const expected = this.#seen?.digest;
     if (expected === undefined) return UNKNOWN;
@@ -97,7 +98,7 @@ export class StatusKey {
 }
 
 /**
- * Writes a new key to the Secret of this version, or to one that does not exist. Another replica may have been faster.
+ * Writes a new key to this version of the Secret, or creates the Secret. Does nothing if another replica was faster.
  */
 async function createKey({ client, namespace, log }: StatusKeyDeps, version = NO_VERSION): Promise<void> {
   const metadata = { name: STATUS_SECRET, namespace, resourceVersion: version };

@@ -61,7 +61,7 @@ function planOf(...claims: ReadonlyArray<ReturnType<typeof claimOf>>): Plan {
   return plan;
 }
 
-test("each name with its object, target and addresses, or the reason for the refusal", () => {
+test("each name is listed with its object, target and addresses, or with the reason for the refusal", () => {
   const plan = planOf(
     claimOf("A.example.com", "shop/ok", { target: "relayed", created: "2025-01-01T00:00:00Z" }),
     claimOf("*.example.com", "shop/wild", { target: "relayed" }),
@@ -91,7 +91,7 @@ test("each name with its object, target and addresses, or the reason for the ref
   for (const { reason } of names) assert.ok(reason === undefined || reason.text.length > 5);
 });
 
-test("a follower reports names as the leader does, and that it does not lead", () => {
+test("a follower reports the same names as the leader, and that it does not lead", () => {
   const plan = planOf(claimOf("a.example.com", "shop/ok", { target: "relayed" }));
   const follower = statusDocument(depsOf(plan));
   assert.deepEqual([follower.leader, follower.hold, follower.leaving], [false, undefined, []]);
@@ -107,7 +107,7 @@ test("a follower reports names as the leader does, and that it does not lead", (
   assert.deepEqual(leader.names, follower.names);
 });
 
-test("targets as configured, with their known addresses", () => {
+test("targets are listed as configured, with their known addresses", () => {
   assert.deepEqual(statusDocument(depsOf(planOf())).targets, [
     { name: "relayed", relayed: true, clusterIPs: ["198.51.100.9", "2001:db8::9"], upstream: "h", ports: BOTH },
     { name: "waiting", relayed: true, clusterIPs: [], upstream: "h", ports: BOTH },
@@ -115,7 +115,7 @@ test("targets as configured, with their known addresses", () => {
   ]);
 });
 
-test("a discovered target is reported with its Service, and a name of a waiting one with the reason", () => {
+test("a discovered target is reported with its Service, and its name with the reason for waiting", () => {
   const found = {
     ...config.targets[0],
     name: "found",
@@ -136,7 +136,7 @@ test("a discovered target is reported with its Service, and a name of a waiting 
   assert.deepEqual(names[0]?.reason, { code: "too-many-targets", text: "no room for found" });
 });
 
-test("the whole document of a follower without claims", () => {
+test("all fields of the document of a follower without claims", () => {
   assert.deepEqual(
     statusDocument(depsOf(planOf(), { map: { synced: false, publishedNames: undefined, revision: "abc" } })),
     {
@@ -158,7 +158,7 @@ test("the whole document of a follower without claims", () => {
 const OK = { target: "relayed", created: "2026-01-01T00:00:00Z" };
 const FROM = { kind: "Ingress", namespace: "shop", name: "ok" };
 
-test("a mapped and a refused name, each as a whole", () => {
+test("all fields of a mapped name and of a refused name", () => {
   const plan = planOf(
     claimOf("a.example.com", "shop/ok", OK),
     claimOf("*.example.com", "w/x", { ...OK, target: "waiting" }),
@@ -182,7 +182,7 @@ test("a mapped and a refused name, each as a whole", () => {
   assert.deepEqual([refused?.target, refused?.addresses, refused?.reason?.code], [undefined, [], "no-target"]);
 });
 
-test("a target's own reason counts only while it has no address", () => {
+test("a target's own reason is shown only while the target has no address", () => {
   const addresses = {
     ...fixedTargetAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]),
     reasonOf: (target: string) => ({ code: "too-many-targets", text: target }),
@@ -199,7 +199,7 @@ test("a target's own reason counts only while it has no address", () => {
   ]);
 });
 
-test("each target once, the configured ones first; one that is gone has no upstream and is not relayed", () => {
+test("each target is listed once, configured ones first; a deleted target has no upstream and is not relayed", () => {
   const addresses = fixedTargetAddresses([
     { name: "gone", clusterIPs: ["198.51.100.8"] },
     { name: "waiting", clusterIPs: [] },
@@ -213,7 +213,7 @@ test("each target once, the configured ones first; one that is gone has no upstr
   assert.deepEqual(targets[3], { name: "gone", relayed: false, clusterIPs: ["198.51.100.8"], upstream: "", ports: [] });
 });
 
-test("names that resolve elsewhere: five mapped ones are listed, others counted; each has its warning", () => {
+test("of mapped names that resolve elsewhere, five are listed and the others counted; each has its warning", () => {
   const names = ["a", "b", "c", "d", "e", "f", "g"].map((name) => `${name}.example.com`);
   const away = { code: "dns-elsewhere", text: "it resolves to 203.0.113.1" };
   const plan = planOf(...names.map((name, index) => claimOf(name, `${index}/x`, OK)));
@@ -269,7 +269,7 @@ test("a public IPv6 address of a name is a warning while its mapping is IPv4 onl
   assert.deepEqual(documentWith("198.51.100.9", "2001:db8::9").warnings, []);
 });
 
-test("a name that loses a port says so, before its IPv6 address", () => {
+test("the warning of a lost port takes precedence over that of an IPv6 address", () => {
   const lost = { code: "port-lost", text: "its target relayed has no port 80" };
   const plan = planOf({ ...claimOf("a.example.com", "a/x", { target: "relayed" }), warning: lost });
   const addresses = fixedTargetAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]);
@@ -293,7 +293,7 @@ test("the document is JSON, and hostile names in it are escaped", () => {
   assert.deepEqual(JSON.parse(text).names[0].reason.code, "name-not-rfc1123");
 });
 
-test("warns of more names than a pod should get, and of more than it can; wildcards do not count", () => {
+test("warns if a pod gets too many names, or more than it can hold; wildcards do not count", () => {
   const claims = ["a", "b", "c", "d"].map((name) => claimOf(`${name}.example.com`, `${name}/x`, { target: "relayed" }));
   const warnings = (count: number) =>
     statusDocument(depsOf(planOf(...claims.slice(0, count), claimOf("*.example.com", "w/x", { target: "relayed" }))))
@@ -311,7 +311,7 @@ test("warns of more names than a pod should get, and of more than it can; wildca
 
 const wildcardPods = (enabled: boolean) => ({ wildcardPods: enabled ? "pods with pod DNS" : undefined });
 
-test("a wildcard is said to reach no pod, or the pods that an extra says get it", () => {
+test("a wildcard is reported to reach no pod, or only the pods that an extra serves", () => {
   const textOf = (enabled: boolean) => {
     const plan = planOf(claimOf("*.example.com", "w/x", { target: "relayed" }));
     return statusDocument(depsOf(plan, wildcardPods(enabled))).names[0]?.reason?.text;
@@ -320,7 +320,7 @@ test("a wildcard is said to reach no pod, or the pods that an extra says get it"
   assert.match(textOf(true) ?? "", /: only pods with pod DNS get it$/);
 });
 
-test("a name that is not mapped is said to get what a mapped wildcard above it has, where pods get that", () => {
+test("an unmapped name below a mapped wildcard is reported, if some pods get the wildcard's addresses for it", () => {
   const none = { target: { code: "no-target", text: "no target" } };
   const plan = planOf(
     claimOf("*.example.com", "w/one-label", { target: "relayed" }),

@@ -23,18 +23,18 @@ import type { TargetCatalog } from "./targets/resolver.ts";
 export interface NameStatus {
   readonly name: string;
   readonly from: { readonly kind: string; readonly namespace: string; readonly name: string; readonly file?: string };
-  /** creationTimestamp of that object, RFC 3339. */
+  /** creationTimestamp of the object, in RFC 3339 format. */
   readonly since: string;
   readonly target: string | undefined;
   readonly addresses: readonly string[];
-  /** Why the name is not in the map, or in it but not in pods (wildcards). */
+  /** Why the name is not in the map, or why pods do not get it (wildcards). */
   readonly reason: Reason | undefined;
   /**
-   * A problem of a mapped name: a Service has it by now, it resolves to another address, or its target lacks ports.
-   * Of a name that is not mapped: a wildcard takes it in some pods.
+   * A problem of a mapped name: it is now the name of a Service, it resolves to another address, or its target lacks
+   * ports. For an unmapped name: some pods get the addresses of a wildcard for it.
    */
   readonly warning?: Reason;
-  /** What the cluster's DNS has for the name, as far as it was asked: at most 16 addresses. */
+  /** The addresses that the cluster's DNS has for the name, if it was asked: at most 16. */
   readonly resolved?: readonly string[];
 }
 
@@ -54,7 +54,7 @@ export interface StatusDocument {
     readonly ports: ReadonlyArray<{
       readonly port: number;
       readonly protocol: string;
-      /** What the ingress controller answered when the proxy `asker` asked it for a PROXY header. */
+      /** The ingress controller's answer when the proxy `asker` asked it for a PROXY header. */
       readonly asked?: {
         readonly answer: string;
         readonly at: string;
@@ -69,41 +69,41 @@ export interface StatusDocument {
   readonly warnings: readonly Reason[];
   /** Names that are no longer claimed and will be removed soon. */
   readonly leaving: readonly string[];
-  /** The number of names by DNS decision (policy.verifyDns). */
+  /** The number of names per DNS decision (policy.verifyDns). */
   readonly dns?: Readonly<Record<string, number>> | undefined;
   readonly names: readonly NameStatus[];
 }
 
-/** The whole page, as the commands read it: a leader's has the state of workloads, too. */
+/** The whole page, as the commands read it. A leader's page also has the state of workloads. */
 export type FullStatus = StatusDocument & { readonly running?: RolloutStatus };
 
 export interface StatusDeps {
-  /** By default true. Names, and warnings that are found by looking at them, cost as much as there are claims. */
+  /** Default: true. The cost of names, and of warnings that depend on them, grows with the number of claims. */
   readonly withNames?: boolean;
   readonly identity: string;
   readonly source: Source;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
-  /** DNS decisions of names; undefined: names are not resolved. */
+  /** DNS decisions about names; undefined: names are not resolved. */
   readonly verifier?: NameDecisions | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   /** Undefined: no ingress controller is asked for a PROXY header. */
   readonly headers?: Pick<HeaderDecisions, "answerOf" | "contradictions"> | undefined;
   readonly config: Pick<Config, "inject">;
-  /** The pods that get every name below a wildcard, in words. By default no pod does. */
+  /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
   readonly map: {
     readonly synced: boolean;
     /** Undefined: this replica does not lead. */
     readonly publishedNames: Pick<PublishedNames, "hold" | "leaving"> | undefined;
-    /** Of the map that this replica published last. */
+    /** The revision of the map that this replica published last. */
     readonly revision: string | undefined;
   };
 }
 
 /**
- * Builds the status, with the reason of each refusal. Iterates over all claims: for requests and scrapes, not for
- * each run.
+ * Builds the status, with the reason for each refusal. It iterates over all claims, so use it for requests and
+ * scrapes, not for each run.
  */
 export function statusDocument(deps: StatusDeps): StatusDocument {
   const { synced, publishedNames: published, revision } = deps.map;
@@ -146,7 +146,8 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
 }
 
 /**
- * A pod's object is rewritten at each change of its status, so pods with every name of a large map load the API server.
+ * A pod's object is rewritten at each change of its status. So pods with all names of a large map load the API
+ * server.
  */
 function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Reason[] {
   const count = [...plan.planned.values()].filter(({ wildcard }) => !wildcard).length;
@@ -194,12 +195,12 @@ function targetStatus(name: string, { clusterIPs, contradictions, catalog, heade
 
 const WILDCARD_COVERS = "wildcard-covers";
 
-/** Names that a warning lists; the others are counted. */
+/** Maximum number of names in a warning; the others are counted. */
 const LISTED = 5;
 
 /**
- * Mapped names that do not resolve to their load balancer: hosted elsewhere, or claimed by somebody who does not
- * own them.
+ * Mapped names that do not resolve to their load balancer. They are hosted elsewhere, or somebody claims them without
+ * owning them.
  */
 function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
   const names = [...(verifier?.mismatches() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
@@ -210,7 +211,7 @@ function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
   return [{ code: "dns-not-here", text }];
 }
 
-/** Names that were mapped before a Service had them: in opted-in pods they hide it. */
+/** Names that were mapped before they became names of Services. In opted-in pods, the mapping hides the Service. */
 function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
   const names = namesWith(IN_CLUSTER_NAME, all);
   if (names.length === 0) return [];
@@ -222,7 +223,7 @@ function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
   ];
 }
 
-/** Names that stay mapped, of which a fresh install would not know the target. */
+/** Names that stay mapped, although a fresh install would not know their target. */
 function keptWarnings(all: readonly NameStatus[]): Reason[] {
   const names = namesWith(KEPT, all);
   if (names.length === 0) return [];
@@ -231,7 +232,7 @@ function keptWarnings(all: readonly NameStatus[]): Reason[] {
   ];
 }
 
-/** Names that cannot be called on a port of HTTP or HTTPS in pods. */
+/** Names that pods cannot reach on port 80 or 443. */
 function portWarnings(all: readonly NameStatus[]): Reason[] {
   const names = namesWith(PORT_LOST, all);
   if (names.length === 0) return [];
@@ -239,7 +240,7 @@ function portWarnings(all: readonly NameStatus[]): Reason[] {
   return [{ code: PORT_LOST, text }];
 }
 
-/** Names whose public IPv6 address some clients prefer to the mapping. */
+/** Names with a public IPv6 address that some clients prefer to the mapping. */
 function ipv6Warnings(all: readonly NameStatus[]): Reason[] {
   const names = namesWith("public-ipv6", all);
   if (names.length === 0) return [];
@@ -247,7 +248,7 @@ function ipv6Warnings(all: readonly NameStatus[]): Reason[] {
   return [{ code: "public-ipv6", text }];
 }
 
-/** Names that are not mapped, and nevertheless get an address in pods that get every name below a wildcard. */
+/** Unmapped names for which some pods nevertheless get the addresses of a wildcard. */
 function wildcardWarnings(all: readonly NameStatus[], pods: string | undefined): Reason[] {
   const names = [...new Set(namesWith(WILDCARD_COVERS, all))];
   if (names.length === 0 || pods === undefined) return [];
@@ -288,7 +289,7 @@ function nameStatus(
   return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
 }
 
-/** Names have a few addresses; a hostile one has thousands. */
+/** Most names have a few addresses, but a hostile one has thousands. */
 const MAX_RESOLVED = 16;
 
 function resolvedTo(name: string, verifier: StatusDeps["verifier"]): Pick<NameStatus, "resolved"> {
@@ -296,7 +297,7 @@ function resolvedTo(name: string, verifier: StatusDeps["verifier"]): Pick<NameSt
   return answers === undefined ? {} : { resolved: answers.slice(0, MAX_RESOLVED) };
 }
 
-/** glibc, musl, Go, Java, Node and curl take what a hosts file has of a name as all of it; some resolvers do not. */
+/** glibc, musl, Go, Java, Node and curl use only the hosts file if it has the name. Some resolvers also ask DNS. */
 function bypassedByIpv6(
   name: string,
   clusterIPs: readonly string[],

@@ -1,19 +1,19 @@
 import type { Reason, TargetAddress } from "#hostmap/types.ts";
 import type { ExampleOf } from "./expected-headers/questions.ts";
 
-/** The addresses of targets. Implemented by `FrontReconciler` in a cluster, and by fixed addresses. */
+/** The addresses of targets: from `FrontReconciler` in a cluster, otherwise fixed. */
 export interface TargetAddresses {
   /** Starts; `onChange` is called when an address becomes known or changes. */
   start(onChange: () => void): void;
-  /** False until it is known of every target whether it has an address. */
+  /** False until it is known for every target whether it has an address. */
   readonly synced: boolean;
-  /** Milliseconds since a watch last received or tried anything; absent where nothing can hang. */
+  /** Milliseconds since a watch last received or tried anything; absent if nothing can hang. */
   readonly inactiveMs?: number;
   /** One entry per target: the configured ones, then the discovered ones in use. */
   targets(): readonly TargetAddress[];
   /**
-   * Sets the targets that have names, at every run: a discovered target is made reachable only when it is needed.
-   * `exampleOf` gives a name of each.
+   * Sets the targets that have names. Called on every run, because a discovered target is made reachable only when it
+   * is needed. `exampleOf` returns a name of each target.
    */
   use(names: ReadonlySet<string>, exampleOf?: ExampleOf): void;
   /** Why a target has no address, if there is a specific reason. */

@@ -1,9 +1,9 @@
-/** What the owner of an object reads of a name that is not mapped. */
+/** The advice to the owner of an object about a name that is not mapped. */
 export interface Advice {
   readonly text: string;
   /** Nothing is wrong: pods reach the name without a mapping. */
   readonly harmless?: true;
-  /** The name is mapped, and misses something. */
+  /** The name is mapped, but something is missing. */
   readonly mapped?: true;
 }
 
@@ -17,8 +17,8 @@ const HARMLESS = {
 } as const;
 
 /**
- * By reason code. Constant texts: the reason's own text may name objects of other tenants, which the owner of this
- * object must not learn from an Event.
+ * Advice by reason code. The texts are constant: the reason's own text may name objects of other tenants, which the
+ * owner of this object must not learn from an Event.
  */
 const ADVICE: Readonly<Record<string, Advice>> = {
   "name-empty": { text: HOSTNAME },
@@ -73,7 +73,7 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   "not-a-load-balancer": HARMLESS,
 };
 
-/** A code without an entry has its row on the page. */
+/** Codes without an entry are described in docs/codes.md. */
 export function adviceOn(code: string): Advice {
   return ADVICE[code] ?? { text: "docs/codes.md of Switchback has the cause and the remedy" };
 }

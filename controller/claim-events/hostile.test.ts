@@ -8,7 +8,7 @@ function names(count: number, suffix: string) {
   return Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}.${suffix}`, NO_TARGET]));
 }
 
-test("an Ingress that flaps each second for ten minutes gets one Event, none if it is made anew", async () => {
+test("an Ingress that flaps each second for ten minutes gets one Event, and none if it is recreated", async () => {
   const rig = claimEventsRig();
   rig.lead();
   await rig.pass(10 * MINUTE, (second) => {
@@ -25,7 +25,7 @@ test("an Ingress that flaps each second for ten minutes gets one Event, none if 
   assert.ok(rig.api.lookups <= 60, String(rig.api.lookups));
 });
 
-test("an Ingress with another bad name each second takes its namespace's budget and no more", async () => {
+test("an Ingress with a new bad name each second uses only the budget of its namespace", async () => {
   const rig = claimEventsRig();
   const { claimEvents } = rig.lead();
   await rig.pass(10 * MINUTE, (second) => {
@@ -39,7 +39,7 @@ test("an Ingress with another bad name each second takes its namespace's budget 
   assert.ok(known <= 2 && waiting <= 1, `${known} ${waiting}`);
 });
 
-test("10,000 bad names in one Ingress are one Event, of at most 1,024 bytes", async () => {
+test("10,000 bad names in one Ingress yield one Event of at most 1,024 bytes", async () => {
   const rig = claimEventsRig();
   rig.lead();
   rig.set("shop/web", names(10_000, `${"x".repeat(60)}.${"y".repeat(60)}.${"z".repeat(60)}.example.com`));
@@ -50,7 +50,7 @@ test("10,000 bad names in one Ingress are one Event, of at most 1,024 bytes", as
   assert.ok(Buffer.byteLength(rig.sent[0]?.note ?? "") <= 1_024);
 });
 
-test("10,000 bad Ingresses of one namespace delay nobody else, and are forgotten when they are deleted", async () => {
+test("10,000 bad Ingresses of one namespace delay no other namespace, and are forgotten once deleted", async () => {
   const rig = claimEventsRig();
   const { claimEvents } = rig.lead();
   for (let index = 0; index < 10_000; index++) rig.set(`noisy/web-${index}`, { [`n${index}.example.com`]: NO_TARGET });
@@ -67,7 +67,7 @@ test("10,000 bad Ingresses of one namespace delay nobody else, and are forgotten
   assert.deepEqual(claimEvents.sizes, { known: 1, waiting: 0, touched: 0 });
 });
 
-test("2,000 namespaces whose names lose their target at once all get their Event, at five each second", async () => {
+test("when 2,000 namespaces lose their target at once, all get their Event, at five per second", async () => {
   const rig = claimEventsRig();
   rig.lead();
   const set = (target: string | typeof NO_TARGET) => {

@@ -4,7 +4,7 @@ import type { EventRecorder } from "#lib/kube/events.ts";
 import type { StartTimer } from "#lib/kube/time.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
-// What all have in common that write Events on the objects of others.
+// Shared by all reporters that write Events about objects of others.
 
 export interface ObjectEventsDeps {
   readonly events: Pick<EventRecorder, "record" | "waitMs">;
@@ -14,13 +14,13 @@ export interface ObjectEventsDeps {
   readonly wallClock: () => number;
   /** A monotonic clock, milliseconds. */
   readonly now?: () => number;
-  /** Another one only in tests. */
+  /** Only tests set it. */
   readonly startTimer?: StartTimer;
 }
 
-/** A new leader reports what is younger: the Events of an earlier leader still exist. */
+/** A new leader reports objects that are younger than this. The Events of an earlier leader still exist. */
 export const YOUNG_MS = 10 * 60_000;
-/** After an object could not be read. */
+/** Delay before an object is read again after a failed read. */
 export const RETRY_MS = 30_000;
 
 interface ObjectList {
@@ -28,8 +28,8 @@ interface ObjectList {
 }
 
 /**
- * The uid of an object: `kubectl describe` looks for Events by it, and nobody here keeps it. `path` is that of the
- * collection. Undefined: the object is gone.
+ * Reads the uid of an object, because `kubectl describe` finds Events by uid, and we do not store it. `path` is the
+ * path of the collection. Undefined: the object is gone.
  */
 export async function uidOf(client: ObjectEventsDeps["client"], path: string, name: string) {
   const query = { fieldSelector: `metadata.name=${name}` };

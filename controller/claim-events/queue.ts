@@ -1,9 +1,9 @@
-/** The objects that wait for their Event, by namespace: the one that has waited longest first, and each once. */
+/** The objects that wait for their Event, by namespace. Each object is listed once, the longest waiting one first. */
 export class EventQueue {
   readonly #byNamespace = new Map<string, Set<string>>();
   readonly #entries = new Map<string, { readonly namespace: string; readonly dueAt: number }>();
 
-  /** An object that waits already keeps its place. */
+  /** An object that already waits keeps its place. */
   add(object: string, namespace: string, dueAt: number): void {
     if (this.#entries.has(object)) return;
     this.#entries.set(object, { namespace, dueAt });
@@ -22,9 +22,9 @@ export class EventQueue {
   }
 
   /**
-   * Takes the next object whose time has come. The namespaces take turns, so that one with many objects delays no
-   * other. `waitMs`: how long a namespace has to wait. Without such an object: the least wait, or undefined if none
-   * is in the queue.
+   * Takes the next object that is due. The namespaces take turns, so a namespace with many objects delays no other.
+   * `waitMs` returns how long a namespace has to wait. If no object is due, returns the shortest wait, or undefined
+   * if the queue is empty.
    */
   take(now: number, waitMs: (namespace: string) => number): { readonly object: string } | { readonly waitMs?: number } {
     let least = Number.POSITIVE_INFINITY;

@@ -2,10 +2,10 @@ import type { Plan } from "#hostmap/plan.ts";
 import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { adviceOn } from "./advice.ts";
 
-/** Reason codes by the names that are not mapped, or that lose a port. */
+/** Reason codes by name, for names that are not mapped or that lose a port. */
 export type Refusals = ReadonlyMap<string, string>;
 
-/** One object with these names of it. */
+/** An object and its refused names. */
 export interface RefusedObject {
   readonly from: ObjectRef;
   /** creationTimestamp of the object. */
@@ -13,10 +13,10 @@ export interface RefusedObject {
   readonly refusals: Refusals;
 }
 
-/** The owner's own choice. */
+/** The reason code of a name that the owner chose to ignore. */
 const CHOSEN = "ignored";
 
-/** Undefined: the object is gone, or is read from a file, so that nobody looks for its Events. */
+/** Returns undefined if the object is gone, or comes from a file, because then nobody looks for its Events. */
 export function refusedOf(plan: Pick<Plan, "decisionsOf" | "planned">, object: string): RefusedObject | undefined {
   const refusals = new Map<string, string>();
   const mapped = new Map<string, Reason | undefined>();
@@ -24,18 +24,18 @@ export function refusedOf(plan: Pick<Plan, "decisionsOf" | "planned">, object: s
   for (const { name, from, since, decision, warning } of plan.decisionsOf(object)) {
     if (from.file !== undefined) return undefined;
     first ??= { from, since };
-    // An object may claim a name twice, of two targets.
+    // An object may claim a name twice, for two targets.
     if (decision.mapped) mapped.set(name, warning);
     else if (decision.reason.code !== CHOSEN) refusals.set(name, decision.reason.code);
   }
   for (const name of mapped.keys()) refusals.delete(name);
-  // What was mapped may stay until new evidence decides.
+  // A mapped name may stay until new evidence decides.
   for (const name of refusals.keys()) if (isOf(plan.planned.get(name)?.from, first?.from)) refusals.delete(name);
   for (const [name, warning] of mapped) if (isReported(warning)) refusals.set(name, warning.code);
   return first && { ...first, refusals };
 }
 
-/** Most warnings are for whoever runs the cluster. */
+/** Most warnings are for the administrator of the cluster, not for the owner. */
 function isReported(warning: Reason | undefined): warning is Reason {
   return warning !== undefined && adviceOn(warning.code).mapped === true;
 }
@@ -45,13 +45,13 @@ function isOf(one: ObjectRef | undefined, other: ObjectRef | undefined): boolean
 }
 
 /**
- * The refusals of each object that its owner has read already, or that existed when this leader began. Kept as pairs of
- * name and code, as a Map for each object would take several times as much memory.
+ * The refusals that the owner of each object already knows from an Event, or that existed when this leader began.
+ * Stored as pairs of name and code, because a Map per object would take several times as much memory.
  */
 export class KnownRefusals {
   readonly #pairs = new Map<string, readonly string[]>();
 
-  /** The part of the refusals that is known. */
+  /** Returns the known part of the refusals. */
   knownOf(object: string, refusals: Refusals): Refusals {
     const known = new Map<string, string>();
     const pairs = this.#pairs.get(object) ?? [];

@@ -4,7 +4,7 @@ import { claimEventsRig, NO_TARGET, OLD } from "#test/fakes/claim-events-rig.ts"
 
 type Rig = ReturnType<typeof claimEventsRig>;
 
-/** A leader that began before anything was refused. */
+/** A leader whose term began before any name was refused. */
 function leading(): Rig {
   const rig = claimEventsRig();
   rig.lead();
@@ -16,7 +16,7 @@ const notes = ({ sent }: Rig) =>
 const reasons = ({ sent }: Rig) => sent.map(({ regarding, reason }) => `${regarding.name} ${reason}`);
 
 describe("an object whose names are not mapped", () => {
-  it("gets one Event for each reason, ten seconds later, with the names, the code and what to do", async () => {
+  it("gets one Event per reason, ten seconds later, with the names, the code and advice", async () => {
     const rig = leading();
     rig.set("shop/web", {
       "a.example.com": NO_TARGET,
@@ -51,7 +51,7 @@ describe("an object whose names are not mapped", () => {
     );
   });
 
-  it("gets none for what lasts shorter, what its owner chose, what a file says, while nothing changes", async () => {
+  it("gets no Event for short-lived, chosen, file-based or unchanged refusals", async () => {
     const rig = leading();
     rig.set("shop/new", { "a.example.com": NO_TARGET });
     rig.set("shop/ignored", { "b.example.com": { code: "ignored", text: "" } });
@@ -68,7 +68,7 @@ describe("an object whose names are not mapped", () => {
     assert.deepEqual(reasons(rig), ["stays NoTarget"]);
   });
 
-  it("gets another one for another reason or name, none for a name that goes, one after it was mapped", async () => {
+  it("gets another Event for a new reason or name, and after a mapping, but not when a name is removed", async () => {
     const rig = leading();
     const change = async (names: Parameters<Rig["set"]>[1]) => {
       rig.set("shop/web", names);
@@ -89,7 +89,7 @@ describe("an object whose names are not mapped", () => {
     assert.equal((await change({ "b.example.com": NO_TARGET }))[3], last);
   });
 
-  it("gets one for a conflict that another object causes; its text names nothing of the other tenant", async () => {
+  it("gets an Event for a conflict with another object, without any name of the other tenant", async () => {
     const rig = leading();
     rig.set("shop/web", { "a.example.com": "nginx" }, "2002-01-01T00:00:00Z");
     rig.run();
@@ -101,7 +101,7 @@ describe("an object whose names are not mapped", () => {
     assert.doesNotMatch(JSON.stringify(rig.sent), /secret/);
   });
 
-  it("gets a normal one where pods reach the name without a mapping", async () => {
+  it("gets an Event of type Normal if pods reach the name without a mapping", async () => {
     const rig = leading();
     rig.set("shop/web", { "a.example.com": { code: "load-balancer-hostname", text: "" } });
     rig.run();
@@ -112,7 +112,7 @@ describe("an object whose names are not mapped", () => {
     );
   });
 
-  it("gets one for a mapped name that loses a port, none for another warning", async () => {
+  it("gets an Event for a mapped name that loses a port, but not for other warnings", async () => {
     const rig = leading();
     rig.set("shop/web", { "a.example.com": "nginx" }, OLD, undefined, { code: "port-lost", text: "secret" });
     rig.set("shop/api", { "b.example.com": "nginx" }, OLD, undefined, { code: "public-ipv6", text: "" });
@@ -125,7 +125,7 @@ describe("an object whose names are not mapped", () => {
     ]);
   });
 
-  it("that is deleted before its turn gets none; that cannot be read gets it later", async () => {
+  it("gets no Event if it is deleted before its turn, and a later one if it cannot be read", async () => {
     const rig = leading();
     rig.set("shop/web", { "a.example.com": NO_TARGET });
     rig.run();
@@ -147,7 +147,7 @@ describe("an object whose names are not mapped", () => {
 describe("a new leader", () => {
   const age = (rig: Rig, seconds: number) => new Date(rig.clock.now() - seconds * 1_000).toISOString();
 
-  it("repeats nothing: old refusals are known, and the API server still has the Events of young objects", async () => {
+  it("repeats nothing: it knows old refusals, and the API server still has the Events of young objects", async () => {
     const rig = leading();
     rig.set("shop/old", { "a.example.com": NO_TARGET });
     rig.set("shop/young", { "b.example.com": NO_TARGET }, age(rig, 0));
@@ -161,7 +161,7 @@ describe("a new leader", () => {
     assert.deepEqual(events.stats, { sent: 0, repeated: 1, dropped: 0, failed: 0 });
   });
 
-  it("reports what an object got while nobody led, and the names that are no longer mapped", async () => {
+  it("reports refusals of young objects, and names that are no longer mapped", async () => {
     const rig = claimEventsRig();
     rig.set("shop/old", { "a.example.com": NO_TARGET });
     rig.set("shop/young", { "b.example.com": NO_TARGET }, age(rig, 60));
@@ -174,7 +174,7 @@ describe("a new leader", () => {
     assert.deepEqual(reasons(rig), ["young NoTarget", "lost NoTarget"]);
   });
 
-  it("writes nothing once its term is over", async () => {
+  it("writes nothing after its term has ended", async () => {
     const rig = claimEventsRig();
     const { stop } = rig.lead();
     rig.set("shop/web", { "a.example.com": NO_TARGET });

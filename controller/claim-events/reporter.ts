@@ -18,15 +18,15 @@ interface ClaimEventsDeps extends ObjectEventsDeps {
   readonly source: Pick<Source, "resourceOf">;
 }
 
-/** A refusal must last this long: most objects have no address in their first seconds. */
+/** A refusal must last this long, because most objects have no address in their first seconds. */
 const SETTLE_MS = 10_000;
-/** Names that an Event lists; the others are counted. */
+/** Maximum number of names in an Event; the others are counted. */
 const LISTED = 5;
 
 /**
- * Writes an Event on each object whose names are not mapped: one for each reason, when a name gets it and keeps it.
- * Only the leader does so. An object that has to wait for its namespace's budget is decided on when its turn comes, so
- * a budget delays an Event and an outdated one is never written.
+ * Writes an Event on each object whose names are not mapped: one per reason, after a name has had it for some time.
+ * Only the leader does so. An object may have to wait for its namespace's budget. Then it is evaluated when its turn
+ * comes. So a budget only delays an Event, and an outdated Event is never written.
  *
  *   plan ──> touched objects ──> compared with what is known ──> queue by namespace ──> Event
  */
@@ -41,9 +41,9 @@ export class ClaimEvents {
   }
 
   /**
-   * Begins a term, once the plan is complete. What is refused now counts as known, since an earlier leader had the
-   * time to report it. It is news only of a young object, or of a name that was mapped until now. Where the earlier
-   * leader did report it, the API server still has the Event, and refuses it (`once`).
+   * Begins a term, once the plan is complete. Current refusals count as known, because an earlier leader had the time
+   * to report them. Exceptions are young objects, and names that were mapped until now. If the earlier leader did
+   * report one, the API server still has the Event and refuses the new one (`once`).
    */
   begin(signal: AbortSignal, wasMapped: (name: string) => boolean): void {
     if (signal.aborted) return;
@@ -51,7 +51,7 @@ export class ClaimEvents {
     const reconciler = new Reconciler({
       reconcile: async () => ({ requeueAfter: await this.#turn(term) }),
       ...(startTimer && { startTimer }),
-      // One odd object costs itself: it is not looked at again before it changes.
+      // An object that cannot be evaluated affects only itself: it is evaluated again only after a change.
       retry: {
         backoff: createBackoff(RETRY_MS, RETRY_MS),
         onError: (error) => log.error({ code: "object-failed" }, describeError(error)),
@@ -66,7 +66,7 @@ export class ClaimEvents {
     reconciler.enqueue();
   }
 
-  /** Decisions about names of these objects may have changed. */
+  /** Tells the reporter that decisions about names of these objects may have changed. */
   changed(objects: ReadonlySet<string>): void {
     const term = this.#term;
     if (term === undefined || objects.size === 0) return;
@@ -74,21 +74,21 @@ export class ClaimEvents {
     term.reconciler.enqueue();
   }
 
-  /** Objects that are remembered, that wait for their Event, and that are to be looked at. */
+  /** The numbers of remembered objects, of those that wait for their Event, and of those still to evaluate. */
   get sizes(): { readonly known: number; readonly waiting: number; readonly touched: number } {
     const { known, queue, touched } = this.#term ?? newState();
     return { known: known.size, waiting: queue.size, touched: touched.size };
   }
 
-  /** Returns after how many milliseconds the next turn is due. */
+  /** Returns the delay until the next turn, in milliseconds; undefined: no turn is needed. */
   async #turn(term: Term): Promise<number | undefined> {
     const slice = timeSlices();
     for (const object of term.unread) {
-      // One that has changed already may have been mapped when the term began.
+      // An object that has already changed may have been mapped when the term began.
       if (!term.touched.has(object)) this.#learn(term, object);
       await slice();
     }
-    // It may hold the whole map of the takeover.
+    // Release the callback: it may hold the whole map of the takeover.
     term.wasMapped = () => false;
     for (const object of term.touched) {
       term.touched.delete(object);
@@ -96,7 +96,7 @@ export class ClaimEvents {
       await slice();
     }
     while (!term.signal.aborted && term.queue.size > 0) {
-      // Not asked for each of 10,000 namespaces.
+      // Check the overall budget first, instead of that of each of 10,000 namespaces.
       const waitMs = this.#deps.events.waitMs();
       if (waitMs > 0) return waitMs;
       const next = term.queue.take(this.#now(), (namespace) => this.#deps.events.waitMs(namespace));
@@ -116,7 +116,7 @@ export class ClaimEvents {
     this.#compare(term, object, found);
   }
 
-  /** Forgets what holds no more, and lets the object wait for its turn if there is news. */
+  /** Forgets refusals that no longer hold, and queues the object if it has new ones. */
   #compare({ known, queue }: Term, object: string, found: RefusedObject | undefined): void {
     if (found === undefined) {
       known.delete(object);
@@ -128,7 +128,7 @@ export class ClaimEvents {
     if (before.size < found.refusals.size) queue.add(object, found.from.namespace, this.#now() + SETTLE_MS);
   }
 
-  /** Reports the first reason that is news. Returns whether there was one. */
+  /** Reports the first new reason. Returns whether it found one. */
   async #report(term: Term, object: string): Promise<boolean> {
     const { known, queue } = term;
     const found = refusedOf(this.#deps.plan, object);
@@ -181,7 +181,7 @@ interface Term extends ReturnType<typeof newState> {
   readonly signal: AbortSignal;
   wasMapped: (name: string) => boolean;
   readonly reconciler: Reconciler;
-  /** The objects that were there when the term began: an iterator, so each is read once. */
+  /** The objects that existed when the term began. It is an iterator, so each is read once. */
   readonly unread: Iterable<string>;
 }
 
@@ -193,7 +193,7 @@ function versionOf({ group, version }: { readonly group: string; readonly versio
   return group === "" ? version : `${group}/${version}`;
 }
 
-/** The names that have this reason, as the beginning of a sentence. */
+/** Lists the names with this reason, as the beginning of a sentence. */
 function listOf(refusals: Refusals, code: string): string {
   const names = [...refusals].filter(([, each]) => each === code).map(([name]) => name);
   const textOf = (name: string) => (/^[a-z0-9.*-]{1,80}$/.test(name) ? name : show(name));

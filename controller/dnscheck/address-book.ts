@@ -1,16 +1,16 @@
 import type { HeaderReason, TargetHeaders, TargetLocations } from "../targets/resolver.ts";
 
-/** What has to be known of addresses to decide by an answer of DNS. */
+/** The knowledge of addresses that is needed to decide by an answer of DNS. */
 export interface AddressBook extends TargetLocations {
-  /** False until all of it is known: until then nothing is decided. */
+  /** False until all of it is known. Until then nothing is decided. */
   readonly synced: boolean;
   /** The ClusterIPs that names of the map may resolve to. A publisher gives them to DNS. */
   ownAddresses(): ReadonlySet<string>;
-  /** Why the names of a target are not mapped to it. */
+  /** Why the names of a target are not mapped to it; undefined: they are. */
   against(target: string): HeaderReason | undefined;
 }
 
-/** `fronts` knows the addresses of ours. */
+/** `fronts` knows our own addresses. */
 export function addressBook(
   locations: TargetLocations,
   fronts: Pick<AddressBook, "synced" | "ownAddresses">,

@@ -5,13 +5,13 @@ import type { DnsDecision } from "./dns-decision.ts";
 
 export type TargetedClaim = Claim & { readonly target: string };
 
-/** What DNS says about a claim with a target, and whether that is final. */
+/** A claim with a target, the DNS evidence about it, and whether that evidence is final. */
 export interface WitnessedClaim {
   readonly claim: TargetedClaim;
   readonly decision: DnsDecision;
-  /** `waiting` for the first answer; `unsettled` while a first answer that leads elsewhere is not confirmed. */
+  /** `waiting`: no first answer yet. `unsettled`: the first answer leads elsewhere and is not confirmed. */
   readonly state: "waiting" | "unsettled" | "settled";
-  /** Whether the target's Service says that its names are mapped in any case. */
+  /** Whether the names of the target's Service are always mapped (`map: always`). */
   readonly always: boolean;
   readonly book: Pick<AddressBook, "warningOf" | "against">;
 }
@@ -22,14 +22,14 @@ const WAITING = {
 };
 
 /**
- * The claim as `policy.verifyDns: auto` leaves it. Missing evidence takes no name away: only a name that DNS leads to
- * an address of nobody here is not mapped.
+ * Applies `policy.verifyDns: auto` to a claim. Missing evidence unmaps no name. A name is not mapped only if DNS
+ * leads to an address that belongs to no Service here.
  */
 export function claimWithAuto({ claim, decision, state, always, book }: WitnessedClaim): Claim {
   if (state === "waiting") return { ...claim, target: WAITING, pending: claim.target };
   if (decision === "unknown") return claim;
   if (decision === "verified") return { ...claim, verified: true };
-  // kube-proxy short-circuits the connection to that Service.
+  // The object chose its target, and kube-proxy short-circuits the connection to the Service of that address.
   if ("target" in decision && claim.chosen) return claim;
   if ("target" in decision) {
     const { warning: _ofItsOwn, ...rest } = claim;

@@ -13,7 +13,7 @@ const FRONT = "10.96.0.9";
 const CDN = "198.51.100.50";
 const NAME = "shop.example.com";
 
-/** `policy.verifyDns: auto`: what becomes of the claims of objects, with a DNS that the test controls. */
+/** `policy.verifyDns: auto`: how it changes the claims of objects, with a DNS that the test controls. */
 function rig(t: TestContext) {
   const addresses = {
     targets: { edge: [LB], internal: [INTERNAL] },
@@ -43,7 +43,7 @@ function rig(t: TestContext) {
     report(object, [
       { ...claimOf(name, `shop/${object}`, { target }), publicAddresses: [CDN], ...(warning && { warning }) },
     ]);
-  /** The target, `!` if DNS leads there; or the reason, `?` if nothing is decided. */
+  /** The target, with `!` if DNS leads there; or the reason, with `?` if it is not final. */
   const result = (object: string) => {
     const [claim] = claims.get(object) ?? [];
     if (claim === undefined) return undefined;
@@ -53,7 +53,7 @@ function rig(t: TestContext) {
   return { addresses, verifier, records, state, pass, asked, set, result, report, claims, synced: () => synced() };
 }
 
-test("a new name waits for its first answer, which counts: mapped, to the other Service, or not at all", async (t) => {
+test("the first answer decides whether a new name is mapped, mapped to another Service, or not mapped", async (t) => {
   const { records, pass, set, result, synced } = rig(t);
   synced();
   records.set("a.example.com", [LB]).set("b.example.com", [INTERNAL]).set("c.example.com", [CDN]);
@@ -63,7 +63,7 @@ test("a new name waits for its first answer, which counts: mapped, to the other 
   assert.deepEqual(["a", "b", "c", "d"].map(result), ["edge!", "internal!", "dns-elsewhere?", "edge"]);
 });
 
-test("a name that DNS leads to another target has that target's lost port", async (t) => {
+test("a name that DNS leads to another target gets the port warning of that target", async (t) => {
   const lost = { code: "port-lost", text: "its target internal has no port 80" };
   const { addresses, records, pass, set, claims, synced } = rig(t);
   Object.assign(addresses, { warnings: { internal: lost } });
@@ -78,7 +78,7 @@ test("a name that DNS leads to another target has that target's lost port", asyn
   );
 });
 
-test("an answer that does not come is waited for 2 s; it counts when it comes", async (t) => {
+test("a name waits 2 s for its first answer; a late answer still counts", async (t) => {
   const { records, pass, set, result, state, synced } = rig(t);
   synced();
   records.set(NAME, [CDN]);
@@ -93,7 +93,7 @@ test("an answer that does not come is waited for 2 s; it counts when it comes", 
   assert.equal(result("a"), "dns-elsewhere?");
 });
 
-test("a DNS that fails maps the name after 2 s", async (t) => {
+test("a name is mapped after 2 s if DNS fails", async (t) => {
   const { records, pass, set, result, synced } = rig(t);
   synced();
   records.set(NAME, new Error("ESERVFAIL"));
@@ -102,7 +102,7 @@ test("a DNS that fails maps the name after 2 s", async (t) => {
   assert.equal(result("a"), "edge");
 });
 
-test("that a name is elsewhere is final after three answers in a minute; so is its return", async (t) => {
+test("three answers in a minute confirm that a name is elsewhere, and also that it is back", async (t) => {
   const { records, pass, set, result, synced, state } = rig(t);
   synced();
   state.ttl = 60;
@@ -110,7 +110,7 @@ test("that a name is elsewhere is final after three answers in a minute; so is i
   set("a");
   await pass(30_500);
   assert.equal(result("a"), "dns-elsewhere?");
-  // A CDN answers with other addresses each time.
+  // A CDN answers with different addresses each time.
   records.set(NAME, ["198.51.100.51"]);
   await pass(33_000);
   assert.equal(result("a"), "dns-elsewhere");
@@ -121,7 +121,7 @@ test("that a name is elsewhere is final after three answers in a minute; so is i
   assert.equal(result("a"), "edge!");
 });
 
-test("a change needs three equal answers over a minute; one that goes back changes nothing", async (t) => {
+test("a change needs three equal answers over a minute; if the old answer returns, nothing changes", async (t) => {
   const { records, pass, set, result, synced, state } = rig(t);
   synced();
   state.ttl = 60;
@@ -140,7 +140,7 @@ test("a change needs three equal answers over a minute; one that goes back chang
   assert.equal(result("a"), "dns-elsewhere");
 });
 
-test("our own addresses say nothing: what DNS said before stays", async (t) => {
+test("our own addresses are no evidence: the previous result stays", async (t) => {
   const { records, pass, set, result, synced, state } = rig(t);
   synced();
   state.ttl = 60;
@@ -164,7 +164,7 @@ test("a target without addresses is mapped at once, and not looked up", async (t
   assert.deepEqual(asked, []);
 });
 
-test("map: always on the Service overrides that the name is elsewhere, also later", async (t) => {
+test("map: always on the Service overrides that a name is elsewhere, even afterwards", async (t) => {
   const { records, pass, set, result, synced, addresses, verifier } = rig(t);
   synced();
   records.set(NAME, [CDN]);
@@ -177,7 +177,7 @@ test("map: always on the Service overrides that the name is elsewhere, also late
   assert.equal(verifier.warningOf(NAME)?.code, "dns-elsewhere");
 });
 
-test("a load balancer's new address takes no name away before DNS has answered three times", async (t) => {
+test("after a load balancer's address changes, its names stay until DNS has answered three times", async (t) => {
   const { records, pass, set, result, synced, addresses, verifier, asked } = rig(t);
   synced();
   records.set(NAME, [LB]);
@@ -192,7 +192,7 @@ test("a load balancer's new address takes no name away before DNS has answered t
   assert.equal(result("a"), "edge!");
 });
 
-test("a further object of a known name does not wait, as an ACME solver's", async (t) => {
+test("another object with a known name does not wait, for example that of an ACME solver", async (t) => {
   const { records, pass, set, result, synced } = rig(t);
   synced();
   records.set(NAME, [LB]);
@@ -204,7 +204,7 @@ test("a further object of a known name does not wait, as an ACME solver's", asyn
   assert.equal(result("other"), "edge!");
 });
 
-test("the names of the start wait for their turn while DNS answers, and 2 s when it does not", async (t) => {
+test("names of the start wait for their turn while DNS answers, but only 2 s if it does not", async (t) => {
   const { records, pass, report, synced, state, asked, verifier } = rig(t);
   const names = Array.from({ length: 500 }, (_, index) => `n${index}.example.com`);
   for (const name of names) records.set(name, [CDN]);
@@ -219,7 +219,7 @@ test("the names of the start wait for their turn while DNS answers, and 2 s when
   assert.equal(waiting(), 0);
 });
 
-test("the names of an install's first start wait 2 s each", async (t) => {
+test("at the first start of an install, each name waits 2 s", async (t) => {
   const { pass, report, state, verifier, addresses } = rig(t);
   addresses.isFirstStart = true;
   state.slow = true;
@@ -232,13 +232,13 @@ test("the names of an install's first start wait 2 s each", async (t) => {
   assert.equal(waiting(), 0);
 });
 
-test("a name with a public IPv6 address is known; ours is not public", async (t) => {
+test("a public IPv6 address of a name is detected; our own is not public", async (t) => {
   const { records, pass, set, synced, verifier, addresses } = rig(t);
   synced();
   addresses.own.push("fd00::9");
   records.set("six.example.com", [LB, "2001:db8::9"]).set("own.example.com", [LB, "fd00::9"]).set(NAME, [LB]);
   for (const name of ["six.example.com", "own.example.com", NAME]) set(name, "edge", name);
-  // It is asked for with the second look-up.
+  // The second look-up asks for it.
   await pass(310_000);
   assert.deepEqual(
     ["six.example.com", "own.example.com", NAME].map((name) => verifier.hasPublicIpv6(name)),
@@ -246,7 +246,7 @@ test("a name with a public IPv6 address is known; ours is not public", async (t)
   );
 });
 
-test("DNS does not move a name from the target that its object chooses; elsewhere stays elsewhere", async (t) => {
+test("DNS does not move a name from its chosen target, but a name that is elsewhere is not mapped", async (t) => {
   const { records, pass, report, result, synced } = rig(t);
   synced();
   records.set("a.example.com", [INTERNAL]).set("b.example.com", [INTERNAL]).set("c.example.com", [CDN]);

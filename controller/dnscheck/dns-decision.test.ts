@@ -20,23 +20,23 @@ function decide(answers: DnsEvidence["answers"], given: Partial<DnsEvidence> = {
   return "target" in decision ? `${decision.code} ${decision.target}` : decision.code;
 }
 
-test("an address of the target verifies, whatever else the name has", () => {
+test("one address of the target verifies the name, whatever other addresses it has", () => {
   assert.equal(decide([LB]), "verified");
   for (const other of [CDN, INTERNAL, FRONT]) assert.equal(decide([other, LB]), "verified");
 });
 
-test("no answer yet says nothing; no such name is an answer, except for a wildcard", () => {
+test("a missing answer is no evidence; an absent name is evidence, except for a wildcard", () => {
   assert.equal(decide(undefined), "unknown");
   assert.equal(decide([]), "dns-absent");
   assert.equal(decide([], { name: "*.example.com" }), "unknown");
 });
 
-test("an address of another Service leads to its target, also beside addresses that nobody has", () => {
+test("an address of another Service leads to that target, even beside unknown addresses", () => {
   assert.equal(decide([INTERNAL]), "dns-other-target internal");
   assert.equal(decide([CDN, INTERNAL]), "dns-other-target internal");
 });
 
-test("our own addresses are no evidence: a publisher gave them to DNS", () => {
+test("our own addresses are no evidence, because a publisher gave them to DNS", () => {
   assert.equal(decide([FRONT]), "unknown");
   assert.equal(decide([CDN, FRONT]), "unknown");
   assert.equal(decide([FRONT, INTERNAL]), "unknown");
@@ -46,7 +46,7 @@ test("a target without addresses cannot be compared", () => {
   for (const answers of [[LB], [CDN], []]) assert.equal(decide(answers, { addressesOfTarget: [] }), "unknown");
 });
 
-test("anything else is elsewhere, a wildcard's names too; the text lists four addresses", () => {
+test("any other address leads elsewhere, also for a wildcard; the text lists four addresses", () => {
   assert.equal(decide([CDN]), "dns-elsewhere");
   assert.equal(decide([CDN], { name: "*.example.com" }), "dns-elsewhere");
   const answers = [1, 2, 3, 4, 5].map((last) => `198.51.100.${last}`);

@@ -6,44 +6,47 @@ import { isWildcard } from "#hostmap/wildcards.ts";
 export interface DnsEvidence {
   /** The claimed name, in lower case. */
   readonly name: string;
-  /** All addresses that DNS has for it. Undefined: it has not answered yet; empty: there is no such name. */
+  /** All addresses that DNS has for the name. Undefined: no answer yet; empty: the name does not exist. */
   readonly answers: readonly string[] | undefined;
-  /** Where kube-proxy leads to the claim's target. Empty: its load balancer has no such address, or none is known. */
+  /**
+   * The addresses at which kube-proxy leads to the claim's target. Empty: the load balancer has none, or none is
+   * known.
+   */
   readonly addressesOfTarget: readonly string[];
-  /** The target that kube-proxy leads to at an address. */
+  /** The target that kube-proxy leads to at this address. */
   readonly targetOfAddress: (address: string) => string | undefined;
-  /** Whether it is a ClusterIP that the names of a map resolve to: ours, or that of a tool with the same purpose. */
+  /** Whether the address is a ClusterIP that mapped names resolve to: ours, or that of a tool with the same purpose. */
   readonly isOwnAddress: (address: string) => boolean;
 }
 
-/** DNS leads the name to another target than the one of its object. */
+/** DNS leads the name to another target than that of its object. */
 interface OtherTarget extends Reason {
   readonly code: "dns-other-target";
   readonly target: string;
 }
 
 /**
- * The decision on one claim. `unknown`: DNS says nothing about it, and the last result stays. `verified`: DNS leads the
+ * The decision on one claim. `unknown`: there is no evidence, and the last result stays. `verified`: DNS leads the
  * name to its target.
  */
 export type DnsDecision = "unknown" | "verified" | OtherTarget | Reason;
 
-/** Addresses that a text lists. */
+/** Maximum number of addresses in a text. */
 const LISTED = 4;
 
 /**
- * What the cluster's DNS says about a claim. It is the witness of what happens without us: kube-proxy short-circuits a
- * connection only if the name resolves to an address of the target's Service.
+ * Decides on a claim by the answer of the cluster's DNS. That answer shows what happens without us: kube-proxy
+ * short-circuits a connection only if the name resolves to an address of the target's Service.
  */
 export function decideByDns(evidence: DnsEvidence): DnsDecision {
   const { name, answers, addressesOfTarget, targetOfAddress, isOwnAddress } = evidence;
   if (answers === undefined || addressesOfTarget.length === 0) return "unknown";
   if (answers.some((address) => addressesOfTarget.includes(address))) return "verified";
-  // A publisher gave our own answer to DNS. It is no evidence, or a name would come and go with each answer.
+  // A publisher gave our own answer to DNS. If it counted as evidence, a name would come and go with each answer.
   if (answers.some(isOwnAddress)) return "unknown";
   const expected = addressesOfTarget.join(", ");
   if (answers.length === 0) {
-    // The names below a wildcard may have records of their own.
+    // Names below a wildcard may have their own records.
     if (isWildcard(name)) return "unknown";
     return { code: "dns-absent", text: `the cluster's DNS has no address for ${show(name)}; expected is ${expected}` };
   }

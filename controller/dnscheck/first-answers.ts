@@ -1,15 +1,15 @@
 /** How long a new name waits for its first answer, milliseconds. */
 const FIRST_ANSWER_MS = 2_000;
-/** Names that are let go at once, so that a tick stays short. */
+/** Maximum number of names that stop waiting in one tick, so that a tick stays short. */
 const PER_TICK = 1_000;
 
 /**
- * The names that wait for their first answer. A new name waits for a limited time. A restart brings too many names
- * at once. So there the time of a name begins with its own look-up, while DNS answers at all.
+ * The names that wait for their first answer. A new name waits for a limited time. A restart brings too many names at
+ * once. So the time of such a name begins with its own look-up, as long as DNS answers at all.
  */
 export class FirstAnswers {
   readonly #queued = new Set<string>();
-  /** By name, until when it waits: in this order. */
+  /** By name: the end of its wait, in ascending order. */
   readonly #until = new Map<string, number>();
 
   has(name: string): boolean {
@@ -20,12 +20,12 @@ export class FirstAnswers {
     this.#until.set(name, now + FIRST_ANSWER_MS);
   }
 
-  /** Adds a name of a restart. */
+  /** Adds a name that existed at the restart. */
   queue(name: string): void {
     this.#queued.add(name);
   }
 
-  /** Its look-up begins. */
+  /** Called when the look-up of a name begins. */
   begin(name: string, now: number): void {
     if (this.#queued.delete(name)) this.add(name, now);
   }
@@ -35,7 +35,7 @@ export class FirstAnswers {
     this.#until.delete(name);
   }
 
-  /** Removes and returns the names that have waited long enough. `answered` is when DNS last answered. */
+  /** Removes and returns the names that have waited long enough. `answered` is the time of the last DNS answer. */
   takeDue(now: number, answered: number): string[] {
     const due: string[] = [];
     for (const [name, until] of this.#until) {

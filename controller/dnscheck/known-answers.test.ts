@@ -18,7 +18,7 @@ const ANSWERS = new Map([
 ]);
 const BOOK = fakeAddressBook({ targets: { edge: ["203.0.113.7"], inner: ["10.0.0.9"] }, own: ["198.51.100.9"] });
 
-/** The claims of one object for all names, as a source reports them while `isSynced()`. */
+/** Decides on the claims of one object for all names. `isSynced` tells whether the address book is synced. */
 async function decided(mode: VerifyMode, isSynced = () => true) {
   const claims = NAMES.map((hostname) => claimOf(hostname, "shop/web", { target: "edge" }));
   const reports: (readonly Claim[])[] = [];
@@ -39,7 +39,7 @@ async function decided(mode: VerifyMode, isSynced = () => true) {
   return { known, reports, outcomes };
 }
 
-test("auto maps a name to where DNS leads it, and not if that is elsewhere", async () => {
+test("auto maps a name to where DNS leads it, and does not map it if that is elsewhere", async () => {
   const { known, outcomes } = await decided("auto");
   assert.deepEqual(outcomes, ["edge", "inner", "dns-elsewhere", "edge", "edge", "edge"]);
   assert.deepEqual(countDecisions(known.decisions()), {
@@ -56,7 +56,7 @@ test("auto maps a name to where DNS leads it, and not if that is elsewhere", asy
   assert.deepEqual([known.hasPublicIpv6("here.example.com"), known.hasPublicIpv6("cdn.example.com")], [true, false]);
 });
 
-test("enforce refuses what is not verified, warn refuses nothing", async () => {
+test("enforce refuses unverified names, and warn refuses none", async () => {
   const refused = ["dns-other-target", "dns-elsewhere", "dns-absent", "dns-not-verified", "dns-not-verified"];
   assert.deepEqual((await decided("enforce")).outcomes, ["edge", ...refused]);
   const { outcomes, known } = await decided("warn");
@@ -64,7 +64,7 @@ test("enforce refuses what is not verified, warn refuses nothing", async () => {
   assert.deepEqual([...known.mismatches()].length, 3);
 });
 
-test("claims are held until our own addresses are known, and reported once", async () => {
+test("claims are held until our own addresses are known, and then reported once", async () => {
   let asked = 0;
   const { reports } = await decided("auto", () => ++asked > 3);
   assert.deepEqual([reports.length, asked], [1, 4]);

@@ -8,7 +8,7 @@ import { type DnsDecision, decideByDns } from "./dns-decision.ts";
 import { decidedClaim, expectedClaim, hasTarget, type VerifyMode } from "./verified-source.ts";
 import { expectedAddresses, mismatchOf, type NameDecisions, overallDecision } from "./verifier.ts";
 
-/** By name or wildcard: all addresses that DNS has for it. */
+/** By name or wildcard: all addresses that DNS has for the name. */
 export type DnsAnswers = ReadonlyMap<string, readonly string[]>;
 
 interface KnownDeps {
@@ -20,8 +20,8 @@ interface KnownDeps {
 const POLL_MS = 10;
 
 /**
- * Decides on claims with answers of DNS that are known already, as of a stored cluster. Nothing is looked up, and
- * nothing waits for further answers. Claims are held until everything is known that decides about them.
+ * Decides on claims with DNS answers that are already known, such as those of a stored cluster. It looks up no names,
+ * and waits for no further answers. It holds claims until everything is known that decides about them.
  */
 export class KnownAnswers implements NameDecisions {
   readonly #deps: KnownDeps;
@@ -31,7 +31,7 @@ export class KnownAnswers implements NameDecisions {
     this.#deps = deps;
   }
 
-  /** The source with its claims decided on. */
+  /** Wraps a source: its claims are decided on. */
   source(source: Source): Source {
     let timer: NodeJS.Timeout | undefined;
     return {

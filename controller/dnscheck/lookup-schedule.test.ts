@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { fc } from "#test/property.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 
-test("nothing before its due time, and in order of due time", () => {
+test("no name is returned before its due time, and names are returned in order of due time", () => {
   const schedule = new LookupSchedule();
   schedule.add("b", 5_000);
   schedule.add("a", 2_500);

@@ -1,7 +1,7 @@
-/** Names by due time with a resolution of a second: cheap for many names, and first in, first out. */
+/** Names by due time, with a resolution of one second: cheap for many names, and first in, first out. */
 export class LookupSchedule {
   readonly #bySecond = new Map<number, string[]>();
-  /** Names that are due already. */
+  /** Names that are already due. */
   readonly #due: string[] = [];
   /** Seconds before this one are empty. */
   #from = 0;

@@ -37,7 +37,7 @@ async function server(t: TestContext, answers: Readonly<Record<number, Answer>>)
   return { asked, lookup: clusterLookup([`127.0.0.1:${socket.address().port}`]) };
 }
 
-test("addresses of the family that is asked for, with the shortest TTL", async (t) => {
+test("the answer has the addresses of the requested family, with the shortest TTL", async (t) => {
   const six = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
   const records = [[[192, 0, 2, 1], 300] as const, [[192, 0, 2, 2], 30] as const];
   const { asked, lookup } = await server(t, { [A]: { code: 0, records }, [AAAA]: { code: 0, records: [[six, 60]] } });
@@ -47,13 +47,13 @@ test("addresses of the family that is asked for, with the shortest TTL", async (
   assert.deepEqual(asked, [A, AAAA]);
 });
 
-test("a name that does not exist, or has no address of the family, has none for a minute", async (t) => {
+test("if a name is absent, or has no address of the family, the answer is empty and valid for a minute", async (t) => {
   const { lookup } = await server(t, { [A]: { code: 3 }, [AAAA]: { code: 0 } });
   for (const family of [4, 6] as const)
     assert.deepEqual(await lookup("a.example.com", family), { addresses: [], ttl: 60 });
 });
 
-test("a server that fails rejects: that is no answer about the name", async (t) => {
+test("a failing server rejects the look-up, because it says nothing about the name", async (t) => {
   const { lookup } = await server(t, {});
   await assert.rejects(lookup("a.example.com", 4), { code: "ESERVFAIL" });
 });

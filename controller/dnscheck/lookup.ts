@@ -1,6 +1,6 @@
 import { Resolver } from "node:dns/promises";
 
-/** Resolves a name in DNS. Rejects if there is no response. */
+/** The answer of DNS for a name. */
 export interface DnsAnswer {
   /** IP literals; empty if the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
@@ -10,14 +10,17 @@ export interface DnsAnswer {
 
 export type DnsLookup = (name: string, family: 4 | 6) => Promise<DnsAnswer>;
 
-/** Timeout per server, and number of attempts. */
+/** Timeout per server, and number of tries. */
 const TIMEOUT_MS = 2_000;
 const TRIES = 2;
-/** TTL of a negative answer, seconds: the records of a new name appear later than its Ingress. */
+/**
+ * TTL of a negative answer, in seconds. It is short because the records of a new name appear later than its Ingress.
+ */
 const NEGATIVE_TTL = 60;
 
 /**
- * Resolves with the cluster's DNS like a pod, but without a hosts file. Without `servers`, those of this pod are used.
+ * Resolves with the cluster's DNS, like a pod but without a hosts file. If `servers` is empty, uses the servers of
+ * this pod. The look-up rejects if there is no response.
  */
 export function clusterLookup(servers: readonly string[]): DnsLookup {
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES });

@@ -1,23 +1,23 @@
 import { isIP } from "node:net";
 import type { DnsDecision } from "./dns-decision.ts";
 
-/** A claim of a name, as DNS can be asked about it. */
+/** A claim of a name, reduced to what DNS can verify. */
 export interface ExpectedClaim {
   readonly target: string;
-  /** What to compare with if the target has no addresses: IP literals count. */
+  /** What to compare with if the target has no addresses. Only IP literals count. */
   readonly publicAddresses: readonly string[];
 }
 
-/** Decides on a claim of a name with the answers of DNS. */
+/** Decides on a claim of a name, given the answers of DNS. */
 export type Decide = (claim: ExpectedClaim, answers: readonly string[] | undefined) => DnsDecision;
 
-/** How many equal answers change a decision, over how many milliseconds at least. */
+/** How many equal answers change a decision, and over how many milliseconds at least. */
 export interface ChangeRule {
   readonly answers: number;
   readonly overMs: number;
 }
 
-/** Answers that would change the decisions, once there are enough of them. */
+/** An answer that changes or confirms the decisions once it is repeated often enough. */
 interface Candidate {
   readonly key: string;
   readonly answers: readonly string[];
@@ -27,14 +27,14 @@ interface Candidate {
 
 const NO_ADDRESSES: readonly string[] = [];
 
-/** What is known of one name: its claims, the answer that counts, and the decision on each claim. */
+/** The state of one name: its claims, the accepted answer, and the decision on each claim. */
 export class NameRecord {
   asking = false;
-  /** Whether DNS has answered, with evidence or not. */
+  /** Whether DNS has answered, even without evidence. */
   answered = false;
   /** Whether the last answer had an IPv6 address that is not ours. */
   hasPublicIpv6 = false;
-  /** The last addresses of the family that the target does not have, and when to ask for them again. */
+  /** The last addresses of the family that the target lacks, and when to ask for them again. */
   otherFamily: readonly string[] = NO_ADDRESSES;
   otherFamilyAt = 0;
   readonly #rule: ChangeRule;
@@ -52,7 +52,7 @@ export class NameRecord {
     return this.#claims;
   }
 
-  /** The answer that counts. */
+  /** The accepted answer. */
   get answers(): readonly string[] | undefined {
     return this.#answers;
   }
@@ -61,7 +61,7 @@ export class NameRecord {
     return this.#decisions;
   }
 
-  /** False while the first answer says that the name is elsewhere, and no further ones have confirmed it. */
+  /** False while the first answer leads elsewhere and is not confirmed by further ones. */
   get settled(): boolean {
     return this.#settled;
   }
@@ -71,7 +71,7 @@ export class NameRecord {
     return this.#candidate !== undefined;
   }
 
-  /** Replaces the claims. The decisions on those that stay, stay. Returns false if all are the same. */
+  /** Replaces the claims. Claims that stay keep their decision. Returns false if nothing changed. */
   expect(claims: readonly ExpectedClaim[], decide: Decide): boolean {
     const before = new Map(this.#claims.map((claim, index) => [claimKey(claim), this.#decisions[index]]));
     const after = new Map(claims.map((claim) => [claimKey(claim), claim]));
@@ -89,7 +89,7 @@ export class NameRecord {
     return this.#decisions[index] ?? decide(claim, this.#answers);
   }
 
-  /** Takes an answer. Returns whether a decision has changed, or is settled now. */
+  /** Takes an answer. Returns whether a decision has changed or has just become settled. */
   learn(answers: readonly string[], now: number, decide: Decide): boolean {
     this.answered = true;
     const decisions = this.#claims.map((claim) => decide(claim, answers));
@@ -109,7 +109,7 @@ export class NameRecord {
     return this.#count(key, answers, decisions, now) || isFirst;
   }
 
-  /** Counts an answer that is not settled yet. Returns whether it is now. */
+  /** Counts an answer that is not settled yet. Returns whether it is settled now. */
   #count(key: string, answers: readonly string[], decisions: readonly DnsDecision[], now: number): boolean {
     const before = this.#candidate?.key === key ? this.#candidate : undefined;
     const candidate = { key, answers, since: before?.since ?? now, count: (before?.count ?? 0) + 1 };
@@ -127,7 +127,7 @@ export class NameRecord {
   }
 }
 
-/** The families of the addresses that are compared, IPv4 if there are none. */
+/** The address families to compare; IPv4 if there are no addresses. */
 export function familiesOf(expected: readonly string[]): ReadonlySet<4 | 6> {
   const families = new Set<4 | 6>(expected.map((address) => (isIP(address) === 6 ? 6 : 4)));
   return families.size === 0 ? new Set([4]) : families;
@@ -137,7 +137,7 @@ function claimKey({ target, publicAddresses }: ExpectedClaim): string {
   return publicAddresses.length === 0 ? target : `${target} ${publicAddresses.join()}`;
 }
 
-/** Equal for answers that mean the same, whatever their addresses: those of a CDN change all the time. */
+/** A key that is equal for answers with the same meaning, because the addresses of a CDN change all the time. */
 function keyOf(decisions: readonly DnsDecision[]): string {
   return decisions
     .map((decision) => {

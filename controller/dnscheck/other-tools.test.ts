@@ -6,7 +6,7 @@ import { OtherTools } from "./other-tools.ts";
 const TOOL = "hairpin-proxy.hairpin-proxy.svc.cluster.local";
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-test("the ClusterIPs of other tools, asked for again each minute; without an answer they stay", async (t) => {
+test("the ClusterIPs of other tools are looked up every minute, and stay if an answer is missing", async (t) => {
   t.mock.timers.enable({ apis: ["setInterval"] });
   let records: Record<string, string> | undefined = { [TOOL]: "10.96.7.7" };
   const lookup: DnsLookup = async (name, family) => {
@@ -30,7 +30,7 @@ test("the ClusterIPs of other tools, asked for again each minute; without an ans
   assert.equal(tools.has("10.96.7.7"), false);
 });
 
-test("without the cluster's domain, and in a cluster without such a tool, nothing is one", async (t) => {
+test("without the cluster's domain, or in a cluster without such a tool, no address is recognized", async (t) => {
   const tools = new OtherTools(async () => assert.fail("asked"), undefined);
   tools.start();
   t.after(() => tools.stop());

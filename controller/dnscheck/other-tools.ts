@@ -1,14 +1,14 @@
 import type { DnsLookup } from "./lookup.ts";
 
 /**
- * The Services of tools with the same purpose, as `name.namespace`: they let the cluster's DNS answer with their
- * ClusterIPs (docs/migrating.md runs them beside us). They are compumike/hairpin-proxy, dextercrypt/hairpin-proxy-gen2
- * and ouroboros.
+ * The Services of tools with the same purpose, as `name.namespace`. These tools make the cluster's DNS answer with
+ * their ClusterIPs, and docs/migrating.md runs them beside us. The tools are compumike/hairpin-proxy,
+ * dextercrypt/hairpin-proxy-gen2 and ouroboros.
  */
 const SERVICES = ["hairpin-proxy.hairpin-proxy", "haproxy-nginx.hairpin-proxy-gen2", "ouroboros-proxy.ouroboros"];
 const REFRESH_MS = 60_000;
 
-/** The addresses of other tools, by the cluster's DNS: no permission is needed for that. */
+/** The addresses of other tools. They are looked up in the cluster's DNS, which needs no permission. */
 export class OtherTools {
   readonly #lookup: DnsLookup;
   readonly #names: readonly string[];
@@ -30,7 +30,7 @@ export class OtherTools {
     clearInterval(this.#timer);
   }
 
-  /** True once each was asked for. */
+  /** True once every tool was looked up. */
   get known(): boolean {
     return this.#asked;
   }
@@ -40,7 +40,7 @@ export class OtherTools {
     return false;
   }
 
-  /** Asks for each. A name that gets no answer keeps its addresses. */
+  /** Looks up every tool. A tool keeps its addresses if there is no answer. */
   async refresh(): Promise<void> {
     const ask = async (name: string) => {
       const answers = await Promise.all(([4, 6] as const).map((family) => this.#lookup(name, family)));

@@ -10,7 +10,7 @@ import { LeaderMap } from "../leader-map.ts";
 import type { ClaimSink } from "../sources/types.ts";
 import { type VerifyMode, verifiedSource } from "./verified-source.ts";
 
-// A publisher gives the map to the cluster's DNS, which the controller asks about the names of the map.
+// A publisher gives the map to the cluster's DNS. The controller asks that DNS about the names of the map.
 
 const LB = "203.0.113.9";
 const FRONT = "10.96.0.9";
@@ -20,12 +20,12 @@ const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespace
 const REMOVAL = { vanishMs: 60_000, guardNames: 10, holdMs: 300_000 };
 const TARGETS = [{ name: "edge", clusterIPs: [FRONT] }];
 const HOUR_S = 3_600;
-/** From a change of the map to the answers of the cluster's DNS: the publisher's interval, the kubelet, a reload. */
+/** Delay from a change of the map to the answers of DNS: the publisher's interval, the kubelet, and a reload. */
 const PUBLISHED_S = 45;
-/** Unchanged ones from then on. */
+/** After this time the answers no longer change. */
 const SETTLED_S = 300;
 
-/** A cluster with one Ingress, a controller, and a DNS that answers with the map as of a while ago. */
+/** A cluster with one Ingress, a controller, and a DNS that answers with the map as it was PUBLISHED_S ago. */
 function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
   const addresses = { targets: { edge: [LB] }, own: [FRONT] };
   const { verifier, records, state } = verifierRig(t, { mode, addresses });
@@ -57,7 +57,7 @@ function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
   t.after(() => source.stop());
   map.update(plan.takeChanges(), plan, TARGETS, state.now);
   map.releaseUnplanned(published, plan, state.now);
-  // Before the first second the DNS has what was published before.
+  // Before the first second, DNS answers with the previously published names.
   const history = [before.map((name) => ` ${name}`).join("")];
   let changes = 0;
   const reconcile = () => {
@@ -81,7 +81,7 @@ function rig(t: TestContext, mode: VerifyMode, before: readonly string[] = []) {
 }
 
 for (const mode of MODES) {
-  test(`${mode}: an hour of published names changes nothing, and nothing is said against them`, async (t) => {
+  test(`${mode}: an hour of published names changes nothing and causes no mismatch`, async (t) => {
     const { second, changes, text, verifier } = rig(t, mode);
     for (let at = 0; at < SETTLED_S; at += 1) await second();
     for (const name of NAMES) assert.ok(text().includes(` ${name}`), text());
@@ -93,7 +93,7 @@ for (const mode of MODES) {
 }
 
 for (const mode of MODES) {
-  test(`${mode}: a controller that starts beside published names keeps them, though DNS has ours`, async (t) => {
+  test(`${mode}: a new controller keeps the published names, though DNS answers with our addresses`, async (t) => {
     const { second, text } = rig(t, mode, NAMES);
     for (let at = 0; at < SETTLED_S; at += 1) {
       await second();

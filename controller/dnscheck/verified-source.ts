@@ -15,7 +15,7 @@ interface VerifiedDeps {
   readonly book: Pick<AddressBook, "mapsAlways" | "warningOf" | "against">;
 }
 
-/** Objects with at most this many claims are reported at once. Those of a larger one are combined for so long. */
+/** Objects with at most this many claims are reported at once. Changes of larger ones are combined for COMBINE_MS. */
 const FEW_CLAIMS = 20;
 const COMBINE_MS = 100;
 
@@ -25,12 +25,12 @@ const NOT_VERIFIED = {
 };
 
 /**
- * Passes names and their targets to a verifier. With `enforce`, a claim whose name does not resolve to its target (yet)
- * gets the reason instead. With `auto`, `claimWithAuto` decides. With `warn` claims pass unchanged.
+ * Passes names and their targets to a verifier. With `enforce`, a claim gets a reason instead of its target while its
+ * name does not resolve to that target. With `auto`, `claimWithAuto` decides. With `warn`, claims pass unchanged.
  */
 export function verifiedSource(source: Source, { verifier, mode, book }: VerifiedDeps): Source {
   const claimants = new Claimants(verifier);
-  /** By object, unless claims pass unchanged: only these claims are reported again. */
+  /** Claims by object, needed to report them again. Empty if claims pass unchanged. */
   const objects = new Map<string, readonly Claim[]>();
   const late = new Set<string>();
   let sink: ClaimSink = () => {};
@@ -89,12 +89,13 @@ export function verifiedSource(source: Source, { verifier, mode, book }: Verifie
   };
 }
 
-/** The claim as what DNS says leaves it. */
+/** Applies the DNS evidence to a claim. */
 export function decidedClaim(witnessed: WitnessedClaim, mode: VerifyMode): Claim {
   const { claim, decision } = witnessed;
   if (mode === "auto") return claimWithAuto(witnessed);
   if (mode === "warn" || decision === "verified") return claim;
-  // What is published of it stays: after a restart, a name that a publisher has given to DNS is answered with ours.
+  // `pending` keeps a published name. After a restart, DNS may answer with our own addresses, because a publisher
+  // gave the name to DNS.
   if (decision === "unknown") return { ...claim, target: NOT_VERIFIED, pending: claim.target };
   return { ...claim, target: decision };
 }
@@ -102,7 +103,7 @@ export function decidedClaim(witnessed: WitnessedClaim, mode: VerifyMode): Claim
 /** The objects that claim each name. A name is verified while any object claims it. */
 class Claimants {
   readonly #verifier: DnsVerifier;
-  /** By name: what each object expects. */
+  /** By name: the expected claim of each object. */
   readonly #byName = new Map<string, Map<string, ExpectedClaim>>();
   readonly #names = new Map<string, readonly string[]>();
 
@@ -140,7 +141,7 @@ class Claimants {
   }
 }
 
-/** Names and wildcards with what they expect. Invalid names and claims without a target are not looked up. */
+/** Names and wildcards with their expected claims. Skips invalid names and claims without a target. */
 function expectations(claims: readonly Claim[], mode: VerifyMode): Map<string, ExpectedClaim> {
   const expected = new Map<string, ExpectedClaim>();
   for (const claim of claims) {
@@ -151,7 +152,7 @@ function expectations(claims: readonly Claim[], mode: VerifyMode): Map<string, E
   return expected;
 }
 
-/** With `auto` only addresses of the target count: those of its object may be another controller's. */
+/** With `auto`, only addresses of the target count: those of the object may belong to another controller. */
 export function expectedClaim({ target, publicAddresses = [] }: TargetedClaim, mode: VerifyMode): ExpectedClaim {
   return { target, publicAddresses: mode === "auto" ? [] : publicAddresses };
 }

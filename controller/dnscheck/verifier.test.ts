@@ -5,7 +5,7 @@ import { countDecisions } from "./verifier.ts";
 
 const LB = "203.0.113.9";
 
-test("verified, elsewhere, absent; unknown before the first answer, and without addresses to compare", async (t) => {
+test("a name is verified, elsewhere, absent, or unknown without a first answer or addresses to compare", async (t) => {
   const { expect, verifier, records, pass, code, asked } = rig(t);
   records.set("here.example.com", ["198.51.100.1", LB]);
   records.set("cdn.example.com", ["198.51.100.1"]);
@@ -28,7 +28,7 @@ test("verified, elsewhere, absent; unknown before the first answer, and without 
   assert.ok(!asked.some((each) => each.startsWith("bare")));
 });
 
-test("a wildcard is asked for by a name below it; without a record it says nothing of the names below", async (t) => {
+test("a wildcard is looked up by a name below it; a missing record is no evidence about names below it", async (t) => {
   const { expect, verifier, records, pass, code } = rig(t);
   records.set("switchback-dns-check.here.example.com", [LB]);
   records.set("switchback-dns-check.cdn.example.com", ["198.51.100.1"]);
@@ -44,7 +44,7 @@ test("a wildcard is asked for by a name below it; without a record it says nothi
   );
 });
 
-test("the families that the load balancer has are looked up, and addresses are normalized", async (t) => {
+test("the address families of the load balancer are looked up, and addresses are normalized", async (t) => {
   const { expect, records, pass, code, asked } = rig(t);
   records.set("six.example.com", ["2001:db8::9"]);
   expect("six.example.com", ["2001:DB8:0::9"]);
@@ -52,7 +52,7 @@ test("the families that the load balancer has are looked up, and addresses are n
   assert.deepEqual([code("six.example.com"), asked], ["verified", ["six.example.com/6"]]);
 });
 
-test("a family that fails does not hide what the other says for a name, and is no evidence against one", async (t) => {
+test("if one family fails, the other can verify a name, but is no evidence against it", async (t) => {
   const { expect, records, pass, code } = rig(t);
   for (const name of ["here", "cdn"]) records.set(`${name}.example.com/6`, new Error("ESERVFAIL"));
   records.set("here.example.com", [LB]).set("cdn.example.com", ["198.51.100.1"]);
@@ -90,7 +90,7 @@ test("a failed look-up keeps the last decision, and is retried", async (t) => {
   assert.deepEqual([code("a.example.com"), asked.length, reported.length], ["verified", 3, 1]);
 });
 
-test("many consecutive failures mean that DNS is down: look-ups pause for a while", async (t) => {
+test("after many consecutive failures, DNS counts as down, and look-ups pause", async (t) => {
   const { expect, records, pass, asked } = rig(t);
   for (let index = 0; index < 200; index += 1) {
     records.set(`n${index}.example.com`, new Error("ETIMEOUT"));
@@ -102,7 +102,7 @@ test("many consecutive failures mean that DNS is down: look-ups pause for a whil
   assert.ok(asked.length > 20, "it goes on after the pause");
 });
 
-test("concurrent look-ups and look-ups per second are limited for any number of names", async (t) => {
+test("concurrent look-ups and look-ups per second are limited, however many names there are", async (t) => {
   const { expect, pass, asked, state } = rig(t);
   for (let index = 0; index < 1_000; index += 1) expect(`n${index}.example.com`, [LB]);
   await pass(1_000);
@@ -113,7 +113,7 @@ test("concurrent look-ups and look-ups per second are limited for any number of 
   state.slow = false;
 });
 
-test("changed addresses are compared with the last answer, and looked up again; a removed name is not", async (t) => {
+test("changed addresses are compared with the last answer and looked up again; a removed name is not", async (t) => {
   const { expect, decisionOf, verifier, records, pass, asked, code } = rig(t);
   records.set("a.example.com", [LB]);
   expect("a.example.com", ["198.51.100.1"]);
@@ -129,7 +129,7 @@ test("changed addresses are compared with the last answer, and looked up again; 
   assert.deepEqual([asked.length, code("a.example.com")], [2, "unknown"]);
 });
 
-test("what each decision says: at most four addresses, and what was expected", async (t) => {
+test("the text of each decision has at most four addresses, and those that were expected", async (t) => {
   const { expect, verifier, records, pass } = rig(t);
   const many = [5, 4, 3, 2, 1].map((last) => `198.51.100.${last}`);
   records.set("cdn.example.com", many);
@@ -160,7 +160,7 @@ test("what each decision says: at most four addresses, and what was expected", a
   );
 });
 
-test("a decision is reported when it may have changed, and only then", async (t) => {
+test("a decision is reported only when it may have changed", async (t) => {
   const { expect, records, pass, reported } = rig(t);
   records.set("a.example.com", [LB]);
   expect("a.example.com", [LB]);
@@ -176,7 +176,7 @@ test("a decision is reported when it may have changed, and only then", async (t)
   assert.deepEqual(reported, ["a.example.com"]);
 });
 
-test("twenty failures in a row pause all look-ups for half a minute; an answer restarts the count", async (t) => {
+test("twenty consecutive failures pause all look-ups for half a minute; an answer resets the count", async (t) => {
   const { expect, records, pass, asked, log, state } = rig(t);
   const paused = () =>
     log.lines.filter(({ level }) => level === "warn").map(({ fields, message }) => [fields, message]);
@@ -207,7 +207,7 @@ test("twenty failures in a row pause all look-ups for half a minute; an answer r
   assert.ok(asked.includes("late/4"));
 });
 
-test("a name is looked up once at a time, and the answer does not count once the name is forgotten", async (t) => {
+test("only one look-up of a name runs at a time, and its answer is ignored once the name is forgotten", async (t) => {
   const { expect, verifier, records, pass, asked, state, code, reported } = rig(t);
   records.set("a.example.com", [LB]);
   state.slow = true;
@@ -223,7 +223,7 @@ test("a name is looked up once at a time, and the answer does not count once the
   assert.deepEqual([code("a.example.com"), reported, asked.length], ["unknown", [], 1]);
 });
 
-test("a stopped verifier asks no more", async (t) => {
+test("a stopped verifier looks up nothing more", async (t) => {
   const { expect, verifier, pass, asked } = rig(t);
   verifier.stop();
   expect("a.example.com", [LB]);
@@ -231,7 +231,7 @@ test("a stopped verifier asks no more", async (t) => {
   assert.deepEqual(asked, []);
 });
 
-test("for one claim: unknown without an answer or addresses, else by the last answer", async (t) => {
+test("the decision on one claim is unknown without an answer or addresses; else the last answer decides", async (t) => {
   const { expect, decisionOf, records, pass } = rig(t);
   assert.equal(decisionOf("a.example.com", [LB]), "unknown");
   records.set("a.example.com", [LB]);
@@ -243,7 +243,7 @@ test("for one claim: unknown without an answer or addresses, else by the last an
 });
 
 for (const mode of ["warn", "enforce"] as const) {
-  test(`${mode}: a publisher that gives our addresses to DNS changes no decision, and is no mismatch`, async (t) => {
+  test(`${mode}: our own addresses in DNS, given by a publisher, change no decision and are no mismatch`, async (t) => {
     const { verifier, expect, records, pass, state, code, reported } = rig(t, {
       mode,
       addresses: { own: ["10.96.0.9"] },
@@ -252,7 +252,8 @@ for (const mode of ["warn", "enforce"] as const) {
     records.set("a.example.com", [LB]);
     expect("a.example.com", [LB]);
     await pass(100);
-    // The mapped name is published, then the record is ours; a name that is no longer mapped would have its own again.
+    // A mapped name is published, so its record is ours. If it were no longer mapped, it would have its own record
+    // again.
     for (let turn = 0; turn < 5; turn += 1) {
       records.set("a.example.com", code("a.example.com") === "verified" ? ["10.96.0.9"] : [LB]);
       await pass(62_000);
@@ -262,7 +263,7 @@ for (const mode of ["warn", "enforce"] as const) {
   });
 }
 
-test("the family that the target does not have is asked for once an hour, and whenever it decides", async (t) => {
+test("the family that the target lacks is looked up once an hour, and whenever it decides", async (t) => {
   const { expect, records, pass, askedForIpv6, verifier, code, state } = rig(t, { mode: "auto" });
   state.ttl = 60;
   records.set("a.example.com", [LB, "2001:db8::9"]).set("six.example.com", ["2001:db8::9"]);

@@ -16,7 +16,7 @@ import type { OtherTools } from "./other-tools.ts";
 interface VerifierDeps {
   readonly lookup: DnsLookup;
   readonly book: AddressBook;
-  /** Their addresses count as ours: they say nothing of where the name leads without us. */
+  /** The addresses of other tools count as ours: they do not show where the name leads without us. */
   readonly tools: Pick<OtherTools, "start" | "stop" | "known" | "has">;
   /** With `auto`, new names wait for their first answer, and a change needs several equal answers. */
   readonly mode: "auto" | "warn" | "enforce";
@@ -25,7 +25,7 @@ interface VerifierDeps {
   readonly log: Logger;
 }
 
-/** Limits of concurrent look-ups and of look-ups per second: ten thousand names take minutes, to spread the load. */
+/** Limits of concurrent look-ups and of look-ups per second. They spread the load: ten thousand names take minutes. */
 const CONCURRENCY = 8;
 const TICK_MS = 100;
 const PER_TICK = 10;
@@ -33,46 +33,46 @@ const PER_TICK = 10;
 const MIN_TTL_MS = 60_000;
 const MAX_TTL_MS = 3_600_000;
 /**
- * A failed look-up is retried after this time, and an answer that would change a decision is asked for again. After
- * many consecutive failures all look-ups pause for it.
+ * A failed look-up is retried after this time, and so is an answer that would change a decision. After many
+ * consecutive failures, all look-ups pause for this time.
  */
 const RETRY_MS = 30_000;
 const FAILURES_IN_A_ROW = 20;
-/** How often the family is asked for that the target has no address of. */
+/** Interval between look-ups of the family that the target has no address of. */
 const OTHER_FAMILY_MS = [45 * 60_000, 75 * 60_000] as const;
 const EVERY_ANSWER: ChangeRule = { answers: 1, overMs: 0 };
 const THREE_IN_A_MINUTE: ChangeRule = { answers: 3, overMs: 60_000 };
-/** With `auto` these are no problems: the name is mapped where it should be. */
+/** With `auto` these decisions are no problems: the name is mapped where it should be. */
 const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
 
 /** What DNS says about names, for the status. */
 export interface NameDecisions {
-  /** All addresses that DNS has for a name, by the answer that counts; undefined if there is none. */
+  /** The accepted DNS answer: all addresses of the name; undefined if there is none yet. */
   answersOf(name: string): readonly string[] | undefined;
-  /** What DNS says against the mapping of a name. */
+  /** The DNS evidence against the mapping of a name. */
   warningOf(name: string): Reason | undefined;
   /** Whether the name has a public IPv6 address. */
   hasPublicIpv6(name: string): boolean;
-  /** Each name that resolves to other addresses, or to none. */
+  /** Each name that resolves to unexpected addresses, or to none. */
   mismatches(): Iterable<readonly [name: string, reason: Reason]>;
-  /** Of each name. */
+  /** The decision on each name. */
   decisions(): Iterable<DnsDecision>;
 }
 
 /**
  * Verifies that the cluster's DNS resolves names to their load balancers, that is, whether there is a hairpin. It
- * looks names up again when their TTL expires. After a failed look-up the last decision is kept.
+ * looks names up again when their TTL expires. After a failed look-up, it keeps the last decision.
  */
 export class DnsVerifier implements NameDecisions {
   readonly #deps: VerifierDeps;
   readonly #records = new Map<string, NameRecord>();
   readonly #schedule = new LookupSchedule();
   readonly #first = new FirstAnswers();
-  /** What is known of each target that names expect. */
+  /** By expected target: its known addresses, and whether its names are always mapped, as one text. */
   readonly #targets = new Map<string, string>();
   #onDecision: (name: string) => void = () => {};
   #timer: NodeJS.Timeout | undefined;
-  /** Whether the names of the start are all there. */
+  /** Whether all names of the start have been added. */
   #started = false;
   #running = 0;
   /** Look-ups that may begin before the next tick. */
@@ -85,7 +85,10 @@ export class DnsVerifier implements NameDecisions {
     this.#deps = deps;
   }
 
-  /** `onDecision` is called when a decision on a name may have changed. The caller knows changes of claims itself. */
+  /**
+   * `onDecision` is called when a decision on a name may have changed. It is not called for changes of claims, which
+   * the caller already knows.
+   */
   start(onDecision: (name: string) => void): void {
     this.#onDecision = onDecision;
     this.#answeredAt = this.#deps.now();
@@ -99,12 +102,12 @@ export class DnsVerifier implements NameDecisions {
     this.#deps.tools.stop();
   }
 
-  /** The names so far were there at the start; those that come now are new. */
+  /** Ends the start: names that are added from now on are new. */
   endStart(): void {
     this.#started = true;
   }
 
-  /** Adds a name to verify, or replaces its claims. One without addresses to compare with is not looked up. */
+  /** Adds a name to verify, or replaces its claims. A name without addresses to compare with is not looked up. */
   expect(name: string, claims: readonly ExpectedClaim[]): void {
     for (const { target } of claims) if (!this.#targets.has(target)) this.#targets.set(target, this.#factsOf(target));
     const record = this.#records.get(name);
@@ -122,14 +125,14 @@ export class DnsVerifier implements NameDecisions {
     this.#first.delete(name);
   }
 
-  /** The decision on a name, for all its claims or for one claim. */
+  /** The decision on a name, for one claim or for all its claims. */
   decisionOf(name: string, claim?: ExpectedClaim): DnsDecision {
     const record = this.#records.get(name);
     if (record === undefined) return "unknown";
     return claim === undefined ? overallDecision(record.decisions) : record.decisionOf(claim, this.#deciderOf(name));
   }
 
-  /** Whether the first answer is waited for, or says that the name is elsewhere and is not confirmed yet. */
+  /** `waiting`: no first answer yet. `unsettled`: the first answer leads elsewhere and is not confirmed yet. */
   stateOf(name: string): "waiting" | "unsettled" | "settled" {
     if (this.#first.has(name)) return "waiting";
     return this.#records.get(name)?.settled === false ? "unsettled" : "settled";
@@ -159,7 +162,7 @@ export class DnsVerifier implements NameDecisions {
     return this.#records.values().map(({ decisions }) => overallDecision(decisions));
   }
 
-  /** Call this after any change of Services: looks the names of targets with changed addresses up again. */
+  /** Call this after any change of Services. It looks up the names of all targets whose addresses changed. */
   reconsider(): void {
     const changed = new Set<string>();
     for (const [target, before] of this.#targets) {
@@ -182,12 +185,12 @@ export class DnsVerifier implements NameDecisions {
   #add(name: string, claims: readonly ExpectedClaim[]): void {
     const record = new NameRecord(this.#deps.mode === "auto" ? THREE_IN_A_MINUTE : EVERY_ANSWER);
     record.expect(claims, this.#deciderOf(name));
-    // Not with the first look-up: a start has many, and a new name waits for it.
+    // Do not ask for it in the first look-up: a start has many look-ups, and a new name waits for its own.
     record.otherFamilyAt = this.#deps.now() + MIN_TTL_MS;
     this.#records.set(name, record);
     this.#schedule.add(name, 0);
     if (this.#deps.mode === "auto" && this.#addressesFor(record).length > 0) {
-      // At a restart nobody misses a name that was not published before: it waits for its turn.
+      // After a restart, a name that was not published before is not urgent, so it waits for its turn.
       if (this.#started || this.#deps.book.isFirstStart) this.#first.add(name, this.#deps.now());
       else this.#first.queue(name);
     }
@@ -206,13 +209,13 @@ export class DnsVerifier implements NameDecisions {
   #lookUpDue(): void {
     const { book, tools } = this.#deps;
     const now = this.#deps.now();
-    // Nothing is asked that could not be decided on.
+    // Look up nothing that cannot be decided on yet.
     if (this.#timer === undefined || now < this.#pausedUntil || !book.synced || !tools.known) return;
     for (; this.#left > 0 && this.#running < CONCURRENCY; this.#left -= 1) {
       const name = this.#schedule.take(now);
       if (name === undefined) return;
       const record = this.#records.get(name);
-      // Removed since it was scheduled, scheduled twice, or nothing to compare with.
+      // The name was removed since it was scheduled, was scheduled twice, or has no addresses to compare with.
       if (record === undefined || record.asking || this.#addressesFor(record).length === 0) continue;
       this.#first.begin(name, now);
       void this.#ask(name, record);
@@ -238,7 +241,7 @@ export class DnsVerifier implements NameDecisions {
     if (this.#records.get(name) === record) this.#schedule.add(name, this.#deps.now() + againIn);
   }
 
-  /** The family that is not compared is asked for where it decides, and now and then for the warning. */
+  /** Looks a name up. The family that is not compared is looked up if it decides, and occasionally for the warning. */
   async #lookUp(name: string, record: NameRecord): Promise<DnsAnswer> {
     const ask = (family: 4 | 6) => this.#deps.lookup(askedFor(name), family);
     const expected = this.#addressesFor(record);
@@ -248,7 +251,7 @@ export class DnsVerifier implements NameDecisions {
     const other = needed.size === 1 ? (needed.has(4) ? 6 : 4) : undefined;
     if (other === undefined) record.otherFamily = [];
     else if (isAbsent || record.isChanging || this.#deps.now() >= record.otherFamilyAt) {
-      // Its failure does not count: the last answer stays.
+      // A failure of the other family is ignored: its last answer stays.
       const answer = await ask(other).catch(() => undefined);
       record.otherFamily = answer?.addresses ?? record.otherFamily;
       record.otherFamilyAt = this.#deps.now() + between(...OTHER_FAMILY_MS, Math.random);
@@ -307,8 +310,8 @@ export class DnsVerifier implements NameDecisions {
 }
 
 /**
- * The answers of all families. If one fails, as with servers that know no AAAA (RFC 4074), those of the other decide
- * where they have an expected address; else it rejects.
+ * The answers of all families. One family may fail, as with servers that do not know AAAA (RFC 4074). Then the other
+ * decides if it has an expected address; else this rejects.
  */
 async function decisiveOf(asked: readonly Promise<DnsAnswer>[], expected: readonly string[]): Promise<DnsAnswer[]> {
   const settled = await Promise.allSettled(asked);
@@ -319,19 +322,19 @@ async function decisiveOf(asked: readonly Promise<DnsAnswer>[], expected: readon
   throw failed.reason;
 }
 
-/** The decision on all claims of a name: one whose target DNS leads to is enough. */
+/** The decision on all claims of a name. It is verified if DNS leads to the target of one claim. */
 export function overallDecision(decisions: readonly DnsDecision[]): DnsDecision {
   if (decisions.includes("verified")) return "verified";
   return decisions.find((decision) => typeof decision !== "string") ?? "unknown";
 }
 
-/** What a decision says against the mapping. */
+/** The reason in a decision that speaks against the mapping. */
 export function mismatchOf(decision: DnsDecision, mode: VerifierDeps["mode"]): Reason | undefined {
   if (typeof decision === "string") return undefined;
   return mode === "auto" && WELL_WITH_AUTO.includes(decision.code) ? undefined : decision;
 }
 
-/** The addresses that answers are compared with: those of the target, else the public ones of the claim. */
+/** The addresses to compare answers with: those of the target, else the public ones of the claim. */
 export function expectedAddresses(
   { target, publicAddresses }: ExpectedClaim,
   book: Pick<AddressBook, "addressesOf">,
@@ -340,7 +343,7 @@ export function expectedAddresses(
   return addresses.length > 0 ? addresses : literalsOf(publicAddresses).map(canonicalIp);
 }
 
-/** Names by decision. */
+/** Counts names by decision. */
 export function countDecisions(decisions: Iterable<DnsDecision>): Record<string, number> {
   const codes = ["verified", "unknown", "dns-elsewhere", "dns-absent", "dns-other-target"];
   const counts: Record<string, number> = Object.fromEntries(codes.map((code) => [code, 0]));
@@ -351,7 +354,7 @@ export function countDecisions(decisions: Iterable<DnsDecision>): Record<string,
   return counts;
 }
 
-/** A wildcard is asked for by a name below it that has hardly a record of its own. */
+/** The name to look up. For a wildcard, it is a name below it that most likely has no record of its own. */
 export function askedFor(name: string): string {
   return isWildcard(name) ? name.replace("*", "switchback-dns-check") : name;
 }

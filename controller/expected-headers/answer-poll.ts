@@ -11,23 +11,23 @@ import { askJson } from "#lib/http/ask-json.ts";
 import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
-/** Asks one proxy for its answers; rejects when it does not answer. */
+/** Asks one proxy for its answers. Rejects if the proxy does not reply. */
 export type AskAnswers = (address: string) => Promise<readonly ReportedAnswer[]>;
 
 interface PollDeps {
   readonly ask: AskAnswers;
   readonly log: Logger;
-  /** Called when a proxy reported a new answer. */
+  /** Called when a proxy has reported a new answer. */
   readonly onChange: () => void;
-  /** Overrides CALM_MS in tests. */
+  /** Replaces CALM_MS. Only tests set it. */
   readonly calmMs?: number | undefined;
 }
 
-/** While a question has no answer, and otherwise. */
+/** Poll intervals: while a question has no answer, and otherwise. */
 const EAGER_MS = 500;
 const CALM_MS = 5_000;
 
-/** Reads the answers of the proxies. Only the asker of a question is believed. */
+/** Reads the answers of the proxies. Accepts an answer only from the asker of its question. */
 export class AnswerPoll {
   readonly #deps: PollDeps;
   readonly #poller: Reconciler;
@@ -40,7 +40,7 @@ export class AnswerPoll {
     this.#poller = new Reconciler({ reconcile: () => this.#poll() });
   }
 
-  /** Sets the published questions. Without any nobody is asked. */
+  /** Sets the published questions. Without questions, no proxy is asked. */
   expect(questions: readonly HeaderQuestion[]): void {
     const isNew = questions.some((question) => !this.#isAnswered(question) && !this.#questions.includes(question));
     this.#questions = questions;
@@ -70,7 +70,8 @@ export class AnswerPoll {
       const answer = pages.get(question.asker)?.get(key);
       const before = this.#reported.get(key);
       if (answer === undefined || (answer.at === before?.at && answer.answer === before.answer)) continue;
-      // A new asker first reports what is published: the proxy that saw it stays named.
+      // A new asker first reports the published answer. The check above skips it, so `by` still names the proxy that
+      // saw it.
       this.#reported.set(key, { answer: answer.answer, at: answer.at, by: question.asker });
       changed = true;
     }
@@ -97,7 +98,7 @@ export class AnswerPoll {
   }
 }
 
-/** Asks by HTTP, on the proxies' health port. */
+/** Asks over HTTP, on the proxies' health port. */
 export function askAnswersByHttp(port: number): AskAnswers {
   return async (address) => parseAnswers(await askJson(address, port, ANSWERS_PATH));
 }

@@ -11,15 +11,15 @@ interface AskedDeps {
   readonly clusterDomain: string | undefined;
   readonly ask: AskAnswers;
   readonly log: Logger;
-  /** Called when a proxy reported a new answer. */
+  /** Called when a proxy has reported a new answer. */
   readonly onChange: () => void;
-  /** As in `AnswerPoll`. */
+  /** See `PollDeps` in answer-poll.ts. */
   readonly calmMs?: number | undefined;
   /** Undefined: no Event is written. */
   readonly events?: ObjectEventsDeps | undefined;
 }
 
-/** What the leader lets the proxies ask, and what they answered. */
+/** The leader's questions to the proxies, and their answers. */
 export class AskedTargets {
   readonly #deps: AskedDeps;
   readonly #poll: AnswerPoll;
@@ -36,7 +36,7 @@ export class AskedTargets {
     this.#contradictions = events && new ContradictionEvents(events, signal);
   }
 
-  /** The questions to publish. `inUse` are the targets with accepted claims, `proxies` those that are ready. */
+  /** Returns the questions to publish. `inUse` are the targets with accepted claims, `proxies` those that are ready. */
   questions(
     inUse: ReadonlySet<string>,
     exampleOf: ExampleOf,
@@ -55,7 +55,7 @@ export class AskedTargets {
     });
   }
 
-  /** The questions that are published now: from here on their answers are read. */
+  /** Sets the published questions. From now on their answers are read. */
   expect(questions: readonly HeaderQuestion[]): void {
     this.#poll.expect(questions);
     this.#contradictions?.check(this.#deps.headers.contradictions());

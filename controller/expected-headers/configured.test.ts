@@ -8,7 +8,7 @@ import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { classCatalog } from "../targets/resolver.ts";
 import { HeaderDecisions } from "./header-decisions.ts";
 
-// Configured targets of protocol `auto`: by whole controllers, with one proxy that answers.
+// Configured targets of protocol `auto`, tested with whole controllers and one proxy that answers.
 
 const NAMED = "ingress-nginx";
 const SERVICE = "/api/v1/namespaces/ingress-nginx/services/ingress-nginx-controller";
@@ -33,7 +33,7 @@ const withService = (annotations?: Readonly<Record<string, string>>) => (kube: M
   putIngress(kube, [NAME]);
 };
 
-test("the names of a configured target wait for an answer, and follow it; nothing is relayed before", async (t) => {
+test("names of a configured target wait for an answer and follow it; nothing is relayed before", async (t) => {
   const rig = await headerRig(t, { upstream: false, config: { targets: [target] }, prepare: withService() });
   await rig.untilAsked(2);
   assert.deepEqual(
@@ -52,14 +52,14 @@ test("the names of a configured target wait for an answer, and follow it; nothin
   rig.answer(NAMED, "refuses-header", 80, 443);
   await rig.untilReason("header-not-expected");
   await until(() => !lines(rig).includes(NAME), "the name to go");
-  // Pods that hold its address are relayed without a header.
+  // The proxies still relay pods that hold its address, without a header.
   await until(() => rig.published()[NAMED] === "80 none, 443 none", "the other protocol");
 
   rig.answer(NAMED, "optional", 80, 443);
   await until(() => lines(rig).includes(NAME), "the name to be mapped again");
 });
 
-test("an upgrade takes no name away: a relayed target stays as it was until there is an answer", async (t) => {
+test("an upgrade removes no name: a relayed target stays unchanged until there is an answer", async (t) => {
   const config = { targets: [target], discovery: { detect: false }, map: { vanishSeconds: 0 } };
   const before = await controllerRig(t, { upstream: false, config, prepare: withService() });
   await until(() => lines(before).includes(NAME), "the name to be mapped");
@@ -79,7 +79,7 @@ test("an upgrade takes no name away: a relayed target stays as it was until ther
   assert.ok(lines(rig).includes(NAME));
 });
 
-test("the annotation of its Service decides; map: always leads straight to it if it refuses a header", async (t) => {
+test("its Service's annotation decides; with map: always, a refused header leads to the Service itself", async (t) => {
   const stated = { "switchback.dev/proxy-protocol": "v2" };
   const rig = await headerRig(t, { upstream: false, config: { targets: [target] }, prepare: withService(stated) });
   await rig.untilAsked(2);
@@ -90,7 +90,7 @@ test("the annotation of its Service decides; map: always leads straight to it if
   await until(() => lines(rig).includes(`198.51.100.80 ${NAME}`), "the name to lead to the Service itself");
 });
 
-test("an explicit protocol ends the question, and so does detect: false", async (t) => {
+test("a target with an explicit protocol, or with detect: false, is not asked", async (t) => {
   const ports = AUTO.map(({ port }) => ({ port, protocol: "v1" }));
   const config = { targets: [{ ...target, ports }] };
   const explicit = await headerRig(t, { upstream: false, config, prepare: withService() });
@@ -104,7 +104,7 @@ test("an explicit protocol ends the question, and so does detect: false", async 
   assert.deepEqual([rig.questions(), rig.published()], [[], { [NAMED]: "80 v1, 443 v1" }]);
 });
 
-test("a host outside the cluster is asked by its name, also without discovery", async (t) => {
+test("a host outside the cluster is asked by its name, even without discovery", async (t) => {
   const outside = { name: "edge", upstream: { host: "edge.example.net" }, classes: ["nginx"], ports: AUTO };
   const config = { targets: [outside], discovery: { enabled: false } };
   const rig = await headerRig(t, { upstream: false, config, prepare: (kube) => putIngress(kube, [NAME]) });
@@ -118,7 +118,7 @@ test("a host outside the cluster is asked by its name, also without discovery", 
   await until(() => lines(rig).includes(NAME), "the name to be mapped");
 });
 
-test("what is relayed already decides as soon as it is read, before any answer", () => {
+test("the protocols in use decide as soon as they are read, before any answer", () => {
   const catalog = classCatalog(parseConfig({ targets: [target] }));
   const headers = new HeaderDecisions({ catalog, mapsAlways: () => false, preferred: "v1" });
   const seen: (string | undefined)[] = [];

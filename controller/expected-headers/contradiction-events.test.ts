@@ -16,7 +16,7 @@ interface SentEvent {
   readonly regarding: object;
 }
 
-/** A leader's Events, and an API server that keeps them, on a clock that stands still. */
+/** The Events of a leader, and an API server that stores them. The clock only moves when the test moves it. */
 function eventsRig() {
   const clock = new FakeClock();
   const kept = new Map<string, SentEvent>();
@@ -65,7 +65,7 @@ function eventsRig() {
 const notes = ({ sent }: ReturnType<typeof eventsRig>) => sent.map(({ note }) => note.replace(/ at \d+$/, ""));
 
 describe("a contradiction", () => {
-  it("is a warning on its Service once it has lasted for 10 s", async () => {
+  it("becomes a warning on its Service once it has lasted for 10 s", async () => {
     const rig = eventsRig();
     const { reporter } = rig.lead();
     const found = rig.found("web", "it demands v1");
@@ -83,7 +83,7 @@ describe("a contradiction", () => {
     assert.deepEqual(regarding, { apiVersion: "v1", kind: "Service", namespace: "edge", name: "web", uid });
   });
 
-  it("is not repeated while it lasts, also if it is seen again; a change and a return are news", async () => {
+  it("is not repeated while it lasts, but is reported again after a change or a return", async () => {
     const rig = eventsRig();
     const { reporter } = rig.lead();
     const steps = ["a", "a", "b", undefined, "b"];
@@ -99,7 +99,7 @@ describe("a contradiction", () => {
     );
   });
 
-  it("that ends within 10 s is not reported", async () => {
+  it("is not reported if it ends within 10 s", async () => {
     const rig = eventsRig();
     const { reporter } = rig.lead();
     reporter.check([rig.found("web", "a")]);
@@ -109,7 +109,7 @@ describe("a contradiction", () => {
     assert.deepEqual(rig.sent, []);
   });
 
-  it("of a Service that cannot be read waits, and delays no other; of one that is gone it is dropped", async () => {
+  it("is retried if its Service cannot be read, and delays no other; it is dropped if that is gone", async () => {
     const rig = eventsRig();
     const { reporter } = rig.lead();
     rig.broken.add("edge/a");
@@ -139,7 +139,7 @@ describe("a contradiction", () => {
 });
 
 describe("a new leader", () => {
-  it("reports what is new or young, and what the API server has not", async () => {
+  it("reports new and young contradictions, except those whose Event the API server still has", async () => {
     const rig = eventsRig();
     const MINUTE = 60_000;
     const first = rig.lead();

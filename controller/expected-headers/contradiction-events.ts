@@ -6,7 +6,7 @@ import { steadyNow } from "#lib/kube/time.ts";
 import { type ObjectEventsDeps, RETRY_MS, uidOf, YOUNG_MS } from "../claim-events/object-events.ts";
 import type { HeaderContradiction } from "./contradictions.ts";
 
-/** A contradiction must last so long: an annotation and a setting are rarely changed in the same second. */
+/** A contradiction must last this long, because an annotation and a setting are rarely changed in the same second. */
 const SETTLE_MS = 10_000;
 
 interface Entry {
@@ -14,14 +14,19 @@ interface Entry {
   dueAt: number;
 }
 
-/** Writes an Event on a Service when an answer contradicts something, and again only if either changes. */
+/**
+ * Writes an Event on a Service if an answer contradicts something, and again if the answer or the other side changes.
+ */
 export class ContradictionEvents {
   readonly #deps: ObjectEventsDeps;
   readonly #now: () => number;
   readonly #reconciler: Reconciler;
   readonly #signal: AbortSignal;
   #waiting = new Map<string, Entry>();
-  /** What was reported and still holds. Undefined before the first check: what an earlier leader knew is not news. */
+  /**
+   * Reported contradictions that still hold. Undefined before the first check, which treats old ones as already
+   * reported.
+   */
   #reported: Map<string, string> | undefined;
 
   /** Writes until `signal` aborts. */
@@ -36,7 +41,7 @@ export class ContradictionEvents {
     signal.addEventListener("abort", () => void this.#reconciler.stop());
   }
 
-  /** All contradictions that there are now. */
+  /** Pass all contradictions that exist now. */
   check(all: readonly HeaderContradiction[]): void {
     if (this.#signal.aborted) return;
     const { wallClock } = this.#deps;

@@ -33,7 +33,7 @@ for (const [stated, contradicted] of [
   ["v2", ["demands-v1", "refuses-header"]],
   ["none", ["demands-v1", "demands-v2", "demands-either"]],
 ] as const) {
-  test(`our annotation ${stated} is contradicted by ${contradicted.join(", ")}, and by nothing else`, () => {
+  test(`our annotation ${stated} is contradicted only by ${contradicted.join(", ")}`, () => {
     const answers = ["demands-v1", "demands-v2", "demands-either", "optional", "refuses-header", "unknown"] as const;
     const by = answers.filter((answer) => codes({ [PROXY_PROTOCOL_KEY]: stated }, answer).length > 0);
     assert.deepEqual(by, contradicted);
@@ -41,7 +41,7 @@ for (const [stated, contradicted] of [
   });
 }
 
-test("a provider's annotation is contradicted, too; a port of which nobody says anything is not", () => {
+test("a provider's annotation can be contradicted; a port without an annotation cannot", () => {
   assert.deepEqual(codes({ [HETZNER]: "true" }, "refuses-header"), ["header-contradicted"]);
   assert.deepEqual(codes({ [HETZNER]: "false" }, "demands-v1"), ["header-contradicted"]);
   assert.deepEqual(codes({}, "refuses-header"), []);
@@ -51,7 +51,7 @@ test("a provider's annotation is contradicted, too; a port of which nobody says 
   );
 });
 
-test("a configured port of protocol auto has the annotations of its Service, another one has none", () => {
+test("a configured port uses the annotations of its Service only with protocol auto", () => {
   const service = serviceWith({ [HETZNER]: "true" });
   const codesOf = (protocol: "auto" | "v1") => {
     const upstream = { service: { namespace: "edge", name: "web" } };
@@ -65,7 +65,7 @@ test("a configured port of protocol auto has the annotations of its Service, ano
   assert.deepEqual(codesOf("v1"), []);
 });
 
-test("the text names the annotation with its value, what was seen, when, from where, and which of them decides", () => {
+test("the text names the annotation and its value, the answer, its time and proxy, and which of both decides", () => {
   const known = { answer: "refuses-header", at: AT, by: "10.0.0.7" } as const;
   const textOf = (annotations: Readonly<Record<string, string>>, seen: PublishedAnswer = known) =>
     contradictionsOf(found(annotations), 443, seen).map(({ reason }) => reason.text);
@@ -84,7 +84,7 @@ test("the text names the annotation with its value, what was seen, when, from wh
   ]);
 });
 
-test("a value of a tenant is one short line", () => {
+test("the value of a tenant's annotation is shown as one short line", () => {
   const key = "service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol";
   const [first] = contradictionsOf(found({ [key]: `\n\u202e${"x".repeat(10_000)}` }), 443, {
     answer: "refuses-header",
@@ -94,7 +94,7 @@ test("a value of a tenant is one short line", () => {
   assert.match(first?.reason.text ?? "", /^[\x20-\x7e]{100,600}$/);
 });
 
-test("proxies that see different things are a finding beside the annotation's", () => {
+test("different answers of two proxies are reported in addition to a contradicted annotation", () => {
   assert.deepEqual(codes({}, "optional", { other: OTHER }), ["header-answers-differ"]);
   assert.deepEqual(codes({ [HETZNER]: "true" }, "refuses-header", { other: OTHER }), [
     "header-contradicted",
@@ -102,13 +102,13 @@ test("proxies that see different things are a finding beside the annotation's", 
   ]);
 });
 
-test("a port that another Service lends is not judged: the Service may be another tenant's", () => {
+test("a port that another Service lends is not judged, because that Service may belong to another tenant", () => {
   const target = found({ [HETZNER]: "true" });
   const ports = target.ports.map((port) => ({ ...port, upstreamIPs: ["198.51.100.10"] }));
   assert.deepEqual(contradictionsOf({ ...target, ports }, 443, { answer: "refuses-header", at: AT, by: "" }), []);
 });
 
-test("what is reported once changes with the value and with the answer, and not with the time", () => {
+test("`change` differs for another value or answer, but not for another time", () => {
   const change = (value: string, answer: HeaderAnswer, at = AT) =>
     contradictionsOf(found({ [PROXY_PROTOCOL_KEY]: value }), 443, { answer, at, by: "10.0.0.7" })[0]?.change;
   const first = change("v1", "demands-v2");
@@ -117,7 +117,7 @@ test("what is reported once changes with the value and with the answer, and not 
   assert.equal(new Set([first, change("v1", "refuses-header"), change("none", "demands-v2")]).size, 3);
 });
 
-test("the status lists five of a code, and counts the others", () => {
+test("the status lists five contradictions per code, and counts the others", () => {
   const target = foundName("edge", "web");
   const all = Array.from({ length: 7 }, (_, port) => ({
     ...{ target, port, at: AT, change: "", service: { namespace: "edge", name: "web" } },

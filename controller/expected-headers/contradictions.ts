@@ -5,19 +5,22 @@ import type { AskableTarget } from "./decide-protocols.ts";
 
 type Port = AskableTarget["ports"][number];
 
-/** What was seen at a port of a target, and what says something else. */
+/** An answer at a port of a target, and the setting or answer that contradicts it. */
 export interface HeaderContradiction {
   readonly target: string;
   readonly port: number;
   readonly service: { readonly namespace: string; readonly name: string };
-  /** When it was seen: RFC 3339. */
+  /** The time of the answer, in RFC 3339 format. */
   readonly at: string;
   readonly reason: Reason;
-  /** Changes with what is said and seen, and not with the time. */
+  /** Differs for another setting or answer, but not for another time. */
   readonly change: string;
 }
 
-/** What contradicts the answer of a port. Of a port that another Service lends nothing: it may be another tenant's. */
+/**
+ * Returns what contradicts the answer of a port. Ports that another Service lends are not judged, because they may be
+ * another tenant's.
+ */
 export function contradictionsOf({ name, upstream, ports }: AskableTarget, number: number, known: PublishedAnswer) {
   const port = ports.find((each) => each.port === number);
   if (port === undefined || port.upstreamIPs !== undefined || !("service" in upstream)) return [];
@@ -50,7 +53,10 @@ function byOtherProxy({ answer, at, by, other }: PublishedAnswer): Found[] {
   return [{ code: "header-answers-differ", text, change: `${answer} ${other.answer}` }];
 }
 
-/** Whether a port that is used as stated cannot work. One that takes a header or none works in either case. */
+/**
+ * Whether a port with this protocol cannot work. A port that accepts connections with or without a header always
+ * works.
+ */
 function isOpposite(stated: Port["protocol"], answer: HeaderAnswer): boolean {
   switch (answer) {
     case "demands-v1":
@@ -72,7 +78,7 @@ function seenText(answer: HeaderAnswer): string {
   return `${answerText(answer)}${untrusted}`;
 }
 
-/** Contradictions that the status lists; the others are counted. */
+/** Maximum number of contradictions per code in the status; the others are counted. */
 const LISTED = 5;
 
 export function contradictionWarnings(all: readonly HeaderContradiction[]): Reason[] {

@@ -24,7 +24,7 @@ function target(...ports: readonly Port[]): FoundTarget {
   };
 }
 
-/** The same as a configured target, whose Service has this address. */
+/** The same ports as a configured target, whose Service has this address. */
 function configured(...ports: readonly Port[]): AskableTarget {
   const { upstreamIPs, ...rest } = target(...ports);
   return { ...rest, serviceIPs: upstreamIPs };
@@ -41,7 +41,7 @@ function facts(answers: Answers, more: Partial<HeaderFacts> = {}): HeaderFacts {
   };
 }
 
-/** The protocol of each port, or the code of the reason against the target. */
+/** The protocol of each port, or the code of the reason why the names are not mapped. */
 function decided(found: AskableTarget, given: HeaderFacts): string {
   const { target: result, against } = decideProtocols(found, given);
   const protocols = result.ports.map(({ port, protocol }) => `${port} ${protocol}`).join(", ");
@@ -106,7 +106,7 @@ for (const [what, found, answers, expected, more] of CASES) {
   test(`${what}: ${expected}`, () => assert.equal(decided(found, facts(answers, more)), expected));
 }
 
-test("without a header names map to the Service itself, but not if another Service lends a port", () => {
+test("without a header, names map to the Service itself, unless another Service lends a port", () => {
   const given = facts({ 80: "refuses-header", 443: "refuses-header" }, { mapsAlways: true });
   assert.deepEqual(decideProtocols(ASKED, given).target.clusterIPs, ["198.51.100.9"]);
   const [http, https] = ASKED.ports;
@@ -115,7 +115,7 @@ test("without a header names map to the Service itself, but not if another Servi
   assert.deepEqual(decideProtocols(lent, given).target.clusterIPs, []);
 });
 
-test("configured addresses stay; else a configured target without a header leads to its Service", () => {
+test("configured addresses stay; otherwise a configured target without a header leads to its Service", () => {
   const given = facts({ 443: "refuses-header" }, { mapsAlways: true });
   const auto = configured([443, "nobody", "auto"]);
   assert.deepEqual(decideProtocols(auto, given).target.clusterIPs, ["198.51.100.9"]);
@@ -125,14 +125,14 @@ test("configured addresses stay; else a configured target without a header leads
   }
 });
 
-test("the reason says nothing of what was seen: a Service may lead anywhere", () => {
+test("the reason does not reveal the answer, because a Service may lead anywhere", () => {
   const texts = ([{}, { 80: "unknown" }, { 443: "unknown" }] as const).map(
     (answers) => decideProtocols(ASKED, facts(answers)).against?.reason.text,
   );
   assert.equal(new Set(texts).size, 1);
 });
 
-test("our annotation is asked too, for a finding; a port of a fixed setting is not", () => {
+test("a port with our annotation is asked too, for contradictions, but not a port with a configured protocol", () => {
   const ports = askedPorts(target([80, "annotation"], [443, "never asked"], [8080, "nobody"]), new Set([8080]));
   assert.deepEqual(
     ports.map(({ port }) => port),

@@ -5,33 +5,33 @@ import type { Protocol } from "../targets/proxy-protocol-annotations.ts";
 import type { HeaderReason } from "../targets/resolver.ts";
 import { type FoundTarget, HTTP_PORTS } from "../targets/service-view.ts";
 
-/** What is known of the ports of a target, beyond its definition. */
+/** Facts about the ports of a target, beyond its definition. */
 export interface HeaderFacts {
-  /** The answer that counts; undefined: there was none yet. */
+  /** The known answer; undefined: no answer yet. */
   readonly answerOf: (port: number) => HeaderAnswer | undefined;
   /** The protocol that the proxies use for the port now; undefined: the target is not relayed. */
   readonly publishedAs: (port: number) => Protocol | undefined;
-  /** The ports that objects want, besides those of HTTP and HTTPS. */
+  /** The ports that objects use, besides those of HTTP and HTTPS. */
   readonly wanted: ReadonlySet<number>;
-  /** The version for ingress controllers that take both. */
+  /** The version for ingress controllers that accept both. */
   readonly preferred: "v1" | "v2";
-  /** Whether the Service says that its names are mapped in any case. */
+  /** Whether the names of the Service are always mapped (`map: always`). */
   readonly mapsAlways: boolean;
 }
 
-/** A target that may have ports that are asked: those with `stated`. */
+/** A target whose ports may be asked: those with `stated`. */
 export type AskableTarget = ConfiguredTarget & Partial<Pick<FoundTarget, "upstreamIPs">>;
 type Port = AskableTarget["ports"][number];
 
 export interface DecidedProtocols<Target extends AskableTarget> {
-  /** The target, each port with its protocol. */
+  /** The target, with the decided protocol of each port. */
   readonly target: Target;
   readonly against?: HeaderReason;
 }
 
 /**
- * The ports whose ingress controller is asked: those of HTTP and HTTPS. A target without them is asked at the ports
- * that objects want.
+ * The ports whose ingress controller is asked: those of HTTP and HTTPS. If a target has neither, it is asked at the
+ * ports that objects use.
  */
 export function askedPorts(target: AskableTarget, wanted: ReadonlySet<number>): Port[] {
   return webPorts(target, wanted).filter(({ stated }) => stated !== undefined);
@@ -43,10 +43,10 @@ function webPorts({ ports }: AskableTarget, wanted: ReadonlySet<number>): Port[]
 }
 
 /**
- * Decides the protocol of each port: the configuration, then the switchback.dev annotation, then the ingress
- * controller's answer, then a provider's annotation. Without any of them the port keeps what the proxies use now.
- * Ports that are not asked follow a provider's annotation, or the web ports. The names of a target are mapped if one
- * of its web ports is decided.
+ * Decides the protocol of each port. The order of precedence is: the configuration, the switchback.dev annotation,
+ * the ingress controller's answer, a provider's annotation, and the protocol that the proxies use now. Ports that are
+ * not asked follow a provider's annotation, or the web ports. The names of a target are mapped if one of its web
+ * ports is decided.
  */
 export function decideProtocols<Target extends AskableTarget>(
   target: Target,
@@ -66,7 +66,7 @@ export function decideProtocols<Target extends AskableTarget>(
   return { target: relayed, ...(against && { against }) };
 }
 
-/** Whether the configuration or the switchback.dev annotation sets its protocol, whatever is answered. */
+/** Whether the configuration or the switchback.dev annotation sets the protocol, whatever the answer is. */
 function isFixed({ stated }: Port): boolean {
   return stated === undefined || stated === "annotation";
 }
@@ -97,8 +97,8 @@ function protocolFor(answer: HeaderAnswer | undefined, preferred: "v1" | "v2"): 
 }
 
 /**
- * If no port takes a header, names map to the Service itself. A port that another Service lends is relayed. The
- * configuration may set the addresses of its targets.
+ * If no port takes a header, names map to the Service itself. If another Service lends a port, the target is relayed.
+ * The configuration may set the addresses of its targets.
  */
 function addressesOf({ clusterIPs, upstreamIPs, serviceIPs = [] }: AskableTarget, ports: readonly Port[]): string[] {
   if (upstreamIPs === undefined && clusterIPs.length > 0) return clusterIPs;
@@ -106,7 +106,7 @@ function addressesOf({ clusterIPs, upstreamIPs, serviceIPs = [] }: AskableTarget
   return isDirect ? [...(upstreamIPs ?? serviceIPs)] : [];
 }
 
-/** Pods that are short-circuited reach a port that refuses a header as it is. */
+/** If all known answers refuse a header, pods need no mapping: kube-proxy short-circuits them to the target. */
 function refusal(
   { name }: AskableTarget,
   web: readonly Port[],
@@ -122,7 +122,10 @@ function refusal(
   return { reason: { code: "header-not-expected", text }, pending: false };
 }
 
-/** Says nothing of what was seen: a tenant chooses where its Service leads, and would scan what the proxies reach. */
+/**
+ * The text must not reveal the answer. A tenant chooses where its Service leads, and could scan what the proxies
+ * reach.
+ */
 function headerUnknown({ name, upstreamIPs }: AskableTarget): HeaderReason {
   const cure =
     upstreamIPs === undefined

@@ -17,20 +17,20 @@ interface AskedPort extends PublishedAnswer {
 interface HeaderDeps {
   readonly catalog: TargetCatalog;
   readonly mapsAlways: (target: string) => boolean;
-  /** The version for ingress controllers that take both. */
+  /** The version for ingress controllers that accept both. */
   readonly preferred: "v1" | "v2";
 }
 
 /**
- * Decides by the answers of the ingress controllers which header each port of a target gets. Every replica
- * has the same answers: those of the published questions.
+ * Decides which header each port of a target gets, by the answers of the ingress controllers. Every replica uses the
+ * same answers: those of the published questions.
  */
 export class HeaderDecisions implements TargetCatalog, TargetHeaders {
   readonly #deps: HeaderDeps;
   /** The published questions that have an answer. */
   #known: ReadonlyMap<string, AskedPort> = new Map();
   #published: ReadonlyMap<string, ReadonlyMap<number, Protocol>> = new Map();
-  /** The answers and protocols of both. */
+  /** The published answers and protocols as text, to detect changes. */
   #learnt = "";
   readonly #wanted = new Map<string, Set<number>>();
   readonly #listeners: Array<() => void> = [];
@@ -48,13 +48,16 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return this.#deps.catalog.configured().map((target) => this.#decide(target).target);
   }
 
-  /** The target, each port with its protocol. Undefined also if nothing may be relayed to it, and nothing is. */
+  /**
+   * The target, with the protocol of each port. Undefined also if the proxies neither may relay to it nor do so
+   * already.
+   */
   found(name: string): FoundTarget | undefined {
     const target = this.#deps.catalog.found(name);
     return target !== undefined && this.mayRelay(name) ? this.#decide(target).target : undefined;
   }
 
-  /** Whether the proxies may relay to a target. If something speaks against it, they relay what they do already. */
+  /** Whether the proxies may relay to a target. If there is a reason against it, only existing relaying continues. */
   mayRelay(name: string): boolean {
     return this.against(name) === undefined || this.#published.has(name);
   }
@@ -65,18 +68,18 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return catalog.configured().find((target) => target.name === name) ?? catalog.found(name);
   }
 
-  /** Why the names of a target are not mapped to it. */
+  /** Why the names of a target are not mapped to it; undefined: they are. */
   against(name: string): HeaderReason | undefined {
     const target = this.defined(name);
     return target && this.#decide(target).against;
   }
 
-  /** What a port of a target answered, when, and to which proxy; undefined: no answer is known. */
+  /** The answer of a target's port, with its time and proxy; undefined: no answer is known. */
   answerOf(name: string, port: number): AskedPort | undefined {
     return this.#known.get(questionKey({ target: name, port }));
   }
 
-  /** What contradicts the known answers. */
+  /** The settings and answers that contradict the known answers. */
   contradictions(): HeaderContradiction[] {
     return [...this.#known.values()].flatMap((known) => {
       const target = this.defined(known.target);
@@ -84,7 +87,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     });
   }
 
-  /** Notes the ports of an object. */
+  /** Adds ports that an object uses. */
   want(name: string, ports: readonly number[]): void {
     const wanted = this.#wanted.get(name) ?? new Set();
     for (const port of ports) if (wanted.size < MAX_TARGET_PORTS) wanted.add(port);
@@ -95,7 +98,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return this.#wanted.get(name) ?? NONE;
   }
 
-  /** Takes the published answers and targets. */
+  /** Takes over the published answers and targets. */
   learn(questions: readonly HeaderQuestion[], published: readonly PublishedTarget[]): void {
     const known = new Map(
       questions.flatMap((each) =>

@@ -6,7 +6,7 @@ import { type ControllerRig, controllerRig, lines, NAME, OWN } from "#test/fakes
 import { until } from "#test/fakes/kube-api.ts";
 import type { MemoryKube } from "#test/fakes/memory-kube.ts";
 
-// The controller with one proxy: its page answers what the proxy would have seen.
+// The controller with one proxy. The test sets the answers of that proxy.
 
 async function scriptedProxy(t: TestContext) {
   const answers: { current: readonly ReportedAnswer[] } = { current: [] };
@@ -71,7 +71,7 @@ async function untilReason(rig: ControllerRig, expected: string | undefined): Pr
   }
 }
 
-test("a name is mapped when its ingress controller is known to expect a header, and follows its answers", async (t) => {
+test("a name is mapped once its ingress controller is known to expect a header; later answers count too", async (t) => {
   const { rig, proxy } = await rigWithProxy(t);
   await until(() => questions(rig).length === 1, "the question");
   const [{ target, known, ...question }] = questions(rig) as [ReturnType<typeof questions>[number]];
@@ -97,7 +97,7 @@ test("a name is mapped when its ingress controller is known to expect a header, 
   await until(() => lines(rig).includes(NAME), "the name to be mapped again");
 });
 
-test("a new leader has the answers of the last one, and asks nothing anew", async (t) => {
+test("a new leader uses the answers of the previous one, and asks nothing again", async (t) => {
   const { rig, proxy } = await rigWithProxy(t);
   await until(() => questions(rig).length === 1, "the question");
   proxy.answer(questions(rig)[0]?.target ?? "", "demands-v2");
@@ -109,7 +109,7 @@ test("a new leader has the answers of the last one, and asks nothing anew", asyn
   assert.ok(lines(silent.rig).includes(NAME));
 });
 
-test("what was mapped before anybody was asked stays until there is an answer", async (t) => {
+test("names that were mapped before the first question stay until there is an answer", async (t) => {
   const before = await controllerRig(t, { upstream: false, prepare: (kube) => putBalancer(kube) });
   await until(() => lines(before).includes(NAME), "the name to be mapped");
   await before.stop();
@@ -134,7 +134,7 @@ test("the Service's annotation decides, whatever the ingress controller answers"
   assert.ok(lines(rig).includes(NAME));
 });
 
-test("an annotation that says the opposite of what was seen is a warning and an Event", async (t) => {
+test("an annotation that contradicts the answer causes a warning and an Event", async (t) => {
   const { rig, proxy } = await rigWithProxy(t, { "switchback.dev/proxy-protocol": "none" });
   await until(() => questions(rig).length === 1, "the question");
   const warned = async () => (await rig.status()).warnings.filter(({ code }) => code === "header-contradicted");
@@ -151,7 +151,7 @@ test("an annotation that says the opposite of what was seen is a warning and an 
   assert.match(metrics, /\nswitchback_controller_header_contradictions\{reason="header-contradicted"\} 1\n/);
   const path = "/apis/events.k8s.io/v1/namespaces/edge/events";
   const eventsOfEdge = () => rig.kube.paths(path).flatMap((each) => rig.kube.at(each) ?? []);
-  // It has to last 10 s.
+  // The contradiction has to last for 10 s.
   await until(() => eventsOfEdge().length > 0, "the Event", 60_000);
   const [event] = eventsOfEdge();
   assert.deepEqual([event?.reason, event?.note], ["HeaderContradicted", warning?.text]);

@@ -48,7 +48,7 @@ test("each asked port is a question, with a name for the ClientHello", () => {
   ]);
 });
 
-test("the questions have the same order, whatever the order of the targets", () => {
+test("the order of the questions does not depend on the order of the targets", () => {
   const targets = ["b", "c", "a"].map((namespace) => found(namespace));
   assert.deepEqual(
     questionsOf(input({ targets })).map(({ target, port }) => `${target} ${port}`),
@@ -56,7 +56,7 @@ test("the questions have the same order, whatever the order of the targets", () 
   );
 });
 
-test("a question keeps its name while the target has it, and takes another one after that", () => {
+test("a question keeps its name while the target has it, and then takes another one", () => {
   const names = new Set(["a.example.com", "b.example.com"]);
   const exampleOf = (_: string, last?: string) => (last !== undefined && names.has(last) ? last : [...names][0]);
   const namesOf = (published: readonly HeaderQuestion[]) => {
@@ -70,7 +70,7 @@ test("a question keeps its name while the target has it, and takes another one a
   assert.deepEqual(namesOf(published), ["b.example.com", "b.example.com"], "until the target is not asked any more");
 });
 
-test("one proxy asks for a whole namespace; when one goes, only its namespaces move", () => {
+test("one proxy asks for a whole namespace; if a proxy goes, only its namespaces move", () => {
   const targets = Array.from({ length: 60 }, (_, index) => [found(`n${index}`), found(`n${index}`, "other")]).flat();
   const askers = (proxies: readonly string[]) => {
     const byNamespace = Map.groupBy(questionsOf(input({ targets, proxies })), ({ namespace }) => namespace);
@@ -87,7 +87,7 @@ test("one proxy asks for a whole namespace; when one goes, only its namespaces m
   }
 });
 
-test("without a ready proxy a question keeps its asker and its answer; a new one waits", () => {
+test("without a ready proxy, a question keeps its asker and its answer, and a new question waits", () => {
   const published = questionsOf(input({})).map((each) => ({
     ...each,
     known: { answer: "optional", at: AT, by: "10.0.0.1" } as const,
@@ -97,7 +97,7 @@ test("without a ready proxy a question keeps its asker and its answer; a new one
   assert.deepEqual(questionsOf(input({ exampleOf: () => undefined })), []);
 });
 
-test("an answer is published when it is new or another one, and otherwise rarely", () => {
+test("an answer is published if it is new or different, and otherwise rarely", () => {
   const [first] = questionsOf(input({}));
   assert.ok(first);
   const by = "10.0.0.1";
@@ -113,7 +113,7 @@ test("an answer is published when it is new or another one, and otherwise rarely
   assert.deepEqual(answered("refuses-header", LATER, known), { answer: "refuses-header", at: LATER, by });
 });
 
-/** What is published after each report in turn. */
+/** The answer that is published after these reports. */
 function publishedAfter(...reports: readonly AttributedAnswer[]) {
   const [first] = questionsOf(input({}));
   assert.ok(first);
@@ -125,7 +125,7 @@ function publishedAfter(...reports: readonly AttributedAnswer[]) {
   return question.known;
 }
 
-test("another answer of another proxy is published beside the last one, until the port was asked again", () => {
+test("a different answer of another proxy is published beside the last one, until the port is asked again", () => {
   const one = { answer: "demands-v1", at: AT, by: "10.0.0.1" } as const;
   const two = { answer: "refuses-header", at: LATER, by: "10.0.0.2" } as const;
   const adopted = { ...one, by: two.by };
@@ -138,7 +138,7 @@ test("another answer of another proxy is published beside the last one, until th
   assert.deepEqual(publishedAfter(one, two, back), { ...back, other: two }, "only the last one");
 });
 
-test("another answer of the same proxy, after an unclear one, or long after the last is a change", () => {
+test("a different answer counts as a change if its proxy is the same, or the last one was unclear or old", () => {
   const two = { answer: "refuses-header", at: LATER, by: "10.0.0.2" } as const;
   for (const one of [
     { answer: "demands-v1", at: AT, by: two.by },

@@ -10,12 +10,18 @@ import {
 import { upstreamHost } from "#lib/documents/listeners.ts";
 import { type AskableTarget, askedPorts } from "./decide-protocols.ts";
 
-/** Ports of TLS. The others are asked by HTTP. */
+/** Ports that are asked with TLS. Other ports are asked with HTTP. */
 const TLS_PORTS: readonly number[] = [443, 8443];
-/** A known answer is published again only if it changes, or is this much younger: each write reaches every proxy. */
+/**
+ * A known answer is published again only if it changes, or is this much younger, because each write reaches every
+ * proxy.
+ */
 const REFRESH_MS = 15 * 60_000;
 
-/** A name of a target: `last`, while it is one. Ingress controllers may close a connection for any other name. */
+/**
+ * Returns a name of a target: `last` if it still is one. Ingress controllers may close a connection for any other
+ * name.
+ */
 export type ExampleOf = (target: string, last?: string) => string | undefined;
 
 export interface QuestionInput {
@@ -26,15 +32,15 @@ export interface QuestionInput {
   /** The addresses of the ready proxies. */
   readonly proxies: readonly string[];
   readonly clusterDomain: string | undefined;
-  /** The questions that are published, with their answers. */
+  /** The published questions, with their answers. */
   readonly published: readonly HeaderQuestion[];
-  /** What the proxies reported since. */
+  /** The answers that the proxies have reported since. */
   readonly reported: ReadonlyMap<string, AttributedAnswer>;
 }
 
 /**
- * The questions to publish, in a stable order. All questions of a namespace have one asker, so its budget holds for the
- * whole cluster. Without a proxy or a name, nothing can be asked yet.
+ * The questions to publish, in a stable order. One proxy asks all questions of a namespace, so the namespace's budget
+ * holds for the whole cluster. Without a proxy or a name, nothing can be asked yet.
  */
 export function questionsOf(input: QuestionInput): HeaderQuestion[] {
   const before = new Map(input.published.map((question) => [questionKey(question), question]));
@@ -75,7 +81,7 @@ function namespaceOf({ upstream }: AskableTarget): string {
   return "service" in upstream ? upstream.service.namespace : "";
 }
 
-/** Rendezvous hashing (Thaler and Ravishankar, 1998): a proxy that comes or goes moves its own namespaces only. */
+/** Rendezvous hashing (Thaler and Ravishankar, 1998): if a proxy comes or goes, only its own namespaces move. */
 function askerOf(namespace: string, proxies: readonly string[]): string | undefined {
   let best: { readonly address: string; readonly weight: string } | undefined;
   for (const address of proxies) {
@@ -85,14 +91,14 @@ function askerOf(namespace: string, proxies: readonly string[]): string | undefi
   return best?.address;
 }
 
-/** The name itself; of a wildcard, a name that it covers. */
+/** The name itself, or for a wildcard a name that it covers. */
 function serverName(name: string | undefined): string | undefined {
   return name?.replace(/^\*/, "switchback-asks");
 }
 
 /**
- * If another proxy begins to ask a port, and its first answer is another one while the last one still holds, the two
- * see different things: both are published. A second asker for each port would know more, and cost twice as much.
+ * Publishes two answers if two proxies see different things: another proxy begins to ask a port, and its first answer
+ * differs while the last one is still valid. A second asker per port would detect more, but cost twice as much.
  */
 function knownAnswer(
   before: PublishedAnswer | undefined,

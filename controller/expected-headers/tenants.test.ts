@@ -7,13 +7,13 @@ import { answeringProxy, putProxy } from "#test/fakes/answering-proxy.ts";
 import { controllerRig, lines, OWN } from "#test/fakes/controller-rig.ts";
 import { MemoryKube } from "#test/fakes/memory-kube.ts";
 
-// A tenant chooses what is behind its own Service: a program that acts as one that demands a header, other Services,
-// nodes, or nothing.
+// A tenant chooses what is behind its own Service: a program that pretends to demand a header, other Services, nodes,
+// or nothing.
 
 const SHOP = "shop.example.com";
 const OWN_NAME = "tenant.example.net";
 
-/** A Service of type LoadBalancer, and an Ingress at it. */
+/** A Service of type LoadBalancer, and an Ingress with its address. */
 function putBalancer(kube: MemoryKube, namespace: string, index: number, hosts: readonly string[]): void {
   const metadata = { creationTimestamp: `2026-01-0${index}T00:00:00Z` };
   const ingress = [{ ip: `192.0.2.${index}` }];
@@ -29,7 +29,7 @@ function putBalancer(kube: MemoryKube, namespace: string, index: number, hosts: 
   });
 }
 
-test("what a tenant's Service answers counts for its own names alone", async (t) => {
+test("the answer of a tenant's Service affects only the tenant's own names", async (t) => {
   const kube = new MemoryKube();
   let tenants: HeaderAnswer = "unknown";
   let ticks = Date.parse("2026-11-26T05:00:00Z");
@@ -54,7 +54,7 @@ test("what a tenant's Service answers counts for its own names alone", async (t)
       putBalancer(kube, "tenant", 2, [OWN_NAME, SHOP]);
     },
   });
-  /** Whether the name is mapped, and the reason of the tenant's claim. */
+  /** Whether the name is mapped, and the reason code of the tenant's claim. */
   const of = async (name: string) => {
     const { names } = await rig.status();
     const claim = names.find((each) => each.name === name && each.from.namespace === "tenant");

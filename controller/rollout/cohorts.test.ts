@@ -34,7 +34,7 @@ function rig(summary: Partial<GroupSummary> = {}) {
   return { clock, cohorts, join, codes, summaries: () => summaries };
 }
 
-test("a thousand workloads with equal pods are evaluated once, and once more for another map", () => {
+test("a thousand workloads with equal pods are evaluated once, and once more per new map", () => {
   const { cohorts, join, summaries } = rig();
   for (let index = 0; index < 1_000; index++) join(`w${index}`);
   assert.equal(summaries(), 1);
@@ -45,7 +45,7 @@ test("a thousand workloads with equal pods are evaluated once, and once more for
   assert.deepEqual([workloads, pods, stale], [1_000, 2_000, 1_000]);
 });
 
-test("an agent that is behind for too long counts for its workloads, each by its own time, until they leave", () => {
+test("workloads whose agent is behind for too long are counted, each by its own time, until they leave", () => {
   const { clock, cohorts, join, codes } = rig();
   const first = join("first");
   clock.now += 10;
@@ -65,7 +65,7 @@ test("an agent that is behind for too long counts for its workloads, each by its
   assert.deepEqual(codes(), { "agent-behind": 1 });
 });
 
-test("workloads that are decided on one by one are counted by their decisions", () => {
+test("workloads with individual decisions are counted by these decisions", () => {
   const { cohorts, join } = rig({ updaters: "silent" });
   for (const key of ["a", "b", "c"]) join(key);
   const decisions = new Map([
@@ -81,7 +81,7 @@ test("workloads that are decided on one by one are counted by their decisions", 
   ]);
 });
 
-test("a cohort ends with its last workload", () => {
+test("a cohort ends when its last workload leaves", () => {
   const { cohorts, join } = rig();
   const [one, other] = [join("one"), join("other")];
   cohorts.remove(one);

@@ -4,7 +4,7 @@ import type { RestartRules } from "./restart-limits.ts";
 import { checkEligibility } from "./restart-preconditions.ts";
 import type { RolloutDecision } from "./workload-facts.ts";
 
-/** What the decision about a workload depends on, apart from who its pods are. */
+/** The facts that decide about a workload, without the identity of its pods. */
 interface CohortFacts {
   readonly classes: ReadonlyArray<{ readonly of: PodClass; readonly count: number }>;
   /** Whether its namespace is in `restart.namespaces` or `optIn.namespaces`. */
@@ -12,38 +12,40 @@ interface CohortFacts {
   readonly unrestartable: Reason | undefined;
 }
 
-/** A workload, as far as its cohort uses it. */
+/** The part of a workload that its cohort uses. */
 export interface Member {
   /** `namespace/Kind/name`. */
   readonly key: string;
   cohort: Cohort | undefined;
   /**
-   * When it became stale, if not by a decision about its cohort, and in which `stalePeriod` of the cohort that counts.
+   * When the member became stale. Valid only while `stalePeriod` equals that of the cohort; otherwise the cohort's
+   * `staleSince` counts.
    */
   staleSince: number;
   stalePeriod: number;
 }
 
 /**
- * Workloads with equal classes of pods. A change of the map evaluates each cohort once, however many workloads it has.
+ * Workloads with equal classes of pods. After a change of the map, each cohort is evaluated once, however many
+ * workloads it has.
  */
 interface Cohort extends CohortFacts {
   readonly signature: string;
   readonly members: Set<Member>;
   summary: GroupSummary;
-  /** Why no member is restarted; undefined: each has to be decided on by itself. */
+  /** The decision about all members; undefined: each member needs its own decision. */
   decision: RolloutDecision | undefined;
   /** When a new map made the members stale. */
   staleSince: number;
-  /** Counts the times that a new map made the members stale. */
+  /** How often a new map has made the members stale. */
   stalePeriod: number;
-  /** Members whose updaters have been behind for too long. */
+  /** Members whose updaters are behind for too long. */
   readonly behind: Set<Member>;
-  /** When to look for more of them, milliseconds since 1970. */
+  /** When to check for more such members, milliseconds since 1970. */
   nextBehind: number;
 }
 
-/** How many workloads have this decision. */
+/** The number of workloads with this decision. */
 interface DecisionCount {
   readonly standing: RolloutDecision["standing"];
   readonly code: string;
@@ -71,15 +73,15 @@ export const NOT_DECIDED: RolloutDecision = {
 
 const UPDATER_BEHIND = { standing: "stuck", code: "agent-behind" } as const;
 
-/** The cohorts of all workloads. What is counted of them changes by difference. */
+/** The cohorts of all workloads. Counts are updated by adding and subtracting whole cohorts. */
 export class Cohorts {
   readonly #summarize: (classes: CohortFacts["classes"]) => GroupSummary;
   readonly #rules: Pick<RestartRules, "updaterMs">;
   readonly #now: () => number;
   readonly #cohorts = new Map<string, Cohort>();
-  /** Cohorts that were evaluated by an earlier map. */
+  /** Cohorts that were last evaluated with an earlier map. */
   readonly #outdated = new Set<Cohort>();
-  /** Cohorts whose members have to be decided on one by one. */
+  /** Cohorts whose members need individual decisions. */
   readonly #open = new Set<Cohort>();
   /** Stale cohorts that wait for updaters. */
   readonly #live = new Set<Cohort>();
@@ -100,22 +102,22 @@ export class Cohorts {
     this.#now = deps.now;
   }
 
-  /** Cohorts whose members have to be decided on one by one. */
+  /** Cohorts whose members need individual decisions. */
   get open(): Iterable<Cohort> {
     return this.#open;
   }
 
-  /** Cohorts to be evaluated again; `evaluate` takes one off the list. */
+  /** Cohorts that have to be evaluated again. `evaluate` removes a cohort from this set. */
   get outdated(): ReadonlySet<Cohort> {
     return this.#outdated;
   }
 
-  /** The map has changed. */
+  /** Call this when the map has changed. */
   outdate(): void {
     for (const cohort of this.#cohorts.values()) this.#outdated.add(cohort);
   }
 
-  /** What is counted of all workloads, with these decisions of those that are decided on one by one. */
+  /** Counts of all workloads. `decided` has the individual decisions. */
   counts(decided: Decisions): RolloutCounts {
     let { stale } = this.#totals;
     const decisions = new Map([...this.#decisions].map(([key, count]) => [key, { ...count }]));
@@ -137,7 +139,7 @@ export class Cohorts {
     for (const { members } of this.#overCap) yield* members;
   }
 
-  /** Moves a member to the cohort of this signature, which must differ for different facts. */
+  /** Moves a member to the cohort with this signature. Different facts must have different signatures. */
   move(member: Member, signature: string, facts: () => CohortFacts): void {
     if (member.cohort?.signature === signature) return;
     const cohort = this.#cohorts.get(signature) ?? this.#create(signature, facts());
@@ -165,7 +167,7 @@ export class Cohorts {
     for (const some of [this.#outdated, this.#open, this.#live, this.#notable, this.#overCap]) some.delete(cohort);
   }
 
-  /** Evaluates a cohort by the map of now. */
+  /** Evaluates a cohort with the current map. */
   evaluate(cohort: Cohort): void {
     const now = this.#now();
     this.#count(cohort, -1);
@@ -179,18 +181,18 @@ export class Cohorts {
     this.#decide(cohort);
     const isLive = this.#live.has(cohort);
     if (!isLive) cohort.behind.clear();
-    // Members that were stale before have times of their own, which `expire` looks at.
+    // Members that were stale before have their own times, so let `expire` check them now.
     if (isLive && !wasLive) cohort.nextBehind = wasStale ? now : now + this.#rules.updaterMs;
     this.#count(cohort, 1);
   }
 
-  /** Notes which updaters have been behind for too long by now. */
+  /** Updates which members have updaters that are behind for too long. */
   expire(): void {
     const now = this.#now();
     for (const cohort of this.#live) if (cohort.nextBehind <= now) this.#expire(cohort, now);
   }
 
-  /** When the next updater will have been behind for too long, milliseconds since 1970. */
+  /** When the next updater will be behind for too long, milliseconds since 1970. */
   get nextDue(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const { nextBehind } of this.#live) next = Math.min(next, nextBehind);
@@ -214,7 +216,7 @@ export class Cohorts {
     return cohort;
   }
 
-  /** Whether the members have to be decided on one by one, wait for updaters, or have a decision together. */
+  /** Decides about all members together, or marks the cohort as open, or as waiting for updaters. */
   #decide(cohort: Cohort): void {
     const { summary, permitted, unrestartable } = cohort;
     const { mode } = summary.onChange;
@@ -248,7 +250,7 @@ export class Cohorts {
     this.#count(cohort, 1);
   }
 
-  /** Adds a cohort to what is counted, or subtracts it: before and after each change. */
+  /** Adds a cohort to the counts, or subtracts it. Called before and after each change. */
   #count({ summary, decision, members, behind }: Cohort, sign: 1 | -1): void {
     const totals = this.#totals;
     const workloads = sign * members.size;
@@ -274,14 +276,14 @@ function countDecision(
   else counts.set(key, count);
 }
 
-/** The standing of a member, with these decisions of those that are decided on one by one. */
+/** The standing of a member. `decided` has the individual decisions. */
 export function standingOf(member: Member, decided: Decisions): RolloutDecision["standing"] {
   const { cohort, key } = member;
   if (cohort?.behind.has(member)) return UPDATER_BEHIND.standing;
   return (cohort?.decision ?? decided.get(key) ?? NOT_DECIDED).standing;
 }
 
-/** Since when a member is stale, milliseconds since 1970; undefined: it is not. */
+/** When a member became stale, milliseconds since 1970; undefined: it is not stale. */
 export function staleSinceOf({ cohort, staleSince, stalePeriod }: Member): number | undefined {
   if (cohort === undefined || cohort.summary.stale === 0) return undefined;
   return stalePeriod === cohort.stalePeriod ? staleSince : cohort.staleSince;

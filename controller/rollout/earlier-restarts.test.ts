@@ -10,7 +10,7 @@ import { RestartRecords } from "./restart-records.ts";
 const SHOP = "/apis/apps/v1/namespaces/shop";
 const never = new AbortController().signal;
 
-/** A Deployment for each of these restarts, whose outcome is not known unless it has one. */
+/** Creates a Deployment and a record for each of these restarts. A restart has no outcome unless `restarts` sets it. */
 async function rig(restarts: Readonly<Record<string, Partial<Restart>>>) {
   const kube = new MemoryKube();
   const clocks = { now: () => 0, wallClock: () => 0, limitsMs: 0 };
@@ -32,7 +32,7 @@ async function rig(restarts: Readonly<Record<string, Partial<Restart>>>) {
   return { kube, log, outdate, versions };
 }
 
-test("a workload whose restart has no outcome gets a new version, and nothing else changes", async () => {
+test("a workload whose restart has no outcome gets a new version, but no other change", async () => {
   const { kube, log, outdate, versions } = await rig({ web: {}, ended: { outcome: "done" } });
   const [web, ended] = versions();
   const spec = kube.at(`${SHOP}/deployments/web`)?.spec;
@@ -43,14 +43,14 @@ test("a workload whose restart has no outcome gets a new version, and nothing el
   assert.deepEqual(log.lines, []);
 });
 
-test("where nothing may be restarted any more, nothing is written; nor when the term has ended", async () => {
+test("nothing is written where restarts are no longer permitted, or after the term has ended", async () => {
   const { kube, outdate } = await rig({ web: {} });
   await outdate(["bank"]);
   await assert.rejects(outdate(["shop"], AbortSignal.abort(new Error("over"))), /over/);
   assert.deepEqual(kube.touched, []);
 });
 
-test("a missing or replaced workload does not matter; one that cannot be written is reported", async () => {
+test("a missing or replaced workload is ignored; a failed write is reported", async () => {
   const { kube, log, outdate } = await rig({ gone: {}, other: { uid: "another" }, denied: {}, web: {} });
   kube.remove(`${SHOP}/deployments/gone`);
   const { apply } = kube.client;
@@ -66,7 +66,7 @@ test("a missing or replaced workload does not matter; one that cannot be written
   );
 });
 
-test("an API server that does not answer is no answer: the whole is tried again", async () => {
+test("if the API server does not answer, the error is thrown, so that everything is retried", async () => {
   const { kube, outdate } = await rig({ web: {} });
   for (const error of [refusal("web", 503), refusal("web", 429), new Error("no answer")]) {
     kube.onRead = () => {

@@ -9,7 +9,7 @@ import type { RestartRecords } from "./restart-records.ts";
 
 interface EarlierRestartsDeps {
   readonly client: Pick<KubeClient, "list">;
-  /** Of the leader's term. */
+  /** The fence of the leader's term. */
   readonly fence: Fence;
   readonly log: Logger;
   /** The namespaces whose workloads may be restarted. */
@@ -17,9 +17,9 @@ interface EarlierRestartsDeps {
 }
 
 /**
- * Gives every workload whose restart has no outcome a new version: an earlier leader may have been suspended
- * between its record and its patch, which names the version that it had seen. Throws what the API server's absence
- * throws; a workload that cannot be written is reported.
+ * Gives a new version to every workload whose restart has no outcome. An earlier leader may have been suspended
+ * between its record and its patch. That patch names the older version, so it is refused from now on. Throws if the
+ * API server does not answer. Reports a workload that cannot be written.
  */
 export async function outdateEarlierPatches(
   records: RestartRecords,
@@ -42,12 +42,12 @@ async function outdate(workload: string, uid: string, deps: EarlierRestartsDeps)
   try {
     const query = { fieldSelector: `metadata.name=${name}` };
     const found = (await client.list<ApiObject>(workloadPath(namespace, kind), query)).items[0]?.metadata;
-    // The patch is refused for another object of the name, too.
+    // If another object has the name, its uid differs, and the patch is refused anyway.
     if (found?.uid === uid) await fence.take({ apiVersion: "apps/v1", kind, namespace, name, path }, found);
   } catch (error) {
     const status = statusOf(error);
     if (status === undefined || status >= 500 || status === 429) throw error;
-    // Another change outdates the patch as well.
+    // A conflict means that another change has already outdated the patch.
     if (status !== 409) log.warn({ code: "restart-not-outdated", workload }, describeError(error));
   }
 }

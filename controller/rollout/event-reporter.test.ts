@@ -13,7 +13,7 @@ import type { RolloutDecision } from "./workload-facts.ts";
 const MINUTE_MS = 60_000;
 const WEB = "shop/Deployment/web";
 
-/** A reporter, and everything that it reported. */
+/** A reporter, and all its reports. */
 function reporterRig() {
   const log = new LineLog();
   const reported = { events: [] as EventRecord[], lines: log.lines, counted: [] as string[] };
@@ -46,7 +46,7 @@ function pod(name: string, apiVersion?: string, kind?: string, owner = ""): PodF
   return podFacts({ metadata: { namespace: "shop", name, uid: `uid-of-${name}`, ownerReferences } });
 }
 
-/** Their owners as observed, with the decisions. */
+/** The owners of these pods, as observed, and the decisions about them. */
 function observe(pods: readonly PodFacts[], parts: { total?: number; world?: RunningWorld } = {}) {
   const { total = 1, world } = parts;
   const groups = observeFully({
@@ -79,13 +79,14 @@ const CANNOT = [
 ] as const;
 
 for (const [what, of, reason, text] of CANNOT) {
-  test(`${what} that cannot follow gets one Event, however many runs there are`, () => {
+  test(`${what} that cannot be updated gets one Event, however many runs there are`, () => {
     const { reported, report } = reporterRig();
     for (let turn = 0; turn < 5; turn++) report(...observe([of]));
     const [event, ...others] = reported.events;
     assert.deepEqual([others.length, event?.type, event?.reason], [0, "Warning", reason]);
     assert.match(event?.note ?? "", new RegExp(`^1 of 1 pods do not have the current public names: ${text}`));
-    // An owner that is not read has no uid here, and `kubectl describe` finds Events by uid.
+    // Here the owner is not read, so its uid is unknown. `kubectl describe` finds Events by uid, so the Event is
+    // about the pod.
     assert.deepEqual(event?.regarding, {
       apiVersion: "v1",
       kind: "Pod",
@@ -106,7 +107,7 @@ const FAILED: ReadonlyArray<readonly [Temper, string, string]> = [
 ];
 
 for (const [temper, code, reason] of FAILED) {
-  test(`a restart that ends as ${code} is one Event ${reason}, about the workload`, async () => {
+  test(`a restart that ends as ${code} causes one Event ${reason} about the workload`, async () => {
     const { reported, report } = reporterRig();
     const world = new RunningWorld();
     world.add(WEB, temper);
@@ -128,7 +129,7 @@ for (const [temper, code, reason] of FAILED) {
   });
 }
 
-test("a workload that was in step in between, has another reason, or was recreated is reported again", () => {
+test("a workload is reported again after being in step, with another reason, or after being recreated", () => {
   const { reported, report } = reporterRig();
   const [groups] = observe([pod("p")]);
   const reasons = () => reported.events.splice(0).map(({ reason }) => reason);
@@ -137,7 +138,7 @@ test("a workload that was in step in between, has another reason, or was recreat
   reportOne(bare);
   for (let turn = 0; turn < 3; turn++) reportOne({ standing: "in-step", code: "in-step", text: "" });
   assert.deepEqual(reasons(), ["BarePod"]);
-  // One line for each change of state, and none in between.
+  // Each change of state logs one line.
   const states = reported.lines.map(({ level, fields, message }) => [
     level,
     (fields as { code?: string }).code,
@@ -156,7 +157,7 @@ test("a workload that was in step in between, has another reason, or was recreat
   assert.deepEqual(reasons(), ["HistoryUnreadable"]);
 });
 
-test("a workload that waits, or has on-change none, gets no Event", () => {
+test("a workload that waits, or whose on-change is none, gets no Event", () => {
   const { reported, report } = reporterRig();
   const [groups] = observe([pod("p")]);
   for (const standing of ["waiting", "left", "in-step"] as const) {
@@ -166,7 +167,7 @@ test("a workload that waits, or has on-change none, gets no Event", () => {
   assert.deepEqual([reported.events, reported.lines], [[], []]);
 });
 
-test("more names than a pod may have: one Event for each such number, also when all pods are in step", () => {
+test("too many names for a pod cause one Event per number of names, even if all pods are in step", () => {
   const { reported, report } = reporterRig();
   const [groups] = observe([pod("p")], { total: 501 });
   const inStep = new Map([["shop/Pod/p", { standing: "in-step", code: "in-step", text: "" } as const]]);
@@ -212,7 +213,7 @@ test("a restart is counted and is a Normal Event about the workload; its outcome
   );
 });
 
-test("an Event is about the workload if that was read, else about a stale pod, else about any pod", () => {
+test("an Event is about the workload if it was read, else about a stale pod, else about any pod", () => {
   const { reported, reporter } = reporterRig();
   const restart = { at: 0, from: ["old"], to: "new", uid: WEB, generation: 1 };
   const about = (group: WorkloadGroup | undefined) => {

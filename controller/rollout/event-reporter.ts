@@ -45,14 +45,14 @@ export class EventReporter {
     } else counters[event.kind]();
   }
 
-  /** Workloads of which something was reported that still holds. */
+  /** Workloads with a report that still holds. */
   get reported(): Iterable<string> {
     return new Set([...this.#reported.keys(), ...this.#overCap.keys()]);
   }
 
   /**
-   * Reports the current state: of all workloads those that need intervention, and those whose pods cannot have
-   * every name. `groupOf` is asked for those that were not reported before.
+   * Reports the workloads that need intervention, and those whose pods cannot have every name. `groupOf` is called
+   * only to report a new state.
    */
   report(
     workloads: ReadonlyMap<string, GroupSummary>,
@@ -109,7 +109,7 @@ export class EventReporter {
 }
 
 /**
- * The workload if it was read, since `kubectl describe` finds Events by the uid of their object; otherwise one of
+ * The workload if it was read, because `kubectl describe` finds Events by the uid of their object; otherwise one of
  * its pods.
  */
 function regardingOf(key: string, group: WorkloadGroup | undefined): Regarding | undefined {

@@ -5,10 +5,10 @@ import { hostAliasesOf, type PodFacts, type RawPod } from "#lib/workloads/pods.t
 import type { HostsChoice } from "./observe-workloads.ts";
 import type { HostsDiff } from "./workload-facts.ts";
 
-/** Stale pods of a workload that are read at most: one of each revision and selection. */
+/** Maximum number of stale pods that are read per workload: one per revision and selection. */
 const MAX_SAMPLES = 5;
 
-/** What new pods get of the published map. */
+/** The names of the published map that new pods would get. */
 export class MapSelections {
   readonly #maxNames: number;
   #map: PublishedMap | undefined;
@@ -17,17 +17,17 @@ export class MapSelections {
   };
   #choices = new Map<string | undefined, HostsChoice>();
 
-  /** `maxNames`: the most names that the webhook adds to a pod. */
+  /** `maxNames`: the maximum number of names that the webhook adds to a pod. */
   constructor(maxNames: number) {
     this.#maxNames = maxNames;
   }
 
-  /** Undefined: there is no map yet. */
+  /** Undefined: no map is known yet. */
   get mapRevision(): string | undefined {
     return this.#map?.revision;
   }
 
-  /** Returns whether it is another map than the one before. */
+  /** Returns whether the map has changed. */
   setMap(map: PublishedMap): boolean {
     if (map.revision === this.#map?.revision) return false;
     this.#map = map;
@@ -36,7 +36,7 @@ export class MapSelections {
     return true;
   }
 
-  /** Selects by the value of a `switchback.dev/hosts` annotation. Each is selected once for a map. */
+  /** Selects names by the value of a `switchback.dev/hosts` annotation. Each value is computed once per map. */
   choose(hosts: string | undefined): HostsChoice {
     const known = this.#choices.get(hosts);
     if (known !== undefined) return known;
@@ -46,7 +46,7 @@ export class MapSelections {
     return choice;
   }
 
-  /** Compares one pod of each revision and selection with a new pod; undefined: there is none. `read` reads a pod. */
+  /** Compares one pod per revision and selection with a new pod; undefined: no pod was compared. `read` reads a pod. */
   async diff(pods: readonly PodFacts[], read: (pod: PodFacts) => Promise<RawPod>): Promise<HostsDiff | undefined> {
     const different = new Map(pods.map((pod) => [`${pod.revision} ${pod.hosts}`, pod]));
     const samples = [...different.values()].slice(0, MAX_SAMPLES);
@@ -61,7 +61,7 @@ export class MapSelections {
 
 /**
  * Compares the pod's hosts lines with those of a new pod: how many are missing, and how many are extra. A different
- * or missing revision shows only that lines may differ: an annotation that was forged or stripped changes no line.
+ * or missing revision only shows that lines may differ. Forging or removing the annotation changes no line.
  */
 export function hostsDiffOf(pod: RawPod, selected: SelectedHosts): HostsDiff {
   const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];

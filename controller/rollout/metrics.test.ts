@@ -5,7 +5,7 @@ import { addRolloutGauges, type RolloutMetricsInput, restartCounters } from "./m
 
 const PREFIX = "switchback_controller_";
 
-/** Every sample of a scrape without the prefix of the names: the text that Prometheus reads. */
+/** All samples of a scrape, by name without the prefix, as Prometheus reads them. */
 async function scrape(registry: MetricsRegistry): Promise<Record<string, number>> {
   const lines = (await registry.metrics()).split("\n").filter((line) => line.startsWith(PREFIX));
   return Object.fromEntries(
@@ -29,7 +29,7 @@ const NO_PODS = {
   'opted_in_pods{state="not-injected"}': 0,
 };
 
-test("pods by state, workloads by standing and reason, and how many wait, each read at the scrape", async () => {
+test("pods by state, workloads by decision, and waiting restarts are read at each scrape", async () => {
   const registry = new MetricsRegistry();
   let counts: RolloutMetricsInput | undefined = {
     shed: 3,
@@ -68,12 +68,12 @@ test("pods by state, workloads by standing and reason, and how many wait, each r
   counts = { shed: 0, updaters: undefined, workloads: 1, pods: 1, stale: 0, notInjected: 0, decisions };
   const after = { ...NO_PODS, 'opted_in_pods{state="all"}': 1, 'workloads{standing="in-step",code="in-step"}': 1 };
   assert.deepEqual(await scrape(registry), { ...after, restarts_waiting: 0, pods_shed: 0, ...NOTHING_COUNTED });
-  // It no longer leads: what it knew is not reported.
+  // A former leader no longer reports its counts.
   counts = undefined;
   assert.deepEqual(await scrape(registry), NOTHING_COUNTED);
 });
 
-test("restarts, conflicts, refusals, failed rollouts and reverted restarts, each in its own counter", async () => {
+test("restarts, conflicts, refusals, failed rollouts and reverted restarts have separate counters", async () => {
   const registry = new MetricsRegistry();
   const counters = restartCounters(registry);
   addRolloutGauges(registry, () => undefined);

@@ -8,13 +8,13 @@ const PREFIX = "switchback_controller_";
 
 /** What the metrics show. */
 export interface RolloutMetricsInput extends RolloutCounts {
-  /** Pods that are not observed because there is no room for them. */
+  /** Pods that are not observed, because there is no room for them. */
   readonly shed: number;
-  /** Undefined: nothing updates pods. */
+  /** Undefined: no updaters are configured. */
   readonly updaters: UpdaterCounts | undefined;
 }
 
-/** Adds gauges of rollouts. `counts` is read at each scrape; undefined: they are not known, and not reported. */
+/** Adds the gauges of rollouts. `counts` is read at each scrape; undefined: not known, and therefore not reported. */
 export function addRolloutGauges(registry: MetricsRegistry, counts: () => RolloutMetricsInput | undefined): void {
   type Series = Exclude<ReturnType<Parameters<MetricsRegistry["gauge"]>[2]>, number>;
   const gauge = (name: string, help: string, seriesOf: (known: RolloutMetricsInput) => Series) =>
@@ -43,7 +43,7 @@ export function addRolloutGauges(registry: MetricsRegistry, counts: () => Rollou
   );
 }
 
-/** Registers what is counted of restarts. */
+/** Registers the counters of restarts. */
 export function restartCounters(registry: MetricsRegistry): RestartCounters {
   const counter = (name: string, help: string) => registry.counter(`${PREFIX}${name}`, help);
   const restarts = counter("restarts_total", "Workloads restarted");

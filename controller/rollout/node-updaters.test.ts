@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { podFacts } from "#lib/workloads/pods.ts";
 import { NodeUpdaters } from "./node-updaters.ts";
 
-test("nodes are counted once each, by their agent as it was last reported; an unknown one is not counted", () => {
+test("each node is counted once, by the last report of its agent; an unknown agent is not counted", () => {
   const aliveOn = new Map<string, boolean | "unknown">([
     ["a", true],
     ["b", false],

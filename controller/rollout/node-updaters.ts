@@ -3,7 +3,7 @@ import type { UpdaterOfPod } from "./pod-updater.ts";
 
 type AskUpdater = (pod: PodFacts) => UpdaterOfPod;
 
-/** Nodes with pods in mode `live`, by what is known of their updater. */
+/** Numbers of nodes with pods in mode `live`, by the state of their updater. */
 export interface UpdaterCounts {
   readonly alive: number;
   readonly silent: number;
@@ -11,17 +11,17 @@ export interface UpdaterCounts {
 }
 
 interface Node<W> {
-  /** A pod of the node, to ask for its updater. */
+  /** A pod of the node, used to ask for its updater. */
   readonly pod: PodFacts;
   updater: UpdaterOfPod;
-  /** `updater` as text: equal for equal reports. */
+  /** `updater` as text, which is equal for equal reports. */
   token: string;
   readonly workloads: Set<W>;
 }
 
 /**
- * The updaters of the nodes with pods in mode `live`, each asked for once, and the workloads of these pods. An updater
- * that reports something new concerns the pods of its node only.
+ * The updaters of the nodes with pods in mode `live`, and the workloads of these pods. Each updater is asked for only
+ * once. If it reports something new, only the pods of its node are affected.
  */
 export class NodeUpdaters<W extends { nodes: ReadonlySet<string> }> {
   readonly #updaterOf: AskUpdater;
@@ -31,7 +31,7 @@ export class NodeUpdaters<W extends { nodes: ReadonlySet<string> }> {
     this.#updaterOf = updaterOf;
   }
 
-  /** The updater of a pod and its text. */
+  /** The updater of a pod, and the updater as text. */
   of(pod: PodFacts): { readonly updater: UpdaterOfPod; readonly token: string } {
     if (pod.node === undefined) return this.#ask(pod);
     let node = this.#nodes.get(pod.node);
@@ -42,7 +42,7 @@ export class NodeUpdaters<W extends { nodes: ReadonlySet<string> }> {
     return node;
   }
 
-  /** Sets on which nodes a workload has pods in mode `live`. */
+  /** Sets the nodes on which a workload has pods in mode `live`. */
   place(workload: W, nodes: ReadonlySet<string>): void {
     for (const name of workload.nodes) {
       if (nodes.has(name)) continue;
@@ -54,10 +54,7 @@ export class NodeUpdaters<W extends { nodes: ReadonlySet<string> }> {
     workload.nodes = nodes;
   }
 
-  /**
-   * Asks for every updater again. Returns the workloads with pods on nodes whose updater reports something else than
-   * before.
-   */
+  /** Asks for every updater again. Yields the workloads with pods on nodes whose updater reports something new. */
   *refresh(): Iterable<W> {
     for (const node of this.#nodes.values()) {
       const { updater, token } = this.#ask(node.pod);
@@ -67,7 +64,7 @@ export class NodeUpdaters<W extends { nodes: ReadonlySet<string> }> {
     }
   }
 
-  /** How many of these nodes have an updater that is alive, a silent one, or none. */
+  /** Counts the nodes whose updater is alive, silent or missing. */
   count(): UpdaterCounts {
     const counts = { alive: 0, silent: 0, absent: 0 };
     for (const { updater } of this.#nodes.values()) {
@@ -83,7 +80,7 @@ export class NodeUpdaters<W extends { nodes: ReadonlySet<string> }> {
   }
 }
 
-/** Revisions are hashes without spaces. */
+/** The updater as text. Spaces separate revisions, because they are hashes without spaces. */
 function textOf(updater: UpdaterOfPod): string {
   if (updater === undefined || updater === "unknown") return updater ?? "none";
   return `${updater.alive} ${updater.mapRevision} ${updater.podRevisions?.join(" ")}`;

@@ -28,17 +28,17 @@ function view(pods: readonly PodFacts[], parts: Partial<FullView> = {}): FullVie
   };
 }
 
-/** A working agent, and what its Lease says. */
+/** A working agent with the report of its Lease. */
 function agent(mapRevision: string, podRevisions?: readonly string[]): UpdaterState {
   return { alive: true, mapRevision, podRevisions };
 }
-/** The pod revision of a pod that selects nothing in particular. */
+/** The revision of a pod without a selection. */
 const ALL = "new";
 
 const REPLICA_SET = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-1", uid: "u", controller: true };
 const REVISION = "switchback.dev/revision";
 
-test("a pod or a workload that cannot be evaluated costs itself, and both are reported", () => {
+test("a pod or workload that cannot be evaluated affects only itself, and is reported", () => {
   const failed: string[] = [];
   const odd = podFacts({ metadata: { namespace: "shop", name: "odd", uid: "odd", ownerReferences: [REPLICA_SET] } });
   const broken = podFacts({ metadata: { namespace: "shop", name: "bare", uid: "bare" } });
@@ -61,7 +61,7 @@ test("a pod or a workload that cannot be evaluated costs itself, and both are re
   assert.deepEqual(failed, ["the pod shop/odd: no parent", "shop/Pod/bare: no state"]);
 });
 
-test("an opted-in pod whose owner's name is no name costs no other one anything", () => {
+test("an opted-in pod whose owner has an invalid name does not affect other pods", () => {
   for (const name of ["..", ".", "a/b", "", "\u001b[31m", "%2e%2e", "x".repeat(100_000)]) {
     for (const kind of ["Deployment", "ReplicaSet", "Job", "", "../.."]) {
       const owner = { apiVersion: "apps/v1", kind, name, uid: "u", controller: true };
@@ -75,7 +75,7 @@ test("an opted-in pod whose owner's name is no name costs no other one anything"
   }
 });
 
-test("pods are distinguished by revision: current, stale, not injected, with another selection of names", () => {
+test("the revision of a pod tells whether it is current, stale or not injected, also with selected names", () => {
   const hosts = { "switchback.dev/hosts": "a" };
   const [group, ...others] = observeFully(
     view([
@@ -94,14 +94,14 @@ test("pods are distinguished by revision: current, stale, not injected, with ano
   assert.deepEqual([group?.pods, group?.notInjected, group?.observed.to], [4, 1, "new+new-a"]);
 });
 
-test("a pod that is being deleted, or did not opt in, is ignored", () => {
+test("a terminating pod, and one that did not opt in, are ignored", () => {
   const terminating = { ...pod("terminating"), terminating: true };
   const namespaces = new Map([["shop", { inject: undefined, onChange: undefined }]]);
   assert.deepEqual(observeFully(view([terminating])), []);
   assert.deepEqual(observeFully(view([pod("other")], { namespaces })), []);
 });
 
-test("a pod of a namespace that opts in by name is observed, unless the namespace's label says no", () => {
+test("a pod is observed if its namespace opts in by name, unless the namespace's label opts out", () => {
   const listed = [{ ...pod("web"), namespace: "listed" }];
   const labelled = new Map([["listed", { inject: "disabled", onChange: undefined }]]);
   assert.equal(observeFully(view(listed)).length, 1);
@@ -120,13 +120,13 @@ const AGENTS: ReadonlyArray<readonly [string, UpdaterState | "unknown" | undefin
 ];
 
 for (const [what, agent, stale, updaters] of AGENTS) {
-  test(`live, with an agent that is ${what}`, () => {
+  test(`in mode live with an agent that is ${what}`, () => {
     const [group] = observeFully(view([pod("p", { [REVISION]: "old" })], { fallback: "live", updaterOf: () => agent }));
     assert.deepEqual([group?.stale.length === 1, group?.observed.updaters], [stale, updaters]);
   });
 }
 
-test("a workload with an unfinished restart is observed although it has no pods", () => {
+test("a workload with an unfinished restart is observed even without pods", () => {
   const [group] = observeFully(view([], { unfinished: ["shop/Deployment/gone"] }));
   assert.deepEqual([group?.owner.key, group?.pods], ["shop/Deployment/gone", 0]);
 });
@@ -139,7 +139,7 @@ const OWNER = {
   unrestartable: undefined,
 };
 
-test("everything that is observed of a workload", () => {
+test("all facts that are observed about a workload", () => {
   const annotations = { [REVISION]: "old", "switchback.dev/restartedAt": "2026-01-01T00:00:00Z" };
   const stale = pod("stale", annotations);
   const [current, other] = [pod("current", { [REVISION]: "new" }), pod("other", { "switchback.dev/hosts": "a" })];
@@ -172,7 +172,7 @@ test("everything that is observed of a workload", () => {
   });
 });
 
-test("a workload without pods has the owner of its key, the default of the install, and no revision", () => {
+test("a workload without pods has the owner from its key, the default mode, and no revision", () => {
   const [group] = observeFully(view([], { unfinished: [OWNER.key], fallback: "live", isListed: () => false }));
   assert.deepEqual(group, {
     owner: OWNER,
@@ -198,12 +198,12 @@ test("a workload without pods has the owner of its key, the default of the insta
   });
 });
 
-test("an unfinished restart of a workload that has pods adds nothing", () => {
+test("an unfinished restart changes nothing for a workload that has pods", () => {
   const pods = [pod("a", { [REVISION]: "new" }), pod("b", { [REVISION]: "new" })];
   assert.deepEqual(observeFully(view(pods, { unfinished: [OWNER.key] })), observeFully(view(pods)));
 });
 
-test("the mode is that of the first stale pod, else of the first; the workload's own comes after the pod's", () => {
+test("the mode is that of the first stale pod, else of the first; a pod's annotation overrides its workload's", () => {
   const none = { "switchback.dev/on-change": "none" };
   const onChange = (pods: readonly PodFacts[], parts: Partial<FullView> = {}) =>
     observeFully(view(pods, parts))[0]?.onChange;
@@ -221,13 +221,13 @@ test("the mode is that of the first stale pod, else of the first; the workload's
   assert.equal(group?.warnings[0]?.code, "on-change-invalid");
 });
 
-test("over the cap: more names than a pod may have, not as many", () => {
+test("a workload is over the cap only with more names than a pod may have", () => {
   const overCap = (total: number) =>
     observeFully(view([pod("p")], { choose: () => ({ revision: "new", total, cap: 500 }) }))[0]?.overCap;
   assert.deepEqual([overCap(500), overCap(501)], [undefined, { total: 501, cap: 500 }]);
 });
 
-test("only pods that follow live ask for their agent; one working agent of a stale pod counts for all", () => {
+test("only pods in mode live ask for their agent; one working agent of a stale pod counts for all", () => {
   const asked: string[] = [];
   const live = { "switchback.dev/on-change": "live" };
   const agents = (names: readonly string[], annotations: Record<string, string>) => {
@@ -250,13 +250,13 @@ test("only pods that follow live ask for their agent; one working agent of a sta
   assert.deepEqual(asked, ["silent", "behind", "silent", "current", "current"]);
 });
 
-test("revisions that new pods would get are in order, each once", () => {
+test("the revisions that new pods would get are sorted and unique", () => {
   const hosts = (name: string, value: string) => pod(name, { "switchback.dev/hosts": value });
   const [group] = observeFully(view([hosts("1", "b"), hosts("2", "a"), hosts("3", "b"), pod("4")]));
   assert.equal(group?.observed.to, "new+new-a+new-b");
 });
 
-test("a pod that resolves through pod DNS is never stale, in no mode, and its names have no limit", () => {
+test("a pod that resolves through pod DNS is never stale, whatever its mode, and has no limit on names", () => {
   const byDns = pod("by-dns", { [REVISION]: "dns" });
   const choose = () => ({ revision: "new", total: 9, cap: 5 });
   for (const fallback of ["restart", "live", "none"] as const) {

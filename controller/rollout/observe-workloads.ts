@@ -12,7 +12,7 @@ import { isApplied, type UpdaterOfPod } from "./pod-updater.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
 import type { StalePod } from "./workload-facts.ts";
 
-/** A selection without its names. One is kept for each annotation value. */
+/** A selection without its names. One is stored per annotation value. */
 export type HostsChoice = Pick<SelectedHosts, "revision" | "total" | "cap">;
 
 /** The observed state of the cluster, without the pods. */
@@ -27,9 +27,9 @@ export interface ClusterView {
   readonly isListed: (namespace: string) => boolean;
   readonly parentOf: OwnerOfReplicaSet;
   readonly stateOf: (key: string) => WorkloadState | "unknown" | "forbidden" | "absent";
-  /** What updates a pod in mode `live`. */
+  /** The updater of a pod in mode `live`. */
   readonly updaterOf: (pod: PodFacts) => UpdaterOfPod;
-  /** A pod or workload could not be evaluated, and is left out. */
+  /** Called if a pod or workload cannot be evaluated. It is then left out. */
   readonly onError: (what: string, error: unknown) => void;
 }
 
@@ -48,12 +48,12 @@ export interface WorkloadGroup {
   readonly warnings: readonly Reason[];
 }
 
-/** What the decision about a pod depends on: pods of one workload with the same values are evaluated once. */
+/** The facts of a pod that decide about it. Pods of one workload with the same facts are evaluated once. */
 export interface PodClass {
   readonly hosts: string | undefined;
   readonly revision: string | undefined;
   readonly onChange: EffectiveOnChange;
-  /** In mode `live`: what updates the pod. */
+  /** In mode `live`: the updater of the pod. */
   readonly updater: UpdaterOfPod;
 }
 
@@ -63,22 +63,20 @@ interface EvaluatedClass {
   readonly stale: boolean;
 }
 
-/**
- * What is known of a workload as far as it does not depend on who its pods are: workloads with equal classes share it.
- */
+/** The facts of a workload that do not depend on the identity of its pods. Workloads with equal classes share them. */
 export interface GroupSummary
   extends Pick<WorkloadGroup, "onChange" | "pods" | "notInjected" | "overCap" | "warnings">,
     Pick<ObservedWorkload, "updaters" | "to"> {
   readonly stale: number;
 }
 
-/** The annotations `switchback.dev/on-change` of a pod's workload and namespace. */
+/** The values of the annotation `switchback.dev/on-change` on a pod's workload and namespace. */
 interface OnChangeLevels {
   readonly workload: string | undefined;
   readonly namespace: string | undefined;
 }
 
-/** Undefined: the pod is not opted in, or is about to end. */
+/** The owner of an opted-in pod. Undefined: the pod is not opted in, or is terminating. */
 export function ownerOfOptedIn(
   pod: PodFacts,
   view: Pick<ClusterView, "namespaces" | "optIn" | "parentOf">,
@@ -87,7 +85,7 @@ export function ownerOfOptedIn(
   return ownerOf(pod, view.parentOf);
 }
 
-/** The levels above the pods of one owner. */
+/** The values of `switchback.dev/on-change` above the pods of one owner. */
 export function onChangeLevels(owner: Owner, view: Pick<ClusterView, "namespaces" | "stateOf">): OnChangeLevels {
   const state = view.stateOf(owner.key);
   return {
@@ -107,7 +105,10 @@ export function classOf(
   return { hosts: pod.hosts, revision: pod.revision, onChange, updater };
 }
 
-/** Summarizes the pods of a workload, given by class and count in the order of their first pods. */
+/**
+ * Summarizes the pods of a workload. `classes` has their classes and counts, in the order of the first pod of each
+ * class.
+ */
 export function summarize(
   classes: ReadonlyArray<{ readonly of: PodClass; readonly count: number }>,
   view: Pick<ClusterView, "choose" | "mapRevision" | "fallback">,
@@ -116,7 +117,7 @@ export function summarize(
   const stale = evaluated.filter((each) => each.stale);
   const [first] = [...stale, ...evaluated];
   const onChange = first?.of.onChange ?? { mode: view.fallback, from: "install", problems: [] };
-  // Pod DNS has no limit of names.
+  // Pod DNS has no limit on names.
   const capped = evaluated.find(({ of, selected: { total, cap } }) => total > cap && !isByDns(of.revision))?.selected;
   const countOf = (some: typeof evaluated) => some.reduce((sum, { count }) => sum + count, 0);
   return {
@@ -131,7 +132,7 @@ export function summarize(
   };
 }
 
-/** Everything about the workload of an owner. Its pods that do not have what new pods would get are stale. */
+/** All facts about the workload of an owner. A pod is stale if it does not have what a new pod would get. */
 export function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): WorkloadGroup {
   const { key, namespace, kind, unrestartable } = owner;
   const levels = onChangeLevels(owner, view);
@@ -166,7 +167,7 @@ export function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterVi
   };
 }
 
-/** Pods of the same revision and restart decide the same. */
+/** Keeps one pod per revision and restart, because the others lead to the same decision. */
 function distinct(pods: readonly PodFacts[]): StalePod[] {
   const all = new Map<string, StalePod>();
   for (const { revision, restartedAt } of pods) {
@@ -180,18 +181,18 @@ function evaluate(
   view: Pick<ClusterView, "choose" | "mapRevision">,
 ): EvaluatedClass {
   const selected = view.choose(hosts);
-  // Its resolvers follow the map: it has every name whenever it was created.
+  // The pod's resolvers follow the map, so it has every name, whenever it was created.
   if (isByDns(revision)) return { selected, updater: undefined, stale: false };
   const byAnnotation = revision !== selected.revision;
   if (onChange.mode !== "live") return { selected, updater: undefined, stale: byAnnotation };
   if (updater === "unknown") return { selected, updater: "keeping", stale: byAnnotation };
   if (!updater?.alive) return { selected, updater: "silent", stale: byAnnotation };
-  // The annotation dates from the pod's creation; the hosts file was updated since.
+  // The annotation is from the pod's creation, but the hosts file was updated since.
   const wanted = { podRevision: selected.revision, mapRevision: view.mapRevision };
   return { selected, updater: "keeping", stale: !isApplied(updater, wanted) };
 }
 
-/** `keeping` if the updater of any stale pod works: the restart waits for it. */
+/** `keeping` if the updater of any stale pod works, because then the restart waits for it. */
 function updatersOf(stale: readonly Pick<EvaluatedClass, "updater">[]): ObservedWorkload["updaters"] {
   if (stale.some(({ updater }) => updater === "keeping")) return "keeping";
   return stale.some(({ updater }) => updater === "silent") ? "silent" : undefined;

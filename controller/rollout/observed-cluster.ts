@@ -25,10 +25,10 @@ interface ClusterDeps {
   readonly now: () => number;
 }
 
-/** Failures that are remembered, so that each is reported once. */
+/** Maximum number of remembered failures. They are remembered so that each is reported once. */
 const MAX_FAILED = 1_000;
 
-/** What restarts depend on: the published map, the pods with their workloads, and what updates them. */
+/** Everything that restarts depend on: the published map, the pods with their workloads, and their updaters. */
 export class ObservedCluster {
   readonly selections: MapSelections;
   readonly workloads: WorkloadInformers;
@@ -37,7 +37,7 @@ export class ObservedCluster {
   readonly #deps: ClusterDeps;
   /** Pods and workloads whose failure was reported. */
   readonly #failed = new Set<string>();
-  /** Those of the dependencies, from the first pod in mode `live` on. */
+  /** The observed `updaters`. Empty until the first pod in mode `live`. */
   #observed: readonly ObservedUpdater[] = [];
   #maps: Subscription | undefined;
   #onChange: () => void = () => {};
@@ -132,7 +132,7 @@ export class ObservedCluster {
     };
   }
 
-  /** Starts to observe the updaters at the first pod in mode `live`. */
+  /** Starts to observe the updaters when it is called for the first pod in mode `live`. */
   #updaterOf(pod: PodFacts): UpdaterOfPod {
     if (this.#observed.length === 0) this.#observed = this.#observe();
     for (const updater of this.#observed) {
@@ -151,7 +151,7 @@ export class ObservedCluster {
     return updaters.map((updater) => updater.observe({ client, log, now, onChange }));
   }
 
-  /** Reports each pod or workload once, however often it changes. */
+  /** Reports the failure of each pod or workload once, however often it changes. */
   #reportFailure(what: string, error: unknown): void {
     if (this.#failed.has(what)) return;
     if (this.#failed.size >= MAX_FAILED) this.#failed.clear();

@@ -10,7 +10,7 @@ for (const [what, state, expected] of [
   ["the map's revision, and a list without the pod's", { mapRevision: "m2", podRevisions: ["p1"] }, true],
   ["nothing", { mapRevision: undefined, podRevisions: undefined }, false],
 ] as const) {
-  test(`where the updater reports ${what}, the pod ${expected ? "has" : "may not have"} its names`, () => {
+  test(`if the updater reports ${what}, the pod ${expected ? "has" : "may not have"} its names`, () => {
     assert.equal(isApplied(state, { podRevision: "p2", mapRevision: "m2" }), expected);
   });
 }

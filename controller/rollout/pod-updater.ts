@@ -2,9 +2,11 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import type { PodFacts } from "#lib/workloads/pods.ts";
 
-/** What brings running pods up to date without a restart, for pods in mode `live`. */
+/** Updates running pods without a restart, for pods in mode `live`. */
 export interface PodUpdater {
-  /** Observes it, from the first pod in mode `live` to the end of a leader's term. */
+  /**
+   * Starts to observe it. Called at the first pod in mode `live`; the observation lasts until the leader's term ends.
+   */
   observe(deps: UpdaterDeps): ObservedUpdater;
 }
 
@@ -13,38 +15,44 @@ interface UpdaterDeps {
   readonly log: Logger;
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
-  /** Is to be called when a pod may have another state. */
+  /** Must be called when the state of a pod may have changed. */
   readonly onChange: () => void;
 }
 
 export interface ObservedUpdater {
-  /** Equal for all pods of a node. */
+  /** The updater of a pod. It is equal for all pods of a node. */
   of(pod: PodFacts): UpdaterOfPod;
   /** How many processes read the map for running pods. */
   readonly mapReaders: number;
-  /** When the next one becomes silent if it does not report again; undefined: never. */
+  /** When the next updater becomes silent if it does not report again; undefined: never. */
   nextSilence(): number | undefined;
   /** The longest time, in milliseconds, since a watch last received or tried anything. */
   readonly inactiveMs: number;
   stop(): Promise<void>;
 }
 
-/** What is known of the process that updates a pod. `unknown`: nothing yet. Undefined: the pod has none. */
+/**
+ * The known state of the process that updates a pod. `unknown`: not known yet. Undefined: the pod has no such
+ * process.
+ */
 export type UpdaterOfPod = UpdaterState | "unknown" | undefined;
 
-/** What the process that updates the pods of a node has reported. */
+/** The report of the process that updates the pods of a node. */
 export interface UpdaterState {
-  /** Whether it works: a restart waits for it. */
+  /** Whether the process works. If it does, a restart waits for it. */
   readonly alive: boolean;
   /** The revision of the map that every pod of the node has. */
   readonly mapRevision: string | undefined;
-  /** The revisions (`SelectedHosts.revision`) that every pod of the node with this selection has. */
+  /**
+   * The pod revisions (`SelectedHosts.revision`) that the updater has applied to all pods of the node that select
+   * them.
+   */
   readonly podRevisions: readonly string[] | undefined;
 }
 
 /**
- * Whether a pod has what it selects now. The list answers that also for a map that changed nothing for the node; the
- * map's revision answers it where none is listed, and for pods that do not count as following.
+ * Whether a pod has what it selects now. The list of pod revisions also answers this after a map that changed nothing
+ * for the node. The map's revision answers it without a list, and for pods that do not count as following.
  */
 export function isApplied(
   { mapRevision, podRevisions }: Pick<UpdaterState, "mapRevision" | "podRevisions">,

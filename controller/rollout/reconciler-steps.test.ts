@@ -10,18 +10,18 @@ import type { WebhookFacts } from "./restart-decision.ts";
 import { type History, stamp } from "./restart-history.ts";
 import type { HostsDiff } from "./workload-facts.ts";
 
-// What one run asks of its client, in order.
+// The calls of one run to its client, in order.
 
 const KEY = "shop/Deployment/web";
 const OK: WebhookFacts = { ok: true, text: "" };
 
-/** As observed: with one pod of another revision. */
+/** An observed workload with a pod of another revision. */
 function observed(more: Partial<ObservedWorkload> = {}): ObservedWorkload {
   const { key, namespace, kind, unrestartable, permitted, state: known, mode, updaters, stale, to } = workload();
   return { key, namespace, kind, unrestartable, permitted, state: known, mode, updaters, stale, to, ...more };
 }
 
-/** A client that records its calls and answers as it is set. */
+/** A client that records its calls, and answers as the test sets it. */
 class Client implements RolloutClient {
   readonly calls: unknown[][] = [];
   workloads: readonly ObservedWorkload[] | undefined = [observed()];
@@ -30,9 +30,9 @@ class Client implements RolloutClient {
   diff: HostsDiff | undefined = { missing: 1, extra: 0 };
   clock = NOW;
   webhooks = OK;
-  /** Whether answers take turns of the event loop; the calls are recorded when they end. */
+  /** Whether answers take some turns of the event loop. Then a call is recorded when it ends. */
   delays = false;
-  /** Called at each call with its name. */
+  /** Called with the name of each call. */
   onCall: (name: string) => void = () => {};
 
   observe() {
@@ -69,7 +69,7 @@ class Client implements RolloutClient {
   wallClock() {
     return this.clock;
   }
-  /** The calls since the last time, `observe` left out. */
+  /** The calls since the last time, without `observe`. */
   taken(): unknown[][] {
     return this.calls.splice(0).filter(([name]) => name !== "observe");
   }
@@ -79,7 +79,7 @@ class Client implements RolloutClient {
   }
 }
 
-/** A reconciler without debounce, and how to run it. */
+/** A reconciler without debounce, and functions to run it. */
 function rig(rules: Partial<typeof RULES> = {}) {
   const client = new Client();
   const log = new LineLog();
@@ -96,7 +96,7 @@ const ASKED = ["askWebhooks"];
 const WRITTEN = ["writeHistory", KEY, [begun]];
 const PATCHED = ["patch", KEY, stamp(NOW)];
 
-test("a restart: read pods, ask webhooks, write the record, patch, report; nothing during its progress", async () => {
+test("a restart reads pods, asks webhooks, writes the record, patches and reports; then nothing follows", async () => {
   const { client, run, codeOf } = rig();
   const step = await run();
   assert.equal(step?.decisions.get(KEY)?.code, "restarting");
@@ -107,7 +107,7 @@ test("a restart: read pods, ask webhooks, write the record, patch, report; nothi
   assert.deepEqual(client.calls, [seen]);
 });
 
-test("the record names each revision of the stale pods once, sorted; of older restarts only the last", async () => {
+test("the record has the unique, sorted revisions of the stale pods, and only the last of older restarts", async () => {
   const { client, run } = rig();
   const stale = ["b", "a", undefined, "b"].map((revision) => ({ revision, restartedAt: undefined }));
   client.workloads = [observed({ stale })];
@@ -122,7 +122,7 @@ for (const [patched, reports, code] of [
   ["forbidden", [["report", { kind: "forbidden", key: KEY }]], "look-again"],
   ["gone", [], "look-again"],
 ] as const) {
-  test(`a patch that is answered by ${patched} takes the record back and is tried again later`, async () => {
+  test(`a patch with the result ${patched} takes the record back and is retried later`, async () => {
     const { client, run } = rig();
     client.patched = patched;
     client.histories.set(KEY, [restart(NOW - 100_000)]);
@@ -146,7 +146,7 @@ for (const [patched, reports, code] of [
   });
 }
 
-test("pods that cannot be read are read again after half a minute; an error is logged", async () => {
+test("pods that cannot be read are retried after half a minute; an error is logged", async () => {
   const { client, log, run } = rig();
   client.diffHosts = async (key) => {
     client.calls.push(["diffHosts", key]);
@@ -163,7 +163,7 @@ test("pods that cannot be read are read again after half a minute; an error is l
   assert.equal(log.lines.length, 1);
 });
 
-test("a workload that is gone while its pods are read needs no decision", async () => {
+test("a workload that disappears while its pods are read needs no decision", async () => {
   const { client, run } = rig();
   client.diffHosts = async () => {
     client.workloads = [];
@@ -172,7 +172,7 @@ test("a workload that is gone while its pods are read needs no decision", async 
   assert.deepEqual([...((await run())?.decisions ?? [])], []);
 });
 
-test("while not everything is known there is no decision, also after the webhooks were asked", async () => {
+test("there is no decision until everything is known, even after the webhooks were asked", async () => {
   const { client, run } = rig();
   client.workloads = undefined;
   assert.equal(await run(), undefined);
@@ -184,7 +184,7 @@ test("while not everything is known there is no decision, also after the webhook
   assert.deepEqual(client.taken(), [READ, ASKED]);
 });
 
-test("a term that ends before a run, during a question or during the write patches nothing", async () => {
+test("a term that ends before a run, during a read or during the write patches nothing", async () => {
   for (const [at, calls] of [
     ["", []],
     ["diffHosts", [READ]],
@@ -201,7 +201,7 @@ test("a term that ends before a run, during a question or during the write patch
   }
 });
 
-test("an outcome is written and reported; a restart that never arrived leaves the record without one", async () => {
+test("an outcome is written and reported; a restart that never arrived is removed from the record", async () => {
   const { client, run } = rig();
   const [first, earlier] = [restart(NOW - 300_000), restart(NOW - 200_000)];
   const last = restart(NOW - 100_000, { outcome: undefined });
@@ -219,7 +219,7 @@ test("an outcome is written and reported; a restart that never arrived leaves th
   assert.deepEqual(client.taken(), [["writeHistory", KEY, [first, earlier]]]);
 });
 
-test("an error of a write ends the run before the patch", async () => {
+test("a failed write ends the run before the patch", async () => {
   const { client, run } = rig();
   client.writeHistory = async () => {
     throw new Error("not confirmed");
@@ -228,7 +228,7 @@ test("an error of a write ends the run before the patch", async () => {
   assert.deepEqual(client.taken(), [READ, ASKED]);
 });
 
-test("pods are read again when the names or the stale revisions change, not when their number does", async () => {
+test("pods are read again if the names or the set of stale revisions changes, not their number", async () => {
   const { client, run } = rig({ dryRun: true });
   const stale = (...revisions: (string | undefined)[]) =>
     revisions.map((revision) => ({ revision, restartedAt: undefined }));
@@ -247,7 +247,7 @@ test("pods are read again when the names or the stale revisions change, not when
   assert.equal(await reads({ stale: stale(undefined), to: "newer" }), 1, "in step in between");
 });
 
-test("the debounce begins at each change of names; its upper bound when they were last stable", async () => {
+test("the debounce begins at each change of names; its upper bound counts from the last stable state", async () => {
   const { client, run } = rig({ debounceMs: 2_000, maxDebounceMs: 5_000 });
   const until = async (ms: number, to: string) => {
     client.clock = NOW + ms;
@@ -265,7 +265,7 @@ test("the debounce begins at each change of names; its upper bound when they wer
   assert.equal(await until(8_499, "f"), 10_499, "it was stable in between");
 });
 
-test("of two stale workloads the one that became stale first is restarted first", async () => {
+test("of two stale workloads, the one that became stale first is restarted first", async () => {
   const { client, run } = rig();
   client.webhooks = { ok: false, code: "webhook-behind", text: "" };
   const [a, b] = ["a", "b"].map((name) => observed({ key: `shop/Deployment/${name}` }));
@@ -281,7 +281,7 @@ test("of two stale workloads the one that became stale first is restarted first"
   assert.equal(await first(3_000, a, b), a.key);
 });
 
-test("a run that finds more to do after every step ends all the same", async () => {
+test("a run ends even if it finds more to do after every step", async () => {
   const { client, run } = rig();
   client.writeHistory = async () => {};
   assert.equal((await run())?.askWebhooks, true, "the last decision");

@@ -4,9 +4,10 @@ import { type Fault, type Patch, RunningWorld, type Temper, RULES as USUAL } fro
 import { fc } from "#test/property.ts";
 import { DAY_MS } from "./restart-history.ts";
 
-// No sequence of events in workloads, map, webhook, API server and leader leads to a restart that the rules forbid.
+// Random sequences of events in workloads, map, webhook, API server and leader never lead to a restart that the rules
+// forbid.
 
-/** A budget that runs of this length reach. */
+/** A daily budget that is small enough to be reached in runs of this length. */
 const RULES = { ...USUAL, dailyBudget: 3 };
 
 type Step =
@@ -33,7 +34,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant("publish" as const),
       names: fc.constantFrom("a", "ab", "abc", "ac", "b"),
-      // Mostly: a webhook that is never behind sees more restarts.
+      // Usually true, because there are more restarts if the webhook is rarely behind.
       webhookToo: fc.integer({ min: 0, max: 4 }).map((n) => n > 0),
       thenMs: spans,
     }),
@@ -80,14 +81,14 @@ async function take(world: RunningWorld, step: Step): Promise<void> {
   await world.reconcile();
 }
 
-/** What is observed of a workload between two of its restarts. */
+/** Observations of a workload between two of its restarts. */
 interface Seen {
   readonly patch: Patch;
   hadItsNames: boolean;
   edited: boolean;
 }
 
-/** Throws at a patch that breaks a rule. */
+/** Throws if a patch breaks a rule. */
 function guard(world: RunningWorld): { look(step: Step): void } {
   const last = new Map<string, Seen[]>();
   const of = (key: string) => last.get(key) ?? [];
@@ -146,7 +147,7 @@ test("property: no restart breaks a rule", async () => {
   );
 });
 
-test("an owner that reverts restarts is restarted once, one that strips our annotations at most twice", async () => {
+test("an owner that reverts restarts is restarted once; one that strips our annotations at most twice", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(steps, { minLength: 5, maxLength: 60 }), async (life) => {
       const world = worldOf();
@@ -161,7 +162,7 @@ test("an owner that reverts restarts is restarted once, one that strips our anno
   );
 });
 
-test("left alone, with the webhook up, every good workload comes into step", async () => {
+test("without further events and with the webhook up, every good workload comes into step", async () => {
   await fc.assert(
     fc.asyncProperty(fc.constantFrom("a", "ab", "abc", "b"), fc.boolean(), async (names, leaderToo) => {
       const world = new RunningWorld(RULES);

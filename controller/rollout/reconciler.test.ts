@@ -6,7 +6,7 @@ const KEY = "shop/Deployment/web";
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
-/** A world with one workload, for which a name has just been added. */
+/** A world with one workload, whose names have just got a new one. */
 function stale(key = KEY, temper: Temper = "good"): RunningWorld {
   const world = new RunningWorld();
   world.add(key, temper);
@@ -14,7 +14,7 @@ function stale(key = KEY, temper: Temper = "good"): RunningWorld {
   return world;
 }
 
-test("a new name: one restart, after the debounce", async () => {
+test("a new name causes one restart, after the debounce", async () => {
   const world = stale();
   await world.pass(1_900, 100);
   assert.equal(world.patches.length, 0);
@@ -30,7 +30,7 @@ test("a new name: one restart, after the debounce", async () => {
   );
 });
 
-test("a mapping that flaps 20 times in 10 s: at most one restart, wherever it ends", async () => {
+test("a mapping that flaps 20 times in 10 s causes at most one restart, wherever it ends", async () => {
   for (const flaps of [20, 21]) {
     const world = new RunningWorld();
     world.add(KEY);
@@ -43,7 +43,7 @@ test("a mapping that flaps 20 times in 10 s: at most one restart, wherever it en
   }
 });
 
-test("a name that keeps changing delays a restart for twenty seconds at most", async () => {
+test("a name that keeps changing delays a restart by at most twenty seconds", async () => {
   const world = stale();
   for (let change = 0; change < 30; change++) {
     world.publish(change % 2 === 0 ? "abc" : "abd");
@@ -63,7 +63,7 @@ test("the longest debounce is configurable", async () => {
   assert.equal(world.patches.length, 1);
 });
 
-test("a restart for a removed name waits ten minutes, and is not done if the name returns", async () => {
+test("a restart for a removed name waits ten minutes, and is cancelled if the name returns", async () => {
   const world = new RunningWorld();
   world.names = world.webhook = "ab";
   world.add(KEY);
@@ -78,7 +78,7 @@ test("a restart for a removed name waits ten minutes, and is not done if the nam
   assert.equal(world.patches.length, 1);
 });
 
-test("a different revision without different lines is no reason for a restart", async () => {
+test("a different revision without different lines causes no restart", async () => {
   const world = stale();
   world.diffHosts = async () => ({ missing: 0, extra: 0 });
   await world.pass(MINUTE_MS);
@@ -86,7 +86,7 @@ test("a different revision without different lines is no reason for a restart", 
   assert.equal(await world.codeOf(KEY), "same-names");
 });
 
-test("no restart while a webhook replica uses an older map, and one when it has the new one", async () => {
+test("there is no restart while a webhook replica uses an older map, and one when it has the new map", async () => {
   const world = new RunningWorld();
   world.add(KEY);
   world.publish("ab", false);
@@ -111,11 +111,11 @@ test("the interval doubles, and the seventh restart of a day waits for the next 
   assert.equal(world.patches.length, RULES.dailyBudget + 1);
 });
 
-test("the shortest intervals between restarts are 30, 60, 120, 240 and 480 s", async () => {
+test("the minimum intervals between restarts are 30, 60, 120, 240 and 480 s", async () => {
   const world = new RunningWorld();
   world.add(KEY);
   for (let n = 0; n < 1_000; n++) {
-    // Always a new name, and never for long enough to become stable.
+    // Each time a new name, never unchanged for long enough to count as stable.
     world.publish(`a${String.fromCodePoint(0x100 + n)}`);
     await world.pass(1_000, 500);
   }
@@ -129,7 +129,7 @@ test("the shortest intervals between restarts are 30, 60, 120, 240 and 480 s", a
 });
 
 for (const jumpMs of [60 * MINUTE_MS, -60 * MINUTE_MS]) {
-  test(`a wall clock that jumps by ${jumpMs / MINUTE_MS} minutes changes no interval, budget or debounce`, async () => {
+  test(`a wall clock jump of ${jumpMs / MINUTE_MS} minutes changes no interval, budget or debounce`, async () => {
     const restartsOf = async (jump: number) => {
       const world = new RunningWorld();
       const restarts: number[] = [];
@@ -148,7 +148,7 @@ for (const jumpMs of [60 * MINUTE_MS, -60 * MINUTE_MS]) {
   });
 }
 
-test("annotations stripped by another webhook: one restart, did-not-converge, also for later names", async () => {
+test("if another webhook strips our annotations, one restart is followed by did-not-converge", async () => {
   const world = stale(KEY, "stripped");
   await world.pass(10 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 1);
@@ -159,7 +159,7 @@ test("annotations stripped by another webhook: one restart, did-not-converge, al
   assert.equal(await world.codeOf(KEY), "did-not-converge");
 });
 
-test("the webhook is down while the map changes: no restart until it is back, then one", async () => {
+test("if the webhook is down while the map changes, there is one restart, after it is back", async () => {
   const world = new RunningWorld();
   world.add(KEY);
   world.webhook = undefined;
@@ -172,7 +172,7 @@ test("the webhook is down while the map changes: no restart until it is back, th
   assert.equal(await world.codeOf(KEY), "in-step");
 });
 
-test("an owner that reverts the restart is not restarted again, not by another leader or for other names", async () => {
+test("after a reverted restart there is no other one, even by another leader or for other names", async () => {
   const world = stale(KEY, "owned");
   world.webhook = undefined;
   world.askWebhooks = async () => ({ ok: true, text: "" });
@@ -185,7 +185,7 @@ test("an owner that reverts the restart is not restarted again, not by another l
   assert.equal(world.patches.length, 1);
 });
 
-test("a rollout that does not end fails after ten minutes: its workload is not restarted, others are", async () => {
+test("a rollout that does not end fails after ten minutes; only its own workload is not restarted again", async () => {
   const world = stale(KEY, "stuck");
   world.add("shop/Deployment/zz");
   world.publish("abc");
@@ -203,7 +203,7 @@ test("a rollout that does not end fails after ten minutes: its workload is not r
   assert.equal(world.patches.filter(({ key }) => key === KEY).length, 1);
 });
 
-test("a leader that ends between the record and the patch: the next one restarts, once", async () => {
+test("if a leader ends between the record and the patch, the next leader restarts once", async () => {
   for (const fault of ["lost", "unanswered"] as const) {
     const world = stale();
     world.fault = fault;
@@ -215,7 +215,7 @@ test("a leader that ends between the record and the patch: the next one restarts
   }
 });
 
-test("a conflict is retried, and does not count as a restart", async () => {
+test("a conflict is retried and does not count as a restart", async () => {
   const world = stale();
   world.fault = "conflict";
   await world.pass(2_100, 100);
@@ -240,10 +240,7 @@ test("500 stale workloads are restarted one at a time, and each reports how many
   assert.ok(Math.min(...gaps) >= 2_000, "two were under way at once");
 });
 
-/**
- * A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers, for all of which a name has just been
- * added.
- */
+/** A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers. All of them have just got a new name. */
 function queue(tempers: readonly Temper[], rules = RULES): RunningWorld {
   const world = new RunningWorld(rules);
   for (const [n, temper] of tempers.entries()) world.add(nth(n), temper);
@@ -255,7 +252,7 @@ function nth(n: number): string {
   return `shop/Deployment/w${String(n).padStart(2, "0")}`;
 }
 
-test("three restarts in vain in a row hold all restarts for an hour", async () => {
+test("three unsuccessful restarts in a row hold all restarts for an hour", async () => {
   const world = queue(Array<Temper>(20).fill("stripped"));
   await world.pass(50 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 3);
@@ -264,7 +261,7 @@ test("three restarts in vain in a row hold all restarts for an hour", async () =
   assert.equal(world.patches.length, 4);
 });
 
-test("three failed rollouts in a row hold all restarts for an hour; one more is tried, and held again", async () => {
+test("three failed rollouts in a row hold all restarts for an hour; another failure extends the hold", async () => {
   const world = queue(Array<Temper>(20).fill("stuck"));
   await world.pass(31 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 3);
@@ -277,7 +274,7 @@ test("three failed rollouts in a row hold all restarts for an hour; one more is 
   assert.equal(await world.codeOf(nth(19)), "restarts-held");
 });
 
-test("failed rollouts and restarts in vain count together; a successful restart ends the count", async () => {
+test("failed rollouts and unsuccessful restarts count together; a successful restart ends the count", async () => {
   const mixed = queue(["stuck", "stripped", "stuck", "good"]);
   await mixed.pass(40 * MINUTE_MS, 1_000);
   assert.deepEqual([mixed.patches.length, await mixed.codeOf(nth(3))], [3, "restarts-held"]);
@@ -295,7 +292,7 @@ test("fixing one of the failed workloads releases the others", async () => {
   assert.equal(await world.codeOf(nth(3)), "in-step");
 });
 
-test("the number of failures and the time of the hold are configurable", async () => {
+test("the number of failures and the duration of the hold are configurable", async () => {
   const rules = { ...RULES, holdAfter: 1, holdMs: 5 * MINUTE_MS };
   const world = queue(["good", "stripped", "stripped", "stripped"], rules);
   await world.pass(4 * MINUTE_MS, 1_000);
@@ -304,7 +301,7 @@ test("the number of failures and the time of the hold are configurable", async (
   assert.equal(world.patches.length, 3);
 });
 
-test("a dry run reports what it would do", async () => {
+test("a dry run only reports what it would do", async () => {
   const world = stale();
   world.changeLeader({ ...RULES, dryRun: true });
   await world.pass(MINUTE_MS);
@@ -312,7 +309,7 @@ test("a dry run reports what it would do", async () => {
   assert.equal(world.patches.length, 0);
 });
 
-test("a broken record is not an empty one", async () => {
+test("an unreadable record does not count as an empty one", async () => {
   const world = stale();
   world.historyOf = () => ({ code: "history-unreadable", text: "" }) as never;
   await world.pass(MINUTE_MS);

@@ -8,7 +8,7 @@ import type { RestartRules } from "./restart-limits.ts";
 import { checkWorkload, isHistory } from "./restart-preconditions.ts";
 import type { HostsDiff, RolloutDecision, WorkloadFacts } from "./workload-facts.ts";
 
-/** A workload as observed; the reconciler adds what it remembers. */
+/** A workload as it was observed, without the reconciler's own memory. */
 export type ObservedWorkload = Omit<
   WorkloadFacts,
   "since" | "changingSince" | "staleSince" | "diff" | "notBefore" | "history"
@@ -22,22 +22,22 @@ export type RestartEvent =
 /** The reconciler's access to the cluster. */
 export interface RolloutClient {
   /**
-   * Every workload that may have to be restarted, or was, as of when the promise resolves. The same object as
-   * before means that nothing has changed. Undefined: not everything is known yet.
+   * Every workload that may have to be restarted, or was, when the promise resolves. If the object is the same as
+   * before, nothing has changed. Undefined: not everything is known yet.
    */
   observe(): Promise<readonly ObservedWorkload[] | undefined> | readonly ObservedWorkload[] | undefined;
   historyOf(key: string): History | Reason;
   /** Throws if the write is not confirmed. */
   writeHistory(key: string, history: History): Promise<void>;
-  /** Writes the stamp to the pod template of exactly the workload that was observed, in this version. */
+  /** Writes the stamp to the pod template. The patch applies only to the observed workload in this version. */
   patch(key: string, stamp: string, resourceVersion: string): Promise<PatchResult>;
-  /** Compares the stale pods with new ones; undefined if they are gone or cannot be read now. */
+  /** Compares the stale pods with new ones; undefined: they are gone, or cannot be read now. */
   diffHosts(key: string): Promise<HostsDiff | undefined>;
   askWebhooks(): Promise<WebhookFacts>;
   report(event: RestartEvent): void;
   /** A monotonic clock, milliseconds. */
   now(): number;
-  /** Milliseconds since 1970: for what is recorded. */
+  /** Milliseconds since 1970, for recorded times. */
   wallClock(): number;
 }
 
@@ -49,11 +49,11 @@ interface Memory {
   changingSince: number;
   staleSince: number;
   diff: HostsDiff | undefined;
-  /** No read of pods and no patch before this: the last one was refused. */
+  /** Neither a read of pods nor a patch before this time, because the last one was refused. */
   notBefore: number;
 }
 
-/** Bound on the steps of one run, far above what a run needs: it prevents an endless loop. */
+/** Maximum number of steps in one run. It prevents an endless loop, and is far above what a run needs. */
 const MAX_STEPS = 50;
 /** Retry after a refused patch, or after pods could not be read. */
 const REFUSED_MS = 30_000;
@@ -64,10 +64,7 @@ function isEmpty(history: History | Reason): boolean {
   return isHistory(history) && history.length === 0;
 }
 
-/**
- * `checkWorkload`, but for the same facts only when the time may have changed the answer: of facts without a
- * history it says when.
- */
+/** Like `checkWorkload`, but reuses the decision on facts without a history until time alone can change it. */
 function rememberingCheck(): typeof checkWorkload {
   const known = new WeakMap<WorkloadFacts, { readonly decision: RolloutDecision | undefined }>();
   return (workload, rules, now) => {
@@ -81,15 +78,15 @@ function rememberingCheck(): typeof checkWorkload {
 }
 
 /**
- * Carries decisions out: one run does everything that can be done now. What has to survive a change of leader is in
- * the history; what is kept here may be lost, and the waits then start again.
+ * Carries out decisions. One run does everything that can be done now. The history keeps what has to survive a change
+ * of leader. The memory here may be lost, and then the waits start again.
  */
 export class RolloutReconciler {
   readonly #client: RolloutClient;
   readonly #rules: RestartRules;
   readonly #log: Logger;
   readonly #memory = new Map<string, Memory>();
-  /** Facts without a history, by what was observed. */
+  /** Facts of workloads without a history, with the observation that they were built from. */
   readonly #recalled = new Map<string, { readonly of: ObservedWorkload; readonly facts: WorkloadFacts }>();
   readonly #check = rememberingCheck();
 
@@ -100,8 +97,8 @@ export class RolloutReconciler {
   }
 
   /**
-   * Returns undefined while not everything is known yet. Throws if a record could not be written; nothing was
-   * restarted then.
+   * Returns undefined while not everything is known yet. Throws if a record could not be written; then nothing was
+   * restarted.
    */
   async reconcile(signal: AbortSignal): Promise<RolloutStep | undefined> {
     let webhooks: WebhookFacts | undefined;
@@ -122,7 +119,7 @@ export class RolloutReconciler {
     return step;
   }
 
-  /** Returns whether anything was done, so that a new decision is needed. */
+  /** Returns whether it did anything. If so, a new decision is needed. */
   async #carryOut(step: RolloutStep, workloads: readonly WorkloadFacts[], signal: AbortSignal): Promise<boolean> {
     const workload = workloads.find(({ key }) => key === step.restart);
     if (step.outcomes.length > 0) await this.#recordOutcomes(step.outcomes);
@@ -132,7 +129,7 @@ export class RolloutReconciler {
     return true;
   }
 
-  /** Adds what is remembered of each workload; one without stale pods is forgotten. */
+  /** Adds the remembered facts of each workload. Forgets workloads without stale pods. */
   #recall(observed: readonly ObservedWorkload[]): WorkloadFacts[] {
     const now = this.#client.now();
     const stale = new Set(observed.flatMap(({ key, stale }) => (stale.length > 0 ? [key] : [])));
@@ -141,7 +138,7 @@ export class RolloutReconciler {
     return observed.map((workload) => {
       const history = this.#client.historyOf(workload.key);
       const recalled = this.#recalled.get(workload.key);
-      // The same facts again are not evaluated again. Those with a history are few.
+      // Return the same object, so that unchanged facts are not checked again. Few workloads have a history.
       if (recalled?.of === workload && isEmpty(history)) return recalled.facts;
       if (workload.stale.length > 0) {
         const facts = { ...workload, ...this.#memoryOf(workload, now), history };
@@ -153,7 +150,7 @@ export class RolloutReconciler {
     });
   }
 
-  /** What is remembered of a workload has changed. */
+  /** Call this when the remembered facts of a workload have changed. */
   #forgetFacts(key: string): void {
     this.#recalled.delete(key);
   }
@@ -201,7 +198,7 @@ export class RolloutReconciler {
     }
   }
 
-  /** Writes the record first, then patches: after a crash in between, `outcomeOf` finds that nothing was restarted. */
+  /** Writes the record first, then patches. After a crash in between, `outcomeOf` finds that nothing was restarted. */
   async #restart(workload: WorkloadFacts, signal: AbortSignal): Promise<void> {
     const { key, state, history, to } = workload;
     if (typeof state === "string" || !isHistory(history)) return;
@@ -213,9 +210,9 @@ export class RolloutReconciler {
     if (signal.aborted) return;
     const memory = this.#memory.get(key);
     this.#forgetFacts(key);
-    // Should the patch throw, the other workloads come first in the next run.
+    // If the patch throws, the next run tries the other workloads first.
     if (memory !== undefined) memory.notBefore = begun + REFUSED_MS;
-    // The version from before the record: a suspended leader's watch may have a newer one by now.
+    // Use the version from before the record. By now, the watch of a suspended leader may have received a newer one.
     const patched = await this.#client.patch(key, stamp(at), state.resourceVersion);
     if (patched === "patched") {
       if (memory !== undefined) memory.notBefore = 0;

@@ -3,7 +3,7 @@ import { type Fence, type FencedObject, type Identity, identityOf, type Precondi
 import { corePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 
-/** The first of the ConfigMaps of records. */
+/** The first ConfigMap of records. */
 export const RECORDS_NAME = "switchback-restarts";
 /** The ConfigMaps of records, in the order in which they are filled. */
 export const RECORD_MAPS: readonly string[] = [
@@ -11,9 +11,9 @@ export const RECORD_MAPS: readonly string[] = [
   ...Array.from({ length: 15 }, (_, index) => `${RECORDS_NAME}-${index + 1}`),
 ];
 /**
- * Bytes of a ConfigMap of records, as `recordBytes` counts them. The API server takes 1 MiB of data
- * (`core.MaxSecretSize`), and etcd 1.5 MiB of everything (`--max-request-bytes`); new records leave the difference
- * of both bounds to those that grow.
+ * Maximum bytes of a ConfigMap of records, as `recordBytes` counts them. The API server accepts 1 MiB of data
+ * (`core.MaxSecretSize`), and etcd 1.5 MiB in total (`--max-request-bytes`). New records fill a ConfigMap only up to
+ * `FULL_MAP_BYTES`. The rest is for records that grow.
  */
 export const MAX_MAP_BYTES = 900_000;
 export const FULL_MAP_BYTES = 800_000;
@@ -28,16 +28,16 @@ export interface RecordMapDeps {
   readonly client: KubeClient;
   /** Our own namespace. */
   readonly namespace: string;
-  /** Of the leader's term. */
+  /** The fence of the leader's term. */
   readonly fence: Fence;
 }
 
-/** What a record costs: its text, and its key, which is in `managedFields`, too. */
+/** The size of a record: its text, and its key, which is also in `managedFields`. */
 export function recordBytes(key: string, text: string): number {
   return Buffer.byteLength(text) + 2 * key.length + 16;
 }
 
-/** One ConfigMap of records. A write is a compare-and-swap with what this term has read or written before. */
+/** One ConfigMap of records. Every write is a compare-and-swap with the version that this term last read or wrote. */
 export class RecordMap {
   readonly #deps: RecordMapDeps;
   readonly #object: FencedObject;
@@ -57,7 +57,7 @@ export class RecordMap {
     };
   }
 
-  /** Texts by key. */
+  /** Record texts by key. */
   get data(): ReadonlyMap<string, string> {
     return this.#data;
   }
@@ -66,13 +66,13 @@ export class RecordMap {
     return this.#bytes;
   }
 
-  /** Reads what is there. Throws as `Fence.read` does. */
+  /** Reads the current records. Throws as `Fence.read` does. */
   async read(signal: AbortSignal): Promise<void> {
     const { client, fence } = this.#deps;
     this.#update(await fence.read(this.#object, () => client.get<RawRecordMap>(this.#object.path, {}, { signal })));
   }
 
-  /** Creates the ConfigMap if there is none. */
+  /** Creates the ConfigMap if it is missing. */
   async create(signal: AbortSignal): Promise<void> {
     if (this.#seen !== undefined) return;
     const { client, fence, namespace } = this.#deps;
@@ -84,7 +84,7 @@ export class RecordMap {
     this.#update(await fence.write(this.#object, undefined, send));
   }
 
-  /** Writes and removes (null) records. Throws if that is not confirmed. */
+  /** Writes records, and removes those that are null. Throws if the write is not confirmed. */
   async write(data: Readonly<Record<string, string | null>>, signal: AbortSignal): Promise<void> {
     const { client, fence } = this.#deps;
     const send = (metadata: Precondition) =>

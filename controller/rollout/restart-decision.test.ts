@@ -18,12 +18,12 @@ const NOTHING = {
 };
 const MINUTE_MS = 60_000;
 
-/** A workload of this name that only waits for its turn. */
+/** A workload that is ready for a restart, and only waits for its turn. */
 function web(name: string, more: Partial<WorkloadFacts> = {}): WorkloadFacts {
   return workload({ key: `shop/Deployment/${name}`, ...more });
 }
 
-/** The step; its decisions as `name: code` in their order. */
+/** The step, with its decisions as `name: code`, in order. */
 function decide(workloads: readonly WorkloadFacts[], webhooks?: WebhookFacts, rules: RestartRules = RULES) {
   const { decisions, ...step } = decideRollout({ now: NOW, rules, workloads, webhooks });
   return { ...step, decisions: [...decisions].map(([key, { code }]) => `${key.split("/")[2]}: ${code}`) };
@@ -35,7 +35,7 @@ function decisionsOf(workloads: readonly WorkloadFacts[], webhooks?: WebhookFact
   return Object.fromEntries([...decisions].map(([key, decision]) => [key.split("/")[2], decision]));
 }
 
-/** Its last restart began `ms` ago, and its template carries the stamp. */
+/** A workload whose last restart began `ms` ago, and whose template carries the stamp. */
 function restarted(
   name: string,
   ms: number,
@@ -60,7 +60,7 @@ test("without workloads nothing is decided", () => {
   assert.deepEqual(decide([], OK), NOTHING);
 });
 
-test("before anything else the pods of the first five in the queue are read, those not read yet", () => {
+test("the first step reads the unread pods of the first five workloads in the queue", () => {
   const names = ["a", "b", "c", "d", "e", "f", "g"];
   const keys = (part: readonly string[]) => part.map((name) => `shop/Deployment/${name}`);
   const unread = (read: string) => names.map((name) => web(name, name === read ? {} : { diff: undefined }));
@@ -75,7 +75,7 @@ test("before anything else the pods of the first five in the queue are read, tho
   assert.deepEqual(decide([web("a", { diff: undefined })]).diffFirst, keys(["a"]));
 });
 
-test("then the webhooks are asked, and only if a workload is due", () => {
+test("the next step asks the webhooks, but only if a workload is due", () => {
   assert.deepEqual(decide([web("a"), web("b")]), {
     ...NOTHING,
     decisions: ["a: its-turn", "b: its-turn"],
@@ -85,7 +85,7 @@ test("then the webhooks are asked, and only if a workload is due", () => {
   assert.deepEqual(decide([web("a", { stale: [] })]), { ...NOTHING, decisions: ["a: in-step"] });
 });
 
-test("webhooks that are behind are asked again half a second later, those that cannot be called after two", () => {
+test("webhooks are asked again half a second after being behind, two seconds after being unreachable", () => {
   for (const [code, wait] of [
     ["webhook-behind", 500],
     ["webhook-unreachable", 2_000],
@@ -98,7 +98,7 @@ test("webhooks that are behind are asked again half a second later, those that c
   }
 });
 
-test("the first in the queue is restarted; the others say how many are before them", () => {
+test("the first in the queue is restarted; the others report how many are before them", () => {
   const all = [web("b"), web("c"), web("a"), web("done", { stale: [] })];
   assert.deepEqual(decide(all, OK), {
     ...NOTHING,
@@ -123,7 +123,7 @@ test("with dryRun no webhook is asked and nothing is restarted", () => {
   assert.deepEqual(decisionsOf([web("a")], OK, rules), { a: decision });
 });
 
-test("the queue: lacking names, then the longest wait, then by key; unread pods count as lacking", () => {
+test("the queue is ordered by missing names, longest wait, then key; unread pods count as missing names", () => {
   const extra = { missing: 0, extra: 1 };
   const all = [
     web("extra-old", { diff: extra, staleSince: 1 }),
@@ -141,7 +141,7 @@ test("the queue: lacking names, then the longest wait, then by key; unread pods 
   assert.deepEqual(of([all[0]!, web("unread", { diff: undefined, staleSince: 9 })]), ["unread", "extra-old"]);
 });
 
-test("a restart in progress holds back all others, of which no pods are read", () => {
+test("a restart in progress holds back all others, and their pods are not read", () => {
   const until = NOW - 1_000 + RULES.rolloutMs;
   const busy = restarted("busy", 1_000, { unsettled: "0 of 1 available" });
   const all = [busy, web("a", { diff: undefined }), web("b")];
@@ -162,7 +162,7 @@ test("a restart in progress holds back all others, of which no pods are read", (
   });
 });
 
-test("a restart that is being reverted holds back others while its rollout may last, and no longer", () => {
+test("a restart that is being reverted holds back others only as long as its rollout may last", () => {
   const reverted = (ms: number, more: Partial<WorkloadFacts["state"] & object>) =>
     restarted("reverted", ms, { generation: 3, restartedAt: undefined, ...more });
   const rules = { ...RULES, revertMs: 2 * RULES.rolloutMs };
@@ -176,7 +176,7 @@ test("a restart that is being reverted holds back others while its rollout may l
   assert.equal(restartOf(unreadable as WorkloadFacts), "shop/Deployment/a");
 });
 
-test("an outcome is recorded once it is known and differs from the recorded one; void is one, too", () => {
+test("an outcome, also void, is recorded once it is known and differs from the recorded one", () => {
   const changed = { restartedAt: undefined, generation: 3 };
   const all = [
     restarted("done", 1_000),
@@ -197,19 +197,19 @@ test("an outcome is recorded once it is known and differs from the recorded one;
 });
 
 const MOVING = { unsettled: "0 of 1 available" };
-/** Did not converge: the pods of its restart are still stale. */
+/** A workload that did not converge: the pods of its restart are still stale. */
 function inVain(name: string, ms: number): WorkloadFacts {
   const one = restarted(name, ms, {}, "done");
   return { ...one, stale: [{ revision: "old", restartedAt: stamp(NOW - ms) }] };
 }
 const failed = (name: string, ms: number) => restarted(name, ms, MOVING, "failed");
 
-/** When the hold ends, seen from a workload that is due; undefined: nothing holds it back. */
+/** When the hold ends, according to a workload that is due; undefined: there is no hold. */
 function heldUntil(workloads: readonly WorkloadFacts[], rules: RestartRules = RULES): number | undefined {
   return decisionsOf([...workloads, web("due")], OK, rules).due?.until;
 }
 
-test("as many restarts in vain as holdAfter hold all others for holdMs after the last of them", () => {
+test("after holdAfter unsuccessful restarts, all others are held for holdMs from the last one", () => {
   const all = [inVain("x", 3_000), inVain("y", 1_000), inVain("z", 2_000)];
   const until = NOW - 1_000 + RULES.holdMs;
   const text = `the last 3 restarts failed or did not bring the names into the pods: no restart until ${stamp(until)}`;
@@ -229,7 +229,7 @@ test("as many restarts in vain as holdAfter hold all others for holdMs after the
   assert.equal(heldUntil([]), undefined);
 });
 
-test("a hold ends at its end; after a failed rollout it begins when the rollout's time is over", () => {
+test("a hold ends after holdMs; after a failed rollout it begins only when the rollout's time is over", () => {
   const vain = [inVain("x", RULES.holdMs + 1), inVain("y", RULES.holdMs + 2)];
   assert.equal(heldUntil([...vain, inVain("z", RULES.holdMs - 1)]), NOW + 1);
   assert.equal(heldUntil([...vain, inVain("z", RULES.holdMs)]), undefined);
@@ -237,7 +237,7 @@ test("a hold ends at its end; after a failed rollout it begins when the rollout'
   assert.equal(heldUntil([failed("x", 3_000), inVain("y", 1_000), failed("z", 2_000)]), NOW - 1_000 + RULES.holdMs);
 });
 
-test("only the newest restarts count for a hold: a good one among them ends it, an older one does not", () => {
+test("only the newest restarts count for a hold: a successful one among them ends it, an older one does not", () => {
   const vain = [inVain("x", 4_000), inVain("y", 2_000), inVain("z", 3_000)];
   assert.equal(heldUntil([...vain, restarted("good", 1_000)]), undefined);
   assert.equal(heldUntil([...vain, restarted("good", 3_500)]), undefined);
@@ -247,11 +247,11 @@ test("only the newest restarts count for a hold: a good one among them ends it, 
   assert.equal(heldUntil([...vain, web("broken", { history: { code: "c", text: "" } })]), NOW - 2_000 + RULES.holdMs);
 });
 
-test("the next decision is due at the first wait that ends later than now", () => {
+test("the next decision is due at the earliest wait that ends after now", () => {
   const wakeAt = (...workloads: WorkloadFacts[]) => decide(workloads, OK).wakeAt;
   const waits = (name: string, ms: number) => web(name, { notBefore: NOW + ms });
   assert.equal(wakeAt(waits("a", 3_000), waits("b", 1_000), waits("c", 2_000), web("d", { stale: [] })), NOW + 1_000);
-  // The patch may still arrive, although a rollout would have taken too long by now.
+  // The patch may still arrive, although the time for a rollout is already over.
   const lost = restarted("lost", 5_000, { restartedAt: undefined, generation: 1 });
   assert.equal(decide([lost], OK, { ...RULES, rolloutMs: 5_000 }).wakeAt, undefined);
   assert.equal(decide([web("a")], OK, { ...RULES, dailyBudget: 0 }).wakeAt, undefined, "never");

@@ -14,7 +14,7 @@ interface RolloutInput {
   readonly now: number;
   readonly rules: RestartRules;
   readonly workloads: readonly WorkloadFacts[];
-  /** Undefined: not asked. */
+  /** Undefined: the webhooks were not asked. */
   readonly webhooks: WebhookFacts | undefined;
 }
 
@@ -29,16 +29,16 @@ export interface RolloutStep {
   readonly diffFirst: readonly string[];
   /** Whether only the webhook replicas' answer is missing. */
   readonly askWebhooks: boolean;
-  /** When to decide again if nothing changes before. */
+  /** When to decide again if nothing changes until then. */
   readonly wakeAt: number | undefined;
 }
 
-/** Workloads at the head of the queue whose pods are read together: a queue of hundreds is read as it moves. */
+/** Number of workloads at the head of the queue whose pods are read together. The pods of the others are read later. */
 const LOOK_AHEAD = 5;
 
 /**
- * Decides about restarts as a pure function of the observed state. At most one workload is restarted at a time: a
- * restart without an outcome, by this leader or an earlier one, holds back all others.
+ * Decides about restarts, as a pure function of the observed state. At most one workload is restarted at a time: a
+ * restart without an outcome, by this or an earlier leader, holds back all others.
  */
 export function decideRollout(input: RolloutInput, check = checkWorkload): RolloutStep {
   const { workloads, rules, now } = input;
@@ -71,10 +71,7 @@ interface Schedule {
 
 const NOT_NOW = { diffFirst: [], askWebhooks: false } as const;
 
-/**
- * Chooses the next restart from a sorted queue of workloads that pass every check, and gives the decisions of the
- * others.
- */
+/** Chooses the next restart from a sorted queue of workloads that pass every check, and decides on the others. */
 function schedule(input: RolloutInput, queue: readonly WorkloadFacts[], held: number | undefined): Schedule {
   const { rules, webhooks, now } = input;
   const place = (index: number) => waiting("its-turn", `one workload at a time; ${index} before it`);
@@ -102,16 +99,22 @@ function schedule(input: RolloutInput, queue: readonly WorkloadFacts[], held: nu
   return { ...NOT_NOW, restart: first.key, decisionOf: (index) => (index === 0 ? restarting : place(index)) };
 }
 
-/** Between two questions. The API server logs each call that fails. */
+/**
+ * Delay before the webhooks are asked again, in milliseconds. It is longer if calls fail, because the API server logs
+ * each failed call.
+ */
 const ASK_AGAIN_MS = { "webhook-behind": 500, "webhook-unreachable": 2_000 } as const;
 
-/** Workloads that lack names before those with extra ones only; then those that have waited longest. */
+/** Workloads that lack names come before those that only have extra ones. Then the longest wait comes first. */
 function byPriority(one: WorkloadFacts, other: WorkloadFacts): number {
   const rank = ({ diff }: WorkloadFacts) => Number(diff?.missing === 0);
   return rank(one) - rank(other) || one.staleSince - other.staleSince || compareNames(one.key, other.key);
 }
 
-/** Includes a restart that is being reverted: its pods are recreated once more because of it. */
+/**
+ * Whether a restart is in progress. This includes a restart that is being reverted, because reverting it recreates
+ * its pods once more.
+ */
 function isUnderWay({ history, state }: WorkloadFacts, rules: RestartRules, now: number): boolean {
   const last = isHistory(history) ? history.at(-1) : undefined;
   if (last === undefined) return false;
@@ -127,7 +130,10 @@ function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): 
   return outcome === "running" || outcome === last.outcome ? [] : [{ key: workload.key, outcome }];
 }
 
-/** Until when nothing is restarted because each of the last restarts was in vain: the fault is not in one workload. */
+/**
+ * Until when all restarts are held. They are held if each of the last restarts was unsuccessful, because then the
+ * cause is not in one workload.
+ */
 function heldUntil(
   { workloads, rules, now }: RolloutInput,
   decisions: ReadonlyMap<string, RolloutDecision>,
@@ -141,7 +147,7 @@ function heldUntil(
   const [newest] = last;
   if (newest === undefined || last.length < rules.holdAfter) return undefined;
   const failed = ({ state, restart }: typeof newest) => hasFailed(restart, state, rules, now);
-  // A failed rollout is known only when its time is over.
+  // A failed rollout is known only after its time is over.
   const until = begunAt(newest.restart) + (failed(newest) ? rules.rolloutMs : 0) + rules.holdMs;
   const inVain = last.every((each) => decisions.get(each.key)?.code === "did-not-converge" || failed(each));
   return inVain && now < until ? until : undefined;

@@ -9,7 +9,7 @@ test("a stamp is RFC 3339 with milliseconds in UTC, and a day has 24 hours", () 
   assert.equal(DAY_MS, 24 * 60 * 60 * 1_000);
 });
 
-test("a restart counts for a day, to the millisecond; the last one is kept however old it is", () => {
+test("a restart counts for exactly a day; the last restart is always kept", () => {
   const [old, young] = [restart(NOW - DAY_MS), restart(NOW - DAY_MS + 1)];
   assert.equal(spentToday([old, young], NOW), 1);
   assert.deepEqual(pruned([old, young], NOW), [young]);
@@ -18,7 +18,7 @@ test("a restart counts for a day, to the millisecond; the last one is kept howev
   assert.deepEqual(pruned([], NOW), []);
 });
 
-test("the interval doubles with each restart of the day, up to the maximum", () => {
+test("the interval doubles with each restart of the last day, up to the maximum", () => {
   const ends = (count: number) => {
     const history = Array.from({ length: count }, (_, index) => restart(NOW - count + 1 + index));
     return intervalEnds(history, RULES, NOW) - NOW;
@@ -29,7 +29,7 @@ test("the interval doubles with each restart of the day, up to the maximum", () 
   assert.equal(intervalEnds([restart(NOW - 2 * DAY_MS)], RULES, NOW), NOW - 2 * DAY_MS + 30_000);
 });
 
-test("a spent budget returns when its oldest restart is a day old, a budget of 0 never", () => {
+test("a spent budget returns when its oldest restart is a day old; a budget of 0 never returns", () => {
   const history = [restart(NOW - DAY_MS), restart(NOW - 3), restart(NOW - 2), restart(NOW - 1)];
   assert.equal(budgetReturns(history, { ...RULES, dailyBudget: 3 }), NOW - 3 + DAY_MS);
   assert.equal(budgetReturns(history, { ...RULES, dailyBudget: 2 }), NOW - 2 + DAY_MS);

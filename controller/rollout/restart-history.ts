@@ -7,16 +7,13 @@ import type { RestartRules } from "./restart-limits.ts";
 /** The record of one restart, written before the restart. */
 export interface Restart {
   /**
-   * Milliseconds since 1970, by the wall clock. Written to the template as `stamp(at)`, which distinguishes this
-   * restart from any other.
+   * When the restart began: milliseconds since 1970, by the wall clock. Written to the template as `stamp(at)`, which
+   * distinguishes this restart from any other.
    */
   readonly at: number;
-  /**
-   * The same time by the clock of this process, which no change of the wall clock moves. Not recorded; undefined:
-   * as `at`.
-   */
+  /** The same time by the monotonic clock of this process. Not recorded; undefined: use `at`. */
   readonly begun?: number | undefined;
-  /** Revisions of the stale pods; empty for a pod that was not injected. */
+  /** Revisions of the stale pods; an empty text for a pod that was not injected. */
   readonly from: readonly string[];
   /** The revision that the new pods should get. */
   readonly to: string;
@@ -27,7 +24,7 @@ export interface Restart {
   readonly outcome?: "done" | "failed" | "reverted" | undefined;
 }
 
-/** Oldest first. */
+/** The restarts of a workload, oldest first. */
 export type History = readonly Restart[];
 
 export const DAY_MS = 86_400_000;
@@ -43,7 +40,7 @@ export function stamp(at: number): string {
 }
 
 /**
- * The restarts of the last day, and the last one however old it is: a restart that changed nothing is not forgotten
+ * The restarts of the last day, and always the last one: a restart that changed nothing must not be forgotten
  * overnight.
  */
 export function pruned(history: History, now: number): History {
@@ -68,11 +65,11 @@ export function budgetReturns(history: History, rules: RestartRules): number {
   return oldest === undefined ? Number.POSITIVE_INFINITY : begunAt(oldest) + DAY_MS;
 }
 
-/** The format of a record. None: 1. */
+/** The format of a record. A record without `version` has format 1. */
 const RECORD_VERSION = 1;
-/** More than the pods of a workload have at once, unless somebody edits them. */
+/** Maximum number of recorded revisions. The pods of a workload have fewer at once, unless somebody edits them. */
 const MAX_REVISIONS = 8;
-/** Characters; a revision has 12. */
+/** Maximum length of a recorded revision, in characters. Real revisions have 12. */
 const MAX_REVISION = 32;
 
 const restartSchema = object({
@@ -87,8 +84,8 @@ const recordSchema = object({ workload: v.string(), restarts: v.array(restartSch
 const versionSchema = object({ version: v.optional(finite) });
 
 /**
- * A workload's record as text. `from` is bounded, since the pods' owners may write anything
- * to the annotations that it comes from.
+ * Encodes the record of a workload. `from` is limited, because it comes from pod annotations, and the owners of pods
+ * can write anything there.
  */
 export function encodeRecord(workload: string, restarts: History): string {
   const recorded = restarts.map(({ at, from, to, uid, generation, outcome }) => {
@@ -98,7 +95,7 @@ export function encodeRecord(workload: string, restarts: History): string {
   return JSON.stringify({ version: RECORD_VERSION, workload, restarts: recorded });
 }
 
-/** Reads a record. One that does not parse, or of a later format, gives a reason, never an empty history. */
+/** Reads a record. Returns a reason, never an empty history, if the record does not parse or has a later format. */
 export function decodeRecord(text: string): { workload: string; restarts: History } | Reason {
   try {
     const value = JSON.parse(text);

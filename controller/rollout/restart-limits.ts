@@ -12,10 +12,12 @@ export interface RestartRules {
   readonly vanishedMs: number;
   readonly revertMs: number;
   readonly rolloutMs: number;
-  /** After this many restarts in a row in vain, the fault is in Switchback or the cluster, not in the workloads. */
+  /**
+   * After this many unsuccessful restarts in a row, the cause is in Switchback or the cluster, not in the workloads.
+   */
   readonly holdAfter: number;
   readonly holdMs: number;
-  /** An updater (`PodUpdater`) that has been behind for this long is not expected to catch up by itself. */
+  /** An updater (`PodUpdater`) that is behind for this long is not expected to catch up by itself. */
   readonly updaterMs: number;
 }
 

@@ -25,7 +25,7 @@ test("the outcome of a restart, at each limit", () => {
   assert.equal(of(1_000, carries(999), { outcome: "failed" }), "failed", "what was remembered stays");
 });
 
-test("a restart of an unknown workload runs until its deadline; that of an absent one is done", () => {
+test("a restart of an unknown workload runs until its deadline; one of an absent workload is done", () => {
   const of = (ms: number, what: "unknown" | "absent") =>
     outcomeOf(restart(NOW - ms, { outcome: undefined }), what, RULES, NOW);
   assert.equal(of(RULES.rolloutMs - 1, "unknown"), "running");
@@ -33,7 +33,7 @@ test("a restart of an unknown workload runs until its deadline; that of an absen
   assert.equal(of(1, "absent"), "done");
 });
 
-test("an outcome that was recorded stays, except that a done restart may still be reverted", () => {
+test("a recorded outcome stays, except that a done restart may still be reverted", () => {
   const of = (outcome: Restart["outcome"], what: Parameters<typeof outcomeOf>[1], ms = 1_000) =>
     outcomeOf(restart(NOW - ms, { outcome }), what, RULES, NOW);
   const reverted = { ...state, generation: 3 };
@@ -52,7 +52,7 @@ test("an outcome that was recorded stays, except that a done restart may still b
   assert.equal(of("done", state, 15_000), "done");
 });
 
-test("stamps are compared as times, whatever their zone; a missing or malformed one is never later", () => {
+test("stamps are compared as times, in any time zone; a missing or malformed one is never later", () => {
   const of = (restartedAt: string | undefined) =>
     isSuperseded(restart(Date.parse("2026-01-01T12:00:00.000Z")), { ...state, restartedAt });
   assert.equal(of("2026-01-01T13:00:00.000+01:00"), false);
@@ -61,7 +61,7 @@ test("stamps are compared as times, whatever their zone; a missing or malformed 
   assert.deepEqual([of(undefined), of("tomorrow")], [false, false]);
 });
 
-test("what supersedes a restart: another object, a later restart, or none at all; not that it is unknown", () => {
+test("another object, a later restart or a deletion supersedes a restart, but an unknown state does not", () => {
   const last = restart(NOW);
   const all = { ...state, restartedAt: stamp(NOW) };
   const of = (what: Parameters<typeof isSuperseded>[1]) => isSuperseded(last, what);
@@ -69,7 +69,7 @@ test("what supersedes a restart: another object, a later restart, or none at all
   assert.deepEqual([of({ ...all, uid: "v" }), of({ ...all, restartedAt: stamp(NOW + 1) })], [true, true]);
 });
 
-test("a failed rollout counts until the workload is changed, restarted, recreated, gone or unknown", () => {
+test("a failed rollout counts until the workload is changed, restarted, recreated, deleted or unknown", () => {
   const last = restart(NOW - 1_000, { outcome: "failed" });
   const of = (what: Parameters<typeof hasFailed>[1], how = last) => hasFailed(how, what, RULES, NOW);
   const failed = { ...state, generation: 2, restartedAt: stamp(NOW - 1_000) };

@@ -3,19 +3,23 @@ import { begunAt, type Restart, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import type { WorkloadFacts } from "./workload-facts.ts";
 
-/** After this time a patch that was sent has either arrived or never will: calls end after 10 s. */
+/** After this time a sent patch has either arrived or never will, because calls end after 10 s. */
 const LOST_MS = 15_000;
 
 export type RestartOutcome = "running" | "done" | "failed" | "reverted" | "void";
 
 /**
- * Infers the outcome of the last restart from the workload, so that a new leader knows as much as the one that
- * began it.
+ * Infers the outcome of the last restart from the workload. So a new leader knows as much as the one that began it.
  *
- *   template carries its stamp        rolled out: done; deadline exceeded: failed; else running a later stamp (by
- *   hand)           done an earlier one or none, and the   `reverted` if soon enough, else an ordinary change
- *     spec has changed twice
- *   the same, spec not changed twice  the patch never arrived: void, once it cannot any more
+ *   workload cannot be read       failed after `rolloutMs`, else running
+ *   absent, or another object     done
+ *   template has a later stamp    done: somebody restarted it by hand
+ *   template has its stamp        done once rolled out; failed if the deadline is exceeded; else running
+ *   neither, and the spec has     reverted within `revertMs`, else done: an ordinary change
+ *     changed twice
+ *   neither, otherwise            void once the patch cannot arrive any more, else running
+ *
+ * A recorded outcome stays, except that a done restart may become reverted.
  */
 export function outcomeOf(
   last: Restart,
@@ -33,19 +37,19 @@ export function outcomeOf(
   return missingOf(last, state, rules, now);
 }
 
-/** The stamp is missing: the patch is one change of the spec, reverting it is another. */
+/** Our stamp is missing. The patch is one change of the spec, and reverting it is another. */
 function missingOf(last: Restart, state: WorkloadState, rules: RestartRules, now: number): RestartOutcome {
   if (state.generation >= last.generation + 2) return now - begunAt(last) < rules.revertMs ? "reverted" : "done";
   return last.outcome ?? (now - begunAt(last) >= LOST_MS ? "void" : "running");
 }
 
-/** Whether the rollout of the last restart failed and the workload was neither restarted nor changed since. */
+/** Whether the rollout of the last restart failed, and the workload was neither restarted nor changed since. */
 export function hasFailed(last: Restart, state: WorkloadFacts["state"], rules: RestartRules, now: number): boolean {
   if (typeof state === "string" || isSuperseded(last, state)) return false;
   return outcomeOf(last, state, rules, now) === "failed" && state.generation <= last.generation + 1;
 }
 
-/** Whether the workload was restarted by hand since, which clears earlier failures. */
+/** Whether the workload was restarted by hand, recreated or deleted since, which clears earlier failures. */
 export function isSuperseded(last: Restart, state: WorkloadFacts["state"]): boolean {
   if (typeof state === "string") return state === "absent";
   return state.uid !== last.uid || compareStamps(state.restartedAt, stamp(last.at)) > 0;
@@ -57,8 +61,8 @@ function rolloutOf(last: Restart, state: WorkloadState, rules: RestartRules, now
 }
 
 /**
- * How much later the first of two RFC 3339 stamps is, in milliseconds. NaN if it is missing or malformed: neither
- * later nor the same.
+ * How much later the first of two RFC 3339 stamps is, in milliseconds. NaN if the first one is missing or malformed,
+ * so it counts neither as later nor as the same.
  */
 function compareStamps(one: string | undefined, other: string): number {
   return Date.parse(one ?? "") - Date.parse(other);

@@ -8,7 +8,7 @@ import type { RolloutDecision, WorkloadFacts } from "./workload-facts.ts";
 
 const codeOf = (more: Partial<WorkloadFacts>, rules = RULES) => checkWorkload(workload(more), rules, NOW)?.code;
 
-test("nothing is restarted with a budget of 0 or at the budget; below the budget it is", () => {
+test("no restart with a budget of 0 or a spent budget, but one below the budget", () => {
   const rules = (dailyBudget: number) => ({ ...RULES, dailyBudget, minIntervalMs: 0 });
   const decision = checkWorkload(workload(), rules(0), NOW);
   assert.deepEqual(
@@ -34,13 +34,13 @@ const LIMITS: ReadonlyArray<readonly [string, number, (at: number) => Partial<Wo
 ];
 
 for (const [what, ms, more, code] of LIMITS) {
-  test(`the ${what} is over at its end, and not a millisecond before`, () => {
+  test(`the ${what} ends exactly at its end`, () => {
     assert.equal(codeOf(more(NOW - ms + 1)), code);
     assert.equal(codeOf(more(NOW - ms)), undefined);
   });
 }
 
-test("a working agent is waited for until updaterMs, then the workload is stuck", () => {
+test("a working agent is waited for until updaterMs; then the workload is stuck", () => {
   const live = { mode: "live", updaters: "keeping" } as const;
   assert.equal(codeOf({ ...live, staleSince: NOW - RULES.updaterMs + 1 }), "live");
   assert.equal(codeOf({ ...live, staleSince: NOW - RULES.updaterMs }), "agent-behind");
@@ -53,7 +53,7 @@ const young = restart(NOW - 1_000, { to: "new" });
 const stamped = (at: number) => ({ ...state, generation: 2, restartedAt: stamp(at) });
 const unsettled = "0 of 1 available";
 
-/** Each decision as a whole, of a workload that differs by this alone from one that waits for its turn. */
+/** Each decision in full. The workload differs only by these facts from one that waits for its turn. */
 const DECISIONS: ReadonlyArray<readonly [string, Partial<WorkloadFacts>, RolloutDecision]> = [
   ["no stale pod", { stale: [] }, { standing: "in-step", code: "in-step", text: "every pod has the current names" }],
   [
@@ -244,7 +244,7 @@ for (const [what, more, decision] of DECISIONS) {
   });
 }
 
-test("the order of the checks: of several reasons the most lasting is given", () => {
+test("if there are several reasons, the most lasting one is given", () => {
   const reasons: ReadonlyArray<readonly [string, Partial<WorkloadFacts>]> = [
     ["in-step", { stale: [] }],
     ["on-change-none", { mode: "none" }],
@@ -272,7 +272,7 @@ test("the order of the checks: of several reasons the most lasting is given", ()
   );
 });
 
-test("a restart by hand, another object of the name, or one that is gone clears what failed", () => {
+test("a restart by hand, a replaced object, or its deletion clears an earlier failure", () => {
   const last = (outcome: "failed" | "reverted" | "done") => [restart(NOW - DAY_MS, { outcome, generation: 5 })];
   const now = { ...state, generation: 6, restartedAt: stamp(NOW - DAY_MS) };
   for (const outcome of ["failed", "reverted"] as const) {
@@ -286,7 +286,7 @@ test("a restart by hand, another object of the name, or one that is gone clears 
   assert.equal(codeOf({ history: last("done"), state: { ...now, uid: "another" }, stale }), undefined);
 });
 
-test("new pods did not converge with the names or revision of the restart, or of the pods before it", () => {
+test("new pods did not converge if the names are the same, or if they have a revision from before the restart", () => {
   const at = NOW - DAY_MS;
   const of = (last: Partial<Restart>, ...revisions: (string | undefined)[]) => {
     const stale = revisions.map((revision) => ({ revision, restartedAt: stamp(at) }));
@@ -304,7 +304,7 @@ test("new pods did not converge with the names or revision of the restart, or of
   assert.equal(of({ to: "other" }, undefined), undefined);
 });
 
-test("a workload is restarted for the same names again only if its pods had them and then others", () => {
+test("a workload is restarted again for the same names only if its pods had them and then others", () => {
   const day = (n: number, from: string, to: string) => restart(NOW - DAY_MS + n, { from: [from], to });
   assert.equal(codeOf({ history: [day(-3, "a", "new"), day(-2, "new", "b")] }), undefined);
   assert.equal(codeOf({ history: [day(-3, "a", "new"), day(-2, "c", "b")] }), "already-restarted");
@@ -315,7 +315,7 @@ test("a workload is restarted for the same names again only if its pods had them
   assert.equal(codeOf({ history: [day(-3, "a", "b")] }), undefined);
 });
 
-test("the old pods of a restart for these names may terminate for a minute, then it was in vain", () => {
+test("old pods may terminate for a minute after a restart for these names; then it was unsuccessful", () => {
   const at = (ms: number) => ({ history: [restart(NOW - ms, { to: "new" })] });
   assert.equal(codeOf(at(59_999)), "restarted");
   assert.equal(codeOf(at(60_000)), "already-restarted");

@@ -3,7 +3,7 @@ import type { RestartRules } from "./restart-limits.ts";
 import { hasFailed, isSuperseded, outcomeOf } from "./restart-outcome.ts";
 import type { RolloutDecision, WorkloadFacts } from "./workload-facts.ts";
 
-/** What a check sees: one workload, the rules, the time. */
+/** The input of a check: one workload, the rules, and the time. */
 interface Case {
   readonly workload: WorkloadFacts;
   readonly rules: RestartRules;
@@ -12,7 +12,7 @@ interface Case {
 
 type Check = (subject: Case) => RolloutDecision | undefined;
 
-/** What decides whether a workload is to be restarted at all. */
+/** The facts that decide whether a workload may ever be restarted. */
 type EligibilityFacts = Pick<
   WorkloadFacts,
   "namespace" | "unrestartable" | "permitted" | "mode" | "updaters" | "staleSince"
@@ -25,8 +25,8 @@ interface EligibilityCase {
 }
 
 /**
- * Workloads that need no restart, or that nobody may restart. They depend on nothing that has to be read of the
- * workload.
+ * Checks for workloads that need no restart, or that may not be restarted. They depend only on facts that are known
+ * without reading the workload.
  */
 const ELIGIBILITY: ReadonlyArray<(subject: EligibilityCase) => RolloutDecision | undefined> = [
   ({ workload }) => (workload.stale.length === 0 ? inStep("in-step", "every pod has the current names") : undefined),
@@ -43,7 +43,7 @@ const ELIGIBILITY: ReadonlyArray<(subject: EligibilityCase) => RolloutDecision |
         ),
 ];
 
-/** What has to be known before anything else is decided. */
+/** Checks whether everything is known that the later checks need. */
 const KNOWLEDGE: readonly Check[] = [
   ({ workload: { state, namespace } }) =>
     state === "forbidden"
@@ -58,7 +58,7 @@ const KNOWLEDGE: readonly Check[] = [
   ({ workload: { history } }) => (isHistory(history) ? undefined : stuck(history.code, history.text)),
 ];
 
-/** Reasons against a restart in the workload's state and history. */
+/** Checks for reasons against a restart in the workload's state and history. */
 const HISTORY: readonly Check[] = [
   ({ workload: { state } }) =>
     typeof state !== "string" && state.refusal ? stuck(state.refusal.code, state.refusal.text) : undefined,
@@ -74,7 +74,7 @@ const HISTORY: readonly Check[] = [
   interval,
 ];
 
-/** Whether the workload is due, and whether a restart would change anything. */
+/** Checks whether the workload is due, and whether a restart would change anything. */
 const NEED: readonly Check[] = [
   debounce,
   ({ workload: { notBefore }, now }) =>
@@ -103,8 +103,7 @@ export function checkWorkload(workload: WorkloadFacts, rules: RestartRules, now:
 }
 
 /**
- * The reason why a workload is not to be restarted at all; undefined if that depends on its state, its history or
- * the time.
+ * The reason why a workload is not restarted at all; undefined if that depends on its state, its history or the time.
  */
 export function checkEligibility(
   workload: EligibilityFacts,
@@ -122,7 +121,7 @@ export function isHistory(history: WorkloadFacts["history"]): history is History
   return Array.isArray(history);
 }
 
-/** While the updater of the pods works, nothing is restarted, however long it takes. */
+/** While the updater of the pods works, the workload is not restarted, even if the updater is behind. */
 function followedByUpdater({
   workload: { mode, updaters, staleSince },
   rules,
@@ -144,7 +143,7 @@ function running({ workload, rules, now }: Case): RolloutDecision | undefined {
   );
 }
 
-/** The last restart was reverted, or its rollout failed. A change or restart by somebody else clears it. */
+/** The last restart was reverted, or its rollout failed. A later change or restart by somebody else clears this. */
 function rejected({ workload, rules, now }: Case): RolloutDecision | undefined {
   const last = lastOf(workload);
   const { state } = workload;
@@ -162,8 +161,8 @@ function rejected({ workload, rules, now }: Case): RolloutDecision | undefined {
 }
 
 /**
- * Pods of our last restart that are still stale: the names are the same, or the pods have the revision of those
- * before them.
+ * Pods of our last restart are still stale. Either the restart was for the names that are wanted now, or the pods have
+ * a revision from before the restart.
  */
 function notConverged({ workload }: Case): RolloutDecision | undefined {
   const last = lastOf(workload);
@@ -175,12 +174,12 @@ function notConverged({ workload }: Case): RolloutDecision | undefined {
   return stuck("did-not-converge", `restarted at ${mark}, and its new pods still do not have the current names`);
 }
 
-/** How long old pods may still terminate, and new ones may not be observed yet, after a restart has ended. */
+/** After a restart has ended, old pods may still terminate, and new ones may not be observed yet, for this long. */
 const TERMINATING_MS = 60_000;
 
 /**
- * A workload is restarted once for a revision. It is restarted for it again only if its pods had that revision and
- * then another one, which the record of the following restart shows.
+ * A workload is restarted once per revision. It is restarted again for the same revision only if its pods had that
+ * revision and then another one. The record of the following restart shows this.
  */
 function alreadyTried({ workload: { history, to }, now }: Case): RolloutDecision | undefined {
   if (!isHistory(history)) return undefined;

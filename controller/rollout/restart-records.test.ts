@@ -18,10 +18,10 @@ function restart(at = NOW): Restart {
   return { at, begun: at, from: ["old"], to: "new", uid: "u", generation: 1 };
 }
 
-/** The clocks of a process: its own, and that of the wall. */
+/** The clocks of a process: its own clock, and the wall clock. */
 const clocks = () => ({ now: NOW, wall: NOW });
 
-/** The records as one leader's term opens them. */
+/** Opens the records, as a leader does at the start of its term. */
 async function open(kube: MemoryKube, { clock = clocks(), signal = never } = {}): Promise<RestartRecords> {
   const deps = { client: kube.client, namespace: "ours", fence: endlessTerm(kube.client), limitsMs: HOUR_MS };
   return await RestartRecords.open({ ...deps, now: () => clock.now, wallClock: () => clock.wall }, signal);
@@ -45,12 +45,12 @@ test("a missing ConfigMap is created with our field manager, and no workload has
   assert.deepEqual([records.of(WEB), [...records.all()]], [[], []]);
 });
 
-test("a term that is over reads nothing", async () => {
+test("nothing is read after the term has ended", async () => {
   const opening = open(new MemoryKube(), { signal: AbortSignal.abort(new Error("over")) });
   await assert.rejects(opening, /over/);
 });
 
-test("any other error is thrown, and nothing is created", async () => {
+test("any other error is thrown, and no ConfigMap is created", async () => {
   const kube = new MemoryKube();
   kube.onRead = (path) => {
     throw refusal(path, 403);
@@ -59,7 +59,7 @@ test("any other error is thrown, and nothing is created", async () => {
   assert.deepEqual(kube.writes, []);
 });
 
-test("the next leader reads what was written; a broken record gives a reason, and `all` leaves it out", async () => {
+test("the next leader reads what was written; a broken record yields a reason, and `all` skips it", async () => {
   const { kube, records } = await opened({ "shop.Deployment.broken": "{}" });
   await records.put(WEB, [restart()], never);
   const next = await open(kube);
@@ -71,7 +71,7 @@ test("the next leader reads what was written; a broken record gives a reason, an
   }
 });
 
-test("a write is a compare-and-swap: that of a former leader is refused once the next has read them", async () => {
+test("a write is a compare-and-swap: a former leader's is refused once the next one has read the records", async () => {
   const { kube, records: first } = await opened({});
   const second = await open(kube);
   assert.deepEqual(kube.touched, [PATH, PATH].slice(1), "each term makes the versions of those before it outdated");
@@ -86,7 +86,7 @@ test("a write is a compare-and-swap: that of a former leader is refused once the
   );
 });
 
-test("after a failed write the records are read again, unless the term has ended", async () => {
+test("after a failed write, the records are read again, unless the term has ended", async () => {
   const { kube, records } = await opened({});
   const term = new AbortController();
   kube.onWrite = ({ path }) => {
@@ -111,7 +111,7 @@ test("an empty history removes the record", async () => {
   assert.deepEqual([dataIn(kube), records.of(WEB)], [{}, []]);
 });
 
-test("the next write removes empty records, and those without a restart for a week; broken ones stay", async () => {
+test("the next write removes empty records, and those without a restart for a week, but not broken ones", async () => {
   const week = NOW - 7 * DAY_MS;
   const { kube, records } = await opened({
     old: encodeRecord("old", [restart(week - 1)]),
@@ -123,7 +123,7 @@ test("the next write removes empty records, and those without a restart for a we
   assert.deepEqual(Object.keys(dataIn(kube) ?? {}).sort(), ["broken", "shop.Deployment.web", "young"]);
 });
 
-test("a name that cannot be a ConfigMap's key is hashed, and its record is found by the hash", async () => {
+test("a name that is no valid key of a ConfigMap is hashed, and its record is found by the hash", async () => {
   const { kube, records } = await opened({});
   const fits = `shop/Deployment/${"w".repeat(253 - "shop.Deployment.".length)}`;
   const long = `${fits}w`;
@@ -131,7 +131,7 @@ test("a name that cannot be a ConfigMap's key is hashed, and its record is found
   await records.put(long, [restart(NOW)], never);
   await records.put("shop/Deployment/a b", [restart(NOW)], never);
   const keys = Object.keys(dataIn(kube) ?? {}).map((key) => key.length);
-  // The first was long ago: the second write removed it.
+  // The first restart was long ago, so the second write removed its record.
   assert.deepEqual(keys, [12, 12]);
   assert.deepEqual(records.of(long), [restart(NOW)]);
   assert.deepEqual(records.of("shop/Deployment/a b"), [restart(NOW)]);
@@ -140,7 +140,7 @@ test("a name that cannot be a ConfigMap's key is hashed, and its record is found
   assert.equal(Object.keys(dataIn(kube) ?? {}).at(-1)?.length, 253);
 });
 
-test("a ConfigMap without data is an empty one", async () => {
+test("a ConfigMap without data counts as empty", async () => {
   const kube = new MemoryKube();
   kube.put(PATH, { data: null });
   assert.deepEqual([...(await open(kube)).all()], []);
@@ -156,13 +156,13 @@ for (const [what, text] of [
   ["an outcome that is none", encodeRecord(WEB, [{ ...restart(), outcome: "void" as "done" }])],
   ["no generation", JSON.stringify({ workload: WEB, restarts: [{ ...restart(), generation: undefined }] })],
 ] as const) {
-  test(`a record with ${what} is a reason, never an empty history`, () => {
+  test(`a record with ${what} yields a reason, never an empty history`, () => {
     const record = decodeRecord(text);
     assert.ok("code" in record && record.code === "history-unreadable");
   });
 }
 
-test("the earliest and the latest time, and every outcome, read", () => {
+test("the earliest time, the latest time and every outcome can be read", () => {
   for (const at of [0, 8.64e15]) assert.ok(!("code" in decodeRecord(encodeRecord(WEB, [restart(at)]))));
   for (const outcome of ["done", "failed", "reverted", undefined] as const) {
     const record = decodeRecord(encodeRecord(WEB, [{ ...restart(), outcome }]));
@@ -170,7 +170,7 @@ test("the earliest and the latest time, and every outcome, read", () => {
   }
 });
 
-/** What each ConfigMap of records holds, in bytes. */
+/** The size of each ConfigMap of records, in bytes. */
 function bytesIn(kube: MemoryKube): number[] {
   return RECORD_MAPS.map((name) => {
     const data = kube.field<Record<string, string>>(`/api/v1/namespaces/ours/configmaps/${name}`, "data");
@@ -189,7 +189,7 @@ function fill(kube: MemoryKube, name: string, last: number, outcome?: Restart["o
   kube.put(`/api/v1/namespaces/ours/configmaps/${name}`, { data });
 }
 
-test("records that do not fit into one ConfigMap go on in the next, and the next leader finds all", async () => {
+test("records that do not fit into one ConfigMap go to the next, and the next leader finds all of them", async () => {
   const { kube, records } = await opened({});
   fill(kube, RECORDS_NAME, NOW, "done");
   await assert.rejects(records.put(WEB, [restart()], never), { status: 409 }, "somebody has changed it");
@@ -208,7 +208,7 @@ test("records that do not fit into one ConfigMap go on in the next, and the next
   assert.deepEqual((await open(kube)).of(WEB), [restart(NOW - 9), restart()]);
 });
 
-test("a record that outgrows its ConfigMap moves; where a crash leaves both, the newer one counts", async () => {
+test("a record that outgrows its ConfigMap moves; if a crash leaves two, the newer one counts", async () => {
   const { kube, records } = await opened({});
   await records.put(WEB, [restart(NOW - 5)], never);
   const own = dataIn(kube);
@@ -228,7 +228,7 @@ test("a record that outgrows its ConfigMap moves; where a crash leaves both, the
   assert.ok(bytesIn(kube).every((bytes) => bytes <= MAX_MAP_BYTES));
 });
 
-test("without room, the oldest records without a limit go; if all limit, other workloads are left alone", async () => {
+test("without room, the oldest records that limit nothing are removed; if all limit, none can be added", async () => {
   const kube = new MemoryKube();
   const old = NOW - 2 * DAY_MS;
   for (const name of RECORD_MAPS) fill(kube, name, name === RECORD_MAPS[3] ? old : NOW, "done");
@@ -254,7 +254,7 @@ test("without room, the oldest records without a limit go; if all limit, other w
   }
 });
 
-test("what the pods' owners write into revisions does not make a record large", () => {
+test("long or many revisions, written by the owners of pods, do not make a record large", () => {
   const from = Array.from({ length: 1_000 }, (_, index) => `${index}`.padEnd(128, "x"));
   const text = encodeRecord(
     WEB,
@@ -264,7 +264,7 @@ test("what the pods' owners write into revisions does not make a record large", 
   assert.ok(!("code" in decodeRecord(text)));
 });
 
-test("a record of a later format is a reason and stays; the other workloads go on", async () => {
+test("a record of a later format yields a reason and stays; other workloads are not affected", async () => {
   const later = JSON.stringify({ version: 2, workload: WEB, restarts: "of another kind" });
   const { kube, records } = await opened({ "shop.Deployment.web": later });
   const reason = records.of(WEB);
@@ -274,7 +274,7 @@ test("a record of a later format is a reason and stays; the other workloads go o
   assert.deepEqual(records.of("shop/Deployment/other"), [restart()]);
 });
 
-test("a clock that jumps moves no restart of this process; one recorded in the future has just begun", async () => {
+test("a clock jump moves no restart of this process; a restart recorded in the future has just begun", async () => {
   for (const jump of [HOUR_MS, -HOUR_MS]) {
     const { kube, clock, records } = await opened({});
     const begunOf = (each: RestartRecords) => {
@@ -288,11 +288,11 @@ test("a clock that jumps moves no restart of this process; one recorded in the f
     const second = { ...restart(clock.wall), begun: clock.now };
     await records.put(WEB, [first, second], never);
     assert.deepEqual(begunOf(records), [NOW, NOW + 1_000]);
-    // Read again, after somebody's change.
+    // Somebody else changes the ConfigMap, so it is read again.
     kube.put(PATH, { data: { ...dataIn(kube), more: "" } });
     await assert.rejects(records.put(WEB, [first, second], never), { status: 409 });
     assert.deepEqual(begunOf(records), [NOW, NOW + 1_000]);
-    // A leader whose clock is right.
+    // The next leader has a correct clock.
     const next = await open(kube, { clock: { now: 7, wall: NOW + 2_000 } });
     assert.deepEqual(begunOf(next), [7 - 2_000, jump > 0 ? 7 : 7 - 2_000 + jump], "never later than now");
   }

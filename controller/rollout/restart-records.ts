@@ -11,21 +11,21 @@ import {
 } from "./record-map.ts";
 import { begunAt, DAY_MS, decodeRecord, encodeRecord, type History } from "./restart-history.ts";
 
-/** A ConfigMap's key: at most 253 of these. */
+/** A valid key of a ConfigMap: at most 253 of these characters. */
 const KEY = /^[-._a-zA-Z0-9]{1,253}$/;
 /** A record without a restart in this time is removed. */
 const KEEP_MS = 7 * DAY_MS;
-/** How long it stays known whether there is room: every workload without a record asks. */
+/** How long the result of a search for room is reused, because every workload without a record asks for it. */
 const ROOM_MS = 1_000;
-/** Restarts whose beginning is remembered by the clock of this process: far more than begin in a week. */
+/** Maximum number of restarts whose start time is kept in memory: far more than start in a week. */
 const MAX_BEGUN = 100_000;
 
 interface RestartRecordsDeps extends RecordMapDeps {
-  /** A monotonic clock, milliseconds; `begun` of the restarts that are returned. */
+  /** A monotonic clock, in milliseconds. `begun` of the returned restarts is by this clock. */
   readonly now: () => number;
-  /** Milliseconds since 1970; only differences to what is recorded are used. */
+  /** Milliseconds since 1970. Only the difference to recorded times is used. */
   readonly wallClock: () => number;
-  /** While the last restart of a workload is younger, its limits count. */
+  /** The limits of a workload apply while its last restart is younger than this. */
   readonly limitsMs: number;
 }
 
@@ -41,18 +41,17 @@ const FULL: Reason = {
 };
 
 /**
- * The records of restarts, in ConfigMaps of our own: they survive an owner that reverts our annotations. A record
- * is written before its restart, as a compare-and-swap, so that of two overlapping leaders one is refused.
- *
- * The first ConfigMap takes what it can. A record moves to another only where it outgrows its own.
+ * The records of restarts, in our own ConfigMaps, so they survive an owner that reverts our annotations. A record is
+ * written before its restart, as a compare-and-swap. So if two leaders overlap, one of them is refused. The
+ * ConfigMaps are filled in order. A record moves to another ConfigMap only if it outgrows its own.
  */
 export class RestartRecords {
   readonly #deps: RestartRecordsDeps;
   readonly #maps: readonly RecordMap[];
   readonly #entries = new Map<string, Entry>();
-  /** When this process began a restart, by its own clock, by what is recorded of it. */
+  /** By recorded time: when this process began a restart, by its own clock. */
   readonly #begun = new Map<number, number>();
-  /** Whether old records can make room where there is none. */
+  /** Whether removing old records can make room in full ConfigMaps. */
   #room: { readonly has: boolean; readonly until: number } | undefined;
   readonly #opened: { readonly now: number; readonly wallClock: number };
 
@@ -62,7 +61,7 @@ export class RestartRecords {
     this.#opened = { now: deps.now(), wallClock: deps.wallClock() };
   }
 
-  /** Reads the records of earlier leaders; creates the first ConfigMap if there is none. */
+  /** Reads the records of earlier leaders. Creates the first ConfigMap if it is missing. */
   static async open(deps: RestartRecordsDeps, signal: AbortSignal): Promise<RestartRecords> {
     const records = new RestartRecords(deps);
     for (const map of records.#maps) {
@@ -81,12 +80,12 @@ export class RestartRecords {
     return "code" in record ? record : record.restarts;
   }
 
-  /** Every readable record: the workload and its restarts. */
+  /** Yields the workload and restarts of every readable record. */
   *all(): Iterable<{ readonly workload: string; readonly restarts: History }> {
     for (const { record } of this.#entries.values()) if (!("code" in record)) yield record;
   }
 
-  /** Throws if the write is not confirmed; the records of its ConfigMap are then read again. */
+  /** Throws if the write is not confirmed. Then the records of its ConfigMap are read again. */
   async put(workload: string, restarts: History, signal: AbortSignal): Promise<void> {
     const key = keyOf(workload);
     const from = this.#entries.get(key)?.map;
@@ -99,7 +98,7 @@ export class RestartRecords {
     const { map, dropped } = this.#placeFor(key, text);
     await map.create(signal);
     await this.#write(map, { ...dropped, [key]: text }, signal);
-    // Should this fail, the newer of the two records counts.
+    // If this write fails, two records remain, and the newer one counts.
     if (from !== undefined && from !== map) await this.#write(from, { [key]: null }, signal);
   }
 
@@ -125,7 +124,8 @@ export class RestartRecords {
   }
 
   /**
-   * Takes over what a ConfigMap has now. Of two records of a workload, which a move may leave, the newer one counts.
+   * Takes over the current content of a ConfigMap. A move may leave two records of a workload. Then the newer one
+   * counts.
    */
   async #index(map: RecordMap): Promise<void> {
     for (const [key, entry] of this.#entries) if (entry.map === map && !map.data.has(key)) this.#entries.delete(key);
@@ -146,7 +146,10 @@ export class RestartRecords {
     return { ...record, restarts: record.restarts.map((each) => ({ ...each, begun: this.#begunAt(each.at) })) };
   }
 
-  /** A restart of an earlier term, by the clock of this process: one that is recorded in the future has just begun. */
+  /**
+   * Converts the time of a restart of an earlier term to the clock of this process. If the recorded time is in the
+   * future, the restart has just begun.
+   */
   #begunAt(at: number): number {
     return this.#begun.get(at) ?? this.#opened.now - Math.max(0, this.#opened.wallClock - at);
   }
@@ -160,7 +163,10 @@ export class RestartRecords {
     return this.#room.has;
   }
 
-  /** Where a record goes, and what has to go for it. A record stays where it is as long as it fits. */
+  /**
+   * Chooses the ConfigMap for a record, and the records to remove for it. A record stays in its ConfigMap while it
+   * fits.
+   */
   #placeFor(key: string, text: string): { map: RecordMap; dropped: Record<string, null> } {
     const bytes = recordBytes(key, text);
     const entry = this.#entries.get(key);
@@ -184,7 +190,7 @@ export class RestartRecords {
     return { map, dropped };
   }
 
-  /** Records whose restarts limit nothing any more. */
+  /** Records whose restarts no longer limit anything. */
   *#droppable(): Generator<[string, Entry]> {
     const before = this.#deps.now() - Math.max(DAY_MS, this.#deps.limitsMs);
     for (const [key, entry] of this.#entries) {

@@ -25,12 +25,12 @@ export interface WorkloadStatus extends Reason {
   readonly warnings: readonly Reason[];
 }
 
-/** How running pods follow the map, as the leader knows it. */
+/** How running pods follow the map, according to the leader. */
 export interface RolloutStatus {
   /** Why the state is not known yet, and the code of this reason. */
   readonly unknown: string | undefined;
   readonly unknownCode: string | undefined;
-  /** What is worth knowing about how the pods are observed. */
+  /** A remark about how the pods are observed. */
   readonly notice: Reason | undefined;
   readonly dryRun: boolean;
   /** `namespace/Kind/name` of the workload that is being restarted. */
@@ -39,29 +39,29 @@ export interface RolloutStatus {
   readonly waiting: number;
   readonly restartsLastHour: number;
   readonly restartsToday: number;
-  /** Counts of all workloads, whatever was selected. */
+  /** Counts of all workloads, regardless of the query. */
   readonly counts: RolloutCounts;
   /** The selected workloads, at most 1,000, by namespace and name. */
   readonly workloads: readonly WorkloadStatus[];
-  /** How many selected workloads are left out: of a page those after it, else those of the least urgency. */
+  /** The number of selected workloads that are left out: those after a page, or else the least urgent ones. */
   readonly omitted: number;
-  /** Of a page: what `after` the next page has; undefined if there is none. */
+  /** For a page: the `after` value of the next page; undefined: this is the last page. */
   readonly next: string | undefined;
 }
 
 /** Which workloads a status shows. */
 export interface WorkloadQuery {
   readonly namespace?: string | undefined;
-  /** Only those that stay stale until somebody acts. */
+  /** Only workloads that stay stale until somebody intervenes. */
   readonly stuck?: boolean | undefined;
   /**
-   * A page in the order of keys, after this one (`namespace/Kind/name`). Without it, those that need somebody come
-   * first.
+   * Selects the page after this key (`namespace/Kind/name`), ordered by key. Without it, the most urgent workloads
+   * come first.
    */
   readonly after?: string | undefined;
 }
 
-/** Workloads of one answer: about 400 KB, which take 10 ms to write. */
+/** Maximum number of workloads in one answer: about 400 KB, which take 10 ms to write. */
 const MAX_WORKLOADS = 1_000;
 
 const HOUR_MS = 3_600_000;
@@ -99,14 +99,14 @@ export function rolloutStatus(facts: RolloutStatusInput): RolloutStatus {
   };
 }
 
-/** Workloads that wait for a restart; those that are updated without one do not. */
+/** The number of workloads that wait for a restart, without those that are updated in place. */
 export function waitingOf({ decisions }: RolloutCounts): number {
   return decisions
     .filter(({ standing, code }) => standing === "waiting" && code !== "live")
     .reduce((sum, { workloads }) => sum + workloads, 0);
 }
 
-/** What the query of a request for the status selects: `in`, `stuck` and `after`. */
+/** Reads the workload query of a status request: `in`, `stuck` and `after`. */
 export function workloadQuery(query: URLSearchParams): WorkloadQuery {
   return {
     namespace: query.get("in") ?? undefined,
@@ -115,7 +115,7 @@ export function workloadQuery(query: URLSearchParams): WorkloadQuery {
   };
 }
 
-/** Selects the keys of a status: of lists by urgency the first ones, or one page of all. */
+/** Selects the keys of a status: either the most urgent ones, or one page of all. */
 export function selectKeys(
   byUrgency: readonly (readonly string[])[],
   { stuck, after }: WorkloadQuery,
@@ -132,7 +132,7 @@ export function selectKeys(
   return { keys, omitted: lists.reduce((sum, { length }) => sum + length, 0) - keys.length, next: undefined };
 }
 
-/** The first `count` texts in order, in order. Most texts are compared once: all of them are never sorted. */
+/** The `count` lowest texts, sorted. Most texts are compared only once, because the whole list is never sorted. */
 function lowest(texts: readonly string[], count: number): string[] {
   const found: string[] = [];
   let bound: string | undefined;

@@ -11,7 +11,7 @@ const KEY = "shop.Deployment.web";
 const SETTLE_MS = 100;
 const RETRY_MS = 5_000;
 const MOST_SLEEP_MS = 15_000;
-/** One read of pods and one request to the webhooks, after the debounce of 2 s. */
+/** The time for the debounce of 2 s, one read of pods, and one request to the webhooks. */
 const DEBOUNCED_MS = 2_500;
 
 type Rig = ReturnType<typeof runningRig>;
@@ -22,10 +22,10 @@ const patches = ({ writes }: Rig["api"], end = "") =>
 const readsOf = ({ reads }: Rig["api"], part: string) => reads.filter((path) => path.includes(part));
 const codes = ({ workloads }: Status) => Object.fromEntries(workloads.map(({ name, code }) => [name, code]));
 
-/** The record of web in a ConfigMap, or in a patch of it. */
+/** The record of web, in a ConfigMap or a patch of it. */
 const recordIn = (body: unknown) => JSON.parse((body as { data: Record<string, string> }).data[KEY] ?? "{}");
 
-/** A rig with a map and the Deployment web, of which one pod is stale. */
+/** A rig with a map, and the Deployment web with one stale pod. */
 function stale(t: Parameters<typeof runningRig>[0], restart: Record<string, unknown> = {}, more: object = {}) {
   const rig = runningRig(t, restart, more);
   const revision = rig.publish("a.example.com");
@@ -34,7 +34,7 @@ function stale(t: Parameters<typeof runningRig>[0], restart: Record<string, unkn
   return { ...rig, revision };
 }
 
-test("the status says what is still unknown: namespaces, pods, map, records, one after the other", async (t) => {
+test("the status reports what is still unknown, in this order: namespaces, pods, map, records", async (t) => {
   const { api, start, pass, publish } = runningRig(t);
   const refused = new Set(["/api/v1/pods", "/api/v1/namespaces", RECORDS]);
   api.onRead = (path) => {
@@ -68,7 +68,7 @@ test("the status says what is still unknown: namespaces, pods, map, records, one
   assert.equal(running.counts()?.pods, 0, "none is known now");
 });
 
-test("where nothing follows, no pod, namespace or workload is watched, but 5 minutes after a request", async (t) => {
+test("if no feature needs pods, no pod, namespace or workload is watched until the status is requested", async (t) => {
   const { api, start, pass, publish, deployment, pod } = runningRig(t, { namespaces: [] });
   publish("a.example.com");
   deployment();
@@ -88,7 +88,7 @@ test("where nothing follows, no pod, namespace or workload is watched, but 5 min
   assert.deepEqual(running.status().workloads, []);
 });
 
-test("unreadable records are read again every five seconds, each with a log line, until the term ends", async (t) => {
+test("unreadable records are retried every five seconds, each time with a log line, until the term ends", async (t) => {
   const { api, log, term, start, pass } = runningRig(t);
   api.onRead = (path) => {
     if (path === RECORDS) throw refusal(path, 500);
@@ -134,7 +134,7 @@ test("a stale workload is restarted after the debounce: a record, then a patch o
   assert.equal(config.inject.maxNames, loaded.maxNames);
 });
 
-test("webhooks with another map, or another maxNames, hold restarts back", async (t) => {
+test("webhooks with another map, or another maxNames, hold back restarts", async (t) => {
   const { api, start, pass, revision, replica } = stale(t);
   const loaded = await replica();
   const running = start();
@@ -159,7 +159,7 @@ test("with dryRun nothing is written, and the status says so", async (t) => {
   assert.deepEqual([status.dryRun, codes(status), patches(api)], [true, { web: "dry-run" }, []]);
 });
 
-test("a new pod is observed a tenth of a second later", async (t) => {
+test("a new pod is observed within a tenth of a second", async (t) => {
   const { start, pass, pod, deployment, publish } = runningRig(t);
   publish("a.example.com");
   deployment();
@@ -189,7 +189,7 @@ test("without changes there is a run every fifteen seconds", async (t) => {
   publish("a.example.com");
   start();
   await pass(5_000);
-  // From one run to the next.
+  // Wait for one run, to measure from it to the next.
   const first = clock.reads;
   let waited = 0;
   for (; clock.reads === first && waited < 2 * MOST_SLEEP_MS; waited += 50) await pass(50);
@@ -200,7 +200,7 @@ test("without changes there is a run every fifteen seconds", async (t) => {
   assert.ok(clock.reads > second);
 });
 
-test("a map with the same revision triggers no run, one with another revision does", async (t) => {
+test("a map with a new revision triggers a run, and one with the same revision does not", async (t) => {
   const { start, pass, pod, deployment, publish } = runningRig(t);
   const revision = publish("a.example.com");
   deployment();
@@ -232,7 +232,7 @@ test("pods with all names are in step even with another revision, and stale agai
   assert.notEqual(codes(running.status()).web, "same-names");
 });
 
-test("one stale pod of each revision and selection is read, at most five", async (t) => {
+test("one stale pod per revision and selection is read, at most five", async (t) => {
   const { api, start, pass, pod } = stale(t);
   for (const index of [0, 1, 2, 3, 4, 5, 6]) pod(`web-${index}`, { annotations: { [REVISION]: `old-${index % 3}` } });
   start();
@@ -256,7 +256,7 @@ test("a workload's diff is that of the stale pod with the most missing names", a
   assert.equal(codes(running.status()).web, "vanished-waiting");
 });
 
-test("changes during a run are reconciled right after it, also when it fails", async (t) => {
+test("changes during a run are reconciled right after it, even if it fails", async (t) => {
   const { api, log, start, pass, pod, deployment, revision, replica } = stale(t);
   Object.assign(await replica(), { revision });
   const held = Promise.withResolvers<void>();
@@ -293,7 +293,7 @@ test("a failed run is retried after five seconds", async (t) => {
   assert.equal(patches(api, "/web").length, 0);
 });
 
-test("after the term nothing is patched, no watch is open and no timer is left", async (t) => {
+test("after the term nothing is patched, and no watch or timer is left", async (t) => {
   const { api, log, clock, term, start, pass, pod, revision, replica } = stale(t);
   Object.assign(await replica(), { revision });
   const held = Promise.withResolvers<void>();
@@ -335,7 +335,7 @@ test("a term that ends before it begins opens no watch", async (t) => {
   assert.deepEqual([api.watched, api.reads], [[], []]);
 });
 
-test("a restart that an earlier leader began is reported, its outcome recorded, although no pod is left", async (t) => {
+test("an outcome of an earlier leader's restart is reported and recorded, even without pods", async (t) => {
   const { api, counted, start, pass, publish } = runningRig(t);
   publish("a.example.com");
   const restart = { at: RIG_START - 60_000, from: ["old"], to: "new", uid: "uid-web", generation: 1 };
@@ -354,7 +354,7 @@ test("a restart that an earlier leader began is reported, its outcome recorded, 
   assert.deepEqual([restartsLastHour, restartsToday, workloads], [1, 2, []]);
 });
 
-test("inactiveMs is that of the watch that has been inactive for longest", async (t) => {
+test("inactiveMs is the longest inactive time of any watch", async (t) => {
   let steady = performance.now();
   t.mock.method(performance, "now", () => steady);
   const rig = stale(t);

@@ -30,26 +30,26 @@ import type { HostsDiff } from "./workload-facts.ts";
 export interface RolloutDeps {
   readonly client: KubeClient;
   readonly config: Pick<Config, "namespace" | "restart" | "pods" | "optIn" | "inject">;
-  /** What brings pods up to date without a restart. */
+  /** They update running pods without a restart. */
   readonly updaters: readonly PodUpdater[];
   readonly log: Logger;
   readonly events: Pick<EventRecorder, "record">;
   readonly counters: RestartCounters;
-  /** Of the leader's term. */
+  /** The fence of the leader's term. */
   readonly fence: Fence;
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
-  /** Milliseconds since 1970: for what is recorded. */
+  /** Milliseconds since 1970, for recorded times. */
   readonly wallClock: () => number;
 }
 
 /** Changes that arrive together are reconciled together. */
 const SETTLE_MS = 100;
-/** A failed run is retried after this. */
+/** Delay before a failed run is retried. */
 const RETRY_MS = 5_000;
-/** Resync interval: for updaters that stop reporting. */
+/** Resync interval, to detect updaters that stop reporting. */
 const RESYNC_MS = 15_000;
-/** Workloads that are reported one by one while they are stuck; the status and the metrics have the others too. */
+/** Maximum number of stuck workloads that are reported individually. The status and the metrics include all of them. */
 const MAX_REPORTED = 500;
 
 /** Restarts the workloads of stale pods: the leader's work for one term, until `signal` aborts. */
@@ -62,13 +62,13 @@ export class RolloutController {
   readonly #events: EventReporter;
   readonly #rollout: RolloutReconciler;
   readonly #reconciler: Reconciler;
-  /** Reads the records. Nothing is decided before that. */
+  /** Reads the records. Until then nothing is decided. */
   readonly #recordsReader: Reconciler;
   readonly #ended = Promise.withResolvers<void>();
-  /** Undefined until they are read. */
+  /** Undefined until the records are read. */
   #records: RestartRecords | undefined;
   #step: RolloutStep | undefined;
-  /** When to look for updaters that became silent, milliseconds since 1970. */
+  /** When to check for silent updaters, milliseconds since 1970. */
   #checkUpdatersAt = 0;
 
   constructor(deps: RolloutDeps, signal: AbortSignal) {
@@ -124,7 +124,10 @@ export class RolloutController {
     return Math.max(this.#cluster.inactiveMs, this.#replicas.inactiveMs);
   }
 
-  /** Somebody asks for the status. Pods that nothing follows are observed for some minutes from now on. */
+  /**
+   * Call this when somebody requests the status. If no other feature observes the pods, they are observed for some
+   * minutes.
+   */
   requestObservation(): void {
     this.#cluster.pods.request();
   }
@@ -152,7 +155,7 @@ export class RolloutController {
     });
   }
 
-  /** What is counted of the opted-in workloads; undefined: they are not known. */
+  /** The counts of opted-in workloads and pods; undefined: not known. */
   counts(): RolloutMetricsInput | undefined {
     if (this.#unknown() !== undefined) return undefined;
     const { index, pods } = this.#cluster;
@@ -160,7 +163,7 @@ export class RolloutController {
     return { ...index.counts(this.#decisions), shed: pods.shedPods, updaters };
   }
 
-  /** The workload that is being restarted. One that has come into step since the last decision is not any more. */
+  /** The workload that is being restarted, unless it has come into step since the last decision. */
   get #underWay(): string | undefined {
     const decided = [...(this.#step?.decisions ?? [])].find(([, { code }]) => code === "restarting")?.[0];
     const isStill =
@@ -168,14 +171,14 @@ export class RolloutController {
     return isStill ? decided : undefined;
   }
 
-  /** Decisions of the workloads that are decided on one by one. */
+  /** Decisions about the workloads that are decided individually. */
   get #decisions(): Decisions {
     return this.#step?.decisions ?? new Map();
   }
 
   async #observe(): Promise<readonly ObservedWorkload[] | undefined> {
     const unknown = this.#unknown();
-    // An observation that has ended has reported its pods as gone: they are let go.
+    // When an observation ends, all its pods are reported as gone. Refreshing the index releases them.
     if (unknown?.code === NOT_OBSERVED.code && this.#cluster.selections.mapRevision !== undefined)
       await this.#cluster.index.refresh();
     if (unknown !== undefined) return undefined;
@@ -199,7 +202,7 @@ export class RolloutController {
     return this.#replicas.ask({ mapRevision, maxNames: this.#deps.config.inject.maxNames });
   }
 
-  /** Why the state is not known yet: a list that has not been received is not an empty one. */
+  /** Why the state is not known yet: a list that was not received is not an empty list. */
   #unknown(): Reason | undefined {
     const { unknown } = this.#cluster.pods;
     if (unknown !== undefined) return unknown;
@@ -209,8 +212,8 @@ export class RolloutController {
   }
 
   /**
-   * An updater becomes silent without a change. While its reports are not watched, asking for it counts as hearing of
-   * it.
+   * An updater becomes silent without a change event. While its reports are not watched, asking for it counts as a
+   * report.
    */
   #checkUpdaters(): void {
     const now = this.#deps.now();
@@ -219,7 +222,7 @@ export class RolloutController {
     this.#cluster.index.changeUpdaters();
   }
 
-  /** Workloads with a restart that has no outcome yet, and those that have pods and were restarted before. */
+  /** Workloads with a restart that has no outcome yet, and workloads with pods and an earlier restart. */
   *#restarted(): Iterable<string> {
     for (const { workload, restarts } of this.#records?.all() ?? []) {
       const isUnfinished = restarts.length > 0 && restarts.at(-1)?.outcome === undefined;

@@ -14,10 +14,10 @@ const WANTED = { mapRevision: "abc", maxNames: 500 };
 /** The answer of a replica that uses the map. */
 const LOADED = { revision: "abc", maxNames: 500 };
 
-/** What a replica's health server answers under /loaded; `mute`: nothing, ever. */
+/** A replica's answer to /loaded. `mute`: it never answers. */
 type Answer = object | "mute" | "broken";
 
-/** A replica at an address of the loopback; gives its EndpointSlice. */
+/** A replica at a loopback address. Returns its EndpointSlice. */
 async function replica(t: TestContext, address: string, answer: () => Answer, ready = true): Promise<RawEndpointSlice> {
   const server = createServer((request, response) => {
     const loaded = answer();
@@ -44,8 +44,8 @@ async function replica(t: TestContext, address: string, answer: () => Answer, re
 const ours = { configured: true, dryRun: json({ metadata: { name: "switchback-hosts-index" } }) };
 
 /**
- * Replicas as an API server lists them. `configured`: there is a webhook configuration. `dryRun`: the answer to the
- * change of the index that asks whether the API server can call the webhook.
+ * Replicas, as the API server lists them. `configured`: whether a webhook configuration exists. `dryRun`: the answer
+ * to the dry run on the index, which tests whether the API server can call the webhook.
  */
 async function replicas(
   t: TestContext,
@@ -105,7 +105,7 @@ test("the map is used only when every ready replica reports it", async (t) => {
   assert.deepEqual(await found.ask(WANTED), { ok: true, text: "2 webhook replicas use the map" });
 });
 
-test("replicas that the API server cannot call do not count, and its error is the text", async (t) => {
+test("replicas that the API server cannot call do not count, and the text has its error", async (t) => {
   const calling =
     'failed calling webhook "reachable.switchback.dev": failed to call webhook: Post "https://w": refused';
   const dryRun = json({ kind: "Status", code: 500, reason: "InternalError", message: calling }, 500);
@@ -122,13 +122,13 @@ test("a replica that is not ready is not asked", async (t) => {
   assert.equal((await found.ask(WANTED)).ok, true);
 });
 
-test("a replica that moves from one slice to another counts once", async (t) => {
+test("a replica that moves between slices counts once", async (t) => {
   const slice = await replica(t, "127.0.0.1", current);
   const found = await replicas(t, [slice, slice]);
   assert.deepEqual(await found.ask(WANTED), { ok: true, text: "1 webhook replicas use the map" });
 });
 
-test("a replica that does not answer does not use the map", async (t) => {
+test("a replica that does not answer counts as not using the map", async (t) => {
   const slice: RawEndpointSlice = {
     endpoints: [{ addresses: ["127.0.0.1"] }],
     ports: [{ name: "metrics", port: 1 }],
@@ -147,7 +147,7 @@ test("without a ready replica, or without the webhook's configuration, the map i
   assert.match(text, /^pods would not be injected: /);
 });
 
-test("before the first list the replicas are unknown, not absent; after stop nothing is watched", async (t) => {
+test("before the first list the replicas are unknown, not absent; stopping ends the watch", async (t) => {
   const kube = new MemoryKube();
   const slices = "/apis/discovery.k8s.io/v1/namespaces/ours/endpointslices";
   kube.put("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook", {});
@@ -182,7 +182,7 @@ test("a slice without the health server's port, or without endpoints, has no rep
   assert.deepEqual(await found.ask(WANTED), NONE_READY);
 });
 
-test("an answer that does not parse has no revision, and a long revision is cut", async (t) => {
+test("an answer that does not parse has no revision, and a long revision is truncated", async (t) => {
   let answer: unknown = null;
   const found = await replicas(t, [await replica(t, "127.0.0.1", () => answer as object)]);
   const behind = "1 of 1 webhook replicas do not use this map yet: 127.0.0.1 has";

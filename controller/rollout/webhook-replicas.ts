@@ -9,7 +9,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { WebhookFacts } from "./restart-decision.ts";
 
 const SERVICE = "switchback-webhook";
-/** The Service's port of the health server. */
+/** The name of the Service's port for the health server. */
 const PORT = "metrics";
 const CONFIGURATION = resourcePath({
   group: "admissionregistration.k8s.io",
@@ -18,16 +18,17 @@ const CONFIGURATION = resourcePath({
   name: "switchback-webhook",
 });
 
-/** One replica's health server. */
+/** The health server of one replica. */
 interface Replica {
   readonly address: string;
   readonly port: number;
 }
 
 /**
- * The webhook's ready replicas. Each is asked by itself, not through the Service, which map it has loaded. Then a dry
- * run shows whether the API server can call them: it has its own route (kube-proxy, a firewall) and its own copy of
- * caBundle. A pod that is created before that is not injected, because the entries for pods fail open.
+ * The webhook's ready replicas. Each replica is asked directly, not through the Service, which map it has loaded.
+ * Then a dry run tests whether the API server can call the webhook. The API server has its own route (kube-proxy, a
+ * firewall) and its own copy of caBundle. A pod that is created before the API server can call the webhook is not
+ * injected, because the entries for pods fail open.
  */
 export class WebhookReplicas {
   readonly #client: Pick<KubeClient, "get" | "mergePatch">;
@@ -47,15 +48,15 @@ export class WebhookReplicas {
   }
 
   /**
-   * Whether at least one replica is ready, every ready replica uses this map, and the API server can call the webhook.
-   * A missing answer counts as no.
+   * Whether at least one replica is ready, every ready replica uses this map, and the API server can call the
+   * webhook. A missing answer counts as no.
    */
   async ask(wanted: LoadedMap): Promise<WebhookFacts> {
     const missing = await this.#configurationProblem();
     if (missing !== undefined) return behind(missing);
     if (!this.#watcher.state.synced) return behind("the webhook's replicas are not known yet");
     const all = [...this.#watcher.objects().values()].flat();
-    // An endpoint that moves from one slice to another is in both for a while.
+    // An endpoint that moves between slices is in both for a while.
     const replicas = [...new Map(all.map((replica) => [replica.address, replica])).values()];
     if (replicas.length === 0) return behind("no webhook replica is ready");
     const answers = await Promise.all(replicas.map((replica) => askOne(replica, wanted)));
@@ -68,8 +69,8 @@ export class WebhookReplicas {
   }
 
   /**
-   * Changes nothing, as a dry run. The chart's entry `reachable.switchback.dev` has the API server call the webhook for
-   * it. Of several API servers this asks one.
+   * Tests the call with a dry run, which changes nothing. For it, the API server calls the webhook through the
+   * chart's entry `reachable.switchback.dev`. If there are several API servers, only one is tested.
    */
   async #callProblem(): Promise<WebhookFacts | undefined> {
     try {
@@ -109,7 +110,7 @@ function readyReplicas(slice: RawEndpointSlice): readonly Replica[] {
   return port === undefined ? [] : readyAddresses(slice).map((address) => ({ address, port }));
 }
 
-/** The problem of one replica; undefined if there is none. */
+/** The problem of one replica; undefined: no problem. */
 async function askOne({ address, port }: Replica, { mapRevision, maxNames }: LoadedMap): Promise<string | undefined> {
   try {
     const loaded = await readLoaded(address, port);

@@ -5,21 +5,21 @@ import type { History } from "./restart-history.ts";
 
 /** A pod that does not have what a new pod would get. */
 export interface StalePod {
-  /** Its `switchback.dev/revision`; undefined: the webhook did not inject it, or the annotation was removed. */
+  /** The pod's `switchback.dev/revision`; undefined: the webhook did not inject it, or the annotation was removed. */
   readonly revision: string | undefined;
   readonly restartedAt: string | undefined;
 }
 
 /**
- * Lines of the hosts file: those that the pods' specs lack compared with new pods, and those that they have in
- * addition.
+ * Numbers of hosts file lines that differ from those of new pods: the lines that a pod lacks, and those that it has
+ * in addition.
  */
 export interface HostsDiff {
   readonly missing: number;
   readonly extra: number;
 }
 
-/** One owner of opted-in pods, and everything that decides about it. Times in milliseconds since 1970. */
+/** One owner of opted-in pods, and all facts that decide about it. Times are in milliseconds since 1970. */
 export interface WorkloadFacts {
   /** `namespace/Kind/name`. */
   readonly key: string;
@@ -32,7 +32,7 @@ export interface WorkloadFacts {
   /** `unknown`: not observed yet. `forbidden`: the controller may not read it. `absent`: it does not exist. */
   readonly state: WorkloadState | "unknown" | "forbidden" | "absent";
   readonly mode: OnChange;
-  /** In mode `live`: whether what updates its stale pods works. */
+  /** In mode `live`: whether the updater of its stale pods works. */
   readonly updaters: "keeping" | "silent" | undefined;
   readonly stale: readonly StalePod[];
   /** The revision that new pods would get. */
@@ -43,17 +43,18 @@ export interface WorkloadFacts {
   readonly staleSince: number;
   /** Undefined: not read yet. */
   readonly diff: HostsDiff | undefined;
-  /** No read of pods and no restart before: the last one was refused, or met a conflict. */
+  /** Neither a read of pods nor a restart before this time: the last one was refused or met a conflict. */
   readonly notBefore: number;
   readonly history: History | Reason;
 }
 
 /**
- * The state of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or will come into step,
- * without intervention. `left`: it is configured not to follow. `stuck`: it stays stale until somebody intervenes.
+ * The state of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or come into step, without
+ * intervention. `left`: its configuration excludes it from updates. `stuck`: it stays stale until somebody
+ * intervenes.
  */
 export interface RolloutDecision extends Reason {
   readonly standing: "in-step" | "waiting" | "left" | "stuck";
-  /** When to check again if nothing changes before. */
+  /** When to check again if nothing changes until then. */
   readonly until?: number;
 }

@@ -15,7 +15,7 @@ import { decideRollout, type RolloutStep } from "./restart-decision.ts";
 import type { History } from "./restart-history.ts";
 import { WorkloadIndex } from "./workload-index.ts";
 
-// Whatever changes in whatever order, the index decides as from all pods.
+// After any changes in any order, the index decides the same as an evaluation of all pods.
 
 const START = 1_700_000_000_000;
 const LONG = "long.example.com,".repeat(20);
@@ -36,8 +36,8 @@ type Step =
 const word = (...words: ReadonlyArray<string | undefined>) => fc.constantFrom(...words);
 const WORKLOADS = ["may/Deployment/d", "may/StatefulSet/s", "not/Deployment/d", "may/Deployment/e"];
 
-// The annotation on-change follows from the owner: of a workload's pods with different ones the first decides, and
-// the order of pods is not part of what is compared.
+// Each owner determines the on-change annotation of its pods. If the pods of a workload had different ones, the first
+// pod would decide, and the comparison ignores the order of pods.
 const OWNERS = [
   { of: { apiVersion: "apps/v1", kind: "ReplicaSet", name: "r1" }, onChange: undefined },
   { of: { apiVersion: "apps/v1", kind: "ReplicaSet", name: "r2" }, onChange: undefined },
@@ -151,7 +151,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** The cluster as it is, the index that hears of each change, and what a full decision remembers. */
+/** The cluster, the index that receives each change, and the state that a full decision needs. */
 class Cluster {
   readonly pods = new Map<string, PodFacts>();
   readonly namespaces = new Map<string, NamespaceFacts>();
@@ -216,13 +216,13 @@ class Cluster {
     } else if (step.do === "history") this.histories.set(step.key, step.history);
     else if (step.do === "pass") this.now += step.ms;
     else {
-      // The answer to a patch is known before the watch reports it.
+      // The result of a patch is known before the watch reports it.
       const patched = this.states.get(step.key);
       if (patched !== undefined) this.states.set(step.key, { ...patched, generation: patched.generation + 1 });
     }
   }
 
-  /** What all pods evaluated from scratch come to. */
+  /** Evaluates all pods from scratch. */
   fully(): { readonly groups: readonly WorkloadGroup[]; readonly step: RolloutStep } {
     const unfinished = [...this.histories].flatMap(([key, [last]]) => (last && !last.outcome ? [key] : []));
     const groups = observeFully({ ...this.view, mapRevision: this.map.revision, pods: this.pods.values(), unfinished });
@@ -245,14 +245,14 @@ class Cluster {
     return decideRollout({ now: this.now, rules: RULES, workloads, webhooks: { ok: true, text: "" } });
   }
 
-  /** Workloads with a record. */
+  /** Workloads with a record that is unfinished, or with pods. */
   *restarted(): Iterable<string> {
     for (const [key, [last]] of this.histories) if (last && (!last.outcome || this.index.has(key))) yield key;
   }
 }
 
 const byName = (pods: readonly PodFacts[]) => pods.map(({ name }) => name).sort();
-/** Without the order of pods. */
+/** The group without the order of its pods. */
 function comparable(group: WorkloadGroup | undefined) {
   if (group === undefined) return undefined;
   const { observed, stale, first: _first, ...rest } = group;
@@ -289,7 +289,7 @@ async function check(cluster: Cluster): Promise<void> {
   assert.deepEqual([decided.restart, sorted(decided.outcomes)], [next, sorted(outcomes)]);
   assert.deepEqual([decided.diffFirst, decided.askWebhooks], [diffFirst, askWebhooks]);
   const never = Number.POSITIVE_INFINITY;
-  // It may be too early: who was due may have gone.
+  // The time may be too early, because a workload that was due may have disappeared.
   const due = Math.min(decided.wakeAt ?? never, index.nextDue);
   assert.ok(due > cluster.now && due <= (step.wakeAt ?? never), `${due} ${step.wakeAt}`);
   compareCounts(cluster, withPods, step, decided);
@@ -323,7 +323,7 @@ function compareCounts(
   assert.deepEqual([...index.notable([], 1_000, decided.decisions)].sort(), notable.sort());
 }
 
-test("property: after any changes in any order the index decides as a full decision does", async () => {
+test("property: after any changes in any order, the index decides the same as a full decision", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.array(steps, { minLength: 1, maxLength: 3 }), { maxLength: 80, size: "max" }),

@@ -29,32 +29,32 @@ interface Workload extends Member {
   owner: Owner;
   /** By `namespace/name`. */
   readonly pods: Map<string, PodFacts>;
-  /** Nodes of its pods in mode `live`. */
+  /** Nodes with its pods in mode `live`. */
   nodes: ReadonlySet<string>;
-  /** What was last observed for a decision, and by which run. */
+  /** The last observation for a decision, and the summary that it was made with. */
   observed: { readonly by: object; readonly workload: ObservedWorkload } | undefined;
 }
 
 interface IndexDeps {
   readonly view: ClusterView;
-  /** All pods that are watched, by `namespace/name`. */
+  /** All watched pods, by `namespace/name`. */
   readonly pods: () => ReadonlyMap<string, PodFacts>;
   readonly rules: Pick<RestartRules, "updaterMs">;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
 
-/** In a signature, longer annotations are replaced by their hash. */
+/** Longer annotations are replaced by their hash in a signature. */
 const MAX_LITERAL = 64;
-/** Hashes that are kept. */
+/** Maximum number of stored hashes. */
 const MAX_HASHES = 4_096;
-/** Pods that are looked at in one step while those of a namespace are searched. */
+/** Maximum number of pods per step while the pods of a namespace are searched. */
 const SCANNED_AT_ONCE = 1_000;
 
 /**
- * The opted-in pods by workload, kept current by changes: a change costs what it touches. Workloads with equal pods
- * are one cohort, which is evaluated once for a map. Changes are only noted when they arrive; `refresh` evaluates
- * them.
+ * The opted-in pods by workload, updated by changes: the cost of a change depends only on what it affects. Workloads
+ * with equal pods form one cohort, which is evaluated once per map. Changes are only stored when they arrive;
+ * `refresh` evaluates them.
  */
 export class WorkloadIndex {
   readonly #view: ClusterView;
@@ -65,9 +65,9 @@ export class WorkloadIndex {
   readonly #workloads = new Map<string, Workload>();
   readonly #byNamespace = new Map<string, Set<Workload>>();
   readonly #workloadOf = new Map<string, Workload>();
-  /** Workloads to be evaluated again. */
+  /** Workloads that have to be evaluated again. */
   readonly #changed = new Set<Workload>();
-  /** Namespaces that opted in or out: their pods have to be found. */
+  /** Namespaces that opted in or out, so their pods have to be found. */
   readonly #rescan = new Set<string>();
   /** Namespaces in which the owner of a ReplicaSet may have changed. */
   readonly #reown = new Set<string>();
@@ -83,7 +83,7 @@ export class WorkloadIndex {
     this.#classView = { fallback: view.fallback, updaterOf: (pod) => this.#updaters.of(pod).updater };
   }
 
-  /** A pod was added, has changed, or is gone. */
+  /** Call this when a pod was added, changed or deleted. */
   changePod({ key, after }: ObjectChange<PodFacts>): void {
     const before = this.#workloadOf.get(key);
     const owner = after && this.#ownerOf(after);
@@ -100,15 +100,15 @@ export class WorkloadIndex {
     for (const workload of this.#byNamespace.get(key) ?? []) this.#changed.add(workload);
   }
 
-  /** A workload or ReplicaSet has changed; without `key`: any of the namespace. */
+  /** Call this when a workload or ReplicaSet has changed; without `key`, any of the namespace may have changed. */
   changeWorkload({ namespace, key }: { readonly namespace: string; readonly key: string | undefined }): void {
     const workload = key === undefined ? undefined : this.#workloads.get(key);
     if (workload !== undefined) this.#changed.add(workload);
-    // Pods may belong to a ReplicaSet itself as long as its owner is not known.
+    // While the owner of a ReplicaSet is not known, pods may belong to the ReplicaSet itself.
     if (key === undefined || partsOf(key).kind === "ReplicaSet") this.#reown.add(namespace);
   }
 
-  /** An updater reports something else, is silent, or reports again. */
+  /** Call this when an updater reports something new, becomes silent, or reports again. */
   changeUpdaters(): void {
     this.#updatersChanged = true;
   }
@@ -117,7 +117,7 @@ export class WorkloadIndex {
     this.#cohorts.outdate();
   }
 
-  /** Evaluates all changes, in slices. When it resolves, nothing is left to evaluate until the caller yields. */
+  /** Evaluates all changes, in slices. After it resolves, everything is evaluated until the caller yields. */
   async refresh(): Promise<void> {
     const sliceEnd = timeSlices();
     while (this.#isOutdated()) {
@@ -129,25 +129,22 @@ export class WorkloadIndex {
     this.#cohorts.expire();
   }
 
-  /**
-   * Counts of opted-in workloads and pods as of the last `refresh`, with these decisions of those that are decided
-   * on one by one.
-   */
+  /** Counts of opted-in workloads and pods, as of the last `refresh`. `decisions` has the individual decisions. */
   counts(decisions: Decisions): RolloutCounts {
     return this.#cohorts.counts(decisions);
   }
 
-  /** The updaters of the nodes with pods in mode `live`, as they reported last. */
+  /** The updaters of the nodes with pods in mode `live`, by their last report. */
   get updaters(): UpdaterCounts {
     return this.#updaters.count();
   }
 
-  /** When something becomes due without any change, milliseconds since 1970. */
+  /** When something becomes due without a change, milliseconds since 1970. */
   get nextDue(): number {
     return this.#cohorts.nextDue;
   }
 
-  /** The workloads that have to be decided on one by one, and those with these keys, even without pods. */
+  /** The workloads that need individual decisions, and those with these keys, even without pods. */
   observe(keys: Iterable<string>): ObservedWorkload[] {
     const observed = new Map<string, ObservedWorkload>();
     const add = (key: string) => {
@@ -159,14 +156,14 @@ export class WorkloadIndex {
     return [...observed.values()];
   }
 
-  /** Everything about one workload; undefined without opted-in pods. */
+  /** All facts about one workload; undefined if it has no opted-in pods. */
   groupOf(key: string): WorkloadGroup | undefined {
     const workload = this.#workloads.get(key);
     if (workload?.cohort === undefined) return undefined;
     return this.#guarded(key, () => groupOf(workload.owner, [...workload.pods.values()], this.#view));
   }
 
-  /** The decision of a workload, with these decisions of those that are decided on one by one. */
+  /** The decision about a workload. `decisions` has the individual decisions. */
   decisionOf(key: string, decisions: Decisions): RolloutDecision | undefined {
     const workload = this.#workloads.get(key);
     if (workload?.cohort?.decision === undefined) return decisions.get(key);
@@ -185,7 +182,7 @@ export class WorkloadIndex {
     return this.#workloads.get(key)?.cohort !== undefined;
   }
 
-  /** What is known of workloads without looking at their pods; those without opted-in pods are left out. */
+  /** The summaries of workloads, without looking at their pods. Workloads without opted-in pods are left out. */
   summariesOf(keys: Iterable<string>): ReadonlyMap<string, GroupSummary> {
     const summaries = new Map<string, GroupSummary>();
     for (const key of keys) {
@@ -195,7 +192,7 @@ export class WorkloadIndex {
     return summaries;
   }
 
-  /** Workloads that are stuck, or whose pods lack names. Of more than `limit`, the `preferred` ones. */
+  /** Workloads that are stuck, or whose pods lack names: at most `limit`, and `preferred` ones first. */
   notable(preferred: Iterable<string>, limit: number, decisions: Decisions): ReadonlySet<string> {
     const keys = new Set<string>();
     const isNotable = (member: Member | undefined) =>
@@ -226,7 +223,7 @@ export class WorkloadIndex {
     return this.#updatersChanged || sizes.some((size) => size > 0);
   }
 
-  /** Does what is left to do, and yields after each step, which takes far less than a slice. */
+  /** Does all pending work. Yields after each step, and a step takes far less than a slice. */
   *#steps(): Iterable<void> {
     yield* this.#findPods();
     if (this.#updatersChanged) {
@@ -254,7 +251,7 @@ export class WorkloadIndex {
     }
   }
 
-  /** Puts pods to their owners whose namespace or ReplicaSets have changed. */
+  /** Assigns pods to their owners again, in namespaces whose opt-in or ReplicaSets have changed. */
   *#findPods(): Iterable<void> {
     for (const namespace of this.#reown) {
       this.#reown.delete(namespace);
@@ -303,7 +300,7 @@ export class WorkloadIndex {
     this.#updaters.place(workload, NO_NODES);
   }
 
-  /** Puts a workload into the cohort of those with equal pods. One that cannot be evaluated is in none. */
+  /** Puts a workload into the cohort of those with equal pods, or into none if it cannot be evaluated. */
   #sign(workload: Workload): void {
     workload.observed = undefined;
     const [first] = workload.pods.values();
@@ -326,7 +323,7 @@ export class WorkloadIndex {
     this.#updaters.place(workload, nodes);
   }
 
-  /** All that the decision about a workload's pods depends on, as text. */
+  /** All facts that decide about a workload's pods, as text. */
   #signatureOf(workload: Workload) {
     const levels = onChangeLevels(workload.owner, this.#view);
     const counted = new Map<string, { of: PodClass; count: number }>();
@@ -346,7 +343,7 @@ export class WorkloadIndex {
     return { signature, classes: () => [...counted.values()], nodes };
   }
 
-  /** An annotation of any length as a short text. */
+  /** Shortens an annotation of any length. */
   #shortened(text: string | undefined): string | undefined {
     if (text === undefined || text.length <= MAX_LITERAL) return text;
     let digest = this.#hashes.get(text);
@@ -378,7 +375,7 @@ export class WorkloadIndex {
     return this.#guarded(`the pod ${pod.namespace}/${pod.name}`, () => ownerOfOptedIn(pod, this.#view));
   }
 
-  /** One odd pod costs its workload at most. */
+  /** Calls `evaluate`. An error affects at most one workload: it is reported, and the result is undefined. */
   #guarded<T>(what: string, evaluate: () => T): T | undefined {
     try {
       return evaluate();
@@ -391,7 +388,7 @@ export class WorkloadIndex {
 
 const NO_NODES: ReadonlySet<string> = new Set();
 
-/** With its length, so that no text looks like two. */
+/** The text with its length, so that concatenated texts are unambiguous. */
 function literal(text: string | undefined): string {
   return text === undefined ? "-" : `${text.length}:${text}`;
 }

@@ -7,8 +7,8 @@ import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 const EVERY_MS = 15_000;
 
 /**
- * A group whose looks last until the test ends them; `begun` are the times at which they began, `heard` what a
- * listener got.
+ * A group whose discovery requests last until the test ends them. `begun` are their start times, `heard` the results
+ * that listeners received.
  */
 function rig(t: TestContext, everyMs = EVERY_MS) {
   let passed = 0;
@@ -52,7 +52,7 @@ function rig(t: TestContext, everyMs = EVERY_MS) {
   };
 }
 
-test("a group is looked at once for all followers, then at an interval from the beginning of each look", async (t) => {
+test("a group is polled once for all followers, then at an interval from the start of each poll", async (t) => {
   const { begun, heard, pass, follow, end } = rig(t);
   await pass(100);
   await follow();
@@ -66,7 +66,7 @@ test("a group is looked at once for all followers, then at an interval from the 
   assert.deepEqual(begun, [101, 101 + EVERY_MS]);
 });
 
-test("a failed look is repeated after 2 s, or a shorter interval; the problem stands, and nobody hears", async (t) => {
+test("a failed poll is retried after 2 s or the shorter interval; its problem stays, without a result", async (t) => {
   for (const [everyMs, retryMs] of [
     [EVERY_MS, 2_000],
     [1_000, 1_000],
@@ -106,7 +106,7 @@ test("pollSoon moves the next poll forward, and a later one does not delay it", 
   assert.equal(begun.length, 3);
 });
 
-test("pollSoon during a poll causes another one after it, never two at a time", async (t) => {
+test("pollSoon during a poll causes another one after it, never two at the same time", async (t) => {
   const { discovery, begun, heard, pass, follow, end } = rig(t);
   await follow();
   discovery.pollSoon(100);
@@ -128,7 +128,7 @@ test("pollSoon shortens the wait after a failed poll", async (t) => {
   assert.equal(begun.length, 2);
 });
 
-test("once stopped nothing is looked at or heard, and the look in progress is given up", async (t) => {
+test("stopping ends polls and reports, and aborts the poll in progress", async (t) => {
   const { discovery, begun, heard, pass, follow, end } = rig(t);
   await follow();
   await end();

@@ -6,7 +6,7 @@ import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
 import { startPromptTimer } from "#lib/kube/time.ts";
 import { listOf, mapOf, type Raw, textOf } from "./raw-object.ts";
 
-/** A resource as an API group and version serve it. */
+/** A resource that an API group serves in one version. */
 export interface ServedResource {
   readonly version: string;
   readonly kind: string;
@@ -14,7 +14,7 @@ export interface ServedResource {
   readonly verbs: readonly string[];
 }
 
-/** What an API group serves. */
+/** The versions and resources that an API group serves. */
 export interface ServedGroup {
   /** All its versions; empty if the group does not exist. */
   readonly versions: readonly string[];
@@ -22,12 +22,14 @@ export interface ServedGroup {
   readonly resources: ReadonlyMap<string, readonly ServedResource[]>;
 }
 
-/** Receives each discovery result and the time of its request (`performance.now`). Not called for a failed request. */
+/**
+ * Receives each discovery result, and the time of its request (`performance.now`). Not called after a failed request.
+ */
 type GroupListener = (served: ServedGroup, begunAt: number) => void;
 
 /** Follows what one API group serves, by polling its discovery document, which every account may read. */
 export interface GroupWatch {
-  /** `versions` are the versions to read, the preferred first. Polls at once. */
+  /** `versions` are the versions to read, the preferred one first. Polls at once. */
   follow(versions: readonly string[], listener: GroupListener): void;
   /** Polls within `ms`, and then at the normal interval. */
   pollSoon(ms: number): void;
@@ -98,7 +100,7 @@ async function look(get: Get, group: string, wanted: readonly string[]): Promise
   const versions = group === "" ? ["v1"] : await versionsOf(get, group);
   for (const version of wanted.filter((each) => versions.includes(each))) {
     const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
-    // A version that was removed between the two requests serves nothing.
+    // A version that was removed between the two requests serves no resources.
     const list = await found(get(path));
     for (const resource of entriesOf(list, "resources", path)) {
       const name = textOf(resource.name);
@@ -115,7 +117,7 @@ async function versionsOf(get: Get, group: string): Promise<string[]> {
   return entriesOf(answer, "versions", `/apis/${group}`).map(({ version }) => String(version));
 }
 
-/** The list in a document. Without the check, any other response would mean "nothing is served". */
+/** Returns the list in a document. Without this check, any other response would mean "nothing is served". */
 function entriesOf(document: Raw | undefined, key: string, path: string): Raw[] {
   if (document === undefined) return [];
   if (!Array.isArray(document[key]))

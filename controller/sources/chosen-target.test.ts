@@ -10,7 +10,7 @@ import { IstioRegistry } from "./istio/istio-registry.ts";
 import * as istio from "./istio/view.ts";
 import type { UnresolvedClaim } from "./types.ts";
 
-// Whose choice by `switchback.dev/target` counts for a name, in each source.
+// Tests whose choice by `switchback.dev/target` counts for a name, in each source.
 
 const KEY = "switchback.dev/target";
 const choose = (target: string) => ({ [KEY]: target });
@@ -48,7 +48,7 @@ const LISTENERS = [
   { name: "two", hostname: "*.a.com", port: 443, protocol: "HTTPS", ...ALL },
 ];
 
-test("a route's choice comes before its Gateway's, and each asks with the namespace of its own object", () => {
+test("a route's choice overrides its Gateway's, and each choice needs the permission of its own namespace", () => {
   const { registry, of } = gatewayApi();
   const metadata = { namespace: INFRA, name: "gw", annotations: choose("edge") };
   registry.setGateway(`${INFRA}/gw`, viewGateway(gatewayObject("gw", LISTENERS, { metadata }, ALL)));
@@ -65,7 +65,7 @@ test("a route's choice comes before its Gateway's, and each asks with the namesp
   assert.deepEqual(route(), [`www.a.com: edge of ${INFRA}`], "the annotation is gone");
 });
 
-test("a ListenerSet's choice comes before its Gateway's, for its routes too", () => {
+test("a ListenerSet's choice overrides its Gateway's, also for its routes", () => {
   const { registry, of } = gatewayApi();
   const metadata = { namespace: INFRA, name: "gw", annotations: choose("edge") };
   registry.setGateway(`${INFRA}/gw`, viewGateway(gatewayObject("gw", [], { metadata }, ALL)));
@@ -82,7 +82,7 @@ test("a ListenerSet's choice comes before its Gateway's, for its routes too", ()
   assert.deepEqual(of(`ListenerSet ${BACKEND}/set`), [`*.a.com: vip of ${BACKEND}`]);
 });
 
-test("Istio's VirtualService chooses before its Gateway", () => {
+test("the choice of an Istio VirtualService overrides its Gateway's", () => {
   const claims = new Map<string, readonly UnresolvedClaim[]>();
   const registry = new IstioRegistry({ gateways: true }, (key, all) => claims.set(key, all));
   registry.open();

@@ -7,14 +7,14 @@ const OBJECT = { ref: { kind: "Widget", namespace: "shop", name: "web" }, create
 const hints = (className: string): RoutingHints => ({ className, addresses: [], admitted: true });
 const REFUSED = { code: "ignored", text: "why" };
 const [A, B] = [hints("a"), hints("b")];
-/** What a claim list has after these names and hints. */
+/** The content of a claim list to which these names and hints were added. */
 function listed(...added: (readonly [name: string, of: RoutingHints | typeof REFUSED])[]) {
   const claims = new ClaimList(OBJECT);
   for (const [name, of] of added) claims.add(name, of);
   return claims.all.map(({ hostname, hints: of }) => [hostname, "code" in of ? of.code : of.className]);
 }
 
-test("a claim is the name as written, the object and the hints", () => {
+test("a claim has the name as written, the object and the hints", () => {
   const claims = new ClaimList(OBJECT);
   claims.add("A.com", A);
   assert.deepEqual(claims.all, [{ hostname: "A.com", from: OBJECT.ref, created: OBJECT.created, hints: A }]);
@@ -32,19 +32,19 @@ test("a name counts once per hints, whatever its case; the first spelling stays"
   ]);
 });
 
-test("a reason gives way to hints, before or after them; of two reasons the first stays", () => {
+test("hints replace a reason, whichever comes first; of two reasons the first stays", () => {
   const expected = [["a.com", "a"]];
   assert.deepEqual(listed(["a.com", REFUSED], ["a.com", A]), expected);
   assert.deepEqual(listed(["a.com", A], ["a.com", REFUSED]), expected);
   assert.deepEqual(listed(["a.com", REFUSED], ["a.com", { code: "other", text: "" }]), [["a.com", "ignored"]]);
 });
 
-test("a name is kept to one character more than a hostname may have", () => {
+test("a longer name is truncated to one character more than a hostname may have", () => {
   const kept = (length: number) => listed(["x".repeat(length), A])[0]?.[0]?.length;
   assert.deepEqual([kept(253), kept(254), kept(255), kept(1_000_000)], [253, 254, 254, 254]);
 });
 
-test("names beyond the limit are counted, and the first of them reported", () => {
+test("names beyond the limit are counted, and only the first of them is listed", () => {
   const claims = new ClaimList(OBJECT);
   const add = (from: number, to: number) => {
     for (let index = from; index < to; index += 1) claims.add(`n${index}.com`, A);
@@ -75,7 +75,7 @@ test("all names are refused with one reason", () => {
   );
 });
 
-test("only wildcards carry that they cover any depth", () => {
+test("only claims of wildcards have anyDepth", () => {
   const claims = new ClaimList(OBJECT, { anyDepth: true });
   for (const name of ["a.com", "*.a.com"]) claims.add(name, A);
   assert.deepEqual(

@@ -4,25 +4,25 @@ import { isWildcard } from "#hostmap/wildcards.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 /**
- * The number of names that one object may claim, valid or not; the rest is ignored and reported. A resource without
- * a schema may have a million.
+ * Maximum number of names that one object may claim, valid or not. The rest is ignored and reported. A resource
+ * without a schema may have a million.
  */
 export const MAX_NAMES_PER_OBJECT = 1_000;
 /**
- * One character more than a hostname may have: a truncated name is still rejected for its length
- * (`lib/hostmap/hostnames.ts`), and a megabyte is not kept.
+ * One character more than a hostname may have. So a truncated name is still rejected for its length
+ * (`lib/hostmap/hostnames.ts`), and a megabyte of text is not kept.
  */
 const MAX_KEPT = 254;
 
 /**
- * Collects the claims of one object, each name once per routing hints. A reason is dropped if the name has routing
- * hints.
+ * Collects the claims of one object, with each name once per routing hints. A reason is dropped if the name also has
+ * routing hints.
  */
 export class ClaimList {
   readonly #from: ObjectRef;
   readonly #created: string;
   readonly #anyDepth: boolean;
-  /** By the name, then by the hints. A list of hints would make many of them quadratic. */
+  /** Claims by name, then by hints. With a list of hints, many hints would take quadratic time. */
   readonly #byName = new Map<string, Map<RoutingHints | Reason, UnresolvedClaim>>();
   #leftOut = 0;
   #firstLeftOut = "";
@@ -34,7 +34,7 @@ export class ClaimList {
     this.#anyDepth = anyDepth;
   }
 
-  /** `name` is as written in the object. Hints are compared by identity. */
+  /** `name` is the name as written in the object. Hints are compared by identity. */
   add(name: string, hints: RoutingHints | Reason): void {
     const hostname = name.length > MAX_KEPT ? name.slice(0, MAX_KEPT) : name;
     const key = foldCase(hostname);
@@ -56,7 +56,7 @@ export class ClaimList {
     return this;
   }
 
-  /** Makes a new list at each call: call it once for an object. */
+  /** Returns a new list at each call, so call it only once per object. */
   get all(): UnresolvedClaim[] {
     const claims = [...this.#byName.values()].flatMap((claims) => [...claims.values()]);
     if (this.#leftOut === 0) return claims;

@@ -57,7 +57,7 @@ test("without a configured kind there is no source", () => {
   assert.equal(customSource({ client: new MemoryApi().client, config, log: silentLogger }), undefined);
 });
 
-test("Services are read if they are configured, also as the only kind", async (t) => {
+test("Services are read if this is configured, even as the only kind", async (t) => {
   const { api, source, start, calls } = rig(t, { services: { enabled: true } });
   start();
   await settled();
@@ -90,7 +90,7 @@ for (const last of [ROUTES, PROXIES, SERVICES]) {
   });
 }
 
-test("the objects of all kinds are reported, each with its own key; so is a change", async (t) => {
+test("objects and changes of all kinds are reported, each with its own key", async (t) => {
   const { api, start, reported } = rig(t, ALL);
   api.set(ROUTES, route("a"));
   api.set(PROXIES, proxy("a"));

@@ -9,8 +9,8 @@ import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
 import type { UnresolvedClaim, UnresolvedSource } from "./types.ts";
 
 /**
- * The configured kinds: presets except Istio's, custom kinds, Services with the external-dns annotation. Undefined if
- * none is configured.
+ * The source of the configured kinds: presets except Istio's, custom kinds, and Services with the external-dns
+ * annotation. Undefined: none is configured.
  */
 export function customSource(deps: {
   readonly client: KubeClient;

@@ -25,7 +25,7 @@ const KINDS = [GATEWAYS, LISTENER_SETS, HTTP_ROUTES, GRPC_ROUTES, TLS_ROUTES];
 const served = (name: string, kind: string) => ({ name, kind, verbs: ["list", "watch", "create"] });
 const SELECTING: ListenerParts = { from: "Selector", selector: { matchLabels: { shared: "yes" } } };
 
-/** A cluster with Gateway API, TLSRoutes in an old version only, and a source for it. */
+/** A cluster with Gateway API, where TLSRoutes exist only in an old version, and a source for it. */
 function rig(t: TestContext, gateway: object = { listeners: false }) {
   const pass = stopTime(t, 50);
   const api = new MemoryApi();
@@ -67,7 +67,7 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
 }
 
 for (const last of KINDS) {
-  test(`nothing is reported before every kind is known, then all at once: ${last.split("/").pop()} last`, async (t) => {
+  test(`no report comes before every kind is known, then all at once: ${last.split("/").pop()} is last`, async (t) => {
     const { api, start, calls, take } = rig(t);
     api.set(GATEWAYS, gatewayObject("gw", [{}]));
     api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"]));
@@ -111,7 +111,7 @@ test("Gateway API that is installed later is followed within the configured time
   assert.deepEqual(api.watched, [...KINDS].sort());
 });
 
-test("a changed Gateway changes its routes' claims; routes of two kinds with one name are distinct", async (t) => {
+test("a change of a Gateway changes its routes' claims; routes of two kinds with one name stay distinct", async (t) => {
   const { api, start, take } = rig(t);
   start();
   await settled();
@@ -123,7 +123,7 @@ test("a changed Gateway changes its routes' claims; routes of two kinds with one
   assert.deepEqual(take(), [`GRPCRoute ${INFRA}/web: no-matching-hostname`, `HTTPRoute ${INFRA}/web: a.example.com`]);
 });
 
-test("listeners claim hostnames if that is configured", async (t) => {
+test("listeners claim hostnames if this is configured", async (t) => {
   const { api, start, take } = rig(t, { listeners: true });
   api.set(GATEWAYS, gatewayObject("gw", [{ hostname: "a.example.com" }]));
   start();
@@ -131,7 +131,7 @@ test("listeners claim hostnames if that is configured", async (t) => {
   assert.deepEqual(take(), [`Gateway ${INFRA}/gw: a.example.com`]);
 });
 
-test("ListenerSets claim hostnames, and a Gateway that selects their namespaces has these read", async (t) => {
+test("ListenerSets claim hostnames, and namespaces are read if a Gateway selects ListenerSets by them", async (t) => {
   const { api, start, take } = rig(t, { listeners: true });
   api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
   api.set(GATEWAYS, gatewayObject("gw", [], {}, SELECTING));
@@ -143,7 +143,7 @@ test("ListenerSets claim hostnames, and a Gateway that selects their namespaces 
   assert.deepEqual(take(), ["ListenerSet shop/set: listener-set-not-allowed"]);
 });
 
-test("an older Gateway API, without ListenerSets, is read as far as it goes", async (t) => {
+test("an older Gateway API without ListenerSets is read as far as possible", async (t) => {
   const { api, source, start, calls, take } = rig(t);
   const resources = [served("gateways", "Gateway"), served("httproutes", "HTTPRoute")];
   api.documents.set(`${GROUP}/v1`, { resources });
@@ -155,7 +155,7 @@ test("an older Gateway API, without ListenerSets, is read as far as it goes", as
   assert.ok(source.state().every(({ problems }) => problems.length === 0));
 });
 
-test("if a listener selects namespaces by labels, synced waits for the namespaces", async (t) => {
+test("if a listener selects namespaces by labels, the source is synced only with the namespaces", async (t) => {
   const { api, source, start, calls, take } = rig(t);
   api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
   api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));

@@ -13,7 +13,7 @@ import { OptionalInformer, type OptionalKind, resourceOfKind } from "./optional-
 import { mapOf, type Raw, textMapOf, textOf } from "./raw-object.ts";
 import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
-/** The resources of routes, with the versions that `viewRoute` can read. TLSRoute became `v1` last. */
+/** The resources of routes, with the versions that `viewRoute` can read. TLSRoute was the last one to become `v1`. */
 const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, versions: readonly string[]]> = [
   ["HTTPRoute", "httproutes", ["v1"]],
   ["GRPCRoute", "grpcroutes", ["v1"]],
@@ -21,8 +21,8 @@ const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, version
 ];
 
 /**
- * GatewayClasses, Gateways, ListenerSets, routes and (only if one of them selects namespaces by their labels)
- * namespaces of a cluster that may have Gateway API.
+ * The GatewayClasses, Gateways, ListenerSets and routes of a cluster that may have Gateway API. Namespaces are read
+ * only if one of these objects selects namespaces by their labels.
  */
 export function gatewaySource(deps: {
   readonly client: KubeClient;
@@ -97,7 +97,7 @@ export function gatewaySource(deps: {
 const viewSet = (raw: Raw) => viewListenerSet(raw);
 const viewClass = (raw: Raw) => ({ controller: textOf(mapOf(raw.spec).controllerName) });
 
-/** Gives the registry the labels of the namespaces, and their changes. */
+/** Passes the labels of the namespaces, and their changes, to the registry. */
 function watchNamespaces(
   { client, log }: { readonly client: KubeClient; readonly log: Logger },
   registry: GatewayRegistry,

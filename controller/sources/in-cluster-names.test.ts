@@ -8,8 +8,8 @@ import { MemoryApi } from "#test/fakes/memory-api.ts";
 import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { InClusterNames } from "./in-cluster-names.ts";
 
-// A pod's search list turns `api.payments` into the Service `api` of the namespace `payments`, and its hosts file
-// is read before DNS.
+// A pod's search list turns `api.payments` into the Service `api` of the namespace `payments`. The pod's hosts file
+// is read before DNS, so a mapped name would hide the Service.
 
 const NAMESPACES = "/api/v1/namespaces";
 const SERVICES = "/api/v1/services";
@@ -52,7 +52,7 @@ async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev
   return { api, add, addService, names, plan, claim, mapped, reasons, state, pass };
 }
 
-test("a name of a namespace's Services is refused, whether such a Service exists or not", async (t) => {
+test("a name below a namespace is refused, whether such a Service exists or not", async (t) => {
   const { claim, mapped, reasons, state } = await cluster(t);
   assert.equal(state.synced, 1);
   await claim("tenant/web", "api.payments", "vault.vault", "VAULT-0.vault.vault", "*.api.payments", "www.example.com");
@@ -61,7 +61,7 @@ test("a name of a namespace's Services is refused, whether such a Service exists
   assert.equal(reasons()["vault-0.vault.vault"], "in-cluster-name");
 });
 
-test("below a public top-level domain only the names of Services that exist are refused", async (t) => {
+test("below a public top-level domain, only names of existing Services are refused", async (t) => {
   const { claim, mapped, reasons } = await cluster(t);
   await claim("tenant/web", "shop.dev", "www.shop.dev", "blog.dev", "www.blog.dev");
   assert.deepEqual(mapped(), ["blog.dev", "www.blog.dev"]);
@@ -81,14 +81,14 @@ test("Services are listed only once a name needs them", async (t) => {
   assert.equal(other.names.state().length, 2);
 });
 
-test("without the right to list Services only namespaces count", async (t) => {
+test("without the right to list Services, only namespaces count", async (t) => {
   const without = await cluster(t, { mayListServices: false });
   await without.claim("tenant/web", "shop.dev", "api.payments");
   assert.deepEqual(without.mapped(), ["shop.dev"]);
   assert.equal(without.names.state().length, 1);
 });
 
-test("while the Services cannot be listed, a name that may be one waits", async (t) => {
+test("a name that may be a Service waits while the Services cannot be listed", async (t) => {
   const { api, claim, mapped, reasons, pass, plan } = await cluster(t);
   api.refuse(SERVICES, 503);
   await claim("tenant/web", "blog.dev", "www.example.com");
@@ -99,7 +99,7 @@ test("while the Services cannot be listed, a name that may be one waits", async 
   assert.deepEqual(mapped(), ["blog.dev", "www.example.com"]);
 });
 
-test("a later namespace or Service takes no name away, also when the object changes; it is reported", async (t) => {
+test("a later namespace or Service removes no name, even if the object changes, but is reported", async (t) => {
   const { add, addService, claim, mapped, reasons } = await cluster(t, { namespaces: ["dev"] });
   await claim("tenant/web", "api.payments", "blog.dev");
   add("payments");
@@ -116,7 +116,7 @@ test("a later namespace or Service takes no name away, also when the object chan
   assert.deepEqual(mapped(), [], "nobody inherits it");
 });
 
-test("when the namespace or the Service is gone, the name is free", async (t) => {
+test("a name becomes free when the namespace or the Service is deleted", async (t) => {
   const { api, claim, mapped, pass, plan } = await cluster(t);
   await claim("tenant/web", "api.payments", "shop.dev");
   assert.deepEqual(mapped(), []);
@@ -128,7 +128,7 @@ test("when the namespace or the Service is gone, the name is free", async (t) =>
   assert.deepEqual(mapped(), ["api.payments", "shop.dev"]);
 });
 
-test("a new leader keeps what an earlier one published", async (t) => {
+test("a new leader keeps the names that an earlier leader published", async (t) => {
   const { claim, mapped, plan } = await cluster(t);
   await claim("tenant/web", "api.payments", "db.payments");
   assert.deepEqual(mapped(), []);

@@ -13,20 +13,20 @@ import type { SourceState } from "./types.ts";
 interface InClusterNamesDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
-  /** Whether the controller may list Services: it may with discovery. Without it, only namespaces count. */
+  /** Whether the controller may list Services, which it may only with discovery. If not, only namespaces count. */
   readonly mayListServices: boolean;
 }
 
-/** Code of the Reason for a name that stands for a Service. */
+/** Code of the reason for a name that is also the name of a Service. */
 export const IN_CLUSTER_NAME = "in-cluster-name";
-/** Combines changes that come together: each looks at all refused claims again. */
+/** Combines simultaneous changes, because each change evaluates all refused claims again. */
 const SETTLE_MS = 20;
 
 /**
  * Knows which names resolve to Services of this cluster in a pod. These are the names of existing Services, and all
- * names below a namespace that is not a public top-level domain. Below one that is, `shop.dev` is an ordinary name
- * unless the namespace `dev` has a Service `shop`.
- * Keeps only names and namespaces. Lists the Services when the first name needs them.
+ * names below a namespace that is not a public top-level domain. If the namespace is a public top-level domain, such
+ * as `dev`, then `shop.dev` is an ordinary name unless `dev` has a Service `shop`. Keeps only names and namespaces.
+ * Lists the Services when the first name needs them.
  */
 export class InClusterNames {
   readonly #deps: InClusterNamesDeps;
@@ -46,17 +46,20 @@ export class InClusterNames {
     });
   }
 
-  /** `onFreed` is called when refused names may be free: a namespace or Service is gone, or the Services are known. */
+  /**
+   * `onFreed` is called when refused names may be free: a namespace or Service was deleted, or the Services are
+   * known.
+   */
   follow(onFreed: () => void): void {
     this.#onFreed = onFreed;
   }
 
-  /** `onSynced` is called once, when all namespaces are known: before that, no name can be judged. */
+  /** `onSynced` is called once, when all namespaces are known. Before that, no decision about a name is possible. */
   start(onSynced: () => void): void {
     this.#namespaces = this.#watch("namespaces", onSynced);
   }
 
-  /** Why a name (in lower case) stands for a Service of this cluster; undefined: it does not. */
+  /** Why a name (in lower case) is a name of a Service of this cluster; undefined: it is not. */
   reasonOf(hostname: string): Reason | undefined {
     const service = serviceNameOf(hostname);
     if (service === undefined || !this.#namespaces?.objects().has(service.namespace)) return undefined;

@@ -21,7 +21,7 @@ function ingressClass(name: string, isDefault?: string) {
   return { metadata: { name, annotations } };
 }
 
-/** A source for a cluster in memory; `reported` has `key host:class` for each claim, `-key` if there are none. */
+/** A source for a cluster in memory. `reported` has `key host:class` per claim, or `-key` without claims. */
 function rig(t: TestContext) {
   const api = new MemoryApi();
   const source = ingressSource({ client: api.client, log: silentLogger });
@@ -45,7 +45,7 @@ function rig(t: TestContext) {
 }
 
 for (const last of [CLASSES, INGRESSES]) {
-  test(`nothing is reported before the classes are known; synced once: ${last.split("/").pop()} last`, async (t) => {
+  test(`nothing is reported before the classes are known; synced once: ${last.split("/").pop()} is last`, async (t) => {
     const { api, start, take, calls, source } = rig(t);
     api.set(INGRESSES, ingress("a"));
     api.set(CLASSES, ingressClass("nginx", "true"));
@@ -81,7 +81,7 @@ test("an added, changed or deleted Ingress is reported", async (t) => {
   assert.equal(calls.synced, 1);
 });
 
-test("another default class changes only the Ingresses without a class", async (t) => {
+test("a change of the default class affects only the Ingresses without a class", async (t) => {
   const { api, start, take } = rig(t);
   api.set(INGRESSES, ingress("a"));
   api.set(INGRESSES, ingress("b", "nginx"));
@@ -99,7 +99,7 @@ test("another default class changes only the Ingresses without a class", async (
   assert.deepEqual(take(), ["shop/a a.example.com:m"]);
 });
 
-test("what ingress-nginx adds to an Ingress counts while the controller of its class is ingress-nginx", async (t) => {
+test("annotations of ingress-nginx count only while the controller of the class is ingress-nginx", async (t) => {
   const { api, start, take } = rig(t);
   const annotations = { "nginx.ingress.kubernetes.io/server-alias": "alias.example.com" };
   const own = ingress("a", "nginx");
@@ -129,7 +129,7 @@ test("stopping ends both watches and waits for them", async (t) => {
   assert.deepEqual([api.watched, take()], [[], []]);
 });
 
-test("a source that was not started has no objects, and stops", async (t) => {
+test("a source that was not started has no objects, and can be stopped", async (t) => {
   const { source } = rig(t);
   assert.deepEqual(source.state(), [
     { name: "ingresses", synced: false, problems: [] },
@@ -138,7 +138,7 @@ test("a source that was not started has no objects, and stops", async (t) => {
   await source.stop();
 });
 
-test("a failing watch is a problem of the source", async (t) => {
+test("a failing watch is reported as a problem of the source", async (t) => {
   const { api, start, source } = rig(t);
   api.refuse(CLASSES, 403);
   start();
@@ -149,7 +149,7 @@ test("a failing watch is a problem of the source", async (t) => {
   assert.deepEqual(informerState("x", undefined), { name: "x", synced: false, problems: [] });
 });
 
-// Its hosts, without a cluster.
+// Tests of the hosts of an Ingress, without a cluster.
 
 const INGRESS: RawIngress = {
   metadata: { name: "web", namespace: "shop", creationTimestamp: "2026-01-01T00:00:00Z" },
@@ -161,7 +161,7 @@ const INGRESS: RawIngress = {
 };
 const FROM = { kind: "Ingress", namespace: "shop", name: "web" };
 
-test("every host of rules and of tls, without duplicates; a rule for all names claims none", () => {
+test("an Ingress has all unique hosts of its rules and tls; a rule for all names adds none", () => {
   assert.deepEqual(viewIngress(INGRESS), {
     ref: FROM,
     created: "2026-01-01T00:00:00Z",
@@ -201,7 +201,7 @@ for (const [what, spec, annotations, defaultClass, expected] of CLASS_CASES) {
   });
 }
 
-test("the hints include IP addresses and host names of its status as written; a status admits it", () => {
+test("the hints have the addresses of the status as written; an Ingress with an address is admitted", () => {
   const ingress = [{ ip: "203.0.113.9" }, { hostname: "lb.example.net" }, {}, null, { ip: "2001:db8::9" }];
   const [claim] = claimsOfIngress(viewIngress({ ...INGRESS, status: { loadBalancer: { ingress } } }), NO_CLASSES);
   const addresses = ["203.0.113.9", "lb.example.net", "2001:db8::9"];
@@ -212,7 +212,7 @@ test("the hints include IP addresses and host names of its status as written; a 
   }
 });
 
-test("an ignored Ingress claims its names without a target, so that status can say why", () => {
+test("an ignored Ingress claims its names without a target, so that the status can show the reason", () => {
   const raw = { ...INGRESS, metadata: { ...INGRESS.metadata, annotations: { "switchback.dev/ignore": "true" } } };
   const claims = claimsOfIngress(viewIngress(raw), NO_CLASSES);
   assert.equal(claims.length, 3);
@@ -223,7 +223,7 @@ test("an ignored Ingress claims its names without a target, so that status can s
   assert.equal(viewIngress(other).ignored, false);
 });
 
-test("the file is reported if there is one, and an object of a file needs no namespace", () => {
+test("the file is recorded if there is one, and an object of a file needs no namespace", () => {
   assert.deepEqual(viewIngress({ metadata: { name: "web" } }, "a.yaml").ref, {
     kind: "Ingress",
     namespace: "default",

@@ -24,15 +24,15 @@ export interface IngressView extends ObjectOrigin {
   readonly className: string | undefined;
   /** Every host of `spec.rules` and `spec.tls`, without duplicates. */
   readonly hosts: readonly string[];
-  /** What annotations of ingress-nginx add to these, if it serves the Ingress. */
+  /** The names that annotations of ingress-nginx add to the hosts, if ingress-nginx serves the Ingress. */
   readonly nginx?: NginxNames;
   /** IP addresses and host names of `status.loadBalancer.ingress`. */
   readonly addresses: readonly string[];
 }
 
 /**
- * The fields of an Ingress that are read. In a file any part may be missing or have another type
- * (`validate-object.ts` reports it).
+ * The fields of an Ingress that are read. In a file, any field may be missing or have another type
+ * (`validate-object.ts` reports this).
  */
 export interface RawIngress {
   readonly metadata?: {
@@ -49,7 +49,7 @@ export interface RawIngress {
   readonly status?: { readonly loadBalancer?: RawLoadBalancer | null } | null;
 }
 
-/** A load balancer status, of an Ingress or of a Service. */
+/** A load balancer status of an Ingress or a Service. */
 interface RawLoadBalancer {
   readonly ingress?: ReadonlyArray<{ readonly ip?: string; readonly hostname?: string } | null> | null;
 }
@@ -98,7 +98,7 @@ function list<T>(value: readonly T[] | null | undefined): readonly T[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** What is known of the IngressClasses of a cluster. */
+/** Facts about the IngressClasses of a cluster. */
 export interface IngressClasses {
   /** Used when an Ingress names no class. */
   readonly defaultClass: string | undefined;
@@ -179,11 +179,11 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       log,
     });
 
-    /** After a change of a class. `moved` is a class that has another controller now. */
+    /** Reports Ingresses again after a change of a class. `moved` is a class whose controller has changed. */
     function redecide(moved: string | undefined): void {
       const changed = new Set<string | undefined>(moved === undefined ? [] : [moved]);
       const next = defaultAmong(classes.objects());
-      // A change of the default class, or of its controller, concerns the Ingresses without a class.
+      // A change of the default class, or of its controller, affects the Ingresses without a class.
       if (next !== defaultClass || (next !== undefined && next === moved)) changed.add(undefined);
       defaultClass = next;
       for (const [key, view] of ingresses.objects()) if (changed.has(view.className)) emit(key, view);
@@ -206,7 +206,9 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
   };
 }
 
-/** With several defaults the first by name is used, as it does not depend on the order of events. */
+/**
+ * If there are several defaults, the first one by name is used, because that does not depend on the order of events.
+ */
 function defaultAmong(classes: ReadonlyMap<string, ClassView>): string | undefined {
   return [...classes]
     .filter(([, { isDefault }]) => isDefault)
@@ -214,7 +216,7 @@ function defaultAmong(classes: ReadonlyMap<string, ClassView>): string | undefin
     .sort()[0];
 }
 
-/** The state of an informer as the state of a source. */
+/** Converts the state of an informer to the state of a source. */
 export function informerState(name: string, informer: Informer<unknown> | undefined): SourceState {
   if (informer === undefined) return { name, synced: false, problems: [] };
   const { synced, problem, inactiveMs } = informer.state;

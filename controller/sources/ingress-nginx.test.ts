@@ -24,7 +24,7 @@ function claims(annotations: Record<string, unknown>) {
   });
 }
 
-// kubernetes/ingress-nginx, internal/ingress/annotations/alias/main_test.go, TestParse.
+// Source: kubernetes/ingress-nginx, internal/ingress/annotations/alias/main_test.go, TestParse.
 for (const [alias, expected] of [
   ["a.com, b.com, ,    c.com", ["a.com", "b.com", "c.com"]],
   ["www.example.com", ["www.example.com"]],
@@ -42,7 +42,7 @@ for (const [alias, expected] of [
   });
 }
 
-test("no names: no annotation, an empty one, a canary, no rule, values of other types", () => {
+test("no names come from missing, empty or mistyped annotations, a canary, or an Ingress without a rule", () => {
   const canary = { "nginx.ingress.kubernetes.io/canary": "true" };
   for (const annotations of [{}, { [ALIAS]: "" }, { [ALIAS]: "a.com", ...canary }, { [ALIAS]: 7, [WWW]: true }]) {
     assert.equal(names(annotations), undefined, JSON.stringify(annotations));
@@ -51,7 +51,7 @@ test("no names: no annotation, an empty one, a canary, no rule, values of other 
   assert.deepEqual(names({ [ALIAS]: "a.com" }, [""])?.names, ["a.com"], "the server for all names has aliases, too");
 });
 
-test("the name with or without www. of each rule's host, as BuildRedirects has it", () => {
+test("each rule's host also adds its name with or without www., as in BuildRedirects", () => {
   for (const yes of ["true", "TRUE", "True", "t", "T", "1"]) {
     assert.deepEqual(names({ [WWW]: yes }, ["main.com", "www.shop.com", "", "*.wild.com"])?.names, [
       "www.main.com",
@@ -64,7 +64,7 @@ test("the name with or without www. of each rule's host, as BuildRedirects has i
   assert.deepEqual(names({ [WWW]: "true" }, ["main.com"], both)?.names, [], "nor is a host of its certificate");
 });
 
-test("which classes are those of ingress-nginx", () => {
+test("the class or its controller tells whether ingress-nginx serves an Ingress", () => {
   for (const [className, controller, expected] of [
     ["nginx", undefined, true],
     ["other", undefined, false],
@@ -76,13 +76,13 @@ test("which classes are those of ingress-nginx", () => {
   }
 });
 
-test("an alias is a claim of the Ingress; NGINX's wildcards cover any depth; an alias it refuses has a reason", () => {
+test("an alias is a claim of the Ingress, its wildcards cover any depth, and an invalid alias has a reason", () => {
   const more = { [ALIAS]: "a.com, *.b.com", [WWW]: "true" };
   assert.deepEqual(claims(more), ["www.main.com", "a.com", "*.b.com anyDepth"]);
   assert.deepEqual(claims({ [ALIAS]: "a.com b.com", [WWW]: "true" }), ["a.com b.com server-alias-invalid"]);
 });
 
-test("aliases count for the quota of their namespace", () => {
+test("aliases count towards the quota of their namespace", () => {
   const plan = new Plan(createClaimPolicy(parseConfig({}).policy, undefined), 3);
   const found = names({ [ALIAS]: "a.com,b.com,c.com,d.com" });
   assert.ok(found !== undefined);
@@ -92,7 +92,7 @@ test("aliases count for the quota of their namespace", () => {
   assert.equal(plan.planned.size, 3);
 });
 
-test("hostile: a quarter of a megabyte of aliases is bounded, and says so", () => {
+test("hostile: a quarter of a megabyte of aliases takes bounded time, and is reported", () => {
   const begun = process.cpuUsage();
   for (const text of [",".repeat(262_144), "a,".repeat(131_072), `${"x".repeat(262_000)},a.com`]) {
     assert.ok(claims({ [ALIAS]: text }).length <= 2);
@@ -103,7 +103,7 @@ test("hostile: a quarter of a megabyte of aliases is bounded, and says so", () =
   assert.ok((user + system) / 1_000 < 500, `${(user + system) / 1_000} ms`);
 });
 
-test("property: any annotations give claims", () => {
+test("property: any annotations yield valid claims", () => {
   const value = fc.oneof(anyText(), fc.jsonValue());
   const property = fc.property(value, value, fc.array(anyText()), (alias, www, hosts) => {
     const found = names({ [ALIAS]: alias, [WWW]: www }, hosts);

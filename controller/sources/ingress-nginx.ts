@@ -4,29 +4,33 @@ import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
 import { textOf } from "./raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
-// The names that ingress-nginx serves for an Ingress besides its hosts. Other controllers ignore its annotations.
+// The names that ingress-nginx serves for an Ingress in addition to its hosts. Other controllers ignore its
+// annotations.
 
 /** `spec.controller` of its IngressClasses (`--controller-class`). */
 export const INGRESS_NGINX_CONTROLLER = "k8s.io/ingress-nginx";
-/** Its class if a cluster has no object of this name (`--ingress-class`). */
+/** The class that it serves even without an IngressClass of this name (`--ingress-class`). */
 export const INGRESS_NGINX_CLASS = "nginx";
 const PREFIX = "nginx.ingress.kubernetes.io/";
 
-/** As an Ingress has them, whichever controller serves it. */
+/** The names from an Ingress's annotations, whichever controller serves the Ingress. */
 export interface NginxNames {
   readonly names: readonly string[];
-  /** The first alias that ingress-nginx does not accept: it refuses the Ingress, so there are no names. */
+  /** The first alias that ingress-nginx does not accept. It then refuses the whole Ingress, so there are no names. */
   readonly invalid: string | undefined;
 }
 
-/** Whether ingress-nginx serves Ingresses of a class. `controller` is that of the IngressClass, if there is one. */
+/**
+ * Whether ingress-nginx serves Ingresses of a class. `controller` is that of the IngressClass, if the class has one.
+ */
 export function isIngressNginx(className: string | undefined, controller: string | undefined): boolean {
   return controller === undefined ? className === INGRESS_NGINX_CLASS : controller === INGRESS_NGINX_CONTROLLER;
 }
 
 /**
- * Undefined: the Ingress has no such annotation. A canary adds no server (internal/ingress/controller,
- * createServers). `ruleHosts` are the hosts of its rules, empty for a rule without one; `hosts` those that it claims.
+ * The names that the annotations of an Ingress add. Undefined: it has no such annotation, or is a canary, which adds
+ * no server (internal/ingress/controller, createServers). `ruleHosts` are the hosts of its rules, with an empty text
+ * for a rule without a host; `hosts` are all hosts that it claims.
  */
 export function nginxNames(
   annotations: Readonly<Record<string, unknown>>,
@@ -45,12 +49,15 @@ export function nginxNames(
   return { names: [...names].slice(0, MAX_NAMES_PER_OBJECT + 1), invalid };
 }
 
-/** internal/ingress/annotations/alias/main.go, Parse. */
+/** Splits aliases like internal/ingress/annotations/alias/main.go, Parse. */
 function aliasesOf(text: string): string[] {
   return text.split(",").flatMap((alias) => alias.trim() || []);
 }
 
-/** Regular expressions are accepted, and are no names (internal/ingress/annotations/parser/validators.go). */
+/**
+ * The characters that ingress-nginx accepts (internal/ingress/annotations/parser/validators.go). They include regular
+ * expressions, which are not names.
+ */
 const ACCEPTED = /^[-/._~a-zA-Z0-9:^$[\](){}*+?|&=\\]*$/;
 
 /** The name that is redirected to a host (pkg/util/ingress/ingress.go, BuildRedirects). */
@@ -58,14 +65,15 @@ function otherOf(host: string): string {
   return host.startsWith("www.") ? host.slice("www.".length) : `www.${host}`;
 }
 
-/** Go's strconv.ParseBool. */
+/** Parses a boolean like Go's strconv.ParseBool. */
 function isTrue(value: unknown): boolean {
   return typeof value === "string" && /^(?:1|[tT]|true|TRUE|True)$/.test(value);
 }
 
 /**
- * A name that is a host of another Ingress stays that one's: the same target serves both (createServers). NGINX's own
- * wildcards cover any number of labels (nginx.org, "Server names").
+ * ingress-nginx gives a name that is also a host of another Ingress to that Ingress. No check is needed here, because
+ * the same target serves both (createServers). NGINX's own wildcards cover any number of labels (nginx.org, "Server
+ * names").
  */
 export function nginxClaims(
   object: { readonly ref: ObjectRef; readonly created: string },

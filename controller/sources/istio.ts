@@ -23,8 +23,8 @@ export function isIstio(preset: PresetName): preset is IstioPreset {
 }
 
 /**
- * Istio's Gateways and VirtualServices, or undefined if no preset names them. Gateways are read for VirtualServices
- * too: they have the hosts and the selector of the Service.
+ * Istio's Gateways and VirtualServices; undefined: no preset names them. Gateways are read for VirtualServices too,
+ * because they have the hosts and the selector of the Service.
  */
 export function istioSource(deps: {
   readonly client: KubeClient;

@@ -26,7 +26,7 @@ function rig(t: TestContext) {
   return { api, source, start, calls, changed };
 }
 
-test("a namespace is reported when its annotation changes, and for nothing else", async (t) => {
+test("a namespace is reported only when its annotation changes", async (t) => {
   const { api, start, changed } = rig(t);
   api.set(NAMESPACES, namespace("shop", "example.com"));
   api.set(NAMESPACES, namespace("plain"));
@@ -43,7 +43,7 @@ test("a namespace is reported when its annotation changes, and for nothing else"
   assert.deepEqual(changed, ["shop example.org", "shop undefined", "shop ", "shop undefined"]);
 });
 
-test("synced is reported once, when the namespaces were listed", async (t) => {
+test("synced is reported once, after the namespaces were listed", async (t) => {
   const { api, source, start, calls } = rig(t);
   const release = api.hold(NAMESPACES);
   assert.deepEqual([source.state()[0]?.synced, source.domainsOf("shop")], [false, undefined]);
@@ -55,7 +55,7 @@ test("synced is reported once, when the namespaces were listed", async (t) => {
   assert.deepEqual([source.state()[0]?.synced, source.state()[0]?.name, calls.synced], [true, "namespaces", 1]);
 });
 
-test("stopping ends the watch and waits for it; without a start there is nothing to stop", async (t) => {
+test("stopping ends the watch and waits for its end; it also works without a start", async (t) => {
   const { api, source, start, changed } = rig(t);
   await source.stop();
   start();

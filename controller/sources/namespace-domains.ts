@@ -10,9 +10,9 @@ interface RawNamespace {
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
 }
 
-/** The domains that the annotations of namespaces allow them to claim. */
+/** The domains that namespaces may claim, according to their annotations. */
 interface NamespaceDomains {
-  /** `onSynced` is called once, when all namespaces are known: before that, nothing can be evaluated. */
+  /** `onSynced` is called once, when all namespaces are known. Before that, no claim can be evaluated. */
   start(onSynced: () => void): void;
   domainsOf(namespace: string): string | undefined;
   /** `onChange` receives each namespace whose annotation has changed. */

@@ -11,15 +11,15 @@ const VERBS = ["list", "watch", "create", "delete"];
 /** The verbs that a definition still serves while it is being removed. */
 const ENDING = ["list", "watch", "delete"];
 
-/** Discovery looks this often, milliseconds. */
+/** Interval of discovery, in milliseconds. */
 const EVERY_MS = 50;
 
-/** Verbs by version; empty: not served. 500: discovery fails. */
+/** Served verbs by version; an empty map: nothing is served. 500: discovery fails. */
 type Served = Readonly<Record<string, readonly string[]>> | 500;
 
 const routesOf = (version: string) => `/apis/${GROUP}/${version}/routes`;
 
-/** A cluster whose discovery and objects change while a kind is followed; its first objects are those of v1. */
+/** A cluster whose discovery and objects change while a kind is followed. Its first objects have version v1. */
 function cluster(t: TestContext, served: Served, objects: readonly string[] = []) {
   const pass = stopTime(t);
   const api = new MemoryApi();
@@ -44,7 +44,7 @@ function cluster(t: TestContext, served: Served, objects: readonly string[] = []
     serve,
     add,
     remove: (name: string) => api.remove(routesOf("v1"), `shop/${name}`),
-    /** Ends the watches, as the API server does with those of a definition that it removes. */
+    /** Ends the watches, as the API server does when it removes a definition. */
     cut: () => api.cut(routesOf("v1")),
     /** Lets time pass until the routes of a version are watched. */
     watching: async (version = "v1") => {
@@ -85,7 +85,7 @@ function follow(
   return { kind, reported, log, known: () => known, problem: () => kind.state.problems[0]?.code };
 }
 
-test("a kind that is not installed has no objects and is known; it is followed once it is installed", async (t) => {
+test("a kind that is not installed counts as known and empty, and is followed once it is installed", async (t) => {
   const world = cluster(t, {}, ["a"]);
   const { kind, reported, known, problem } = follow(t, world);
   await settled();
@@ -98,7 +98,7 @@ test("a kind that is not installed has no objects and is known; it is followed o
   assert.equal(known(), 1);
 });
 
-test("a group without a supported version is a problem, and a configured resource that it does not have", async (t) => {
+test("a group without a supported version is a problem, and so is a missing configured resource", async (t) => {
   const world = cluster(t, { v3: VERBS, v4: VERBS });
   const other = follow(t, world);
   await settled();
@@ -122,7 +122,7 @@ test("a group without a supported version is a problem, and a configured resourc
   assert.equal(unnamed.problem(), undefined, "a kind of another channel may be missing");
 });
 
-test("while discovery fails the kind is not known; reported objects stay", async (t) => {
+test("while discovery fails, a kind is not known, and reported objects stay", async (t) => {
   const world = cluster(t, 500, ["a"]);
   const { kind, reported, known, problem } = follow(t, world);
   await settled();
@@ -159,7 +159,7 @@ for (const [what, ending] of [
   ["is being removed", { v1: ENDING }],
   ["is gone", {}],
 ] as const) {
-  test(`the deletions of a kind that ${what} are not reported; it has a problem, and recovers`, async (t) => {
+  test(`deletions of a kind that ${what} are not reported; the kind has a problem, and recovers`, async (t) => {
     const world = cluster(t, { v1: VERBS }, ["a", "b"]);
     const { kind, reported, problem, log } = follow(t, world);
     await world.watching();
@@ -176,7 +176,7 @@ for (const [what, ending] of [
       /^no longer served; its 2 last known objects are kept for another 1 min/,
     );
     assert.ok(log.messages.includes("a kind is no longer served; its last known objects are kept"));
-    // It is installed again, and one of its objects is recreated.
+    // The kind is installed again, and one of its objects is recreated.
     world.serve({ v1: VERBS });
     await world.watching();
     world.add("b");
@@ -187,7 +187,7 @@ for (const [what, ending] of [
   });
 }
 
-test("the objects of a removed kind go after the configured time; once installed it is followed again", async (t) => {
+test("objects of a removed kind leave after the configured time; a reinstalled kind is followed again", async (t) => {
   const world = cluster(t, { v1: VERBS }, ["a"]);
   const { reported, problem } = follow(t, world, { removedMs: 300 });
   await world.watching();
@@ -216,7 +216,7 @@ test("the preferred version is read, and no object is lost if it changes", async
   assert.deepEqual([...new Set(read)], ["v1", "v2"]);
 });
 
-test("a response that is no discovery document is a failure, and does not mean that nothing is served", async (t) => {
+test("a response that is not a discovery document counts as a failure, not as an empty group", async (t) => {
   const { api } = cluster(t, {});
   api.documents.set(`/apis/${GROUP}`, { kind: "Status" });
   const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });

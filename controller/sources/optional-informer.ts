@@ -10,7 +10,7 @@ import type { ApiResource, SourceState } from "./types.ts";
 
 /** An informer for a kind, without the type of its projection. */
 export interface OptionalKind {
-  /** Every object was reported, or the kind does not exist. */
+  /** True once every object was reported, or if the kind does not exist. */
   readonly known: boolean;
   readonly state: SourceState;
   readonly resource: ApiResource | undefined;
@@ -33,11 +33,11 @@ interface KindDeps<P> {
   readonly resource: string;
   /** The supported versions, the preferred first. */
   readonly versions: readonly string[];
-  /** The configuration names the resource: a group without it is a problem. */
+  /** Whether the configuration names the resource. Then a group without the resource is a problem. */
   readonly named?: boolean;
   /** Projects an object; `kind` is the API's name of the kind. Must copy the values that it keeps. */
   readonly project: (raw: Raw, kind: string) => P;
-  /** Called for every object, then for every change; undefined if it was deleted. */
+  /** Called for every object, and then for every change; undefined: the object was deleted. */
   readonly onChange: (key: string, value: P | undefined) => void;
   /**
    * Called once, after every object was reported, or when discovery has shown that the cluster does not have the kind.
@@ -49,8 +49,8 @@ interface KindDeps<P> {
 }
 
 /**
- * A deletion is reported only after a discovery request, this much later, has shown that the kind is still served:
- * the API server deletes all objects of a definition that is removed, and nobody intended to delete these objects.
+ * A deletion is reported only after a discovery request, this much later, has shown that the kind is still served. If
+ * a definition is removed, the API server deletes all its objects, although nobody intended to delete these objects.
  */
 export const CONFIRM_MS = 1_000;
 
@@ -67,12 +67,12 @@ export class OptionalInformer<P> implements OptionalKind {
   readonly #deletedAt = new Map<string, number>();
   readonly #ended: Promise<void>[] = [];
   #informer: Informer<P> | undefined;
-  /** What is watched. */
+  /** The watched resource. */
   #found: ServedResource | undefined;
   #creatable = false;
   #removedAt: number | undefined;
   #known = false;
-  /** The group exists, but does not serve the expected version or resource. */
+  /** Set if the group exists, but does not serve the expected version or resource. */
   #mismatch: Reason | undefined;
   #stopped = false;
 
@@ -130,7 +130,7 @@ export class OptionalInformer<P> implements OptionalKind {
     else this.#served(found, begunAt);
   }
 
-  /** An unsupported version, or (for a configured name) a resource that the group does not have. */
+  /** Reports an unsupported version, or a configured resource that the group does not have. */
   #mismatchWith({ versions, resources }: ServedGroup): Reason | undefined {
     const { group, resource, versions: wanted, named = false } = this.#deps;
     if (versions.length === 0 || resources.has(resource)) return undefined;
@@ -197,7 +197,7 @@ export class OptionalInformer<P> implements OptionalKind {
       },
       onSynced: () => {
         if (this.#informer !== informer) return;
-        // Reported by a watch of another version, and deleted since.
+        // A watch of another version had reported this object, and the object was deleted since.
         for (const key of this.#reported) if (!informer.objects().has(key)) this.#deletedAt.set(key, performance.now());
         if (this.#deletedAt.size > 0) this.#deps.discovery.pollSoon(CONFIRM_MS);
         this.#becomeKnown();

@@ -17,7 +17,7 @@ for (const [name, read, expected] of READERS) {
   test(`${name}; any other value counts as missing`, () => assert.deepEqual(VALUES.map(read), expected));
 }
 
-test("textsOf keeps the texts of a list that are not empty; textMapOf the entries of a map that are texts", () => {
+test("textsOf keeps the non-empty texts of a list, and textMapOf the entries of a map whose values are texts", () => {
   assert.deepEqual(textsOf(VALUES), ["a"]);
   assert.deepEqual(textsOf("a"), []);
   assert.deepEqual(textMapOf({ a: "x", b: 1, c: "", d: null, e: ["x"] }), { a: "x", c: "" });

@@ -7,7 +7,7 @@ import type { ChosenTarget, RoutingHints } from "./types.ts";
 /** An object as it was received or read from a file. */
 export type Raw = Readonly<Record<string, unknown>>;
 
-/** The value if it is a string that is not empty. */
+/** The value if it is a non-empty string. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
@@ -37,17 +37,17 @@ export function textMapOf(value: unknown): Readonly<Record<string, string>> {
   );
 }
 
-/** What an object says of itself, whatever its kind. */
+/** The fields that any object may have, whatever its kind. */
 export interface ObjectOrigin {
   readonly ref: ObjectRef;
   /** creationTimestamp, RFC 3339; empty if it is missing. */
   readonly created: string;
-  /** Whether it carries our annotation that its names do not count. */
+  /** Whether the object has our annotation that excludes its names. */
   readonly ignored: boolean;
   readonly chosen?: ChosenTarget;
 }
 
-/** `namespace` stands in for a missing one. `file` is set if the object was read from a file. */
+/** `namespace` replaces a missing namespace. `file` is set if the object was read from a file. */
 export function originOf(kind: string, raw: Raw, { namespace = "", file }: OriginDefaults = {}): ObjectOrigin {
   const metadata = mapOf(raw.metadata);
   const annotations = mapOf(metadata.annotations);
@@ -60,16 +60,16 @@ export function originOf(kind: string, raw: Raw, { namespace = "", file }: Origi
   };
 }
 
-/** One character more than a target's name may have: a longer text is no target. */
+/** One character more than a target's name may have, so a truncated name is still no valid target. */
 const MAX_TARGET_NAME = 64;
 
-/** The target that an object chooses. An empty text chooses none, and is reported like one that does not exist. */
+/** The target that an object chooses. An empty text matches no target, and is reported like an unknown name. */
 export function chosenBy(annotations: Raw, { namespace }: ObjectRef): Pick<ObjectOrigin, "chosen"> {
   const text = annotations[TARGET_KEY];
   return typeof text === "string" ? { chosen: { target: text.slice(0, MAX_TARGET_NAME), namespace } } : {};
 }
 
-/** The hints of an object with its own choice, or that of the object that it is attached to. */
+/** The hints of an object, with its own choice or that of the object that it is attached to. */
 export function withChoice<H extends RoutingHints | Reason>(hints: H, { chosen }: Pick<ObjectOrigin, "chosen">): H {
   return "code" in hints || chosen === undefined ? hints : { ...hints, chosen };
 }
@@ -79,7 +79,7 @@ interface OriginDefaults {
   readonly file?: string | undefined;
 }
 
-/** Why the names of an ignored object do not count. */
+/** The reason for the names of an ignored object. */
 export function ignoredBy(kind: string): Reason {
   return { code: "ignored", text: `the ${kind} carries ${IGNORE_KEY}: "true"` };
 }

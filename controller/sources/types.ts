@@ -1,49 +1,53 @@
 import type { Claim, ObjectRef, Reason } from "#hostmap/types.ts";
 
 /**
- * What an object reveals about the ingress controller that serves it. Objects with equal hints have the same target.
+ * The routing hints of an object tell which ingress controller serves it. Objects with equal hints have the same
+ * target.
  */
 export interface RoutingHints {
   /** Ingress class or GatewayClass, or the cluster's default; undefined if there is none. */
   readonly className: string | undefined;
-  /** Whether `className` is that of a GatewayClass: other software may have its name as an IngressClass. */
+  /** Whether `className` is that of a GatewayClass. Other software may have an IngressClass of the same name. */
   readonly isGatewayClass?: true;
-  /** The controller that serves it: that of its IngressClass or GatewayClass, or that of its kind. */
+  /** The controller that serves the object, according to its IngressClass or GatewayClass, or to its kind. */
   readonly controller?: string;
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
   /**
-   * The TCP ports on which it is served; if absent, those of HTTP and HTTPS. They distinguish
-   * Services that share an address.
+   * The TCP ports on which the object is served. Default: the ports of HTTP and HTTPS. They distinguish Services that
+   * share an address.
    */
   readonly ports?: readonly number[];
-  /** Whether a controller has admitted it: it wrote a load balancer status, or accepted the route. */
+  /** Whether a controller has admitted the object: it wrote a load balancer status, or accepted the route. */
   readonly admitted: boolean;
-  /** The Service that serves it, if the object is or names one. */
+  /** The Service that serves the object, if the object is or names a Service. */
   readonly service?: { readonly namespace: string; readonly name: string };
-  /** The labels of the pods that serve it, if the object says so: a Service that serves it must select them all. */
+  /**
+   * The labels of the pods that serve the object, if it names them. A Service that serves the object must select all
+   * of them.
+   */
   readonly selector?: Readonly<Record<string, string>>;
-  /** The namespaces that have the object, if it says so: a Service that serves it must be in one of them. */
+  /** The namespaces that get the object, if it limits them. A Service that serves the object must be in one of them. */
   readonly exportedTo?: readonly string[];
-  /** Gateway API's Gateway that serves it: its implementation may make a Service for it alone. */
+  /** The Gateway of Gateway API that serves the object. Its implementation may make a Service only for this Gateway. */
   readonly gateway?: { readonly namespace: string; readonly name: string };
-  /** Why that Gateway is reached inside the cluster alone, if it says so itself. */
+  /** Why that Gateway is reachable only inside the cluster, if the Gateway itself says so. */
   readonly inside?: Reason;
-  /** The target that an object chooses for its names, whatever else it says. */
+  /** The target that the object chooses for its names. It overrides the other hints. */
   readonly chosen?: ChosenTarget;
 }
 
-/** The choice of an object by its annotation `switchback.dev/target`. */
+/** An object's choice of a target, by its annotation `switchback.dev/target`. */
 export interface ChosenTarget {
-  /** As written in the object, shortened: untrusted input. */
+  /** As written in the object, but truncated: untrusted input. */
   readonly target: string;
-  /** The namespace of the object that has the annotation, which needs the permission. */
+  /** The namespace of the object with the annotation. This namespace needs the permission. */
   readonly namespace: string;
 }
 
 /**
- * An object's claim to a public hostname, before `controller/targets/resolve-claims.ts` finds the target that
- * serves the object.
+ * An object's claim to a public hostname. `controller/targets/resolve-claims.ts` later finds the target that serves
+ * the object.
  */
 export interface UnresolvedClaim {
   /** As written in the object: untrusted input. */
@@ -52,10 +56,11 @@ export interface UnresolvedClaim {
   /** creationTimestamp of the object, RFC 3339. */
   readonly created: string;
   /**
-   * Shared by the claims of an object that have the same hints. A reason explains why the name cannot have a target.
+   * The claims of an object with the same hints share one object. A reason explains why the name cannot have a
+   * target.
    */
   readonly hints: RoutingHints | Reason;
-  /** As in `Claim`. */
+  /** See `Claim`. */
   readonly anyDepth?: true;
 }
 
@@ -75,7 +80,7 @@ export interface SourceProblem {
 /** The current state of a source. */
 export interface SourceState {
   readonly name: string;
-  /** False until all objects were listed: until then absence means nothing. */
+  /** False until all objects were listed. Until then, a missing object may still exist. */
   readonly synced: boolean;
   readonly problems: readonly SourceProblem[];
   /** Milliseconds since its last event or attempt; undefined if nothing can hang. */
@@ -94,14 +99,17 @@ export interface ApiResource {
 
 /** Converts objects of one kind to claims. */
 interface SourceOf<C> {
-  /** Starts. `sink` is called for every object, then for every change; `onSynced` once, after the initial list. */
+  /**
+   * Starts. `sink` is called for every object, and then for every change. `onSynced` is called once, after the
+   * initial list.
+   */
   start(sink: Sink<C>, onSynced: () => void): void;
   state(): SourceState[];
-  /** The resource of an object that was passed to the sink. Without it the objects are in no API server. */
+  /** The resource of an object that was passed to the sink. Undefined: no API server has the objects. */
   resourceOf?(object: string): ApiResource | undefined;
   /**
-   * A new leader: the published names with their targets. Objects whose evidence of them is only missing are reported
-   * again, and keep them.
+   * Called for a new leader, with the published names and their targets. Objects whose evidence for a target is only
+   * missing are reported again, and keep that target.
    */
   keep?(published: ReadonlyMap<string, string>): void;
   stop(): Promise<void>;

@@ -11,7 +11,10 @@ import { type FileObject, isIngressKind } from "./yaml-file.ts";
 
 type Path = readonly (string | number)[];
 
-/** The paths of labels and annotations for pods: the object itself, a workload's pod template, a CronJob's. */
+/**
+ * The paths of labels and annotations that affect pods: of the object itself, a workload's pod template, or a
+ * CronJob's.
+ */
 const METADATA: readonly Path[] = [
   ["metadata"],
   ["spec", "template", "metadata"],
@@ -61,7 +64,7 @@ const routeSchema = object({
   ),
 });
 
-/** A hostname and its path. */
+/** A hostname and its path in the object. */
 interface Host {
   readonly host: string;
   readonly path: Path;
@@ -118,7 +121,7 @@ function faultsOf(on: "label" | "annotation", key: string, value: unknown): read
     const accepted = Object.keys(USER_KEYS).filter((name) => USER_KEYS[name]?.on === on);
     return [{ code: "unknown-key", text: `there is no ${on} ${show(key)}; accepted are ${accepted.join(", ")}` }];
   }
-  // `checkTypes` has reported another type.
+  // `checkTypes` has already reported a value of another type.
   if (typeof value !== "string") return [];
   if (known.values !== undefined && !known.values.includes(value)) {
     const text = `${show(value)} is not accepted; accepted are ${known.values.join(", ")}`;
@@ -128,7 +131,7 @@ function faultsOf(on: "label" | "annotation", key: string, value: unknown): read
 }
 
 function* checkHosts(object: FileObject, { schema, hosts }: KnownKind): Iterable<SourceProblem> {
-  // Another type has already been reported, and must be fixed first.
+  // Values of another type are already reported, and must be fixed first.
   if (validate(schema, object.raw).flaws.length > 0) return;
   for (const { host, path } of hosts(object.raw)) yield* checkHost(object, host, path);
 }
@@ -157,7 +160,7 @@ function* hostsOfRoute(raw: unknown): Iterable<Host> {
   }
 }
 
-/** An empty host means every name, and claims none. */
+/** An empty host means every name, and claims no name. */
 function* checkHost(object: FileObject, host: string, path: Path): Iterable<SourceProblem> {
   if (host === "") return;
   const parsed = parseHostname(host);

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { UnresolvedClaim } from "./types.ts";
 import { directorySource } from "./yaml-directory.ts";
 
-/** So slow that a passing test must have received the change from the watch. */
+/** This interval is so long that a passing test must have received the change from the watch. */
 const NO_SWEEP_MS = 60_000;
 
 function ingress(name: string, ...hosts: string[]): string {
@@ -15,7 +15,7 @@ function ingress(name: string, ...hosts: string[]): string {
   return `kind: Ingress\nmetadata:\n  name: ${name}\n  namespace: shop\nspec:\n  rules:\n${rules}`;
 }
 
-/** A source for its own directory, and what it has reported so far. */
+/** A source for its own directory, and its reports so far. */
 async function follow(t: TestContext, files: Record<string, string>, sweepMs = NO_SWEEP_MS) {
   const parent = await mkdtemp(join(tmpdir(), "switchback-"));
   const directory = join(parent, "objects");
@@ -46,7 +46,7 @@ async function follow(t: TestContext, files: Record<string, string>, sweepMs = N
   return { directory, source, claims, synced, hosts, problems, path: (name: string) => join(directory, name) };
 }
 
-/** Waits for the expected value; fails with the last value. */
+/** Waits for the expected value. Fails with the last value. */
 async function eventually<T>(look: () => T, expected: T): Promise<void> {
   for (let tries = 0; tries < 100; tries += 1) {
     try {
@@ -58,7 +58,7 @@ async function eventually<T>(look: () => T, expected: T): Promise<void> {
   assert.deepEqual(look(), expected);
 }
 
-test("files become claims; other objects than Ingresses can be queried; synced is reported once", async (t) => {
+test("files become claims; objects of other kinds can be queried; synced is reported once", async (t) => {
   const { source, claims, synced, hosts } = await follow(t, {
     "a.yaml": `${ingress("web", "a.example.com")}---\nkind: Namespace\nmetadata: {name: shop}\n`,
     "b.yml": ingress("api", "b.example.com"),
@@ -81,7 +81,7 @@ test("files become claims; other objects than Ingresses can be queried; synced i
   assert.deepEqual(source.state(), [{ name: source.state()[0]?.name, synced: true, problems: [] }]);
 });
 
-test("Gateways and routes claim hostnames too, without a status; routes follow changes of their Gateway", async (t) => {
+test("Gateways and routes claim hostnames even without a status; routes follow changes of their Gateway", async (t) => {
   const of = (kind: string, name: string, spec: object) =>
     JSON.stringify({ apiVersion: "gateway.networking.k8s.io/v1", kind, metadata: { namespace: "shop", name }, spec });
   const gateway = (hostname: string) =>
@@ -176,7 +176,7 @@ test("a file that becomes invalid keeps its valid objects and reports the place;
   assert.deepEqual(problems(), []);
 });
 
-test("if a document of a file becomes invalid, changes of the others are used, and nothing is removed", async (t) => {
+test("if a document of a file becomes invalid, changes of the others apply, and no object is removed", async (t) => {
   const { synced, hosts, problems, path } = await follow(t, {
     "a.yaml": [
       ingress("one", "a.example.com"),
@@ -211,7 +211,7 @@ test("a file that is invalid from the start is reported, and the rest is read", 
   ]);
 });
 
-test("what cannot be read is reported and removes nothing: a directory, a dead link, a replaced file", async (t) => {
+test("an unreadable directory, link or replaced file is reported and removes no object", async (t) => {
   const { synced, hosts, problems, path, directory } = await follow(t, { "a.yaml": ingress("web", "a.example.com") });
   await eventually(() => synced.times, 1);
   await mkdir(path("folder.yaml"));
@@ -226,7 +226,7 @@ test("what cannot be read is reported and removes nothing: a directory, a dead l
   assert.deepEqual(hosts(), ["a.example.com", "b.example.com"]);
 });
 
-test("of an object that is defined twice the last definition is used, and the other is reported", async (t) => {
+test("if an object is defined twice, the last definition is used, and the other one is reported", async (t) => {
   const { synced, hosts, problems, path } = await follow(t, {
     "a.yaml": ingress("web", "a.example.com"),
     "b.yaml": ingress("web", "b.example.com"),
@@ -255,7 +255,7 @@ test("a removed directory removes no objects; once recreated, it is followed", a
   assert.deepEqual(problems(), []);
 });
 
-test("a directory that does not exist yet is not synced, never empty", async (t) => {
+test("a directory that does not exist yet counts as not synced, not as empty", async (t) => {
   const parent = await mkdtemp(join(tmpdir(), "switchback-"));
   const directory = join(parent, "later");
   const source = directorySource({ directory, sweepMs: 50 });
@@ -277,7 +277,7 @@ test("a directory that does not exist yet is not synced, never empty", async (t)
   await eventually(() => synced, 1);
 });
 
-test("the class of an Ingress without one is the default IngressClass of the files", async (t) => {
+test("an Ingress without a class gets the default IngressClass of the files", async (t) => {
   const parent = await mkdtemp(join(tmpdir(), "switchback-"));
   await writeFile(join(parent, "a.yaml"), ingress("web", "a.example.com"));
   const source = directorySource({ directory: parent, sweepMs: NO_SWEEP_MS });
@@ -301,7 +301,7 @@ test("the class of an Ingress without one is the default IngressClass of the fil
   await eventually(() => lastHints, { className: "nginx", addresses: [], admitted: false });
 });
 
-test("after it is stopped it reports nothing", async (t) => {
+test("a stopped source reports nothing", async (t) => {
   const { source, hosts, path, synced } = await follow(t, { "a.yaml": ingress("web", "a.example.com") }, 20);
   await eventually(() => synced.times, 1);
   await source.stop();

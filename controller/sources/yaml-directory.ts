@@ -10,7 +10,7 @@ import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./typ
 import { validateObject } from "./validate-object.ts";
 import { type FileObject, isIngressKind, parseYamlFile } from "./yaml-file.ts";
 
-/** A burst of writes (an editor, a checkout) causes one read, this long after its last event. */
+/** Delay after the last event of a burst of writes (an editor, a checkout), so that it causes only one read. */
 const SETTLE_MS = 50;
 /**
  * Some file systems lose events (network shares, some container mounts), so the directory is also polled at this
@@ -36,7 +36,7 @@ export interface DirectorySource extends UnresolvedSource {
  */
 export function directorySource(deps: {
   readonly directory: string;
-  /** Poll interval without events; another value only in tests. */
+  /** Poll interval without events. Only tests set it. */
   readonly sweepMs?: number;
 }): DirectorySource {
   const { directory, sweepMs = SWEEP_MS } = deps;
@@ -54,7 +54,7 @@ export function directorySource(deps: {
       files = await scan(directory, before);
       failure = undefined;
     } catch (error) {
-      // The last valid objects stay: if a directory cannot be read, its content is unknown.
+      // If a directory cannot be read, its content is unknown, so the last valid objects stay.
       failure = { place: directory, code: "directory-unreadable", text: describeError(error) };
       return;
     }
@@ -89,7 +89,7 @@ export function directorySource(deps: {
   };
 }
 
-/** Calls `onHint` when something may have changed; returns a function that stops it. */
+/** Calls `onHint` when something may have changed. Returns a function that stops this. */
 function watchDirectory(directory: string, sweepMs: number, onHint: () => void): () => void {
   const sweep = setInterval(onHint, sweepMs);
   let settle: NodeJS.Timeout | undefined;
@@ -132,9 +132,7 @@ function emit(before: readonly FileObject[], after: readonly FileObject[], sink:
   for (const key of gone) sink(key, []);
 }
 
-/**
- * Reads a file unless this version was read before. If it cannot be read, the objects of the last valid version stay.
- */
+/** Reads a file, unless the same version was read before. If it cannot be read, the last valid objects stay. */
 async function readOne(path: string, name: string, before: ReadFile | undefined): Promise<ReadFile> {
   const lastGood = before?.objects ?? [];
   try {
@@ -150,7 +148,7 @@ async function readOne(path: string, name: string, before: ReadFile | undefined)
   }
 }
 
-/** Objects of the last valid version that the new one lacks: they may be in one of its broken documents. */
+/** Objects of the last valid version that the new version lacks. They may be in one of its broken documents. */
 function missingFrom(objects: readonly FileObject[], lastGood: readonly FileObject[]): FileObject[] {
   const there = new Set(objects.map(identity));
   return lastGood.filter((object) => !there.has(identity(object)));
@@ -165,7 +163,8 @@ function collect(files: ReadonlyMap<string, ReadFile>): FileObject[] {
 }
 
 /**
- * Objects that are in the files twice: a copy with an unchanged name replaces the first one, as with `kubectl apply`.
+ * Reports objects that are defined twice. A copy with an unchanged name replaces the first one, as with `kubectl
+ * apply`.
  */
 function duplicates(objects: readonly FileObject[]): SourceProblem[] {
   const last = new Map(objects.map((object) => [identity(object), object]));

@@ -7,14 +7,14 @@ function titles(text: string): string[] {
   return parseYamlFile("a.yaml", text).objects.map(({ raw }) => `${raw.kind} ${raw.metadata.name}`);
 }
 
-test("several documents; empty ones are skipped", () => {
+test("a file may have several documents, and empty ones are skipped", () => {
   const text = "---\nkind: A\nmetadata: {name: one}\n---\n# nothing\n---\nkind: B\nmetadata: {name: two}\n---\n";
   assert.deepEqual(parseYamlFile("a.yaml", text).problems, []);
   assert.deepEqual(titles(text), ["A one", "B two"]);
   assert.deepEqual(titles(""), []);
 });
 
-test("a List is unfolded, and a bad item affects only itself", () => {
+test("a List is unfolded, and an invalid item affects only itself", () => {
   const text = `apiVersion: v1
 kind: List
 items:
@@ -99,14 +99,14 @@ test("a few anchors are accepted, and a recursive one affects only its document"
   assert.ok(objects.some(({ raw }) => raw.kind === "Good"));
 });
 
-test("keys with a meaning in JavaScript are ordinary keys", () => {
+test("keys with a meaning in JavaScript are treated as ordinary keys", () => {
   const [object] = parseYamlFile("a.yaml", "kind: A\nmetadata: {name: a}\n__proto__: {kind: B}\n").objects;
   assert.equal(object?.raw.kind, "A");
   assert.equal(Object.getPrototypeOf(object?.raw), Object.prototype);
   assert.equal(({} as { kind?: string }).kind, undefined);
 });
 
-test("a place has the file, the line, the object and the path", () => {
+test("a place names the file, the line, the object and the path", () => {
   const text = `# a comment
 kind: Ingress
 metadata:

@@ -9,7 +9,9 @@ export interface FileObject {
   readonly file: string;
   /** Plain JSON; `kind` and `metadata.name` exist, everything else may be missing or of another type. */
   readonly raw: KubeObject;
-  /** The location of a path of the object, for people: `ingress.yaml:12: Ingress shop/web: spec.rules[0].host`. */
+  /**
+   * The location of a path in the object, as readable text: `ingress.yaml:12: Ingress shop/web: spec.rules[0].host`.
+   */
   readonly place: (path: readonly (string | number)[]) => string;
 }
 
@@ -30,26 +32,26 @@ export function isOfKind({ raw }: FileObject, group: string, kind: string): bool
   return raw.kind === kind && groupOf(raw.apiVersion) === group;
 }
 
-/** Whether an object is Kubernetes' own Ingress or IngressClass. A file that has no apiVersion means these. */
+/** Whether an object is Kubernetes' own Ingress or IngressClass. An object without apiVersion counts as such. */
 export function isIngressKind(object: FileObject, kind: "Ingress" | "IngressClass"): boolean {
   const { raw } = object;
   return isOfKind(object, INGRESS_GROUP, kind) || (raw.kind === kind && raw.apiVersion === undefined);
 }
 
-/** Aliases may expand a small file to a huge one; no manifest needs more of them. */
+/** Maximum number of aliases. Aliases may expand a small file to a huge one, and no manifest needs more of them. */
 const MAX_ALIASES = 100;
 
 type LineOf = (path: readonly (string | number)[]) => number;
 
 /**
- * Reads the documents of a file, `kind: List` unfolded. A document that cannot be read is a problem; the others are
- * still used.
+ * Reads the documents of a file, and unfolds each `kind: List`. A document that cannot be read is reported, and the
+ * others are still used.
  */
 export function parseYamlFile(file: string, text: string): { objects: FileObject[]; problems: SourceProblem[] } {
   const objects: FileObject[] = [];
   const problems: SourceProblem[] = [];
   const lines = new LineCounter();
-  // The library would emit warnings on the process; they are either errors here, or harmless.
+  // Otherwise the library would emit process warnings. They are either reported as errors here, or harmless.
   const documents = [...parseAllDocuments(text, { lineCounter: lines, logLevel: "error" })];
   for (const [index, document] of documents.entries()) {
     const lineOf: LineOf = (path) => lines.linePos(offsetOf(document, path)).line;
@@ -127,7 +129,7 @@ function checkObject(file: string, index: number, entry: Entry, lineOf: LineOf):
   };
 }
 
-/** `["spec", "rules", 0, "host"]` as `spec.rules[0].host`. */
+/** Renders `["spec", "rules", 0, "host"]` as `spec.rules[0].host`. */
 function renderPath(path: readonly (string | number)[]): string {
   let text = "";
   for (const step of path) {

@@ -2,15 +2,15 @@ import { compareNames, foldCase } from "#hostmap/hostnames.ts";
 import { canonicalIp, HTTP_PORTS, mayHavePort, type ServiceView } from "./service-view.ts";
 
 /**
- * The Services of the cluster by address: an IP, or the host name that a load balancer has. Several may have one
- * address: k3s' ServiceLB uses those of the nodes, and MetalLB shares on request.
+ * The Services of the cluster by address: an IP, or the host name of a load balancer. Several Services may have one
+ * address: k3s' ServiceLB uses the addresses of the nodes, and MetalLB shares addresses on request.
  */
 export class AddressTable {
   readonly #services = new Map<string, ServiceView>();
   readonly #byAddress = new Map<string, Set<string>>();
-  /** Those that may have a port of HTTP: of all that share an address, few do. */
+  /** Services that may have a port of HTTP or HTTPS, by address. Few of the Services that share an address have one. */
   readonly #web = new Map<string, Set<string>>();
-  /** Those inside the cluster by ClusterIP, and those of a Gateway by its namespace and name. */
+  /** Services inside the cluster by ClusterIP, and Services of a Gateway by its namespace and name. */
   readonly #places = new Map<string, Set<string>>();
 
   get(key: string): ServiceView | undefined {
@@ -21,7 +21,7 @@ export class AddressTable {
     return this.#services.values();
   }
 
-  /** `view` is undefined if the Service was deleted, or has no address that kube-proxy handles any more. */
+  /** `view` is undefined if the Service was deleted, or no longer has an address that kube-proxy handles. */
   set(key: string, view: ServiceView | undefined): void {
     const before = this.#services.get(key);
     for (const address of allAddressesOf(before)) {
@@ -47,17 +47,17 @@ export class AddressTable {
     return this.#servicesAt(this.#places, canonicalAddress(address)).some(({ inside }) => inside);
   }
 
-  /** The Services that were made for a Gateway, in its namespace. */
+  /** The Services that were made for a Gateway, in the Gateway's namespace. */
   ofGateway(gateway: { readonly namespace: string; readonly name: string }): ServiceView[] {
     return this.#servicesAt(this.#places, keyOf(gateway));
   }
 
-  /** The Services that have an address, in no order. */
+  /** The Services that have an address, in any order. */
   at(address: string): ServiceView[] {
     return this.#servicesAt(this.#byAddress, canonicalAddress(address));
   }
 
-  /** Those of them that have one of these TCP ports, or whose ports are not known. */
+  /** The Services at an address that have one of these TCP ports, or whose ports are not known. */
   withPort(address: string, ports: readonly number[]): ServiceView[] {
     const index = ports.every((port) => HTTP_PORTS.includes(port)) ? this.#web : this.#byAddress;
     return this.#servicesAt(index, canonicalAddress(address)).filter((view) => mayHavePort(view, ports));
@@ -90,8 +90,8 @@ function removeFrom(index: Map<string, Set<string>>, place: string, key: string)
 }
 
 /**
- * A ClusterIP has no `/`, the key of a Gateway has one. Only a Service in the Gateway's namespace counts: anybody can
- * label a Service with the names of others.
+ * The keys of a Service in `#places`. A ClusterIP contains no `/`, but the key of a Gateway does. Only a Service in
+ * the Gateway's namespace counts, because anybody can label a Service with the names of others.
  */
 function placesOf(view: ServiceView | undefined): string[] {
   if (view === undefined) return [];
@@ -99,12 +99,12 @@ function placesOf(view: ServiceView | undefined): string[] {
   return [...own, ...(view.inside ? view.clusterIPs.map(canonicalIp) : [])];
 }
 
-/** All addresses of a Service, short-circuited or not, as `canonicalAddress` writes them. */
+/** All addresses of a Service, short-circuited or not, in the form of `canonicalAddress`. */
 export function allAddressesOf(view: ServiceView | undefined): string[] {
   return view === undefined ? [] : [...view.addresses, ...view.leftAlone, ...view.hostnames.map(foldCase)];
 }
 
-/** Host names are the same in any case. */
+/** Normalizes an address. Host names are compared without regard to case. */
 export function canonicalAddress(address: string): string {
   return canonicalIp(foldCase(address));
 }
@@ -113,7 +113,7 @@ function oldestFirst(a: ServiceView, b: ServiceView): number {
   return compareNames(a.created, b.created) || compareNames(keyOf(a), keyOf(b));
 }
 
-/** In one pass: a tenant can add many Services. */
+/** The oldest Service, found in one pass, because a tenant can add many Services. */
 export function oldestOf(services: readonly ServiceView[]): ServiceView | undefined {
   return services.reduce<ServiceView | undefined>(
     (oldest, one) => (oldest === undefined || oldestFirst(one, oldest) < 0 ? one : oldest),

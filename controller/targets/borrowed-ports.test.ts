@@ -6,7 +6,7 @@ import type { ServiceView } from "./service-view.ts";
 
 const VIEW = { ports: [{ port: 80 }] } as unknown as ServiceView;
 
-test("only a port that the Service lacks and that no object wanted before is news", () => {
+test("a port is new only if the Service lacks it and no object wanted it before", () => {
   const borrowed = new BorrowedPorts({} as AddressTable);
   assert.equal(borrowed.want("t", VIEW, [80]), false, "the Service has it");
   assert.equal(borrowed.want("t", VIEW, [80, 443]), true);

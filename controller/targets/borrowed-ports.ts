@@ -3,30 +3,30 @@ import { type AddressTable, keyOf, oldestOf } from "./address-table.ts";
 import { type FoundTarget, HTTP_PORTS, portOf, type ServiceView } from "./service-view.ts";
 
 /**
- * The ports that objects want and a target's own Service lacks. Services may split the ports of one address (MetalLB
- * shares it on request); kube-proxy leads each port to the Service that has it. Only ports that an object wants
- * count: in k3s the Services of all tenants have the addresses of the nodes.
+ * The ports that objects want, but a target's own Service lacks. Services may split the ports of one address (MetalLB
+ * shares it on request), and kube-proxy leads each port to the Service that has it. Only ports that an object wants
+ * count, because in k3s the Services of all tenants have the addresses of the nodes.
  */
 export class BorrowedPorts {
   readonly #table: AddressTable;
-  /** By target. */
+  /** The wanted ports by target. */
   #wanted = new Map<string, Set<number>>();
-  /** The same before the last reset. */
+  /** The wanted ports before the last reset. */
   #before: ReadonlyMap<string, ReadonlySet<number>> = new Map();
-  /** The Service that lends a port, by target and port: it stays while it has the port. */
+  /** The Service that lends a port, by target and port. It stays while it has the port. */
   readonly #lenders = new Map<string, string>();
 
   constructor(table: AddressTable) {
     this.#table = table;
   }
 
-  /** Before all objects are resolved again: forgets what they wanted. */
+  /** Forgets the wanted ports. Call this before all objects are resolved again. */
   reset(): void {
     this.#before = this.#wanted;
     this.#wanted = new Map();
   }
 
-  /** Returns whether an object wants a port that none wanted before. */
+  /** Adds the ports that an object wants. Returns whether one of them is new. */
   want(target: string, view: ServiceView, ports: readonly number[] = HTTP_PORTS): boolean {
     const wanted = this.#wanted.get(target) ?? new Set();
     const lacking = ports.filter((port) => !wanted.has(port) && portOf(view, port) === undefined);
@@ -37,7 +37,10 @@ export class BorrowedPorts {
     return added.some((port) => this.#before.get(target)?.has(port) !== true);
   }
 
-  /** The target with the ports that it borrows. Those of HTTP count also if only DNS leads names to it. */
+  /**
+   * The target with its borrowed ports. Ports of HTTP and HTTPS are always wanted, because DNS alone may lead names
+   * to it.
+   */
   complete(target: FoundTarget, view: ServiceView): FoundTarget {
     const wanted = new Set([...HTTP_PORTS, ...(this.#wanted.get(target.name) ?? [])]);
     const borrowed = [...wanted].flatMap((port) => {
@@ -48,7 +51,7 @@ export class BorrowedPorts {
     });
     if (borrowed.length === 0) return target;
     const ports = [...target.ports, ...borrowed].slice(0, MAX_TARGET_PORTS);
-    // Relayed whatever the protocol is: the ClusterIPs of its own Service lack these ports.
+    // Relay the target whatever the protocol is, because the ClusterIPs of its own Service lack these ports.
     return { ...target, ports, clusterIPs: [] };
   }
 

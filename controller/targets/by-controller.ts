@@ -5,20 +5,20 @@ import { type AddressTable, keyOf } from "./address-table.ts";
 import { PER_GATEWAY, softwareNamed } from "./known-software.ts";
 import { literalsOf, type ServiceView } from "./service-view.ts";
 
-/** What is known of Services beyond their labels. */
+/** Facts about Services beyond their labels. */
 interface Known {
-  /** Whether it is the target of the object already. */
+  /** Whether the Service is already the target of the object. */
   readonly isIncumbent: (view: ServiceView) => boolean;
-  /** Whether a configured target has it as its upstream. */
+  /** Whether the Service is the upstream of a configured target. */
   readonly isConfigured: (view: ServiceView) => boolean;
 }
 
 /**
- * Returns the Service of the controller that an object names: the only exposed one with that software's labels. Tenants
- * can copy labels: if Services of several namespaces have them, only the one that serves the object already is taken.
- * An IP in the object's status that no Service has leads elsewhere; only `switchback.dev/map: always` on the Service
- * says otherwise. Undefined: the object names no known controller, its Service is not short-circuited, or a configured
- * target is of that software.
+ * Returns the Service of the controller that an object names: the only exposed one with that software's labels.
+ * Tenants can copy labels. So if Services of several namespaces have them, only the one that already serves the
+ * object is taken. If the object's status has an IP that no Service has, the object leads elsewhere, unless the
+ * Service has `switchback.dev/map: always`. Undefined: the object names no known controller, its Service is not
+ * short-circuited, or a configured target has that software.
  */
 export function serviceOfController(
   hints: RoutingHints,
@@ -32,7 +32,7 @@ export function serviceOfController(
   if (labelled.some(isConfigured)) return undefined;
   const exposed = labelled.filter((view) => view.exposed && mayServe(view, hints));
   const [first] = exposed;
-  // Of one that was made for this Gateway it is known whose it is: others need not be of the same installation.
+  // A Service that was made for this Gateway has a known owner. So the others may be of other installations.
   const isOfOne = first?.gateway !== undefined || labelled.every(({ namespace }) => namespace === first?.namespace);
   const isOnly = exposed.length === 1 && isOfOne;
   const chosen = isOnly ? first : exposed.find(isIncumbent);
@@ -41,8 +41,8 @@ export function serviceOfController(
 }
 
 /**
- * A Service that was made for a Gateway serves that one alone (GEP-1762): its namespace and a label say which. Where an
- * implementation makes one for each, a Service that names no Gateway may be anybody's.
+ * A Service that was made for a Gateway serves only that Gateway (GEP-1762). Its namespace and a label tell which
+ * one. If an implementation makes one Service per Gateway, a Service that names no Gateway may belong to anybody.
  */
 function mayServe({ namespace, gateway: madeFor, software }: ServiceView, { gateway }: RoutingHints): boolean {
   const isShared = gateway === undefined || software === undefined || !PER_GATEWAY.has(software);

@@ -31,7 +31,7 @@ const target = (name: string, classes: readonly string[] = [name]) => ({
   upstream: { service: { namespace: "infra", name } },
 });
 
-/** Hints that lead to the target `edge` by class, of an object that chooses another one. */
+/** Hints of an object that chooses a target by name. By its class, it would get the target `edge`. */
 const choice = (name: string, namespace = "shop", more: Partial<RoutingHints> = {}): RoutingHints => ({
   className: "edge",
   addresses: [],
@@ -52,7 +52,7 @@ function byClass(targets: readonly object[], rules: readonly object[], more: obj
   };
 }
 
-test("no namespace may choose a target, unless a rule says so", () => {
+test("no namespace may choose a target without a rule", () => {
   const resolve = byClass(EDGE_AND_VIP, []);
   const refused = 'target-not-allowed: the namespace shop may not choose the target "vip" by switchback.dev/target';
   assert.equal(resolve(choice("vip")), `${refused}; it may choose none (policy.targets)`);
@@ -60,7 +60,7 @@ test("no namespace may choose a target, unless a rule says so", () => {
   assert.equal(resolve({ className: "edge", addresses: [], admitted: true }), "edge");
 });
 
-test("a rule allows targets to namespaces; the text names only what the namespace may choose", () => {
+test("a rule allows targets to namespaces; the text lists only what the namespace may choose", () => {
   const resolve = byClass(EDGE_AND_VIP, [
     { namespaces: ["shop", "blog"], targets: ["vip"] },
     { namespaces: ["platform"], targets: ["*"] },
@@ -75,7 +75,7 @@ test("a rule allows targets to namespaces; the text names only what the namespac
   assert.match(all, /^target-unknown: there is no target "nobody" .* accepted are edge, vip, and discovered targets$/);
 });
 
-test("who may not choose a target does not learn whether it exists, and odd names cost a reason", () => {
+test("a namespace without permission does not learn whether a target exists; odd names yield a reason", () => {
   const resolve = byClass(EDGE_AND_VIP, [{ namespaces: ["platform"], targets: ["*"] }]);
   const withoutName = (text: string) => text.replaceAll(/"[^"]*"/g, "NAME");
   assert.equal(withoutName(resolve(choice("vip"))), withoutName(resolve(choice("nobody"))));
@@ -87,7 +87,7 @@ test("who may not choose a target does not learn whether it exists, and odd name
     assert.match(resolve(choice("vip", namespace)), /^target-not-allowed/);
 });
 
-test("a choice is no admission", () => {
+test("a choice does not count as admission", () => {
   const resolve = byClass(EDGE_AND_VIP, [{ namespaces: ["*"], targets: ["*"] }], { requireAdmitted: true });
   assert.equal(resolve(choice("vip")), "vip");
   assert.match(resolve(choice("vip", "shop", { admitted: false })), /^not-admitted: /);
@@ -113,7 +113,7 @@ async function cluster(t: TestContext, settings: object, ...services: readonly A
   return { api, discovery, resolve, pass };
 }
 
-test("a discovered target can be chosen; its Service decides whether it needs a mapping", async (t) => {
+test("an object can choose a discovered target, whose Service decides whether a mapping is needed", async (t) => {
   const { api, discovery, resolve, pass } = await cluster(
     t,
     { targets: [target("edge")] },
@@ -135,7 +135,7 @@ test("a discovered target can be chosen; its Service decides whether it needs a 
   assert.equal(resolve(choice(plain)), "target-unknown", "its Service is gone");
 });
 
-test("a configured target can be chosen by objects of any class, address and selector", async (t) => {
+test("an object can choose a configured target, whatever its class, address and selector", async (t) => {
   const { resolve } = await cluster(
     t,
     { targets: [target("edge"), target("vip")] },
@@ -146,7 +146,7 @@ test("a configured target can be chosen by objects of any class, address and sel
   assert.equal(resolve(choice("vip", "shop", { className: "istio", selector: { istio: "egressgateway" } })), "vip");
 });
 
-test("the target without classes can be chosen where its Service exists", async (t) => {
+test("an object can choose the target without classes if its Service exists", async (t) => {
   const targets = [target("only", [])];
   const gce = { className: "gce" };
   const { resolve, api, pass } = await cluster(t, { targets });

@@ -12,12 +12,12 @@ interface ChoiceConfig {
 }
 
 const ALL = "*";
-/** The number of names in a reason. */
+/** Maximum number of names in a reason. */
 const LISTED = 8;
 
 /**
- * An object has the target that it chooses, where `policy.targets` allows that to its namespace. A choice that cannot
- * be had leaves the names without a target: another one would not be what its owner asked for.
+ * Gives an object the target that it chooses, if `policy.targets` allows that to its namespace. If the choice is not
+ * possible, the names get no target, because another target is not what the owner asked for.
  */
 export function withChoices(resolver: TargetResolver, { targets, policy }: ChoiceConfig): TargetResolver {
   const allowedTo = choicesOf(policy.targets);
@@ -55,14 +55,20 @@ function choicesOf(rules: ChoiceConfig["policy"]["targets"]): (namespace: string
   };
 }
 
-/** The same whether the target exists or not: only who may choose it learns that. */
+/**
+ * The text is the same whether the target exists or not. Only a namespace that may choose a target learns whether it
+ * exists.
+ */
 function notAllowed({ target, namespace }: ChosenTarget, allowed: ReadonlySet<string>): Reason {
   const accepted = allowed.size === 0 ? "it may choose none" : `accepted are ${list([...allowed])}`;
   const text = `the namespace ${namespace} may not choose the target ${show(target)} by ${TARGET_KEY}; ${accepted}`;
   return { code: "target-not-allowed", text: `${text} (policy.targets)` };
 }
 
-/** The names of discovered targets are those of Services, which other tenants may have: they are not listed. */
+/**
+ * The text does not list discovered targets, because their names are those of Services, which may belong to other
+ * tenants.
+ */
 function unknown({ target }: ChosenTarget, allowed: ReadonlySet<string>, targets: ChoiceConfig["targets"]): Reason {
   const names = allowed.has(ALL) ? targets.map(({ name }) => name) : [...allowed];
   const discovered = allowed.has(ALL) ? ", and discovered targets" : "";

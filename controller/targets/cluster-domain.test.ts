@@ -26,7 +26,7 @@ for (const [what, text, domain] of CASES) {
   test(`${what}: ${domain ?? "none"}`, () => assert.equal(clusterDomainFrom(text), domain));
 }
 
-test("a configured domain that is not the pod's is a reason, which names both", () => {
+test("a configured domain that differs from the pod's yields a reason, which names both", () => {
   const resolvConf = "search ours.svc.cozy.local svc.cozy.local cozy.local\n";
   const { code, text } = clusterDomainDiffers("cluster.local", resolvConf) ?? assert.fail();
   assert.equal(code, "cluster-domain-differs");

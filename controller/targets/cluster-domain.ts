@@ -1,8 +1,9 @@
 import type { Reason } from "#hostmap/types.ts";
 
 /**
- * A configured domain that is not the one of this pod; undefined: they agree, or one of them is not known. Names of
- * Services would not resolve, and the cluster's own names would not be protected.
+ * Reports a configured domain that differs from the domain of this pod; undefined: they agree, or one of them is not
+ * known. With a wrong domain, names of Services would not resolve, and the cluster's own names would not be
+ * protected.
  */
 export function clusterDomainDiffers(configured: string | undefined, resolvConf: string): Reason | undefined {
   const own = clusterDomainFrom(resolvConf);
@@ -13,8 +14,8 @@ export function clusterDomainDiffers(configured: string | undefined, resolvConf:
 }
 
 /**
- * The cluster's DNS domain, read from a pod's /etc/resolv.conf, whose search list has `<namespace>.svc.<domain>`
- * and `svc.<domain>` (KEP-0022, "ClusterFirst"). Undefined when the file is not a pod's. Clusters are not all
+ * The cluster's DNS domain, from a pod's /etc/resolv.conf. Its search list has `<namespace>.svc.<domain>` and
+ * `svc.<domain>` (KEP-0022, "ClusterFirst"). Undefined if the file is not a pod's. Not every cluster uses
  * `cluster.local`.
  */
 export function clusterDomainFrom(resolvConf: string): string | undefined {

@@ -3,14 +3,17 @@ import { type AddressTable, keyOf } from "./address-table.ts";
 import { defaultAmong } from "./default-target.ts";
 import { type FoundTarget, portOf, type ServiceView } from "./service-view.ts";
 
-/** A configured target. Its ports of protocol `auto` have `stated`: the ingress controller is asked. */
+/** A configured target. Ports of protocol `auto` have `stated` if the ingress controller is asked. */
 export interface ConfiguredTarget extends TargetConfig {
   readonly ports: FoundTarget["ports"];
   /** The ClusterIPs of its Service, if they are known. */
   readonly serviceIPs?: readonly string[];
 }
 
-/** A configured target, with what its Service says of ports of protocol `auto`. If nobody asks, they are v1. */
+/**
+ * A configured target. The annotations of its Service apply to ports of protocol `auto`. Without `detect`, such ports
+ * are v1.
+ */
 export function configuredTarget(
   target: TargetConfig,
   { detect }: Pick<Config["discovery"], "detect">,
@@ -33,14 +36,14 @@ function statedBy(service: ServiceView | undefined, { port, upstreamPort = port 
   };
 }
 
-/** The configured targets, each with its Service if that is in the table. */
+/** The configured targets, each with its Service if the table has it. */
 export class ConfiguredTargets {
-  /** The target without classes; it is the only one. */
+  /** The target without classes, if there is one. Then it is the only target. */
   readonly byDefault: TargetConfig | undefined;
   readonly #config: Pick<Config, "targets" | "discovery">;
   readonly #table: Pick<AddressTable, "get">;
   readonly #byService: ReadonlyMap<string, TargetConfig>;
-  /** Undefined: a Service has changed since. */
+  /** Cached active targets. Undefined after a Service has changed. */
   #active: readonly ConfiguredTarget[] | undefined;
 
   constructor(config: Pick<Config, "targets" | "discovery">, table: Pick<AddressTable, "get">) {
@@ -72,7 +75,7 @@ export class ConfiguredTargets {
     return "host" in target.upstream || this.serviceOf(target) !== undefined;
   }
 
-  /** Those that are active: one without classes only if its Service exists. */
+  /** The active targets. A target without classes is active only if its Service exists. */
   active(): readonly ConfiguredTarget[] {
     const { targets, discovery } = this.#config;
     this.#active ??= targets
@@ -81,7 +84,7 @@ export class ConfiguredTargets {
     return this.#active;
   }
 
-  /** A Service of the table has changed. */
+  /** Call this when a Service of the table has changed. */
   changed(service: string): void {
     if (this.#byService.has(service)) this.#active = undefined;
   }

@@ -6,18 +6,18 @@ import { softwareNamed } from "./known-software.ts";
 import { MAY_BE_A_NODE } from "./node-address.ts";
 import { literalsOf } from "./service-view.ts";
 
-/** What is known of the Service of the configured target without classes. */
+/** Facts about the Service of the configured target without classes. */
 interface DefaultTarget {
   readonly target: TargetConfig;
-  /** Whether its Service exists; a host outside the cluster is assumed to. */
+  /** Whether its Service exists. A host outside the cluster is assumed to exist. */
   readonly exists: boolean;
-  /** Title of the ingress controller behind it, if it is known. */
+  /** Title of the ingress controller behind it, if known. */
   readonly software: string | undefined;
   /** Whether it is known that no Service has the addresses of the object. */
   readonly readsAddresses: boolean;
 }
 
-/** The configured target without classes: the only configured one, as the configuration's checks see to. */
+/** The configured target without classes. The checks of the configuration ensure that it is the only target. */
 export function defaultAmong(targets: readonly TargetConfig[]): TargetConfig | undefined {
   const [only] = targets;
   return targets.length === 1 && only?.classes.length === 0 ? only : undefined;
@@ -29,8 +29,8 @@ export function targetMissing({ name, upstream }: TargetConfig): Reason {
 }
 
 /**
- * Whether the configured target without classes serves an object for which nothing else was found: only if nothing
- * says that another controller does. Returns the target's name, or the reason why not.
+ * Whether the configured target without classes serves an object for which no other target was found. It does so only
+ * if nothing indicates another controller. Returns the target's name, or the reason why not.
  */
 export function resolveDefault(
   hints: RoutingHints,

@@ -53,7 +53,7 @@ function rig(t: TestContext, config: Config = parseConfig({ targets: [] })) {
   return { pass, api, discovery, calls, start, follow, codeOf };
 }
 
-test("Services that change together cause one change, and a later one causes another", async (t) => {
+test("Services that change together cause one report, and a later change causes another", async (t) => {
   const { pass, api, calls, start, follow } = rig(t);
   start();
   follow();
@@ -70,7 +70,7 @@ test("Services that change together cause one change, and a later one causes ano
   assert.deepEqual([calls.changes, calls.definitions], [2, 2]);
 });
 
-test("a change that happens while another is reported is reported too", async (t) => {
+test("a change during a report is reported too", async (t) => {
   const { pass, api, discovery, calls } = rig(t);
   discovery.start(
     () => {
@@ -87,7 +87,7 @@ test("a change that happens while another is reported is reported too", async (t
   assert.equal(calls.changes, 2);
 });
 
-test("there is one watch, also with a target without classes", async (t) => {
+test("there is only one watch, even with a target without classes", async (t) => {
   const { api, discovery, calls, start } = rig(t, parseConfig({}));
   start();
   await settled();
@@ -107,7 +107,7 @@ test("a target without classes outside the cluster is assumed to exist, and is n
   assert.equal(discovery.configured().length, 1);
 });
 
-test("creating and deleting the Service of the target without classes are changes", async (t) => {
+test("creating and deleting the Service of the target without classes count as changes", async (t) => {
   const { pass, api, calls, start, codeOf, discovery } = rig(t, parseConfig({}));
   start();
   await pass(SETTLE_MS);
@@ -124,7 +124,7 @@ test("creating and deleting the Service of the target without classes are change
   assert.deepEqual([calls.changes, codeOf(NO_ADDRESS)], [before + 2, "target-missing"]);
 });
 
-test("use changes nothing", async (t) => {
+test("`use` causes no change", async (t) => {
   const { pass, calls, start, discovery } = rig(t, parseConfig({}));
   start();
   await pass(SETTLE_MS);
@@ -157,7 +157,7 @@ test("an invalid annotation of a Service that was never valid is a problem until
   assert.deepEqual(discovery.state()[0]?.problems, []);
 });
 
-test("stopping ends the watch, waits for them and cancels the pending report", async (t) => {
+test("stopping ends the watch, waits for its end and cancels the pending report", async (t) => {
   const { pass, api, discovery, calls, start } = rig(t, parseConfig({}));
   start();
   await pass(SETTLE_MS);

@@ -12,7 +12,7 @@ import { foundName } from "./service-view.ts";
 
 const BALANCERS = "/api/v1/services";
 const NGINX = "ingress-nginx/ingress-nginx-controller";
-/** Services that change together are looked at together, after this long. */
+/** Delay after which Services that change together are evaluated together. */
 const SETTLE_MS = 20;
 
 interface Parts {
@@ -22,7 +22,7 @@ interface Parts {
   readonly port?: number;
 }
 
-/** A cluster's Services, which the test changes; all are of type LoadBalancer. */
+/** The Services of a cluster, which the test changes. All are of type LoadBalancer. */
 function cluster(t: TestContext, config: Config) {
   const pass = stopTime(t);
   const api = new MemoryApi();
@@ -60,7 +60,7 @@ function cluster(t: TestContext, config: Config) {
     start();
     await settled();
     assert.equal(calls.synced, 1);
-    // What the first lists report as changes is over.
+    // Wait until the changes from the first lists are reported.
     await pass(SETTLE_MS);
   };
   return { api, pass, discovery, set, remove, calls, start, synced, resolve, becomes };
@@ -78,7 +78,7 @@ const byClass = (name: string) => ({
   upstream: { service: { namespace: "edge", name: `${name}-lb` } },
 });
 
-test("an address resolves to the Service that has it, and follows changes", async (t) => {
+test("an address resolves to the Service that has it, also after changes", async (t) => {
   const { pass, set, remove, synced, becomes, discovery, calls } = cluster(t, parseConfig({ targets: [] }));
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
@@ -97,7 +97,7 @@ test("an address resolves to the Service that has it, and follows changes", asyn
   assert.equal(calls.changes, before + 1);
 });
 
-test("not synced until the Services were listed, also if there are none", async (t) => {
+test("discovery is not synced before the Services were listed, even if there are none", async (t) => {
   const { api, pass, start, calls, discovery } = cluster(t, parseConfig({ targets: [] }));
   api.refuse(BALANCERS, 403);
   start();
@@ -109,7 +109,7 @@ test("not synced until the Services were listed, also if there are none", async 
   assert.equal(calls.synced, 1);
 });
 
-test("a configured target wins by its class, and if a discovered Service is its upstream", async (t) => {
+test("a configured target wins by its class, or if the Service is its upstream", async (t) => {
   const config = parseConfig({ targets: [byClass("one"), byClass("two")] });
   const { set, synced, becomes, resolve } = cluster(t, config);
   set("edge/lb", { ip: "203.0.113.9" });
@@ -135,7 +135,7 @@ test("the target without classes is the default for unmatched addresses, if its 
   await becomes(hints("nginx"), "target-missing");
 });
 
-test("it stays the default when discovered targets are in use", async (t) => {
+test("the target without classes stays the default when discovered targets are in use", async (t) => {
   const { pass, set, synced, becomes, discovery, calls } = cluster(t, parseConfig({}));
   set(NGINX);
   set("edge/lb", { ip: "203.0.113.9" });
@@ -193,7 +193,7 @@ test("annotations that contradict each other keep the last valid ports and are r
   assert.deepEqual(codes(), [["Service edge/lb", "annotations-contradict"]]);
 });
 
-test("a Service with always mapped names is found by host name, by annotation or by configuration", async (t) => {
+test("a Service with map: always is found by its host name", async (t) => {
   const annotated = cluster(t, parseConfig({ targets: [] }));
   const [hostname, of] = ["lb.example.net", hints("any", "lb.example.net")];
   const map = (value: string) => ({ hostname, annotations: { "switchback.dev/map": value } });
@@ -212,7 +212,7 @@ test("a Service with always mapped names is found by host name, by annotation or
   await annotated.becomes(of, "load-balancer-hostname");
 });
 
-test("with discovery.map always, a Service may say otherwise", async (t) => {
+test("a Service can override discovery.map always", async (t) => {
   const { set, synced, becomes } = cluster(t, parseConfig({ targets: [], discovery: { map: "always" } }));
   set("edge/lb", { hostname: "lb.example.net" });
   set("edge/other", { hostname: "x.net", annotations: { "switchback.dev/map": "auto" } });

@@ -40,9 +40,9 @@ interface DiscoveryDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly config: Pick<Config, "targets" | "discovery">;
   readonly log: Logger;
-  /** The targets that had names before; absent: none. */
+  /** The targets that had names before this start; absent: none. */
   readonly published?: PublishedTargetNames;
-  /** The IPs of the nodes, where they are known. */
+  /** The IPs of the nodes, if known. */
   readonly nodes?: ReadonlySet<string> | undefined;
 }
 
@@ -51,16 +51,16 @@ const SETTLE_MS = 20;
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * Discovers targets: finds the Service that serves an object, by evidence. In this order:
+ * Discovers targets: finds the Service that serves an object, by evidence. The order of precedence is:
  *
  *   1. a configured target that lists the class
  *   2. the Service that has an address of the object's status: the configured target whose upstream it is, else a
  *      discovered target
  *   3. the only Service of the controller that the object names (`by-controller.ts`)
- *   4. the configured target without classes, if nothing says that another controller serves the object
- *      (`default-target.ts`)
+ *   4. the configured target without classes, unless there is evidence of another controller (`default-target.ts`)
  *
- * An object that names the pods that serve it has a configured target whose Service selects them (`#bySelector`).
+ * An object may name the pods that serve it. Then it gets the configured target whose Service selects these pods
+ * (`#bySelector`).
  */
 export class TargetDiscovery implements TargetResolver, TargetLocations {
   readonly discovers = true;
@@ -71,7 +71,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   readonly #problems = new Map<string, SourceProblem>();
   /** Discovered targets by name, each with the key of its Service. */
   readonly #found = new Map<string, { readonly key: string; readonly target: FoundTarget }>();
-  /** The same by the key of the Service. */
+  /** Target names by the key of the Service. */
   readonly #nameByService = new Map<string, string>();
   readonly #reporter = new Reconciler({
     reconcile: () => {
@@ -89,12 +89,15 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   });
   #services: Informer<ServiceView> | undefined;
   #inUse: ReadonlySet<string> = new Set();
-  /** Until it is known which targets are in use: those that were. Undefined: not read yet. */
+  /**
+   * The targets that were in use before this start. They count until the current ones are known. Undefined: not read
+   * yet.
+   */
   #wereInUse: ReadonlySet<string> | undefined;
   #isFirstStart = true;
   /**
-   * Targets of objects that were found by an address, with these addresses. A Service that serves itself, or objects
-   * with another of its addresses, does not come before an older one.
+   * The addresses by which a target was found, by target. If a Service serves only itself, or objects with another of
+   * its addresses, it does not take precedence over an older Service.
    */
   readonly #foundByAddress = new Map<string, Set<string>>();
   #onChange: () => void = () => {};
@@ -125,7 +128,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#services = watchObjects<ServiceView, RawService>({
       client,
       path: corePath("services"),
-      // Any type may have externalIPs, which no field selector finds.
+      // Services of any type may have externalIPs, and no field selector can find those.
       project: (raw) => this.#view(raw),
       onChange: ({ key, after }) => this.#onService(key, after),
       onSynced: syncedToo,
@@ -161,7 +164,10 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return this.#withoutService(hints, found);
   }
 
-  /** A configured target serves what chooses it; a discovered one only what kube-proxy would short-circuit. */
+  /**
+   * A configured target serves every object that chooses it. A discovered target must also be short-circuited by
+   * kube-proxy.
+   */
   named(target: string, hints: RoutingHints): string | Reason | undefined {
     const configured = this.#configured.named(target);
     if (configured !== undefined) {
@@ -175,7 +181,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return "code" in reached ? reached : this.#targetOf(view, hints);
   }
 
-  /** The current definition of a discovered target, or undefined if its Service does not exist. */
+  /** The current definition of a discovered target; undefined: its Service does not exist. */
   found(name: string): FoundTarget | undefined {
     const found = this.#found.get(name);
     const view = found === undefined ? undefined : this.#table.get(found.key);
@@ -218,14 +224,14 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     this.#onDefinition = onChange;
   }
 
-  /** The targets that have names. */
+  /** Sets the targets that have names. */
   use(names: ReadonlySet<string>): void {
     this.#inUse = names;
     if (this.#wereInUse !== undefined) this.#wereInUse = NONE;
     for (const name of this.#foundByAddress.keys()) if (!names.has(name)) this.#foundByAddress.delete(name);
   }
 
-  /** Configured targets that are active: one without classes only if its Service exists. */
+  /** The active configured targets. A target without classes is active only if its Service exists. */
   configured(): readonly ConfiguredTarget[] {
     return this.#configured.active();
   }
@@ -245,9 +251,10 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   /**
-   * The configured target whose Service selects the pods that serve an object; of several the one that lists its
-   * class. No discovered one is taken: an egress gateway may have a LoadBalancer Service, and tenants can copy labels.
-   * A host outside the cluster selects nothing: there the class decides, as for other objects.
+   * The configured target whose Service selects the pods that serve an object. If there are several, the one that
+   * lists the object's class wins. Discovered targets do not count: an egress gateway may have a LoadBalancer
+   * Service, and tenants can copy labels. A host outside the cluster selects nothing, so for it the class decides, as
+   * for other objects.
    */
   #bySelector(hints: RoutingHints, selector: Labels): string | Reason {
     const { className, exportedTo } = hints;
@@ -265,7 +272,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return this.#byDefault(hints, byDefault);
   }
 
-  /** `reason`: why no Service was found. */
+  /** The target of an object without a Service. `reason`: why no Service was found. */
   #withoutService(hints: RoutingHints, reason: Reason): string | Reason {
     const { byDefault } = this.#configured;
     const last = byDefault === undefined ? this.#withClass(hints, reason) : this.#byDefault(hints, byDefault);
@@ -282,7 +289,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return resolveDefault(hints, { target, exists, software: view?.software, readsAddresses: true });
   }
 
-  /** If targets are configured, the reason starts with the class that none of them lists. */
+  /** If targets are configured, the reason starts with the class that no target lists. */
   #withClass({ className }: RoutingHints, reason: Reason): Reason {
     const { targets } = this.#deps.config;
     if (targets.length === 0) return reason;
@@ -299,7 +306,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     };
   }
 
-  /** The Service of a target, if it is there. */
+  /** The Service of a target, if it exists. */
   #viewOf(target: string): ServiceView | undefined {
     const configured = this.#configured.named(target);
     return configured === undefined
@@ -315,8 +322,8 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
   }
 
   /**
-   * After a restart it is known which targets were in use, and not by which address. There a Service that its own
-   * annotation maps does not come before an older one.
+   * After a restart it is known which targets were in use, but not by which addresses. So only a short-circuited
+   * address counts there. A Service that only its own annotation maps does not take precedence over an older one.
    */
   #servesByAddress(view: ServiceView, addresses: readonly string[]): boolean {
     const name = this.#nameOf(view);
@@ -325,10 +332,10 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     return this.#wereInUse?.has(name) === true && addresses.some((address) => view.addresses.includes(address));
   }
 
-  /** Undefined if nothing of the Service counts. */
+  /** Undefined if the Service is not relevant. */
   #view(raw: RawService): ServiceView | undefined {
     const isConfigured = this.#configured.behind(keyOf(nameOf(raw))) !== undefined;
-    // Of a Service without a public address, its labels count: another one may have copied them.
+    // The labels of a Service without a public address matter too: another Service may have copied them.
     const counts = isConfigured || isExposed(raw) || isLabelled(raw);
     if (!counts) return undefined;
     const { discovery } = this.#deps.config;
@@ -343,7 +350,7 @@ export class TargetDiscovery implements TargetResolver, TargetLocations {
     let view = after;
     if (after !== undefined && "code" in after.ports) {
       this.#problems.set(key, { place: `Service ${key}`, ...after.ports });
-      // A typing error, or a port too many, must not remove working names: what was valid last stays.
+      // A typing error, or too many ports, must not remove working names, so the last valid ports stay.
       if (before !== undefined) view = { ...after, ports: before.ports, map: before.map };
     }
     this.#table.set(key, view);

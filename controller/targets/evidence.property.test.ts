@@ -13,8 +13,8 @@ import { resolveSources } from "./resolve-claims.ts";
 import type { TargetResolver } from "./resolver.ts";
 import { foundName } from "./service-view.ts";
 
-// Random clusters against a model of kube-proxy: it leads an address and a port to a Service that has both. A name is
-// mapped only to a Service with evidence, and each web port leads where kube-proxy may lead it.
+// Compares random clusters with a model of kube-proxy, which leads an address and a port to a Service that has both.
+// A name is mapped only to a Service with evidence, and each web port leads where kube-proxy may lead it.
 
 const IPS = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
 const LABELS = { nginx: { "app.kubernetes.io/name": "ingress-nginx" }, traefik: { app: "traefik" }, none: {} };
@@ -47,7 +47,7 @@ function vips({ type, entries, externalIPs }: Service): string[] {
   return [...balancer.map(({ ip }) => ip), ...externalIPs];
 }
 
-/** All addresses that its status has, and its externalIPs. */
+/** All addresses in its status, and its externalIPs. */
 function written(service: Service): string[] {
   return [...(service.type === "LoadBalancer" ? service.entries.map(({ ip }) => ip) : []), ...service.externalIPs];
 }
@@ -102,7 +102,7 @@ test("property: no name is mapped without evidence, and its ports lead where kub
   );
 });
 
-/** Each port of the target is of its Service, or of one that has it at the same short-circuited address. */
+/** Checks that each port of the target belongs to its Service, or to one with the same short-circuited address. */
 function checkPorts(
   services: readonly Service[],
   index: number,
@@ -126,7 +126,7 @@ function checkPorts(
   }
 }
 
-/** Most changes are of the object alone, so that its target is still there. */
+/** Most changes affect only the object, so that its target still exists. */
 const arbitraryStates = fc.array(
   fc.record({
     services: fc.option(fc.array(arbitraryService, { minLength: 1, maxLength: 3 }), { nil: undefined, freq: 2 }),
@@ -135,7 +135,7 @@ const arbitraryStates = fc.array(
   { minLength: 1, maxLength: 8 },
 );
 
-test("property: without evidence only a name stays that was mapped to the same target before", async () => {
+test("property: without evidence, a name stays only if it was mapped to the same target before", async () => {
   let kept = 0;
   await fc.assert(
     fc.asyncProperty(arbitraryStates, async (states) => {
@@ -187,7 +187,7 @@ test("property: without evidence only a name stays that was mapped to the same t
         const fresh = discovery.resolve(hints);
         const has = before();
         if (claim?.kept === undefined || has === undefined) {
-          // Of several Services that are possible, the one that serves the object stays.
+          // If several Services are possible, the one that already serves the object stays.
           const possible = [fresh, discovery.resolve(hints, had)].map((one) =>
             typeof one === "string" ? one : undefined,
           );

@@ -9,7 +9,7 @@ import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { foundName } from "./service-view.ts";
 
-// What counts as evidence for the Service that serves an object, beside its addresses.
+// Tests what counts as evidence, besides addresses, for the Service that serves an object.
 
 const SERVICES = "/api/v1/services";
 const SETTLE_MS = 20;
@@ -88,7 +88,7 @@ const NGINX_CLASS = { controller: "k8s.io/ingress-nginx" };
 /** The default target is `ingress-nginx/ingress-nginx-controller`. */
 const DEFAULT = service("ingress-nginx/ingress-nginx-controller", { ips: ["203.0.113.1"] });
 
-test("without an address, the only Service with the labels of its controller", async (t) => {
+test("an object without an address gets the only Service with the labels of its controller", async (t) => {
   const { resolve, set, text } = await cluster(t, NONE, service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX }));
   assert.equal(resolve(NGINX_CLASS), EDGE);
   assert.equal(resolve({ ...NGINX_CLASS, addresses: ["lb.example.net"] }), EDGE, "a host name that no Service has");
@@ -104,7 +104,7 @@ test("without an address, the only Service with the labels of its controller", a
   assert.equal(resolve(NGINX_CLASS, EDGE), EDGE, "the one that serves it already stays");
 });
 
-test("copied labels take no names, also where its own Service has no public address", async (t) => {
+test("copied labels take no names, even if the controller's own Service has no public address", async (t) => {
   const own = service("edge/admission", { type: "ClusterIP", labels: NGINX });
   const lb = service("edge/lb", { ips: ["203.0.113.1"], labels: NGINX });
   const always = { "switchback.dev/map": "always" };
@@ -118,14 +118,14 @@ test("copied labels take no names, also where its own Service has no public addr
   assert.equal(resolve(NGINX_CLASS), "several-services");
 });
 
-test("copied labels take no names of the default target, whose Service may have none", async (t) => {
+test("copied labels take no names from the default target, even if its Service has no such labels", async (t) => {
   const copy = service("tenant/copy", { ips: ["203.0.113.2"], labels: NGINX });
   const { resolve } = await cluster(t, {}, DEFAULT, copy);
   assert.equal(resolve(NGINX_CLASS), "ingress-nginx");
   assert.equal(resolve({ addresses: ["lb.example.net"] }), "ingress-nginx");
 });
 
-test("a Service without a short-circuited address is no candidate, unless it is mapped always", async (t) => {
+test("a Service without a short-circuited address is no candidate, except with map: always", async (t) => {
   const hostname = { hostname: "lb.example.net", labels: NGINX };
   const { resolve, set } = await cluster(t, NONE, service("edge/lb", hostname));
   assert.equal(resolve(NGINX_CLASS), "no-address");
@@ -157,7 +157,7 @@ for (const [what, hints, expected] of [
   });
 }
 
-test("a default target of unknown software serves what nothing known serves", async (t) => {
+test("a default target of unknown software serves objects that no known software serves", async (t) => {
   const upstream = { service: { namespace: "edge", name: "lb" } };
   const { resolve } = await cluster(
     t,
@@ -169,7 +169,7 @@ test("a default target of unknown software serves what nothing known serves", as
   assert.equal(resolve({ className: "gce" }), "another-controller");
 });
 
-test("externalIPs of a Service of any type, which the status of an object has", async (t) => {
+test("a Service of any type is found by an externalIP that is in the status of an object", async (t) => {
   const external = service("edge/lb", { type: "NodePort", external: ["203.0.113.7"] });
   const { resolve, set } = await cluster(t, NONE, external);
   assert.equal(resolve({ addresses: ["203.0.113.7"] }), EDGE);
@@ -185,7 +185,7 @@ test("a Service without a port of the object is not chosen", async (t) => {
 });
 
 const SHARED = { ips: ["203.0.113.1"] };
-/** Two Services of one address: each has a port that the other lacks. */
+/** Two Services with one address. Each has a port that the other lacks. */
 const HTTP = service("edge/lb", { ...SHARED, ports: [80] });
 const HTTPS = service("edge/tls", {
   ...SHARED,
@@ -194,14 +194,14 @@ const HTTPS = service("edge/tls", {
   created: "2026-01-02T00:00:00Z",
 });
 
-test("a port that its Service lacks comes from the Service that has it at the same address", async (t) => {
+test("a port that the Service lacks is borrowed from the Service that has it at the same address", async (t) => {
   const { resolve, portsOf, set, definitions, api, pass } = await cluster(t, NONE, HTTP, HTTPS);
   const before = definitions.count;
   assert.equal(resolve({ addresses: ["203.0.113.1"] }), EDGE);
   await pass(SETTLE_MS);
   assert.equal(definitions.count, before + 1, "the target has another port than before");
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
-  // A later Service changes nothing, whatever it says of itself.
+  // A later Service changes nothing, whatever its annotations say.
   const annotations = { "switchback.dev/map": "always" };
   const late = { ...SHARED, ports: [443], clusterIP: "10.96.0.9", created: "2026-01-03T00:00:00Z", annotations };
   await set(service("a-tenant/late", late));
@@ -213,7 +213,7 @@ test("a port that its Service lacks comes from the Service that has it at the sa
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.9", "80"]);
 });
 
-test("the port stays when Services change, also if only DNS leads names to the target", async (t) => {
+test("a borrowed port stays when Services change, even if only DNS leads names to the target", async (t) => {
   const { discovery, portsOf, set } = await cluster(t, NONE, HTTP, HTTPS);
   assert.equal(discovery.targetAt("203.0.113.1"), EDGE);
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
@@ -221,7 +221,7 @@ test("the port stays when Services change, also if only DNS leads names to the t
   assert.deepEqual(portsOf("edge/lb"), ["443 10.96.0.8", "80"]);
 });
 
-test("only the ports that objects want are borrowed", async (t) => {
+test("only ports that objects want are borrowed", async (t) => {
   const nodes = { ips: ["192.168.1.11", "192.168.1.12"] };
   const web = service("edge/lb", { ...nodes, ports: [80, 443] });
   const others = [5_432, 8_443].map((port) => service(`tenant/p${port}`, { ...nodes, ports: [port] }));
@@ -232,12 +232,12 @@ test("only the ports that objects want are borrowed", async (t) => {
   assert.deepEqual(portsOf("edge/lb"), ["443", "80", "8443 10.96.0.7"]);
 });
 
-test("a Service that shares a host name takes no names from the one that was there", async (t) => {
+test("a later Service with the same host name takes no names from the earlier one", async (t) => {
   const hostname = "lb.example.net";
   const always = { hostname, annotations: { "switchback.dev/map": "always" } };
   const late = service("tenant/late", { ...always, created: "2026-02-01T00:00:00Z" });
   const { resolve, discovery, set } = await cluster(t, NONE, service("edge/lb", { hostname }), late);
-  // It serves itself: that gives it no claim to the names of others.
+  // It serves its own names. That gives it no claim to the names of others.
   const own = resolve({ service: { namespace: "tenant", name: "late" } });
   assert.equal(own, foundName("tenant", "late"));
   discovery.use(new Set([own]));

@@ -10,7 +10,7 @@ import { TargetDiscovery } from "./discovery.ts";
 import { classResolver } from "./resolver.ts";
 import { foundName } from "./service-view.ts";
 
-// Which Service serves a Gateway of Gateway API, and which Gateways are no ingress.
+// Tests which Service serves a Gateway of Gateway API, and which Gateways are not ingress.
 
 const SERVICES = "/api/v1/services";
 const INSIDE = "gateway-inside-cluster";
@@ -56,7 +56,7 @@ async function cluster(t: TestContext, settings: object, ...services: readonly A
 const NONE = { targets: [] };
 const controller = (name: string) => ({ controller: name });
 
-test("a Gateway without a status is served by the Service of its controller", async (t) => {
+test("the Service of its controller serves a Gateway without a status", async (t) => {
   const traefik = service("edge/traefik", { ip: "203.0.113.1", labels: { "app.kubernetes.io/name": "traefik" } });
   const resolve = await cluster(t, NONE, traefik);
   assert.equal(resolve("infra/gw", controller("traefik.io/gateway-controller")), foundName("edge", "traefik"));
@@ -65,7 +65,7 @@ test("a Gateway without a status is served by the Service of its controller", as
   assert.equal(resolve("infra/gw"), "no-address", "its GatewayClass is not there");
 });
 
-test("the default target serves no Gateway of another controller, nor one of a load balancer outside", async (t) => {
+test("the default target serves no Gateway of another controller, or of a load balancer outside", async (t) => {
   const target = { name: "edge", upstream: { service: { namespace: "edge", name: "traefik" } } };
   const resolve = await cluster(t, { targets: [target] }, service("edge/traefik", { ip: "203.0.113.1" }));
   assert.equal(resolve("infra/gw", controller("traefik.io/gateway-controller")), "edge");
@@ -74,7 +74,7 @@ test("the default target serves no Gateway of another controller, nor one of a l
   }
 });
 
-test("a Service that was made for a Gateway serves no other one, and no Ingress", async (t) => {
+test("a Service that was made for a Gateway serves no other Gateway, and no Ingress", async (t) => {
   const made = (gateway: string, ip: string) =>
     service(`${gateway}-istio`, { ip, labels: { ...ISTIO, [GEP_1762]: gateway.split("/")[1] } });
   const resolve = await cluster(t, NONE, made("shop/gw", "203.0.113.1"), made("blog/gw", "203.0.113.2"));
@@ -87,7 +87,7 @@ test("a Service that was made for a Gateway serves no other one, and no Ingress"
   assert.equal(resolve("", { ...ingress, controller: "istio.io/ingress-controller" }), "no-address");
 });
 
-test("copied labels take no Gateway: a Service counts in the Gateway's own namespace alone", async (t) => {
+test("copied labels take no Gateway, because only a Service in the Gateway's own namespace counts", async (t) => {
   const named = { "gateway.envoyproxy.io/owning-gateway-name": "gw" };
   const inInfra = { ...named, "gateway.envoyproxy.io/owning-gateway-namespace": "infra" };
   const envoy = controller("gateway.envoyproxy.io/gatewayclass-controller");
@@ -99,7 +99,7 @@ test("copied labels take no Gateway: a Service counts in the Gateway's own names
   }
 });
 
-test("a Gateway whose Service is of type ClusterIP is no ingress", async (t) => {
+test("a Gateway whose Service is of type ClusterIP is not ingress", async (t) => {
   const made = (key: string, type: string, ip?: string) =>
     service(key, { type, labels: { [GEP_1762]: "gw" }, clusterIP: "10.96.0.9", ...(ip && { ip }) });
   const resolve = await cluster(
@@ -125,7 +125,7 @@ test("a Gateway whose Service is of type ClusterIP is no ingress", async (t) => 
   assert.equal(resolve("ports/gw"), "no-target");
 });
 
-test("a Gateway with a bare ClusterIP in its status is no ingress", async (t) => {
+test("a Gateway with only a ClusterIP in its status is not ingress", async (t) => {
   const own = service("envoy-gateway-system/eg", { type: "ClusterIP", labels: ENVOY_GATEWAY, clusterIP: "fd00::7" });
   const resolve = await cluster(t, NONE, own, service("edge/lb", { ip: "203.0.113.1" }));
   assert.equal(resolve("infra/gw", { addresses: ["FD00:0::7"] }), INSIDE);
@@ -134,7 +134,7 @@ test("a Gateway with a bare ClusterIP in its status is no ingress", async (t) =>
   assert.equal(resolve("infra/gw", { addresses: ["10.96.0.7"] }), "no-service", "the ClusterIP of a load balancer");
 });
 
-test("a Gateway that says so itself is no ingress, unless a target lists its class", async (t) => {
+test("a Gateway that declares itself internal is not ingress, unless a target lists its class", async (t) => {
   const inside = { code: INSIDE, text: "" };
   const lb = { name: "edge", upstream: { service: { namespace: "edge", name: "lb" } } };
   const resolve = await cluster(t, { targets: [lb] }, service("edge/lb", { ip: "203.0.113.1" }));

@@ -6,13 +6,13 @@ import { type PublishedTarget, parseTargets, renderTargets } from "#lib/document
 import { type RelayedInput, type RelayedTargets, relayedTargets } from "./relayed-targets.ts";
 import { type FoundTarget, foundName, targetOfService, viewService } from "./service-view.ts";
 
-// A tenant's LoadBalancer Service has as many ports as it likes, and there may be as many Services as the tenant likes.
+// A tenant can create any number of LoadBalancer Services, each with any number of ports.
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
 const HOUR_MS = 3_600_000;
 const { discovery } = parseConfig({});
 
-/** What a Service of the API server becomes; undefined: it is refused. */
+/** The target of a Service that the API server has; undefined: it is refused. */
 function serviceOf(namespace: string, name: string, ports: number): FoundTarget | undefined {
   const spec = {
     clusterIPs: ["198.51.100.4"],
@@ -49,7 +49,7 @@ function plan(found: readonly FoundTarget[], remembered: readonly PublishedTarge
 
 const edge = foundName("edge", "lb-0");
 
-test("a Service with 201 ports is no target, with a reason; one with 200 is", () => {
+test("a Service with 201 ports is refused as a target, with a reason, but not one with 200", () => {
   assert.equal(serviceOf("tenant", "lb", 201), undefined);
   const refused = targetOfService(
     viewService({ spec: { ports: Array.from({ length: 201 }, (_, index) => ({ port: index + 1 })) } }, "v1"),
@@ -59,7 +59,7 @@ test("a Service with 201 ports is no target, with a reason; one with 200 is", ()
   assert.equal(serviceOf("tenant", "lb", 200)?.ports.length, 200);
 });
 
-test("Services with 10,000 ports in all: a tenant gets half of them, others their own; the search ends", () => {
+test("with 10,000 ports of Services, a tenant gets at most half, others get theirs, and the search ends", () => {
   const { targets, refused } = plan([...services("attack", 50, 200), ...services("edge", 1, 2)]);
   assert.equal(targets.filter(({ upstream }) => upstream.includes(".attack.")).length, 5);
   assert.ok(targets.some(({ name }) => name === edge));
@@ -67,7 +67,7 @@ test("Services with 10,000 ports in all: a tenant gets half of them, others thei
   assert.equal(refused.size, 45);
 });
 
-test("who came first stays: an attack changes no port of a target that is there", () => {
+test("existing targets stay: an attack does not change their ports", () => {
   const before = plan(services("edge", 3, 40)).targets;
   const after = plan([...services("attack", 400, 200), ...services("edge", 3, 40)], before).targets;
   assert.deepEqual(
@@ -76,7 +76,7 @@ test("who came first stays: an attack changes no port of a target that is there"
   );
 });
 
-test("a target that grows keeps its ports, gets no more than its namespace's share, and says why", () => {
+test("a growing target keeps its ports, gets at most its namespace's share, and has a reason", () => {
   const before = plan(services("attack", 10, 100)).targets;
   assert.equal(before.length, 10);
   const { targets, refused } = plan(services("attack", 10, 101), before);
@@ -84,7 +84,7 @@ test("a target that grows keeps its ports, gets no more than its namespace's sha
   assert.equal(refused.size, 10);
 });
 
-test("Services that are made and deleted all day fill no more than their namespace's share", () => {
+test("Services that are created and deleted all day use at most their namespace's share", () => {
   let remembered: readonly PublishedTarget[] = [];
   for (let round = 0; round < 60; round += 1) {
     const found = Array.from({ length: 20 }, (_, index) => serviceOf("attack", `r${round}-${index}`, 10));
@@ -100,7 +100,7 @@ test("Services that are made and deleted all day fill no more than their namespa
   assert.equal(targets.length, 151);
 });
 
-test("the search for listen ports ends when there is none left, and those that are there stay", () => {
+test("the search for listen ports ends when no port is free, and existing ports stay", () => {
   const ports = Array.from({ length: 200 }, (_, index) => ({ port: index + 1, protocol: "v1" as const }));
   const many = Array.from({ length: 51 }, (_, index) => ({
     ...parseConfig({}).targets[0],
@@ -115,7 +115,7 @@ test("the search for listen ports ends when there is none left, and those that a
   assert.equal(new Set(listeners.map(({ listenPort }) => listenPort)).size, 10_000);
 });
 
-test("a config with more ports than the proxies can have is refused when it is read", () => {
+test("a config with more ports than the proxies can have is rejected when it is read", () => {
   const ports = (count: number) => Array.from({ length: count }, (_, index) => ({ port: index + 1 }));
   const target = (name: string, count: number) => ({
     name,

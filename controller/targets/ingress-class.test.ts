@@ -22,7 +22,7 @@ const CASES: ReadonlyArray<readonly [targets: TargetConfig[], className: string 
   [TWO, "traefik", "traefik"],
   [TWO, "Traefik", "no-target"],
   [TWO, undefined, "no-class"],
-  // The schema rejects this, as a guess could misroute traffic; so does the code.
+  // The schema rejects this, because a guess could misroute traffic. The code rejects it too.
   [targetsOf(["nginx", []], ["traefik", ["traefik"]]), "other", "no-target"],
   [[], "nginx", "no-target"],
 ];

@@ -2,7 +2,7 @@ import type { Reason } from "#hostmap/types.ts";
 import type { TargetConfig } from "#lib/config/schema.ts";
 
 /**
- * Returns the target that lists an ingress class, or the reason why there is none. `className` is the class of the
+ * Returns the target that lists an ingress class, or the reason why no target does. `className` is the class of the
  * object, or the cluster's default.
  */
 export function targetOfClass(className: string | undefined, targets: readonly TargetConfig[]): string | Reason {

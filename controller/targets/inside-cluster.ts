@@ -4,9 +4,9 @@ import type { RoutingHints } from "../sources/types.ts";
 import { type AddressTable, keyOf } from "./address-table.ts";
 
 /**
- * Why a Gateway is not ingress: it says so itself, the addresses of its status are ClusterIPs, or the Service that was
- * made for it is of type ClusterIP. GEP-1762 has the label of such a Service, in the namespace of its Gateway. An
- * address of a load balancer says otherwise.
+ * Why a Gateway is not ingress: it says so itself, its status has only ClusterIPs, or the Service that was made for
+ * it is of type ClusterIP. Such a Service has the label of GEP-1762 and is in the namespace of its Gateway. An
+ * address of a load balancer is evidence of ingress.
  */
 export function insideCluster(hints: RoutingHints, table: AddressTable): Reason | undefined {
   const { gateway, inside, addresses } = hints;

@@ -7,7 +7,7 @@ function named(controller: string): string {
   return found === undefined || found === "outside" ? String(found) : [...found].join();
 }
 
-test("a controller is known by its exact name; HAProxy's projects append a class to theirs", () => {
+test("a controller is identified by its exact name; only HAProxy's projects append a class to theirs", () => {
   for (const [controller, expected] of [
     ["k8s.io/ingress-nginx", "ingress-nginx"],
     ["k8s.io/ingress-nginx/internal", "undefined"],
@@ -30,7 +30,7 @@ test("a controller is known by its exact name; HAProxy's projects append a class
   }
 });
 
-test("no name of a controller is that of two projects", () => {
+test("no two projects share the name of a controller", () => {
   const names = KNOWN_SOFTWARE.flatMap(({ controllers = [] }) => controllers);
   assert.equal(new Set(names).size, names.length);
 });

@@ -9,24 +9,24 @@ export interface IngressSoftware {
   readonly accept: string;
   /** The versions of the PROXY protocol that it accepts; default: versions 1 and 2. */
   readonly versions?: string;
-  /** How to make it accept connections without a header too, if it can. Pods then need no relay. */
+  /** How to make it accept connections without a header as well, if it can. Then pods need no relay. */
   readonly optional?: string;
   /** Where these settings are documented. */
   readonly source: string;
 }
 
 interface KnownSoftware extends IngressSoftware {
-  /** The controllers of its IngressClasses and GatewayClasses, as its own manifests have them. */
+  /** The controllers of its IngressClasses and GatewayClasses, from its own manifests. */
   readonly controllers?: readonly string[];
-  /** An install may append a class to them: `haproxy.org/ingress-controller/edge`. */
+  /** Whether an install may append a class to them: `haproxy.org/ingress-controller/edge`. */
   readonly appendsClass?: true;
-  /** It makes a Service for each Gateway, which serves no other one. */
+  /** Whether it makes one Service per Gateway, which serves no other Gateway. */
   readonly servicePerGateway?: true;
-  /** The class that it serves if nobody configures another, also where there is no IngressClass. */
+  /** The class that it serves by default, even without an IngressClass. */
   readonly className?: string;
   /** Names of its Service, and values of the labels that charts and operators set on all their Services. */
   readonly names?: RegExp;
-  /** Labels that only this software uses, or whose value is ambiguous under another key. */
+  /** Labels that only this software uses, or whose value would be ambiguous under another key. */
   readonly labels?: Readonly<Record<string, RegExp>>;
 }
 
@@ -44,7 +44,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     source: "https://cloud.ibm.com/docs/containers?topic=containers-managed-ingress-setup",
   },
   {
-    // Before ingress-nginx: its Service is called `nginx-ingress-controller` in a release `nginx-ingress`.
+    // Must precede ingress-nginx: in a release `nginx-ingress`, its Service is called `nginx-ingress-controller`.
     title: "F5 NGINX Ingress Controller",
     controllers: ["nginx.org/ingress-controller"],
     className: "nginx",
@@ -75,7 +75,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Traefik",
-    // The latter: traefik/traefik, pkg/provider/kubernetes/gateway.
+    // Source of the second controller: traefik/traefik, pkg/provider/kubernetes/gateway.
     controllers: ["traefik.io/ingress-controller", "traefik.io/gateway-controller"],
     className: "traefik",
     names: /^traefik$/,
@@ -86,8 +86,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "HAProxy Technologies' ingress controller",
-    // haproxytech/kubernetes-ingress, documentation on IngressClass, "Ingress eligibility rules".
-    // The latter: haproxytech/helm-charts, kubernetes-ingress/README.md, `gatewayControllerName`.
+    // Source: haproxytech/kubernetes-ingress, documentation on IngressClass, "Ingress eligibility rules". Source of
+    // the second controller: haproxytech/helm-charts, kubernetes-ingress/README.md, `gatewayControllerName`.
     controllers: ["haproxy.org/ingress-controller", "haproxy.org/gateway-controller"],
     appendsClass: true,
     className: "haproxy",
@@ -109,9 +109,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     source: "https://haproxy-ingress.github.io/docs/configuration/keys/#proxy-protocol",
   },
   {
-    // Its manifests call the Service of its Envoy `envoy`.
+    // Its manifests name the Service of its Envoy `envoy`.
     title: "Contour",
-    // The latter: projectcontour/contour, examples/gateway.
+    // Source of the second controller: projectcontour/contour, examples/gateway.
     controllers: ["projectcontour.io/ingress-controller", "projectcontour.io/gateway-controller"],
     className: "contour",
     names: /^contour$/,
@@ -134,7 +134,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     title: "Istio's ingress gateway",
     servicePerGateway: true,
-    // The latter: istio/istio, pkg/config/constants/constants.go, `ManagedGatewayController`.
+    // Source of the second controller: istio/istio, pkg/config/constants/constants.go, `ManagedGatewayController`.
     controllers: ["istio.io/ingress-controller", "istio.io/gateway-controller"],
     className: "istio",
     names: /^istio-(ingressgateway|ingress)$/,
@@ -165,7 +165,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     title: "Cilium",
     servicePerGateway: true,
-    // The latter: cilium/cilium, operator/pkg/gateway-api, `controllerName`.
+    // Source of the second controller: cilium/cilium, operator/pkg/gateway-api, `controllerName`.
     controllers: ["cilium.io/ingress-controller", "io.cilium/gateway-controller"],
     className: "cilium",
     names: /^cilium-ingress$/,
@@ -176,7 +176,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   },
   {
     title: "Kong",
-    // The latter: Kong/kubernetes-ingress-controller, `--gateway-api-controller-name`.
+    // Source of the second controller: Kong/kubernetes-ingress-controller, `--gateway-api-controller-name`.
     controllers: ["ingress-controllers.konghq.com/kong", "konghq.com/kic-gateway-controller"],
     className: "kong",
     names: /^kong$/,
@@ -216,8 +216,9 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
 ];
 
 /**
- * Controllers whose load balancers lead to no Service of the cluster: to pods directly, to node ports, or out of a
- * tunnel. By the controllers of their IngressClasses and GatewayClasses, and by the classes that need no such object.
+ * Controllers whose load balancers lead to no Service of the cluster, but to pods, to node ports, or out of a tunnel.
+ * They are identified by the controllers of IngressClasses and GatewayClasses, and by classes that need no such
+ * object.
  */
 const OUTSIDE = {
   controllers: new Set([
@@ -233,11 +234,11 @@ const OUTSIDE = {
     "strrl.dev/cloudflare-tunnel-ingress-controller",
     "tailscale.com/ts-ingress",
   ]),
-  // GKE's have no IngressClass: kubernetes/ingress-gce, pkg/annotations/ingress.go.
+  // GKE's classes have no IngressClass: kubernetes/ingress-gce, pkg/annotations/ingress.go.
   classes: new Set(["alb", "azure/application-gateway", "gce", "gce-internal", "gce-multi-cluster", "tailscale"]),
 };
 
-/** Titles of the software that makes a Service for each Gateway. */
+/** Titles of the software that makes one Service per Gateway. */
 export const PER_GATEWAY: ReadonlySet<string> = new Set(
   KNOWN_SOFTWARE.flatMap(({ title, servicePerGateway }) => (servicePerGateway ? [title] : [])),
 );
@@ -263,34 +264,34 @@ export function softwareByLabels({ labels, selector }: ServiceLabels, more: read
   return found;
 }
 
-/** The same, from its name as well. */
+/** Like `softwareByLabels`, but also uses the name of the Service. */
 export function softwareOf(service: ServiceLabels & { readonly name: string }): IngressSoftware | undefined {
   return softwareByLabels(service, [service.name]);
 }
 
-/** The title of the software whose Service has this name: charts add `-controller` to that of the release. */
+/** The title of the software whose Service has this name. Charts append `-controller` to the name of the release. */
 export function softwareByName(name: string): string | undefined {
   return softwareByLabels({ labels: {}, selector: {} }, [name, name.replace(/-controller$/, "")])?.title;
 }
 
-/** Whether an ingress controller is known by this name, or by this value of a label. */
+/** Whether a known ingress controller has this name, or this value of a label. */
 export function isSoftwareName(word: string): boolean {
   return KNOWN_SOFTWARE.some(({ names, labels = {} }) =>
     [names, ...Object.values(labels)].some((pattern) => pattern !== undefined && pattern !== ANY && pattern.test(word)),
   );
 }
 
-/** What an object says of the controller that serves it. */
+/** What an object says about the controller that serves it. */
 export interface NamedController {
   readonly className: string | undefined;
   readonly isGatewayClass?: true;
-  /** That of its IngressClass or GatewayClass, or the controller of its kind. */
+  /** The controller of its IngressClass or GatewayClass, or the controller of its kind. */
   readonly controller?: string;
 }
 
 /**
- * Titles of the known software that an object names; two projects may serve one class. `outside`: it leads to no
- * Service of the cluster. Undefined: the object names nothing that is known.
+ * Titles of the known software that an object names; two projects may serve one class. `outside`: the object leads to
+ * no Service of the cluster. Undefined: the object names no known software.
  */
 export function softwareNamed(by: NamedController): ReadonlySet<string> | "outside" | undefined {
   const { className, isGatewayClass, controller } = by;
@@ -306,12 +307,12 @@ export function softwareNamed(by: NamedController): ReadonlySet<string> | "outsi
   return named.length === 0 ? undefined : new Set(named.map(({ title }) => title));
 }
 
-/** Another install may have its own name with the same beginning, such as `k8s.io/ingress-nginx/internal`. */
+/** Another install may have its own name with the same prefix, such as `k8s.io/ingress-nginx/internal`. */
 function isNamed(own: string, controller: string, { appendsClass }: KnownSoftware): boolean {
   return controller === own || (appendsClass === true && /^[^/]+$/.test(after(controller, `${own}/`)));
 }
 
-/** Empty if the text does not begin with this. */
+/** The text after a prefix; empty if the text does not have the prefix. */
 function after(text: string, beginning: string): string {
   return text.startsWith(beginning) ? text.slice(beginning.length) : "";
 }

@@ -10,7 +10,7 @@ import { TargetDiscovery } from "./discovery.ts";
 import { resolveSources } from "./resolve-claims.ts";
 import { classResolver } from "./resolver.ts";
 
-// A mapped name gets the ports of its target alone: what else answers at its public address is lost to pods.
+// A mapped name has only the ports of its target. Pods lose anything else that answers at its public address.
 
 const IP = "203.0.113.7";
 const SERVICES = "/api/v1/services";
@@ -23,7 +23,7 @@ function service(name: string, ports: readonly number[], ipMode = "VIP", cluster
   };
 }
 
-/** An Ingress, or with `ports` a Gateway, at the address; `warning` is that of its name. */
+/** An Ingress at the address, or a Gateway if `ports` is set. `warning` returns the warning of its name. */
 async function cluster(t: TestContext, config: object, ports?: readonly number[]) {
   stopTime(t);
   const api = new MemoryApi();
@@ -72,9 +72,9 @@ async function cluster(t: TestContext, config: object, ports?: readonly number[]
   };
 }
 
-test("a name whose target lacks port 80 says so, until a Service has that port of its address", async (t) => {
+test("a name has a warning if its target lacks port 80, until a Service has that port at its address", async (t) => {
   const rig = await cluster(t, {});
-  // The provider's load balancer redirects port 80; kube-proxy leads pods past it.
+  // The provider's load balancer redirects port 80, but kube-proxy leads pods past it.
   await rig.start(service("nginx", [443]), service("redirect", [80], "Proxy", ["10.0.0.2"]));
   assert.equal(rig.warning()?.code, "port-lost");
   assert.match(rig.warning()?.text ?? "", /edge-nginx-\w+ has no port 80: pods lose what answers there/);
@@ -86,19 +86,19 @@ test("a name whose target lacks port 80 says so, until a Service has that port o
   assert.equal(rig.warning()?.code, "port-lost");
 });
 
-test("a Gateway loses only ports of its listeners", async (t) => {
+test("a Gateway can lose only ports of its listeners", async (t) => {
   const secure = await cluster(t, {}, [443]);
   await secure.start(service("nginx", [443]));
   assert.equal(secure.warning(), undefined);
 });
 
-test("a Gateway with listeners on both loses what its target lacks; other ports do not count", async (t) => {
+test("a Gateway with listeners on both ports loses the one that its target lacks, and no other port", async (t) => {
   const both = await cluster(t, {}, [80, 443, 8443]);
   await both.start(service("nginx", [80]));
   assert.match(both.warning()?.text ?? "", /has no port 443:/);
 });
 
-test("a configured target lacks the ports that its configuration, or its Service, does not have", async (t) => {
+test("a configured target lacks a port if its configuration or its Service does not have it", async (t) => {
   const upstream = { service: { namespace: "edge", name: "nginx" } };
   const rig = await cluster(t, { targets: [{ name: "web", upstream, classes: ["nginx"] }] });
   await rig.start(service("nginx", [80, 443]));

@@ -3,14 +3,14 @@ import type { TargetConfig } from "#lib/config/schema.ts";
 import { isRelayed } from "#lib/documents/listeners.ts";
 import { type FoundTarget, HTTP_PORTS, portOf, type ServiceView } from "./service-view.ts";
 
-/** Code of the warning about a mapped name. */
+/** Code of the warning about a mapped name that loses a port. */
 export const PORT_LOST = "port-lost";
 
 /**
- * Says which port of HTTP or HTTPS the names of an object lose when they are mapped: a port of the object that the
- * target does not have. Something else may serve it at the public address. The proxy does not relay it there: a tenant
- * writes `externalIPs`, and would choose the address that the proxy connects to. `service` is that of a configured
- * target, if it is known; `ports` are those of the object.
+ * Reports which port of HTTP or HTTPS the names of an object lose when they are mapped: a port of the object that the
+ * target does not have. Another server may serve that port at the public address. The proxy does not relay to it,
+ * because a tenant who writes `externalIPs` could then choose the address that the proxy connects to. `service` is
+ * the Service of a configured target, if it is known; `ports` are those of the object.
  */
 export function lostPorts(
   target: TargetConfig | FoundTarget,
@@ -27,7 +27,7 @@ export function lostPorts(
 function hasPort(target: TargetConfig | FoundTarget, service: ServiceView | undefined, port: number): boolean {
   const has = (number: number) =>
     service === undefined || "code" in service.ports || portOf(service, number) !== undefined;
-  // Names map to the Service itself, or to addresses of which nothing else is known.
+  // Names map to the Service itself, or to addresses without further facts.
   if (!isRelayed(target) && !("upstreamIPs" in target)) return has(port);
   const relayed = target.ports.find((each) => each.port === port);
   return relayed !== undefined && has(("upstreamPort" in relayed ? relayed.upstreamPort : undefined) ?? port);

@@ -32,7 +32,7 @@ function hints(...addresses: string[]): RoutingHints {
   return { className: "nginx", addresses, admitted: addresses.length > 0 };
 }
 
-/** Nothing is known but the Services. */
+/** A precedence without any facts beyond the Services. */
 const ANY: Precedence = { isOfAnotherClass: () => false, isIncumbent: () => false, isInUse: () => false };
 
 function match(of: RoutingHints, ...services: RawService[]): string {
@@ -41,7 +41,7 @@ function match(of: RoutingHints, ...services: RawService[]): string {
 }
 
 const A = service("a", [{ ip: "203.0.113.1" }, { ip: "2001:db8::1" }]);
-/** A, in front of a Service with one family. */
+/** Service `a`, with only one address family. */
 function onlyIPv4(annotations: Record<string, string> = {}): RawService {
   const raw = service("a", [{ ip: "203.0.113.1" }, { ip: "2001:db8::1" }], undefined, annotations);
   return { ...raw, spec: { ...raw.spec, clusterIPs: ["10.96.0.7"] } };
@@ -133,7 +133,7 @@ test("addresses follow their Service, and are removed with it", () => {
   assert.equal(code("lb.example.net"), "unknown-hostname");
 });
 
-test("each reason why there is no Service, as a whole", () => {
+test("each reason why there is no Service, with its text", () => {
   const reason = (of: RoutingHints, ...services: RawService[]) => matchService(of, indexOf(...services), ANY);
   const named = (name: string): RoutingHints => ({ ...hints(), service: { namespace: "edge", name } });
   assert.deepEqual(reason(named("x"), A), {
@@ -173,7 +173,7 @@ test("each reason why there is no Service, as a whole", () => {
   });
 });
 
-test("of Services that share an address the others keep it when one is deleted", () => {
+test("if one of the Services that share an address is deleted, the others keep it", () => {
   const shared = service("c", [{ ip: "203.0.113.1" }]);
   const index = indexOf(A, shared);
   const names = () =>

@@ -8,24 +8,24 @@ import { HTTP_PORTS, hasFamilyOf, literalsOf, mayHavePort, type ServiceView } fr
 /** Maximum number of Services in a reason. */
 const MAX_LISTED = 3;
 
-/** What tells Services apart that share an address, beyond their ports. */
+/** Distinguishes Services that share an address, beyond their ports. */
 export interface Precedence {
   /** Whether the Service cannot serve the class of the object. */
   readonly isOfAnotherClass: (view: ServiceView) => boolean;
-  /** Whether it is the target of the object already. */
+  /** Whether the Service is already the target of the object. */
   readonly isIncumbent: (view: ServiceView) => boolean;
-  /** Whether objects with its addresses have it as their target. */
+  /** Whether the Service is already the target of objects with its addresses. */
   readonly isInUse: (view: ServiceView) => boolean;
 }
 
-/** Codes of the reasons that say that the addresses of an object lead to no Service. */
+/** Codes of the reasons which mean that the addresses of an object lead to no Service. */
 export const UNKNOWN_ADDRESS: ReadonlySet<string> = new Set(["no-service", "no-address", "unknown-hostname"]);
 
 /**
  * Returns the Service that the routing hints point to, or the reason why there is none. Anybody can add a Service to
- * a shared address. Of several that have the address, only those with a port of the object that may serve its class
- * count. The one that served the object before stays; then comes one that serves other objects, then the oldest.
- * What a Service says of itself does not count here.
+ * a shared address. If several Services have the address, only those with a port of the object that may serve its
+ * class count. The previous one of the object wins, then one that serves other objects, then the oldest. Annotations
+ * of the Services do not count here.
  */
 export function matchService(hints: RoutingHints, table: AddressTable, precedence: Precedence): ServiceView | Reason {
   const { service } = hints;
@@ -39,7 +39,7 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
   const addresses = (ips.length > 0 ? ips : hints.addresses).map(canonicalAddress);
   const taken = addresses.find((address) => table.hasAny(address));
   if (taken === undefined) return withoutService(addresses, ips.length > 0);
-  // A Service for TCP and one for UDP (HTTP/3) may share an address.
+  // Two Services may share an address: one for TCP, and one for UDP (HTTP/3).
   const { ports: wanted = HTTP_PORTS } = hints;
   const either = [...new Set([...wanted, ...HTTP_PORTS])];
   const withPort = [...new Set(addresses.flatMap((address) => table.withPort(address, either)))];
@@ -48,14 +48,14 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
   const first = firstOf(candidates, wanted, precedence);
   if (first === undefined) return withoutAnyPort(table.at(taken), wanted);
   const sharesAll = (address: string) => candidates.every((view) => table.has(address, view));
-  // A later Service at another address of the object takes nothing from the one that serves it.
+  // A later Service at another address of the object must not displace the Service that serves it.
   if (precedence.isIncumbent(first) || addresses.some(sharesAll)) return whetherShortCircuited(first, addresses);
   const several = `several Services (${listSome(candidates.map(keyOf).sort(), MAX_LISTED, String)})`;
   const text = `${addresses.join(", ")} are those of ${several}; configure the target by its class`;
   return { code: "several-services", text };
 }
 
-/** The Service that serves the object. */
+/** Chooses the Service that serves the object. */
 function firstOf(
   services: readonly ServiceView[],
   wanted: readonly number[],
@@ -72,9 +72,9 @@ function firstOf(
 
 /**
  * kube-proxy short-circuits IP addresses of the families of the Service, unless their `ipMode` is `Proxy`. Otherwise
- * there is no hairpin, so nothing to map, unless the Service's admin says so: the network may ignore `ipMode`, or the
- * load balancer may not take connections that come back to their node. `addresses` are those of the object. A host name
- * leads to the addresses of its load balancer.
+ * there is no hairpin, so no mapping is needed. The Service's admin can override this (`map: always`): the network
+ * may ignore `ipMode`, or the load balancer may refuse connections that return to their node. `addresses` are those
+ * of the object. A host name leads to the addresses of its load balancer.
  */
 export function whetherShortCircuited(view: ServiceView, addresses: readonly string[]): ServiceView | Reason {
   if (view.map === "always") return view;
@@ -108,7 +108,7 @@ function withoutService(addresses: readonly string[], areIps: boolean): Reason {
   return { code: "unknown-hostname", text: `no Service has the host name ${list} that its status has` };
 }
 
-/** A tenant can add many Services, and each would change the text of a longer list. */
+/** The list is limited, because a tenant can add many Services, and each one would change the text. */
 function withoutAnyPort(services: readonly ServiceView[], wanted: readonly number[]): Reason {
   const names = services.length > MAX_LISTED ? "" : `${services.map(keyOf).sort().join(", ")}: `;
   const text = `${names}no Service with its address has one of the TCP ports ${wanted.slice(0, 10).join(", ")}`;

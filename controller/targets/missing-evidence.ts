@@ -4,8 +4,8 @@ import { softwareNamed } from "./known-software.ts";
 import { canonicalIp, literalsOf, type ServiceView } from "./service-view.ts";
 
 /**
- * Codes of the reasons that may only say that evidence is missing. Every other one names who serves the object, or a
- * rule that forbids the mapping.
+ * Codes of the reasons that may only mean missing evidence. Every other code names the software that serves the
+ * object, or a rule that forbids the mapping.
  */
 const MAY_BE_MISSING: ReadonlySet<string> = new Set([
   "no-address",
@@ -20,9 +20,10 @@ const MAY_BE_MISSING: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether nothing speaks against the target that an object had: evidence of it is only missing. Against it speak a
- * class or controller of other software, or of a load balancer outside the cluster; and an IP in the object's status
- * that is not the target's, if the target has any. `service` is the target's, if it is known.
+ * Whether evidence for the previous target of an object is only missing, and none speaks against it. Evidence against
+ * it is a class or controller of other software, or of a load balancer outside the cluster. An IP in the object's
+ * status that the target does not have is evidence too, if the target has any IP. `service` is the target's Service,
+ * if it is known.
  */
 export function isOnlyMissing({ code }: Reason, hints: RoutingHints, service: ServiceView | undefined): boolean {
   if (!MAY_BE_MISSING.has(code) || hints.service !== undefined || hints.chosen !== undefined) return false;

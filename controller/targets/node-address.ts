@@ -4,14 +4,17 @@ import { canonicalIp, literalsOf } from "./service-view.ts";
 // Controllers on the host's network or behind NodePorts write addresses of nodes into the status of their objects:
 // ingress-nginx without `--publish-service` (kubernetes/ingress-nginx, internal/ingress/status/status.go,
 // `runningAddresses`), Traefik with a published Service of type NodePort (traefik/traefik,
-// pkg/provider/kubernetes/ingress/kubernetes.go, `updateIngressStatus`), Cilium's Gateways in host network mode.
-// A controller of ours does not read Nodes: their addresses are in the status, which the kubelets of 5,000 nodes
-// change all the time. Who has the list, such as the doctor, gives it.
+// pkg/provider/kubernetes/ingress/kubernetes.go, `updateIngressStatus`), Cilium's Gateways in host network mode. Our
+// controller does not read Nodes: their addresses are in the status, which the kubelets of 5,000 nodes change all the
+// time. A caller that has the list, such as the doctor, passes it.
 
-/** What a reason says of an address that no Service has, where Nodes are not read. */
+/** Hint in a reason about an address that no Service has, if Nodes are not read. */
 export const MAY_BE_A_NODE = "it may be a node's: see `switchback doctor`";
 
-/** Why an object is not mapped whose status has only IPs of nodes; undefined: it has others, or nodes are unknown. */
+/**
+ * Why an object is not mapped if its status has only IPs of nodes; undefined: it has other IPs, or nodes are not
+ * known.
+ */
 export function nodeAddress(addresses: readonly string[], nodes: ReadonlySet<string> | undefined): Reason | undefined {
   const ips = literalsOf(addresses).map(canonicalIp);
   if (nodes === undefined || ips.length === 0 || !ips.every((ip) => nodes.has(ip))) return undefined;

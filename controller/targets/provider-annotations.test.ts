@@ -6,7 +6,7 @@ const BETA = "service.beta.kubernetes.io/";
 const FEATURES = "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features";
 const ATTRIBUTES = `${BETA}aws-load-balancer-target-group-attributes`;
 
-/** With this fallback a value that means nothing is distinguished from one that says `none`. */
+/** This fallback distinguishes a value without a meaning from a value that means `none`. */
 const FALLBACK = "fallback" as "v1";
 const SWITCHED = { true: "v1", false: "none", yes: FALLBACK, "": FALLBACK };
 const VERSIONED = {
@@ -21,7 +21,7 @@ const VERSIONED = {
   "": FALLBACK,
 };
 
-/** UpCloud's configuration of a load balancer with a frontend and a backend a port. `ports` may be left out. */
+/** UpCloud's configuration of a load balancer, with a frontend and a backend per port. `ports` is optional. */
 function upcloud(
   versions: Readonly<Record<string, string>>,
   ports: Readonly<Record<string, number>> = { http: 80, https: 443 },
@@ -34,7 +34,7 @@ function upcloud(
   });
 }
 
-/** What each value of each provider's annotation says about port 443. */
+/** The meaning of each value of each provider's annotation, for port 443. */
 const PROVIDERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   [`${BETA}aws-load-balancer-proxy-protocol`]: { "*": "v1", true: FALLBACK, "**": FALLBACK },
   [ATTRIBUTES]: {
@@ -107,7 +107,7 @@ const PROVIDERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     '{"frontends": {"port": 443}, "backends": [null, 5, {"properties": null}]}': "none",
     "{": FALLBACK,
   },
-  // Apache's controller, and Leaseweb's list of ports.
+  // Values of Apache's controller, and of Leaseweb's list of ports.
   [`${BETA}cloudstack-load-balancer-proxy-protocol`]: {
     true: "v1",
     enabled: "v1",
@@ -117,14 +117,14 @@ const PROVIDERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
 };
 for (const [key, values] of Object.entries(PROVIDERS)) {
-  test(`${key}: each value`, () => {
+  test(`${key}: each value has its meaning`, () => {
     const found = Object.keys(values).map((value) => [value, protocolOf({ [key]: value }, 443, FALLBACK)]);
     assert.deepEqual(Object.fromEntries(found), values);
     assert.equal(protocolOf({ [key]: 5 as never }, 443, FALLBACK), FALLBACK, "no text");
   });
 }
 
-test("AWS: a network load balancer sends version 2, by the beginning of its type", () => {
+test("AWS: a network load balancer, detected by the prefix of its type, sends version 2", () => {
   const of = (type: string) =>
     protocolOf(
       { [`${BETA}aws-load-balancer-proxy-protocol`]: "*", [`${BETA}aws-load-balancer-type`]: type },
@@ -141,13 +141,13 @@ test("AWS: a network load balancer sends version 2, by the beginning of its type
   ]);
 });
 
-test("AWS: the attribute says network load balancer, whatever makes the Service one", () => {
+test("AWS: the attribute alone identifies a network load balancer", () => {
   const annotations = { [`${BETA}aws-load-balancer-proxy-protocol`]: "*" };
   assert.equal(protocolOf({ ...annotations, [ATTRIBUTES]: "proxy_protocol_v2.enabled=true" }, 443, FALLBACK), "v2");
   assert.equal(protocolOf({ ...annotations, [ATTRIBUTES]: "proxy_protocol_v2.enabled=false" }, 443, FALLBACK), "v1");
 });
 
-test("Linode: what is said of a port counts before what is said of all", () => {
+test("Linode: the setting of a port overrides the setting of all ports", () => {
   const annotations = {
     [`${BETA}linode-loadbalancer-default-proxy-protocol`]: "v2",
     [`${BETA}linode-loadbalancer-port-443`]: '{"proxy-protocol": "none"}',
@@ -158,7 +158,7 @@ test("Linode: what is said of a port counts before what is said of all", () => {
   );
 });
 
-test("ours comes before every provider's, and is read exactly", () => {
+test("our annotation overrides every provider's, and must match exactly", () => {
   const hetzner = "load-balancer.hetzner.cloud/uses-proxyprotocol";
   const of = (annotations: Record<string, string>) => protocolOf(annotations, 443, FALLBACK);
   for (const own of ["v1", "v2", "none"])
@@ -169,7 +169,7 @@ test("ours comes before every provider's, and is read exactly", () => {
   });
 });
 
-test("providers' annotations that contradict each other are a reason; others are not", () => {
+test("contradicting annotations of providers yield a reason; other combinations do not", () => {
   const hetzner = "load-balancer.hetzner.cloud/uses-proxyprotocol";
   const ovh = `${BETA}ovh-loadbalancer-proxy-protocol`;
   const of = (annotations: Record<string, string>, port = 443) => protocolOf(annotations, port, FALLBACK);

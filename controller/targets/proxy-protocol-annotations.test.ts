@@ -73,7 +73,7 @@ test("without annotations the fallback applies", () => {
   for (const fallback of ["v1", "v2", "none"] as const) assert.equal(protocolOf(undefined, 80, fallback), fallback);
 });
 
-test("an invalid value of the switchback.dev annotation is rejected with the accepted values, and is sanitized", () => {
+test("an invalid value of the switchback.dev annotation yields a sanitized reason with the accepted values", () => {
   assert.deepEqual(protocolOf({ [OWN]: "v3\u001b" }, 80, "v1"), {
     code: "annotation-invalid",
     text: 'switchback.dev/proxy-protocol is "v3\\u001b"; accepted are v1, v2, none',

@@ -8,7 +8,7 @@ export type Protocol = "v1" | "v2" | "none";
 const PROTOCOLS: readonly Protocol[] = ["v1", "v2", "none"];
 
 type Annotations = Readonly<Record<string, string>>;
-/** The protocol on a port, or undefined if the annotation does not set it. */
+/** Reads the protocol of a port; undefined: the annotation does not set it. */
 type Meaning = (value: string, port: number, annotations: Annotations) => Protocol | undefined;
 
 const AWS = "service.beta.kubernetes.io/aws-load-balancer-";
@@ -16,8 +16,8 @@ const BETA = "service.beta.kubernetes.io/";
 const STACKIT = "lb.stackit.cloud/tcp-proxy-protocol";
 
 /**
- * `"true"` enables it. Receivers behind these load balancers accept both versions, because the header identifies
- * its version.
+ * `"true"` enables the header. Receivers behind these load balancers accept both versions, because the header
+ * identifies its version.
  */
 const switched =
   (version: Protocol): Meaning =>
@@ -45,13 +45,16 @@ const words =
   (value) =>
     Object.hasOwn(meanings, value) ? meanings[value] : undefined;
 
-/** CloudStack: its own controller takes any value but `false` for all ports, Leaseweb's takes a list of ports. */
+/**
+ * CloudStack: its own controller takes any value except `false` for all ports. Leaseweb's controller takes a list of
+ * ports.
+ */
 const cloudstack: Meaning = (value, port, annotations) => {
   if (/^[\d\s,]+$/.test(value)) return listed("v1")(value, port, annotations);
   return value === "false" ? "none" : "v1";
 };
 
-/** STACKIT: all ports, or those of a second annotation. */
+/** STACKIT: all ports, or the ports in a second annotation. */
 const stackit: Meaning = (value, port, annotations) => {
   if (!/^(?:1|t|true)$/i.test(value)) return "none";
   const ports = annotations[`${STACKIT}-ports-filter`];
@@ -65,8 +68,8 @@ const linodePort: Meaning = (value, port, annotations) => {
 };
 
 /**
- * UpCloud: frontends and backends as JSON, both named after the Service's ports. A frontend need not repeat its
- * port: then the backends count if all that are listed agree.
+ * UpCloud: frontends and backends as JSON, both named after the Service's ports. A frontend may omit its port. Then
+ * the backends decide if all listed ones agree.
  */
 const upcloud: Meaning = (value, port) => {
   const config = objectIn(parseJson(value));
@@ -89,7 +92,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The fields of a parsed object; none if it is something else. */
+/** The fields of a parsed object; no fields if it is not an object. */
 function objectIn(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? { ...value } : {};
 }
@@ -98,24 +101,24 @@ function listIn(value: unknown): ReadonlyArray<Readonly<Record<string, unknown>>
   return Array.isArray(value) ? value.map(objectIn) : [];
 }
 
-/** In the key of an annotation for one port: its number. */
+/** Placeholder for the port number in the key of an annotation. */
 const PORT = "<port>";
 
-/** Annotations of one provider. The first one that says something applies. */
+/** Annotations of one provider. The first one that sets the protocol applies. */
 type ProviderAnnotations = ReadonlyArray<readonly [key: string, meaning: Meaning]>;
 
 /**
- * Annotations that make a cloud provider's load balancer send PROXY headers, each from the provider's documentation or
- * cloud-controller-manager.
+ * Annotations that make a cloud provider's load balancer send PROXY headers. They are from the provider's
+ * documentation or cloud-controller-manager.
  */
 const PROVIDERS: readonly ProviderAnnotations[] = [
   [
-    // Only a network load balancer has this attribute, whatever makes the Service one.
+    // Only a network load balancer has this attribute, however it was requested.
     [
       `${AWS}target-group-attributes`,
       (value) => (/(^|,)\s*proxy_protocol_v2\.enabled=true\s*(,|$)/.test(value) ? "v2" : undefined),
     ],
-    // A network load balancer sends version 2, a classic one version 1.
+    // A network load balancer sends version 2, and a classic one sends version 1.
     [
       `${AWS}proxy-protocol`,
       (value, _port, annotations) =>
@@ -124,14 +127,14 @@ const PROVIDERS: readonly ProviderAnnotations[] = [
   ],
   [["load-balancer.hetzner.cloud/uses-proxyprotocol", switched("v1")]],
   [[`${BETA}do-loadbalancer-enable-proxy-protocol`, switched("v1")]],
-  // Two entries: Scaleway's controller refuses a port that both of them name.
+  // Two separate entries, because Scaleway's controller refuses a port that both of them name.
   [[`${BETA}scw-loadbalancer-proxy-protocol-v2`, listed("v2")]],
   [[`${BETA}scw-loadbalancer-proxy-protocol-v1`, listed("v1")]],
   [["loadbalancer.openstack.org/proxy-protocol", versioned]],
   [[`${BETA}ovh-loadbalancer-proxy-protocol`, versioned]],
   [
     [`${BETA}linode-loadbalancer-port-${PORT}`, linodePort],
-    // Its former name.
+    // The former name of the annotation.
     [`${BETA}linode-loadbalancer-proxy-protocol`, versioned],
     [`${BETA}linode-loadbalancer-default-proxy-protocol`, versioned],
   ],
@@ -145,29 +148,30 @@ const PROVIDERS: readonly ProviderAnnotations[] = [
   [["k8s.cloudscale.ch/loadbalancer-pool-protocol", words({ proxy: "v1", proxyv2: "v2", tcp: "none" })]],
   [["kubernetes.civo.com/loadbalancer-enable-proxy-protocol", words({ "send-proxy": "v1", "send-proxy-v2": "v2" })]],
   [[`${BETA}oci-load-balancer-connection-proxy-protocol-version`, words({ 1: "v1", 2: "v2" })]],
-  // Oracle's network load balancer.
+  // Annotation of Oracle's network load balancer.
   [["oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled", switched("v2")]],
   [[`${BETA}upcloud-load-balancer-config`, upcloud]],
   [[`${BETA}cloudstack-load-balancer-proxy-protocol`, cloudstack]],
-  // outscale/cloud-provider-osc, docs/annotations.md: a list has node ports, which are not known here.
+  // outscale/cloud-provider-osc, docs/annotations.md. A list has node ports, which are not known here.
   [[`${BETA}osc-load-balancer-proxy-protocol`, words({ "*": "v1" })]],
-  // cloud-provider-azure, Azure Private Link Service Integration: the Private Link service sends it, version 2.
+  // cloud-provider-azure, Azure Private Link Service Integration. The Private Link service sends the header, in
+  // version 2.
   [[`${BETA}azure-pls-proxy-protocol`, words({ true: "v2" })]],
   // stackitcloud/cloud-provider-stackit, docs/load-balancer.md.
   [[STACKIT, stackit]],
-  // guide.ncloud-docs.com/docs/en/nks-nks-1-8, which does not say the version.
+  // guide.ncloud-docs.com/docs/en/nks-nks-1-8, which does not name the version.
   [[`${BETA}ncloud-load-balancer-proxy-protocol`, switched("v1")]],
 ];
 
-/** The protocol of ports of which no annotation says it; `auto`: the ingress controller is asked. */
+/** The protocol of ports without a statement in annotations; `auto`: the ingress controller is asked. */
 export function assumedProtocol({ protocol, detect }: Config["discovery"]): Protocol | "auto" {
   return protocol === "auto" && !detect ? "v1" : protocol;
 }
 
-/** Who says which protocol a port expects: the switchback.dev annotation, or that of a cloud provider. */
+/** The source of a statement about a port's protocol: the switchback.dev annotation, or that of a cloud provider. */
 export type StatedBy = "annotation" | "provider";
 
-/** What the annotations of a Service state for a port. */
+/** The statement of a Service's annotations about a port. */
 export interface Stated {
   readonly protocol: Protocol;
   readonly by: StatedBy;
@@ -180,9 +184,9 @@ function says(key: string, value: string): string {
 }
 
 /**
- * The protocol that the annotations of a Service state for a port; undefined if none does. The switchback.dev
- * annotation comes first, then those of known providers. An invalid value of it, and providers' annotations that
- * contradict each other, return a reason instead of a guess.
+ * The protocol that the annotations of a Service state for a port; undefined: none does. The switchback.dev
+ * annotation comes first, then those of known providers. If its value is invalid, or if annotations of providers
+ * contradict each other, the result is a reason instead of a guess.
  */
 export function statedProtocol(annotations: Annotations | undefined = {}, port: number): Stated | Reason | undefined {
   const explicit = annotations[PROXY_PROTOCOL_KEY];
@@ -204,7 +208,7 @@ export function statedProtocol(annotations: Annotations | undefined = {}, port: 
   return { code: "annotations-contradict", text: `${both}; remove one, or decide by ${PROXY_PROTOCOL_KEY}` };
 }
 
-/** What a provider's annotations say about a port; undefined: nothing. */
+/** The statement of a provider's annotations about a port; undefined: they set nothing. */
 function statementOf(
   provider: ProviderAnnotations,
   port: number,

@@ -6,16 +6,16 @@ import { corePath } from "#lib/kube/paths.ts";
 import { Reconciler } from "#lib/kube/reconciler.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
-/** The targets that had names when this replica started: of Services that share an address, theirs stay. */
+/** The targets that had names when this replica started. They win over other Services that share their address. */
 export interface PublishedTargetNames {
-  /** Reads them once. `onRead` is called when that has succeeded; until then it is tried again. */
+  /** Reads the names once, and retries until that succeeds. Then it calls `onRead`. */
   start(onRead: (names: ReadonlySet<string>) => void): void;
   stop(): Promise<void>;
 }
 
 const RETRY_MS = 5_000;
 
-/** Reads the state of the published map. One that cannot be parsed, or is not there, has no targets. */
+/** Reads the state of the published map. A missing or unreadable state has no targets. */
 export function publishedTargetNames(deps: {
   readonly client: Pick<KubeClient, "list">;
   /** Our own namespace. */

@@ -29,7 +29,7 @@ function found(name: string, change: object = {}): FoundTarget {
   return { ...target(name, change), upstreamIPs: [CLUSTER_IP] };
 }
 
-/** The Services of these targets exist; with `undefined`, targets are not discovered. */
+/** A catalog with the Services of these targets. With `undefined`, targets are not discovered. */
 function catalogOf(targets: readonly FoundTarget[] | undefined): RelayedInput["catalog"] {
   return { discovers: targets !== undefined, found: (name) => targets?.find((each) => each.name === name) };
 }
@@ -52,7 +52,7 @@ function plan(change: Partial<RelayedInput>) {
 
 const names = (targets: readonly PublishedTarget[]) => targets.map(({ name }) => name);
 
-test("configured and discovered targets are relayed, in name order; those without a header are not", () => {
+test("configured and discovered targets are relayed in name order, except those without a header", () => {
   const direct = target("direct", { ports: [{ port: 80, protocol: "none" }] });
   const { targets } = plan({ configured: [target("b"), direct], found: [found("a")] });
   assert.deepEqual(names(targets), ["a", "b"]);
@@ -66,7 +66,7 @@ test("configured and discovered targets are relayed, in name order; those withou
   );
 });
 
-test("addresses are those of the config, else of the front Service, else none yet", () => {
+test("addresses come from the config, else from the front Service, else they are not known yet", () => {
   const given = target("given", { clusterIPs: ["192.0.2.7"] });
   const { targets } = plan({
     configured: [given],
@@ -83,7 +83,7 @@ test("addresses are those of the config, else of the front Service, else none ye
   );
 });
 
-test("an unused target is kept with its ports and upstream, then removed", () => {
+test("an unused target is kept with its ports and upstream for some time, and then removed", () => {
   const { targets: before } = plan({ found: [found("a")] });
   const catalog = catalogOf([found("a")]);
   const unused = plan({ remembered: before, catalog, now: NOW + 5 });
@@ -95,7 +95,7 @@ test("an unused target is kept with its ports and upstream, then removed", () =>
   assert.deepEqual([gone.targets, gone.dropped, gone.nextDropMs], [[], ["a"], undefined]);
 });
 
-test("of a target whose Service is gone or of another type nothing is relayed; its ports and front stay", () => {
+test("a target whose Service is gone or of another type relays nothing, but keeps its ports and front", () => {
   const { targets: before } = plan({ found: [found("a")], addresses: new Map([["a", ["198.51.100.1"]]]) });
   const gone = plan({ remembered: before, catalog: catalogOf([]) });
   assert.deepEqual(gone.targets, [{ ...before[0], upstreamIPs: [], unusedSince: new Date(NOW).toISOString() }]);
@@ -104,7 +104,7 @@ test("of a target whose Service is gone or of another type nothing is relayed; i
   assert.deepEqual(back.targets, before);
 });
 
-test("a configured target that was removed goes on", () => {
+test("a target that was removed from the config is still relayed", () => {
   const ports = [{ port: 443, listenPort: 15_001, upstreamPort: 443, protocol: "v1" as const }];
   const removed = { name: "edge", upstream: "lb.edge.svc.cluster.local.", ports, clusterIPs: ["198.51.100.1"] };
   const { targets } = plan({ remembered: [removed], catalog: catalogOf([]) });
@@ -112,13 +112,13 @@ test("a configured target that was removed goes on", () => {
   assert.equal(targets[0]?.upstreamIPs, undefined);
 });
 
-test("a target that is used again is unchanged", () => {
+test("a target that is used again has the same ports and upstream", () => {
   const { targets: before } = plan({ found: [found("a")] });
   const unused = plan({ remembered: before });
   assert.deepEqual(plan({ found: [found("a")], remembered: unused.targets }).targets, before);
 });
 
-test("over the limit existing targets stay, and the others wait", () => {
+test("above the limit, existing targets stay and others wait", () => {
   const elsewhere = (name: string) => found(name, { upstream: { service: { namespace: name, name } } });
   const { targets: before } = plan({ found: [elsewhere("m")] });
   const { targets, refused } = plan({
@@ -129,12 +129,12 @@ test("over the limit existing targets stay, and the others wait", () => {
   assert.deepEqual([names(targets), [...refused.keys()]], [["a", "m"], ["z"]]);
 });
 
-test("a discovered target with a configured one's name waits: the config wins", () => {
+test("a discovered target with the name of a configured one waits, because the config wins", () => {
   const { targets, refused } = plan({ configured: [target("a")], found: [found("a", { ports: [{ port: 1 }] })] });
   assert.deepEqual([targets.length, targets[0]?.ports.length, [...refused.keys()]], [1, 2, ["a"]]);
 });
 
-test("an unused target loses a listen port that the config assigns to another target", () => {
+test("an unused target loses a listen port if the config assigns it to another target", () => {
   const { targets: before } = plan({ found: [found("a")] });
   const [first, second] = before[0]?.ports ?? [];
   const fixed = target("fixed", { ports: [{ port: 80, listenPort: first?.listenPort }] });
@@ -143,7 +143,7 @@ test("an unused target loses a listen port that the config assigns to another ta
   assert.equal(targets.find(({ name }) => name === "fixed")?.ports[0]?.listenPort, first?.listenPort);
 });
 
-test("property: whatever targets come and go, no port of a target changes, and every document can be read", () => {
+test("property: ports stay the same while targets come and go, and every document can be read", () => {
   const some = fc.uniqueArray(fc.integer({ min: 0, max: 400 }), { maxLength: 60 });
   fc.assert(
     fc.property(fc.array(some, { minLength: 2, maxLength: 6 }), (rounds) => {

@@ -7,40 +7,40 @@ import type { FoundTarget } from "./service-view.ts";
 import { admitTargets, namespaceOfFound, type TargetLimits } from "./target-quota.ts";
 
 export interface RelayedInput {
-  /** Configured targets that are active. */
+  /** The active configured targets. */
   readonly configured: readonly TargetConfig[];
   /** Discovered targets that have names. */
   readonly found: readonly FoundTarget[];
-  /** What discovered targets are now, whether they have names or not. */
+  /** The current definitions of discovered targets, with or without names. */
   readonly catalog: Pick<TargetCatalog, "discovers" | "found">;
-  /** The targets that were published last. */
+  /** The last published targets. */
   readonly remembered: readonly PublishedTarget[];
   /** Addresses of front Services, by target. */
   readonly addresses: ReadonlyMap<string, readonly string[]>;
   readonly clusterDomain: string | undefined;
   readonly limits: TargetLimits;
   readonly keepMs: number;
-  /** Milliseconds since the epoch, by the wall clock: for what is published. */
+  /** Milliseconds since the epoch by the wall clock, for published times. */
   readonly now: number;
-  /** For how many milliseconds a target has been unused, by its published `unusedSince`. */
+  /** How long a target has been unused, in milliseconds. `since` is its published `unusedSince`. */
   readonly unusedMs: (since: string) => number;
 }
 
 export interface RelayedTargets {
   readonly targets: readonly PublishedTarget[];
-  /** Why discovered targets, or further ports of theirs, are not relayed. */
+  /** Why discovered targets, or some of their ports, are not relayed. */
   readonly refused: ReadonlyMap<string, Reason>;
   /** Unused targets that are removed now. */
   readonly dropped: readonly string[];
-  /** In how many milliseconds the next unused target is due for removal. */
+  /** Delay until the next unused target is due for removal, in milliseconds. */
   readonly nextDropMs: number | undefined;
 }
 
 /**
- * Computes the targets that proxies relay: those in use, and those that pods may still connect to. An existing
- * target keeps its listen ports when other targets are added or removed. A discovered target whose Service is gone,
- * or has another type, keeps its front Service and listen ports, since pods hold the address, but nothing is
- * relayed for it any more.
+ * Computes the targets that proxies relay: those in use, and those that pods may still connect to. An existing target
+ * keeps its listen ports when other targets are added or removed. The Service of a discovered target may be deleted,
+ * or get another type. Then the proxies relay nothing for the target, but it keeps its front Service and listen ports,
+ * because pods hold the address.
  */
 export function relayedTargets(input: RelayedInput): RelayedTargets {
   const { configured, found, remembered, limits, now, keepMs, unusedMs } = input;
@@ -57,7 +57,7 @@ export function relayedTargets(input: RelayedInput): RelayedTargets {
     }));
   const claimed = new Set(wanted.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort)));
   const [kept, dropped] = partition(
-    // An unused target loses a listen port that the config assigns to another target.
+    // An unused target loses a listen port if the config assigns that port to another target.
     unused.map((target) => ({ ...target, ports: target.ports.filter(({ listenPort }) => !claimed.has(listenPort)) })),
     ({ unusedSince, ports }) => ports.length > 0 && unusedMs(unusedSince) < keepMs,
   );
@@ -76,8 +76,8 @@ function nameTaken(name: string): Reason {
 }
 
 /**
- * An unused target with what its Service has now, or with the protocols that are configured or decided. Without
- * discovery nobody observes the Service: the last known addresses stay.
+ * Updates an unused target from its Service, and with the configured or decided protocols. Without discovery the
+ * Service is not observed, so the last known addresses stay.
  */
 function observed(target: PublishedTarget, { catalog, configured }: RelayedInput): PublishedTarget {
   const own = configured.find(({ name }) => name === target.name);
@@ -106,7 +106,7 @@ function listened(
       target.ports.map(({ port, listenPort }) => [portKey(target.name, port), listenPort] as const),
     ),
   );
-  // Kept targets retain their ports: they enter the allocation as targets with fixed ports.
+  // Kept targets keep their ports, because the allocation treats them as targets with fixed ports.
   const fixed = kept.map((target) => fixedTarget(target.name, target.ports));
   const listeners = listenersOf([...wanted, ...fixed], clusterDomain, ports);
   const byTarget = Map.groupBy(listeners, ({ target }) => target);

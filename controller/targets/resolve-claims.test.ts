@@ -23,7 +23,7 @@ function open(hostname: string, of: RoutingHints | Reason): UnresolvedClaim {
   };
 }
 
-test("hints that cannot be resolved cost their own objects: the others have their target", () => {
+test("hints that cannot be resolved affect only their own objects; others get their target", () => {
   const claims = new Map<string, readonly Claim[]>();
   let changed = () => {};
   let odd = "odd";
@@ -124,7 +124,7 @@ function rig() {
   };
 }
 
-test("nothing is reported before the resolver is synced, since the target may still be found", () => {
+test("nothing is reported before the resolver is synced, because a target may still be found", () => {
   const { object, reported, sourceSynced, resolverSynced, state, answers, targets, changed } = rig();
   object("a", [open("a.example.com", hints("nginx"))]);
   sourceSynced();
@@ -138,7 +138,7 @@ test("nothing is reported before the resolver is synced, since the target may st
   assert.equal(state.synced, 1);
 });
 
-test("synced once the source is synced, too", () => {
+test("the result is synced only when the source and the resolver are", () => {
   const { sourceSynced, resolverSynced, state } = rig();
   resolverSynced();
   assert.equal(state.synced, 0);
@@ -146,7 +146,7 @@ test("synced once the source is synced, too", () => {
   assert.equal(state.synced, 1);
 });
 
-test("after a change each routing hints are resolved once, and only objects with another answer are reported", () => {
+test("after a change, equal hints are resolved once, and only objects with a new answer are reported", () => {
   const { object, reported, resolverSynced, answers, asked, targets, changed } = rig();
   answers.set("traefik", "other");
   resolverSynced();
@@ -165,7 +165,7 @@ test("after a change each routing hints are resolved once, and only objects with
   assert.deepEqual(reported, []);
 });
 
-test("a name keeps its target without evidence while it may, and is reported when it may not any more", () => {
+test("a name keeps its target without evidence while it may, and is reported when it no longer may", () => {
   const { object, reported, resolverSynced, answers, keepable, targets, changed } = rig();
   resolverSynced();
   answers.set("nginx", "edge");
@@ -183,7 +183,7 @@ test("a name keeps its target without evidence while it may, and is reported whe
   assert.deepEqual(targets("a"), ["no-target"]);
 });
 
-test("an object with two hints is reported when either changes; a reason needs no answer", () => {
+test("an object with two hints is reported when either changes; claims with a reason are not resolved", () => {
   const { object, resolverSynced, answers, targets, changed, asked } = rig();
   resolverSynced();
   object("r", [
@@ -198,7 +198,7 @@ test("an object with two hints is reported when either changes; a reason needs n
   assert.deepEqual(targets("r"), ["no-target", "second", "ignored"]);
 });
 
-test("an object with changed hints, or a deleted one, is no longer reported for its old hints", () => {
+test("an object with changed hints, or a deleted object, is not reported for its old hints", () => {
   const { object, reported, resolverSynced, answers, targets, changed, asked } = rig();
   resolverSynced();
   object("a", [open("a.example.com", hints("one"))]);
@@ -219,7 +219,7 @@ test("an object with changed hints, or a deleted one, is no longer reported for 
   assert.deepEqual(targets("a"), ["second"]);
 });
 
-test("the same object again, with another host, stays in its group", () => {
+test("an object with another host but equal hints stays in its group", () => {
   const { object, resolverSynced, answers, targets, changed } = rig();
   resolverSynced();
   object("a", [open("a.example.com", hints("one"))]);
@@ -236,7 +236,7 @@ test("a claim includes the public addresses of its name", () => {
   assert.deepEqual(claims.get("a")?.[0]?.publicAddresses, ["203.0.113.9"]);
 });
 
-test("state and stop include both", async () => {
+test("state and stop include the source and the resolver", async () => {
   const { resolved, stopped } = rig();
   assert.deepEqual(
     resolved.state().map(({ name }) => name),
@@ -246,7 +246,7 @@ test("state and stop include both", async () => {
   assert.deepEqual(stopped.sort(), ["resolver", "source"]);
 });
 
-test("a claim is reported as a whole, with its target and the addresses of its object", () => {
+test("all fields of a claim, with its target and the addresses of its object", () => {
   const { object, answers, claims, sourceSynced, resolverSynced } = rig();
   answers.set("nginx", "edge");
   const refused = { code: "ignored", text: "why" };
@@ -261,7 +261,7 @@ test("a claim is reported as a whole, with its target and the addresses of its o
   ]);
 });
 
-test("each part of the hints tells them apart, and equal ones are resolved once", () => {
+test("any differing field makes hints different, and equal hints are resolved once", () => {
   const { object, asked, sourceSynced, resolverSynced } = rig();
   sourceSynced();
   resolverSynced();
@@ -280,7 +280,7 @@ test("each part of the hints tells them apart, and equal ones are resolved once"
   assert.deepEqual(asked, all);
 });
 
-test("an object is reported again if its target, code or text changes, and is forgotten once it is gone", () => {
+test("an object is reported again if its target, code or text changes, and forgotten when it is deleted", () => {
   const { object, changed, reported, resolved, sourceSynced, resolverSynced, answers } = rig();
   sourceSynced();
   resolverSynced();
@@ -322,7 +322,7 @@ function manual(name: string) {
   return { source, handle };
 }
 
-test("of several sources synced is reported once, after the last; one that reports it twice counts once", () => {
+test("with several sources, synced is reported once, after the last source; repeated reports are ignored", () => {
   const [one, two] = [manual("one"), manual("two")];
   let synced = 0;
   resolveSources([one.source, two.source], classResolver([])).start(
@@ -339,7 +339,7 @@ test("of several sources synced is reported once, after the last; one that repor
   assert.equal(synced, 1);
 });
 
-test("without sources it is synced with the resolver", () => {
+test("without sources, the result is synced when the resolver is", () => {
   let synced = 0;
   resolveSources([], classResolver([])).start(
     () => {},
@@ -350,7 +350,7 @@ test("without sources it is synced with the resolver", () => {
   assert.equal(synced, 1);
 });
 
-test("two kinds with one object key do not overwrite each other; state and stop include all sources", async () => {
+test("equal object keys of two kinds do not overwrite each other; state and stop include all sources", async () => {
   const [one, two] = [manual("one"), manual("two")];
   const resolved = resolveSources([one.source, two.source], classResolver([]));
   const counts = new Map<string, number>();

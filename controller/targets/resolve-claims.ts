@@ -6,9 +6,9 @@ import type { HeaderReason, TargetHeaders, TargetResolver } from "./resolver.ts"
 /** A target, or the reason why there is none. */
 interface Answer {
   readonly target: string | Reason;
-  /** Why its names are not mapped to it. */
+  /** Why the names of the target are not mapped to it. */
   readonly against?: HeaderReason | undefined;
-  /** What is wrong with the target. */
+  /** A problem of the target. */
   readonly warning?: Reason | undefined;
 }
 
@@ -17,24 +17,24 @@ interface Group {
   readonly key: string;
   readonly hints: RoutingHints;
   readonly objects: Set<string>;
-  /** Undefined until it was resolved. */
+  /** Undefined until the hints were resolved. */
   answer: Answer | undefined;
-  /** The last target that it had. */
+  /** The last target of the hints. */
   incumbent: string | undefined;
 }
 
-/** An unresolved claim whose hints are shared with all equal ones: there are many objects, but few distinct hints. */
+/** An unresolved claim that shares its hints with all equal ones. There are many objects, but few distinct hints. */
 interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
   readonly group: Group | Reason;
-  /** The last target of the name, of which evidence is only missing. */
+  /** The target that the name keeps, because evidence for it is only missing. */
   kept?: string | undefined;
 }
 
 /**
- * Several sources as one, with each claim resolved to its target. Objects share few distinct hints (a class, an
- * address). So after a change each of them is resolved once, and only the objects with a different answer are
- * reported again. Synced when all sources and the resolver are. Object keys include the source's index, so that two
- * kinds never share a key.
+ * Combines several sources into one, and resolves each claim to its target. Objects share few distinct hints (a
+ * class, an address). So after a change each distinct hint is resolved once, and only objects with a new answer are
+ * reported again. The result is synced when all sources and the resolver are. Object keys include the source's index,
+ * so that two kinds never share a key.
  */
 export function resolveSources(
   sources: readonly UnresolvedSource[],
@@ -72,15 +72,15 @@ export function resolveSources(
   };
 }
 
-/** The claims of all objects by groups of equal hints. */
+/** The claims of all objects, in groups of equal hints. */
 class ResolvedClaims {
   readonly #resolver: TargetResolver;
   readonly #headers: TargetHeaders | undefined;
   readonly #objects = new Map<string, readonly HeldClaim[]>();
   readonly #groups = new Groups();
-  /** Objects with names that are kept. */
+  /** Objects with names that keep a target without evidence. */
   readonly #keeping = new Set<string>();
-  /** Undefined until the resolver is synced: until then claims are only stored. */
+  /** Undefined until the resolver is synced. Until then claims are only stored. */
   #sink: ClaimSink | undefined;
 
   constructor(resolver: TargetResolver, headers: TargetHeaders | undefined) {
@@ -88,7 +88,7 @@ class ResolvedClaims {
     this.#headers = headers;
   }
 
-  /** The resolver is synced: reports all objects, then each change. */
+  /** Call this when the resolver is synced. It reports all objects, and then each change. */
   begin(sink: ClaimSink): void {
     this.#sink = sink;
     for (const object of this.#objects.keys()) sink(object, this.#claimsOf(object));
@@ -111,7 +111,7 @@ class ResolvedClaims {
     this.#sink(object, this.#claimsOf(object));
   }
 
-  /** A new leader: see `Source.keep`. */
+  /** Called for a new leader: see `Source.keep`. */
   keep(published: ReadonlyMap<string, string>): void {
     const reported = new Set<string>();
     for (const { object, held, target } of this.#unproven(published)) {
@@ -122,7 +122,10 @@ class ResolvedClaims {
     for (const object of reported) this.#sink?.(object, this.#claimsOf(object));
   }
 
-  /** Claims on published names without evidence. Of several namespaces, that of the oldest object has the name. */
+  /**
+   * Claims on published names without evidence. If several namespaces claim a name, only that of the oldest object
+   * counts.
+   */
   #unproven(published: ReadonlyMap<string, string>) {
     const oldest = new Map<string, HeldClaim>();
     const all: Array<{ readonly object: string; readonly held: HeldClaim; readonly target: string }> = [];
@@ -139,14 +142,17 @@ class ResolvedClaims {
     return all.filter(({ held }) => oldest.get(held.hostname.toLowerCase())?.from.namespace === held.from.namespace);
   }
 
-  /** What was published is the last target of these hints. Returns the objects that have one again. */
+  /**
+   * Sets the published target as the last target of these hints. Returns the objects that thereby have a target
+   * again.
+   */
   #resume(group: Group | Reason, target: string | undefined): Iterable<string> {
     if (!isGroup(group) || group.incumbent !== undefined) return [];
     group.incumbent = target;
     return typeof this.#resolve(group).target === "string" ? group.objects : [];
   }
 
-  /** Resolves each group again, and reports the objects of those with another answer. */
+  /** Resolves each group again, and reports the objects whose answer has changed. */
   resolveAgain(): void {
     if (this.#sink === undefined) return;
     const stale = new Set<string>();
@@ -174,7 +180,7 @@ class ResolvedClaims {
     });
   }
 
-  /** What an object had stays if the answer is only that evidence is missing. */
+  /** Keeps the previous target of a claim if its evidence is only missing. */
   #keep(object: string, held: HeldClaim, target: string | undefined): void {
     if (target === undefined || !this.#mayKeep(held, target)) return;
     held.kept = target;
@@ -185,7 +191,7 @@ class ResolvedClaims {
     for (const held of this.#objects.get(object) ?? []) if (held.group === group) this.#keep(object, held, target);
   }
 
-  /** Gives up what may not be kept any more. Returns whether there was any. */
+  /** Releases kept targets that may no longer be kept. Returns whether there were any. */
   #release(object: string): boolean {
     const kept = (this.#objects.get(object) ?? []).filter((held) => held.kept !== undefined);
     const released = kept.filter((held) => !this.#mayKeep(held, held.kept ?? ""));
@@ -194,7 +200,7 @@ class ResolvedClaims {
     return released.length > 0;
   }
 
-  /** The target by evidence. */
+  /** The target by evidence; undefined: no evidence. */
   #targetOf({ group }: HeldClaim): string | undefined {
     const target = isGroup(group) ? (group.answer ?? this.#resolve(group)).target : undefined;
     return typeof target === "string" ? target : undefined;
@@ -212,7 +218,7 @@ class ResolvedClaims {
     return { target, against, warning: this.#resolver.warningOf?.(target, hints.ports) };
   }
 
-  /** One odd group of hints costs its own objects: the other groups are resolved. */
+  /** Resolves one group. An error affects only the objects of this group. */
   #resolve(group: Group): Answer {
     const { hints, incumbent } = group;
     let answer: Answer;
@@ -239,12 +245,12 @@ function resolved({ addresses, chosen, ports }: RoutingHints, { target, against,
   };
 }
 
-/** The claim of a target that its names may not have: see `Claim.pending` and `Claim.candidate`. */
+/** The fields of a claim whose names may not have their target: see `Claim.pending` and `Claim.candidate`. */
 export function withoutHeader(target: string, { reason, pending }: HeaderReason) {
   return { target: reason, [pending ? "pending" : "candidate"]: target };
 }
 
-/** The target that a name has, by evidence or kept. */
+/** The last target of a name: by evidence, or kept. */
 function lastTargetOf({ group, kept }: HeldClaim): string | undefined {
   const target = isGroup(group) ? group.answer?.target : undefined;
   return typeof target === "string" ? target : kept;

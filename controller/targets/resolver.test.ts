@@ -6,13 +6,13 @@ import { admittedOnly, classResolver } from "./resolver.ts";
 
 const hints: RoutingHints = { className: "nginx", addresses: ["203.0.113.9"], admitted: true };
 
-test("by class only, regardless of addresses", () => {
+test("targets are resolved by class only, regardless of addresses", () => {
   const resolver = classResolver(parseConfig({}).targets);
   assert.equal(resolver.resolve(hints), "ingress-nginx");
   assert.equal(resolver.resolve({ ...hints, addresses: [], admitted: false }), "ingress-nginx");
 });
 
-test("the only target serves every class if it lists none, but those of load balancers outside the cluster", () => {
+test("a single target without classes serves every class, except load balancers outside the cluster", () => {
   const resolver = classResolver(parseConfig({}).targets);
   assert.equal(resolver.resolve({ ...hints, className: undefined }), "ingress-nginx");
   assert.equal(resolver.resolve({ ...hints, className: "anything" }), "ingress-nginx");

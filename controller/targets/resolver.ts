@@ -9,27 +9,28 @@ import { isOnlyMissing } from "./missing-evidence.ts";
 import type { FoundTarget } from "./service-view.ts";
 
 /**
- * Finds the target for routing hints. Answers may change with the cluster; `onChange` reports when to resolve again.
+ * Finds the target for routing hints. Answers may change with the cluster; then `onChange` is called, and hints have
+ * to be resolved again.
  */
 export interface TargetResolver {
-  /** Starts. `onSynced` is called once, when answers are valid: before that, "no target" has no meaning. */
+  /** Starts. `onSynced` is called once, when answers are valid. Before that, "no target" has no meaning. */
   start(onChange: () => void, onSynced: () => void): void;
   /**
    * The name of a target, or the reason why there is none. Equal hints have equal answers between two changes.
-   * `incumbent` is the last target of these hints: of several that are possible it stays.
+   * `incumbent` is the last target of these hints. It stays if several targets are possible.
    */
   resolve(hints: RoutingHints, incumbent?: string): string | Reason;
-  /** The target of this name, or the reason why it serves nothing; undefined if there is none. */
+  /** The target of this name, or the reason why it serves nothing; undefined: no such target exists. */
   named(target: string, hints: RoutingHints): string | Reason | undefined;
-  /** What is wrong with a target for an object that is served on these ports; absent: those of HTTP and HTTPS. */
+  /** A problem of a target for an object that is served on these ports. Default: the ports of HTTP and HTTPS. */
   warningOf?(target: string, ports?: readonly number[]): Reason | undefined;
-  /** Whether a target that an object had is still there, and the reason says only that evidence of it is missing. */
+  /** Whether an object may keep its target: the target still exists, and the reason only means missing evidence. */
   mayKeep?(target: string, hints: RoutingHints, reason: Reason): boolean;
   state(): SourceState[];
   stop(): Promise<void>;
 }
 
-/** Resolves to configured targets, by class only: no Service is read. */
+/** Resolves to configured targets, by class only. It reads no Service. */
 export function classResolver(targets: readonly TargetConfig[]): TargetResolver {
   const byDefault = defaultAmong(targets);
   return {
@@ -54,8 +55,8 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
 }
 
 /**
- * Resolves objects only after a controller has admitted them: an Ingress that is not served may be a mistake, or an
- * attack.
+ * Resolves objects only after a controller has admitted them. An Ingress that no controller serves may be a mistake,
+ * or an attack.
  */
 export function admittedOnly(resolver: TargetResolver): TargetResolver {
   const waiting = {
@@ -73,16 +74,16 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
   };
 }
 
-/** Why the names of a target are not mapped to it. A pending reason leaves what is published as it is. */
+/** Why the names of a target are not mapped to it. A pending reason leaves published names unchanged. */
 export interface HeaderReason {
   readonly reason: Reason;
   readonly pending: boolean;
 }
 
-/** What the ingress controllers answered when they were asked for a PROXY header. */
+/** Decisions based on the ingress controllers' answers to PROXY headers. */
 export interface TargetHeaders {
   against(target: string): HeaderReason | undefined;
-  /** Notes the ports of an object. */
+  /** Adds ports that an object uses. */
   want(target: string, ports: readonly number[]): void;
   /** `onChange` is called when an answer may have changed. */
   follow(onChange: () => void): void;
@@ -90,33 +91,33 @@ export interface TargetHeaders {
 
 /** The definitions of configured and discovered targets. */
 export interface TargetCatalog {
-  /** Configured targets that are active. */
+  /** The active configured targets. */
   configured(): readonly ConfiguredTarget[];
-  /** Whether targets are discovered: then one without a definition has no Service any more. */
+  /** Whether targets are discovered. If so, a published target without a definition no longer has a Service. */
   readonly discovers: boolean;
   /** The current definition of a discovered target. */
   found(name: string): FoundTarget | undefined;
   /** `onChange` is called when a definition may have changed. */
   follow(onChange: () => void): void;
-  /** The targets that have names. */
+  /** Sets the targets that have names. */
   use(names: ReadonlySet<string>): void;
 }
 
-/** Where kube-proxy leads: what the answers of DNS are compared with. */
+/** Where kube-proxy leads. The answers of DNS are compared with this. */
 export interface TargetLocations {
   /** The IP addresses at which kube-proxy leads to a target. Empty: its load balancer has none, or none is known. */
   addressesOf(target: string): readonly string[];
   /** The target that kube-proxy leads to at an IP address, on a port of HTTP or HTTPS. */
   targetAt(address: string): string | undefined;
-  /** Whether its Service says that its names are mapped in any case. */
+  /** Whether the names of its Service are always mapped (`map: always`). */
   mapsAlways(target: string): boolean;
-  /** As in `TargetResolver`. */
+  /** See `TargetResolver`. */
   warningOf(target: string, ports?: readonly number[]): Reason | undefined;
-  /** Whether nothing was published when this replica started, once the resolver is synced. */
+  /** Whether nothing was published when this replica started. Valid once the resolver is synced. */
   readonly isFirstStart: boolean;
 }
 
-/** Without discovery no Service is read. */
+/** Used without discovery, because then no Service is read. */
 export const UNKNOWN_LOCATIONS: TargetLocations = {
   addressesOf: () => [],
   targetAt: () => undefined,
@@ -125,7 +126,7 @@ export const UNKNOWN_LOCATIONS: TargetLocations = {
   isFirstStart: true,
 };
 
-/** Only configured targets. */
+/** A catalog of configured targets only. */
 export function classCatalog({ targets, discovery }: Pick<Config, "targets" | "discovery">): TargetCatalog {
   const configured = targets.map((target) => configuredTarget(target, discovery));
   return { configured: () => configured, discovers: false, found: () => undefined, follow: () => {}, use: () => {} };

@@ -45,7 +45,7 @@ async function cluster(t: TestContext, targets: readonly object[], more: object 
   return { api, pass, discovery, calls, put, start, target };
 }
 
-test("a Service selects the pods of a selector whose labels it has all", () => {
+test("a Service selects the pods of a selector if it has all labels of the selector", () => {
   assert.ok(selects({ ...INGRESS, app: "gateway" }, INGRESS));
   assert.ok(!selects(INGRESS, { ...INGRESS, app: "gateway" }));
   assert.ok(!selects({ istio: "egressgateway" }, INGRESS));
@@ -54,7 +54,7 @@ test("a Service selects the pods of a selector whose labels it has all", () => {
   assert.ok(!selects({}, { constructor: "x" }));
 });
 
-test("the selector is asked before the class, of a Service of any type", async (t) => {
+test("the selector takes precedence over the class, and the Service may have any type", async (t) => {
   const targets = [
     { name: "edge", upstream: service("edge"), classes: ["istio"] },
     { name: "inner", upstream: service("inner"), classes: ["nginx"] },
@@ -75,7 +75,7 @@ test("the selector is asked before the class, of a Service of any type", async (
   assert.deepEqual([target({ istio: "egressgateway" }), calls.changes], ["inner", before + 1]);
 });
 
-test("an object that is exported to other namespaces than the Service's is not served there", async (t) => {
+test("a target does not serve an object that is exported only to other namespaces", async (t) => {
   const { put, start, discovery } = await cluster(t, [{ name: "edge", upstream: service("edge") }]);
   put("edge", INGRESS);
   await start();
@@ -89,7 +89,7 @@ test("an object that is exported to other namespaces than the Service's is not s
   assert.equal(resolve(["a", "b", "c", "d"]), `not-exported: ${text}`);
 });
 
-test("of several the one that lists the class; if none or two do, no target", async (t) => {
+test("if several targets select the pods, the one that lists the class wins; otherwise none does", async (t) => {
   const targets = ["one", "two"].map((name) => ({ name, upstream: service(name), classes: [`${name}-class`] }));
   const { put, start, target } = await cluster(t, targets);
   for (const name of ["one", "two"]) put(name, INGRESS);
@@ -98,14 +98,14 @@ test("of several the one that lists the class; if none or two do, no target", as
   assert.match(target(INGRESS), /^several-services: .*\(one, two\)/);
 });
 
-test("no discovered Service is taken: tenants copy labels, an egress gateway may have a load balancer", async (t) => {
+test("no discovered Service is selected: tenants copy labels, and egress gateways may be load balancers", async (t) => {
   const { put, start, target } = await cluster(t, []);
   put("copy", INGRESS);
   await start();
   assert.match(target(INGRESS), /^no-gateway-service/);
 });
 
-test("the target without classes serves it only if its Service selects it", async (t) => {
+test("the target without classes serves an object only if its Service selects the pods", async (t) => {
   const { put, start, target } = await cluster(t, [{ name: "only", upstream: service("only") }]);
   put("only", INGRESS);
   await start();
@@ -113,7 +113,7 @@ test("the target without classes serves it only if its Service selects it", asyn
   assert.match(target({ istio: "egressgateway" }), /^no-gateway-service/);
 });
 
-test("a host outside the cluster selects nothing: its class decides", async (t) => {
+test("for a host outside the cluster, the class decides instead of the selector", async (t) => {
   const upstream = { host: "gateway.example.net" };
   const listing = await cluster(t, [{ name: "outside", upstream, classes: ["istio"] }]);
   await listing.start();
@@ -121,7 +121,7 @@ test("a host outside the cluster selects nothing: its class decides", async (t) 
   assert.match(listing.target(INGRESS, "other"), /^no-gateway-service/);
 });
 
-test("a host outside the cluster as the only target, without classes", async (t) => {
+test("a host outside the cluster serves every selector as the only target without classes", async (t) => {
   const { start, target } = await cluster(t, [{ name: "outside", upstream: { host: "gateway.example.net" } }]);
   await start();
   assert.equal(target(INGRESS), "outside");

@@ -5,7 +5,10 @@ import { listSome } from "#lib/errors/printable.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Whether a Service selects the pods of a selector: it has all of its labels. An empty one says nothing. */
+/**
+ * Whether a Service selects the pods of `selector`: its own selector has all these labels. False if `selector` is
+ * empty.
+ */
 export function selects(service: Labels | undefined, selector: Labels): boolean {
   const wanted = labelsOf(selector);
   const there = new Set(labelsOf(service));
@@ -17,7 +20,9 @@ function labelsOf(selector: Labels | undefined): string[] {
   return Object.entries(selector ?? {}).map(([key, value]) => `${key}=${value}`);
 }
 
-/** Whether an object's proxies may be in the namespace of the target's Service. A host outside has no namespace. */
+/**
+ * Whether an object is exported to the namespace of the target's Service. Always true for a host outside the cluster.
+ */
 export function isExportedTo({ upstream }: TargetConfig, namespaces: readonly string[] | undefined): boolean {
   return namespaces === undefined || !("service" in upstream) || namespaces.includes(upstream.service.namespace);
 }
@@ -29,7 +34,7 @@ export function notExported(targets: readonly TargetConfig[], namespaces: readon
   return { code: "not-exported", text };
 }
 
-/** A selector for a reason: three labels of it. */
+/** Shows up to three labels of a selector in a reason. */
 function showSelector(selector: Labels): string {
   const labels = labelsOf(selector);
   const more = labels.length > 3 ? ` and ${labels.length - 3} more` : "";

@@ -14,7 +14,7 @@ const RAW: RawService = {
   status: { loadBalancer: { ingress: [{ ip: "203.0.113.9" }, { ip: "2001:DB8:0::9" }] } },
 };
 
-test("its normalized addresses, its TCP ports, its ClusterIPs", () => {
+test("the view has the normalized addresses, the TCP ports and the ClusterIPs", () => {
   assert.deepEqual(viewService(RAW, "v2"), {
     namespace: "edge",
     name: "lb",
@@ -36,7 +36,7 @@ test("its normalized addresses, its TCP ports, its ClusterIPs", () => {
   });
 });
 
-test("agentgateway takes version 2 unless something says otherwise", () => {
+test("agentgateway gets version 2 unless a setting overrides it", () => {
   const protocols = (metadata: RawService["metadata"], fallback: "v1" | "v2" | "none" = "v1") => {
     const { ports } = viewService({ ...RAW, metadata: { ...RAW.metadata, ...metadata } }, fallback);
     return "code" in ports ? ports.code : ports.map(({ protocol }) => protocol).join(" ");
@@ -53,7 +53,7 @@ test("agentgateway takes version 2 unless something says otherwise", () => {
   assert.equal(protocols({ ...byClass, annotations }), "v1 v1");
 });
 
-test("each entry of its status counts by itself, and its externalIPs are short-circuited in any case", () => {
+test("each entry of the status counts separately, and externalIPs are always short-circuited", () => {
   const view = (ingress: { ip?: string; hostname?: string; ipMode?: string }[], spec: object = {}) => {
     const { addresses, leftAlone, hostnames } = viewService(
       { ...RAW, spec: { ...RAW.spec, ...spec }, status: { loadBalancer: { ingress } } },
@@ -72,7 +72,7 @@ test("each entry of its status counts by itself, and its externalIPs are short-c
   assert.deepEqual(view([proxy], { externalIPs }), [["203.0.113.9", "2001:db8::1"], [], []]);
   assert.deepEqual(view([proxy], { type: "ClusterIP", externalIPs }), [["203.0.113.9", "2001:db8::1"], [], []]);
   assert.deepEqual(viewService({ ...RAW, status: {} }, "v1").addresses, []);
-  // A load balancer with both families in front of a Service with one, as Hetzner's are.
+  // A load balancer with both families, in front of a Service with one family, as with Hetzner.
   const both = [{ ip: "203.0.113.9" }, { ip: "2001:db8::9" }];
   assert.deepEqual(view(both, { clusterIPs: ["10.96.0.7"] }), [["203.0.113.9"], ["2001:db8::9"], []]);
   assert.deepEqual(view(both, { clusterIPs: ["fd00::7"] }), [["2001:db8::9"], ["203.0.113.9"], []]);
@@ -81,7 +81,7 @@ test("each entry of its status counts by itself, and its externalIPs are short-c
   assert.deepEqual(view([proxy], one), [["203.0.113.9"], ["2001:db8::1"], []]);
 });
 
-test("kube-proxy handles externalIPs of any type, but of no headless Service", () => {
+test("kube-proxy handles externalIPs of any type, except for headless Services", () => {
   const exposed = (spec: RawService["spec"]) => isExposed({ ...RAW, spec: spec ?? {} });
   assert.ok(exposed({ type: "LoadBalancer" }));
   assert.ok(exposed({ type: "NodePort", clusterIP: "10.96.0.7", externalIPs: ["203.0.113.7"] }));
@@ -89,7 +89,7 @@ test("kube-proxy handles externalIPs of any type, but of no headless Service", (
   assert.ok(!exposed({ type: "ClusterIP", clusterIPs: ["None"], externalIPs: ["203.0.113.7"] }));
 });
 
-test("when its names are mapped: as its annotation says, else the configuration; another value is a reason", () => {
+test("the annotation decides when names are mapped, else the configuration; an invalid value yields a reason", () => {
   const view = (value: string | undefined, map?: "auto" | "always") => {
     const annotations = value === undefined ? {} : { "switchback.dev/map": value };
     const viewed = viewService({ ...RAW, metadata: { ...RAW.metadata, annotations } }, "v1", map);
@@ -108,7 +108,7 @@ test("addresses are normalized; other text is unchanged", () => {
   for (const text of ["203.0.113.9", "fe80::1%eth0", "lb.example.net", ""]) assert.equal(canonicalIp(text), text);
 });
 
-test("the target: all TCP ports, through the Service; without a header on any port the ClusterIPs", () => {
+test("a target has all TCP ports through its Service; without a header on any port it has the ClusterIPs", () => {
   const relayed = targetOfService(viewService(RAW, "v2"));
   assert.ok(!("code" in relayed));
   assert.deepEqual([relayed.upstream, relayed.clusterIPs], [{ service: { namespace: "edge", name: "lb" } }, []]);
@@ -120,7 +120,7 @@ test("the target: all TCP ports, through the Service; without a header on any po
   assert.deepEqual("code" in direct || direct.clusterIPs, ["10.96.0.7", "fd00::7"]);
 });
 
-test("a Service without a TCP port, or with an invalid annotation, is not a target and has a reason", () => {
+test("a Service without a TCP port, or with an invalid annotation, yields a reason instead of a target", () => {
   const code = (raw: RawService) => {
     const target = targetOfService(viewService(raw, "v1"));
     return "code" in target ? target.code : "a target";
@@ -149,7 +149,7 @@ test("property: for any Service name, the target name is valid for a configured 
   );
 });
 
-test("a Service of which nothing is known has no addresses, ports or name", () => {
+test("an empty Service has no addresses, ports or name", () => {
   assert.deepEqual(viewService({}, "v1"), {
     namespace: "",
     name: "",
@@ -168,14 +168,14 @@ test("a Service of which nothing is known has no addresses, ports or name", () =
   });
 });
 
-test("ClusterIPs are addresses: those of a list, else the only one; a headless Service has none", () => {
+test("ClusterIPs come from the list, else from the single field; a headless Service has none", () => {
   const clusterIPs = (spec: RawService["spec"]) => viewService({ ...RAW, spec: { ...spec } }, "v1").clusterIPs;
   assert.deepEqual(clusterIPs({ clusterIP: "10.96.0.1" }), ["10.96.0.1"]);
   assert.deepEqual(clusterIPs({ clusterIP: "10.96.0.1", clusterIPs: ["10.96.0.2"] }), ["10.96.0.2"]);
   assert.deepEqual([clusterIPs({ clusterIP: "None", clusterIPs: ["None"] }), clusterIPs({ clusterIP: "" })], [[], []]);
 });
 
-test("200 TCP ports are a target, 201 are too many; a port without a number or of UDP does not count", () => {
+test("a target has at most 200 TCP ports; ports without a number, or of another protocol, do not count", () => {
   const ports = (count: number) => Array.from({ length: count }, (_, index) => ({ port: index + 1 }));
   const target = (list: object[]) => targetOfService(viewService({ ...RAW, spec: { ports: list as never } }, "v1"));
   const most = target([...ports(200), {}, { port: 9, protocol: "UDP" }, { port: 9, protocol: "SCTP" }]);
@@ -188,7 +188,7 @@ test("200 TCP ports are a target, 201 are too many; a port without a number or o
   assert.deepEqual(target([]), { code: "service-without-port", text: "the Service edge/lb has no TCP port" });
 });
 
-test("a target as a whole; its ClusterIPs are the addresses of names only if no port has a header", () => {
+test("all fields of a target; its ClusterIPs are the addresses of names only if no port has a header", () => {
   const name = foundName("edge", "lb");
   const upstream = { service: { namespace: "edge", name: "lb" } };
   const upstreamIPs = ["10.96.0.7", "fd00::7"];
@@ -206,7 +206,7 @@ test("a target as a whole; its ClusterIPs are the addresses of names only if no 
   assert.deepEqual("code" in target || target.clusterIPs, []);
 });
 
-test("a name without its namespace in front gets it, is cut, and has only letters that a name may have", () => {
+test("a target name is prefixed with its namespace, truncated, and has only valid characters", () => {
   assert.match(foundName("edge", "edge-lb"), /^edge-lb-[0-9a-f]{12}$/);
   assert.match(foundName("edge", "a.b"), /^edge-a-b-[0-9a-f]{12}$/);
   assert.match(foundName("n".repeat(40), "x"), /^n{39}-[0-9a-f]{12}$/);

@@ -8,32 +8,33 @@ import type { TargetConfig } from "#lib/config/schema.ts";
 import { softwareByLabels } from "./known-software.ts";
 import { type Protocol, type Stated, type StatedBy, statedProtocol } from "./proxy-protocol-annotations.ts";
 
-/** When the names of a Service are mapped: if kube-proxy short-circuits its load balancer, or in any case. */
+/** When the names of a Service are mapped: `auto`, if kube-proxy short-circuits its load balancer, or `always`. */
 type MapWhen = "auto" | "always";
 const MAP_WHEN: readonly MapWhen[] = ["auto", "always"];
 
 /**
- * A TCP port of a Service. `protocol` is what is stated, or else what is assumed. `stated` is there if the ingress
- * controller is asked: then its answer decides, unless `annotation` says that the switchback.dev annotation does.
+ * A TCP port of a Service. `protocol` is the stated protocol, or else the assumed one. `stated` is set if the ingress
+ * controller is asked. Then its answer decides, unless `stated` is `annotation`: then the switchback.dev annotation
+ * decides.
  */
 interface ServicePort {
   readonly port: number;
   readonly protocol: Protocol;
   readonly stated?: StatedBy | "nobody";
-  /** The annotation that states it, with its value, if the ingress controller is asked all the same. */
+  /** The annotation that states the protocol, with its value. Set if the ingress controller is asked as well. */
   readonly says?: string;
 }
 
-/** The projection of a Service that kube-proxy may short-circuit, or that a configured target has as its upstream. */
+/** The projection of a Service that kube-proxy may short-circuit, or that is the upstream of a configured target. */
 export interface ServiceView {
   readonly namespace: string;
   readonly name: string;
   readonly created: string;
-  /** Whether kube-proxy may short-circuit addresses of it; else it is only the upstream of a configured target. */
+  /** Whether kube-proxy may short-circuit its addresses. If not, it is only the upstream of a configured target. */
   readonly exposed: boolean;
-  /** Whether it is reached inside the cluster alone: a Service of type ClusterIP without `externalIPs`. */
+  /** Whether it is reachable only inside the cluster: type ClusterIP without `externalIPs`. */
   readonly inside: boolean;
-  /** `namespace/name` of the Gateway that an implementation made it for, as its labels say. */
+  /** `namespace/name` of the Gateway that it was made for, according to its labels. */
   readonly gateway: string | undefined;
   /** IP addresses that kube-proxy short-circuits: its `externalIPs`, and those of its load balancer. */
   readonly addresses: readonly string[];
@@ -43,22 +44,24 @@ export interface ServiceView {
   readonly hostnames: readonly string[];
   readonly map: MapWhen;
   readonly clusterIPs: readonly string[];
-  /** TCP ports with the expected protocol, or the reason why that is unknown: an annotation has an invalid value. */
+  /**
+   * TCP ports with the expected protocol, or a reason if that is unknown because an annotation has an invalid value.
+   */
   readonly ports: readonly ServicePort[] | Reason;
   readonly selector: Readonly<Record<string, string>>;
-  /** Title of the ingress controller that its labels and selector name. */
+  /** Title of the ingress controller that its labels and selector identify. */
   readonly software: string | undefined;
 }
 
-/** On what an implementation makes for a Gateway (GEP-1762): the name of its class. */
+/** The name of the GatewayClass, on objects that an implementation makes for a Gateway (GEP-1762). */
 const GATEWAY_CLASS_LABEL = "gateway.networking.k8s.io/gateway-class-name";
-/** The same for the name of the Gateway; Envoy Gateway and Contour have keys of their own. */
+/** The name of the Gateway on such objects. Envoy Gateway and Contour use their own keys. */
 const GATEWAY_LABELS = [
   "gateway.networking.k8s.io/gateway-name",
   "gateway.envoyproxy.io/owning-gateway-name",
   "projectcontour.io/owning-gateway-name",
 ];
-/** Envoy Gateway makes its Services in its own namespace. */
+/** The namespace of the Gateway, because Envoy Gateway makes its Services in its own namespace. */
 const GATEWAY_NAMESPACE_LABEL = "gateway.envoyproxy.io/owning-gateway-namespace";
 
 /** The fields of a Service that are read. */
@@ -86,8 +89,8 @@ export interface RawService {
 }
 
 /**
- * Whether kube-proxy may short-circuit addresses of the Service. It handles `externalIPs` of any type, and skips
- * headless Services (kubernetes, pkg/proxy/util/utils.go, ShouldSkipService, and pkg/proxy/serviceport.go).
+ * Whether kube-proxy may short-circuit addresses of the Service. kube-proxy handles `externalIPs` of any type, and
+ * skips headless Services (kubernetes, pkg/proxy/util/utils.go, ShouldSkipService, and pkg/proxy/serviceport.go).
  */
 export function isExposed({ spec }: RawService): boolean {
   if (spec?.type === "LoadBalancer") return true;
@@ -95,8 +98,8 @@ export function isExposed({ spec }: RawService): boolean {
 }
 
 /**
- * The addresses of a Service as kube-proxy sees them. It handles each entry of the load balancer status by itself;
- * the entry's `ports` do not count.
+ * The addresses of a Service, as kube-proxy sees them. kube-proxy handles each entry of the load balancer status
+ * separately, and ignores the entry's `ports`.
  */
 function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "addresses" | "leftAlone" | "hostnames"> {
   const entries = spec?.type === "LoadBalancer" ? (status?.loadBalancer?.ingress ?? []) : [];
@@ -116,8 +119,9 @@ function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "ad
 }
 
 /**
- * Projects a Service. `fallback` and `map` apply if no annotation sets the protocol, or when to map; with the fallback
- * `auto` ingress controllers are asked. One that takes v1 only if configured to gets v2 instead.
+ * Projects a Service. `fallback` applies if no annotation sets the protocol, and `map` if none sets when to map. With
+ * the fallback `auto`, ingress controllers are asked. A controller that accepts v1 only if it is configured to gets
+ * v2.
  */
 export function viewService(raw: RawService, fallback: Protocol | "auto", map: MapWhen = "auto"): ServiceView {
   const { metadata, spec } = raw;
@@ -140,22 +144,22 @@ export function viewService(raw: RawService, fallback: Protocol | "auto", map: M
 }
 
 /**
- * The ports of an object whose kind has none, such as an Ingress; Traefik's Gateways are served there too, whatever
- * their listeners say.
+ * The ports of an object whose kind has no ports, such as an Ingress. Traefik also serves its Gateways on these
+ * ports, whatever their listeners specify.
  */
 export const HTTP_PORTS: readonly number[] = [80, 443];
 
-/** Whether a Service has one of these TCP ports. Ports that are not known hide no Service: the reason is reported. */
+/** Whether a Service has one of these TCP ports. True if its ports are not known, so that the reason is reported. */
 export function mayHavePort(view: ServiceView, ports: readonly number[]): boolean {
   return "code" in view.ports || ports.some((port) => portOf(view, port) !== undefined);
 }
 
-/** The TCP port of a Service; undefined if it has none of that number, or its ports are not known. */
+/** The TCP port of a Service; undefined if the Service has no such port, or its ports are not known. */
 export function portOf({ ports }: ServiceView, number: number) {
   return "code" in ports ? undefined : ports.find(({ port }) => port === number);
 }
 
-/** Title of the ingress controller that the labels and the selector of a Service name. */
+/** Title of the ingress controller that the labels and the selector of a Service identify. */
 function softwareOfService({ metadata, spec }: RawService): string | undefined {
   return softwareByLabels({ labels: metadata?.labels ?? {}, selector: spec?.selector ?? {} })?.title;
 }
@@ -167,7 +171,7 @@ function gatewayOfService({ metadata }: RawService): string | undefined {
   return name === undefined ? undefined : `${labels[GATEWAY_NAMESPACE_LABEL] ?? metadata?.namespace ?? ""}/${name}`;
 }
 
-/** As the Service of an ingress controller, or of a Gateway. */
+/** Whether labels identify it as the Service of an ingress controller or a Gateway. */
 export function isLabelled(raw: RawService): boolean {
   return softwareOfService(raw) !== undefined || gatewayOfService(raw) !== undefined;
 }
@@ -184,10 +188,10 @@ export function literalsOf(addresses: readonly string[]): string[] {
 }
 
 /**
- * Whether kube-proxy handles an address of a Service with these ClusterIPs, as far as its family decides. Each family
- * has its proxier. It skips Services without a ClusterIP of this family, and addresses of the other family (kubernetes,
- * pkg/proxy/servicechangetracker.go, `serviceToServiceMap`; pkg/proxy/serviceport.go, `newBaseServiceInfo`). Without
- * ClusterIPs nothing is known: it does.
+ * Whether kube-proxy handles an address of a Service with these ClusterIPs, judging by the address family. Each
+ * family has its own proxier. A proxier skips Services without a ClusterIP of its family, and addresses of the other
+ * family (kubernetes, pkg/proxy/servicechangetracker.go, `serviceToServiceMap`; pkg/proxy/serviceport.go,
+ * `newBaseServiceInfo`). If the ClusterIPs are not known, this returns true.
  */
 export function hasFamilyOf(clusterIPs: readonly string[], address: string): boolean {
   return clusterIPs.length === 0 || clusterIPs.some((clusterIP) => isIP(clusterIP) === isIP(address));
@@ -221,7 +225,7 @@ function sayingOf(stated: Stated | undefined): Pick<ServicePort, "stated" | "say
 }
 
 /**
- * agentgateway makes a Service for each Gateway; its `proxyProtocol` takes version 2 unless the policy names another.
+ * agentgateway makes one Service per Gateway. Its `proxyProtocol` accepts version 2 unless the policy names another.
  */
 function takesOnlyV2(labels: Readonly<Record<string, string>> | undefined): boolean {
   return (
@@ -234,12 +238,14 @@ export function canonicalIp(address: string): string {
   return isIP(address) === 6 && !address.includes("%") ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address;
 }
 
-/** A Service name has 52 bytes after `switchback-`; 13 of them are for the hash that makes it unique. */
+/**
+ * Maximum length of the readable part. A Service name has 52 bytes after `switchback-`, and the unique hash needs 13.
+ */
 const READABLE_BYTES = 39;
 
 /**
- * The target name of a Service: readable, and derived only from its namespace and name, so that it is the same in
- * every replica and after every restart. The hash distinguishes `a-b/c` from `a/b-c`, and truncated names.
+ * The target name of a Service. It is readable, and derived only from the Service's namespace and name. So it is the
+ * same in every replica and after every restart. The hash distinguishes `a-b/c` from `a/b-c`, and truncated names.
  */
 export function foundName(namespace: string, name: string): string {
   const readable = name.startsWith(namespace) ? name : `${namespace}-${name}`;
@@ -248,8 +254,8 @@ export function foundName(namespace: string, name: string): string {
 }
 
 /**
- * A discovered target. The proxies relay to these addresses only: what the name of its Service resolves to is its
- * tenant's choice.
+ * A discovered target. The proxies relay only to these addresses, because a tenant chooses what the name of its
+ * Service resolves to.
  */
 export interface FoundTarget extends TargetConfig {
   /** The ClusterIPs of its Service. */
@@ -258,10 +264,10 @@ export interface FoundTarget extends TargetConfig {
 }
 
 type FoundPort = TargetConfig["ports"][number] & {
-  /** As in `ServicePort`. */
+  /** See `ServicePort`. */
   readonly stated?: ServicePort["stated"];
   readonly says?: ServicePort["says"];
-  /** Of a port that another Service has at the same address: the ClusterIPs of that one. */
+  /** Set if another Service at the same address lends the port: the ClusterIPs of that Service. */
   readonly upstreamIPs?: readonly string[];
 };
 

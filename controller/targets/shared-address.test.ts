@@ -14,8 +14,8 @@ import { publishedTargetNames } from "./published-targets.ts";
 import { foundName, type RawService, viewService } from "./service-view.ts";
 
 // k3s' ServiceLB gives every LoadBalancer Service the addresses of the nodes that run its `svclb-` pods, so all of
-// them share addresses. Objects as it writes them: k3s-io/k3s, pkg/cloudprovider/servicelb.go, `getStatus` and
-// `podIPs`.
+// them share addresses. The objects here are as ServiceLB writes them: k3s-io/k3s, pkg/cloudprovider/servicelb.go,
+// `getStatus` and `podIPs`.
 
 const BALANCERS = "/api/v1/services";
 const NODES = ["192.168.1.11", "192.168.1.12", "192.168.1.13"];
@@ -23,7 +23,7 @@ const NODES = ["192.168.1.11", "192.168.1.12", "192.168.1.13"];
 interface Balancer {
   readonly created: string;
   readonly ports: readonly number[];
-  /** The nodes where a port was free, or (`externalTrafficPolicy: Local`) where a pod of it runs. */
+  /** The nodes where a port was free, or (`externalTrafficPolicy: Local`) where one of its pods runs. */
   readonly nodes?: readonly string[];
 }
 
@@ -105,7 +105,7 @@ test("a tenant's older Service on another port of the nodes takes no name from t
   );
 });
 
-test("of two with the port the one that serves the objects stays, else any that serves, or the oldest", async (t) => {
+test("of two Services with the port, the current one stays; else one in use wins, else the oldest", async (t) => {
   const older = serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] });
   const { discovery, resolve } = await cluster(t, {}, TRAEFIK_LB, older);
   assert.equal(resolve(INGRESS, nameOf(TRAEFIK)), nameOf(TRAEFIK));
@@ -114,7 +114,7 @@ test("of two with the port the one that serves the objects stays, else any that 
   assert.equal(resolve(), nameOf(TRAEFIK));
 });
 
-test("a restarted controller waits for targets that had names: an older Service does not take these", async (t) => {
+test("after a restart, targets that had names are read first, so an older Service does not take them", async (t) => {
   const pass = stopTime(t);
   const api = new MemoryApi();
   api.set(BALANCERS, TRAEFIK_LB);
@@ -153,7 +153,7 @@ test("a restarted controller waits for targets that had names: an older Service 
   assert.equal(discovery.resolve(INGRESS), nameOf("tenant/older"), "what is in use now counts from then on");
 });
 
-test("a Service whose configured target lists other classes serves none but those", async (t) => {
+test("a Service whose configured target lists classes serves only these classes", async (t) => {
   const upstream = { service: { namespace: "edge", name: "nginx" } };
   const nginx = serviceLb("edge/nginx", { created: "2026-02-01T08:00:00Z", ports: [443] });
   const config = { targets: [{ name: "nginx", upstream, classes: ["nginx"] }] };
@@ -162,8 +162,9 @@ test("a Service whose configured target lists other classes serves none but thos
   assert.equal(resolve({ ...INGRESS, className: "nginx" }), "nginx");
 });
 
-// One cluster, many tenants: all have the addresses of all nodes, and each port of a node is one Service's.
-test("5,000 Services of tenants on the nodes: names and ports go to the one with the port of the object", async (t) => {
+// One cluster with many tenants. All Services have the addresses of all nodes, and each node port belongs to one
+// Service.
+test("with 5,000 Services of tenants on the nodes, names and ports go to the one with the object's port", async (t) => {
   const tenants = Array.from({ length: 5_000 }, (_, index) =>
     serviceLb(`tenant-${index % 500}/app-${index}`, { created: "2026-02-01T08:00:00Z", ports: [10_000 + index] }),
   );
@@ -180,7 +181,7 @@ test("5,000 Services of tenants on the nodes: names and ports go to the one with
   assert.equal(resolve(), "service-without-port");
 });
 
-/** How many fields of Services are read to find one, of so many that share all addresses. */
+/** How many fields of Services are read to find one Service among `count` that share all addresses. */
 function readsOf(count: number, portOf: (index: number) => number): number {
   let reads = 0;
   const table = new AddressTable();
@@ -201,16 +202,16 @@ function readsOf(count: number, portOf: (index: number) => number): number {
   return reads;
 }
 
-test("Services on other ports cost nothing, and hostile ones on the same port are read once each", () => {
+test("Services on other ports cost nothing, and hostile ones on the same port are read only once each", () => {
   const onOtherPorts = (index: number) => (index === 0 ? 443 : 10_000 + index);
   assert.equal(readsOf(5_000, onOtherPorts), readsOf(10, onOtherPorts));
   const onTheSame = (count: number) => readsOf(count, () => 443);
   assert.ok(onTheSame(5_000) <= 2 * onTheSame(2_500) + 100, `${onTheSame(2_500)} and ${onTheSame(5_000)} reads`);
 });
 
-// MetalLB (https://metallb.io/usage/#ip-address-sharing) shares an address by the same key, on different ports, and
-// writes one address.
-test("MetalLB's shared address: each name goes to the Service on its port, whoever is older", async (t) => {
+// MetalLB (https://metallb.io/usage/#ip-address-sharing) shares an address between Services with the same key and
+// different ports, and writes one address.
+test("with MetalLB's shared address, each name goes to the Service on its port, even to a younger one", async (t) => {
   const shared = (key: string, created: string, ports: readonly number[]): ApiObject => {
     const service = serviceLb(key, { created, ports, nodes: ["192.168.1.240"] });
     const annotations = { "metallb.io/allow-shared-ip": "edge", "metallb.io/ip-allocated-from-pool": "first" };
@@ -225,7 +226,7 @@ test("MetalLB's shared address: each name goes to the Service on its port, whoev
   assert.equal(resolve({ ...hints, ports: [9_443] }), nameOf("kafka/gateway"));
 });
 
-/** A LoadBalancer Service of a cloud, with a host name that it shares. */
+/** A LoadBalancer Service in a cloud, with a shared host name. */
 function cloudLb(key: string, created: string, more: { readonly ip?: string; readonly annotations?: object } = {}) {
   const { metadata, spec } = serviceLb(key, { created, ports: [80, 443] }) as unknown as {
     metadata: object;
@@ -246,7 +247,7 @@ const EVIL = cloudLb("tenant/evil", "2026-05-01T08:00:00Z", {
   annotations: { "switchback.dev/map": "always" },
 });
 
-test("a later Service of a host name takes none of its names, whatever it says and serves elsewhere", async (t) => {
+test("a later Service with the same host name takes no names, whatever its annotations and addresses", async (t) => {
   const { discovery, resolve, add } = await cluster(t, {}, cloudLb("edge/lb", "2026-03-01T08:00:00Z"), EVIL);
   assert.equal(resolve(), "no-service");
   const own = { ...SHARED, addresses: ["192.0.2.9"] };
@@ -257,7 +258,7 @@ test("a later Service of a host name takes none of its names, whatever it says a
   assert.equal(resolve(SHARED), nameOf("edge/lb"));
 });
 
-test("nor after a restart", async (t) => {
+test("a later Service with the same host name takes no names after a restart, either", async (t) => {
   stopTime(t);
   const api = new MemoryApi();
   for (const service of [cloudLb("edge/lb", "2026-03-01T08:00:00Z"), EVIL]) api.set(BALANCERS, service);

@@ -5,24 +5,24 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { FoundTarget } from "./service-view.ts";
 
 /**
- * Limits of the discovered targets in use, in targets and in ports of all of them. With those that are kept unused,
- * twice as many are possible. One namespace gets at most half.
+ * Limits of the discovered targets in use: the number of targets, and the number of all their ports. Together with
+ * unused targets, which are kept for some time, the limits are doubled. One namespace gets at most half.
  */
 export interface TargetLimits {
   readonly maxTargets: number;
   readonly maxPorts: number;
 }
 
-/** The discovered targets that are relayed, and why others, or some of their ports, are not. */
+/** The discovered targets that are relayed, and the reasons why other targets, or further ports, are not. */
 interface AdmittedTargets {
   readonly admitted: readonly FoundTarget[];
   readonly refused: ReadonlyMap<string, Reason>;
 }
 
-/** A Service's DNS name, as `upstreamHost` of lib/documents/listeners.ts renders it. */
+/** The DNS name of a Service, as `upstreamHost` in lib/documents/listeners.ts renders it. */
 const SERVICE_HOST = /^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.|$)/;
 
-/** The namespace of a published target that was discovered; undefined: it was configured. */
+/** The namespace of a discovered, published target; undefined: the target was configured. */
 export function namespaceOfFound({ upstream, upstreamIPs }: PublishedTarget): string | undefined {
   if (upstreamIPs === undefined) return undefined;
   const [, , namespace = ""] = SERVICE_HOST.exec(upstream) ?? [];
@@ -30,9 +30,9 @@ export function namespaceOfFound({ upstream, upstreamIPs }: PublishedTarget): st
 }
 
 /**
- * Decides which discovered targets are relayed. What is published stays: pods may hold its address. Then existing
- * targets get further ports, and new ones are added in name order, while the limits and the share of their
- * namespace allow it.
+ * Decides which discovered targets are relayed. Published targets stay, because pods may hold their addresses. Then
+ * existing targets get further ports. Then new targets are added in name order. Both end at the limits, and at the
+ * share of the namespace.
  */
 export function admitTargets(
   found: readonly FoundTarget[],
@@ -73,7 +73,7 @@ function isInUse(published: PublishedTarget | undefined): published is Published
   return published !== undefined && published.unusedSince === undefined;
 }
 
-/** How many targets and ports are used, of those in use and of all. */
+/** How many targets and ports are used: of the targets in use, and of all targets. */
 class Quota {
   readonly #inUse: Usage;
   readonly #all: Usage;
@@ -93,8 +93,8 @@ class Quota {
   }
 
   /**
-   * Adds what a target needs beyond what it has; a reason says why it cannot. One that is used again is among all
-   * targets already.
+   * Adds what a target needs beyond what it already has. Returns a reason if that exceeds a limit. A target that is
+   * used again already counts among all targets.
    */
   add({ upstream, ports }: FoundTarget, before: PublishedTarget | undefined): Reason | undefined {
     const namespace = "service" in upstream ? upstream.service.namespace : "";
@@ -132,7 +132,7 @@ class Usage {
     this.#byNamespace.set(namespace, sumOf(this.#of(namespace), more));
   }
 
-  /** Why so much more cannot be added; undefined: it can. */
+  /** Why this amount cannot be added; undefined: it can. */
   refusal(namespace: string, more: Amount): Reason | undefined {
     const { maxTargets, maxPorts } = this.#limits;
     const total = sumOf(this.#total, more);

@@ -4,7 +4,7 @@ import { bindPort, optionalSetting, positive, seconds, secondsFrom, setting } fr
 
 // The settings of each component.
 
-/** The maximum of TCP_KEEPIDLE on Linux. With a larger value it silently uses its default of two hours. */
+/** Maximum of TCP_KEEPIDLE on Linux. With a larger value, a socket silently keeps its default of two hours. */
 const MAX_KEEPALIVE_SECONDS = 32_767;
 
 export const webhookSchema = strictObject({

@@ -2,14 +2,14 @@ import { RESERVED_TARGET_NAMES } from "./defaults.ts";
 import { optInRules } from "./opt-in.ts";
 import type { Config } from "./schema.ts";
 
-/** Limit of the ports of all configured targets: each is a socket in every thread of every proxy. */
+/** Maximum number of ports of all configured targets. Each port is a socket in every thread of every proxy. */
 const MAX_CONFIGURED_PORTS = 1_000;
 
 type Path = readonly (string | number)[];
 type ReportError = (path: Path, message: string) => void;
 type Targets = Config["targets"];
 
-/** What is wrong with settings that are valid one by one. */
+/** Returns the errors that only a comparison of settings finds. Each setting alone is valid. */
 export function crossErrors(config: Config): { readonly path: Path; readonly message: string }[] {
   const errors: { path: Path; message: string }[] = [];
   const report: ReportError = (path, message) => errors.push({ path, message });

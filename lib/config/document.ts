@@ -11,11 +11,11 @@ export interface ConfigInput {
   /** Path of the YAML file; defaults apply without one. */
   readonly file?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** `path=value`, as in `--set`. */
+  /** Overrides as `path=value`, as in `--set`. */
   readonly set?: readonly string[] | undefined;
   /**
-   * What happens to settings of the file that this release does not know. A component warns and goes on, so that it
-   * starts with the file of a later release, unless the file has `strict: true`. Default: refuse.
+   * How to handle settings of the file that this release does not know. Default: refuse. Components warn instead, so
+   * that they can start with the file of a later release. They refuse too if the file has `strict: true`.
    */
   readonly unknown?: "refuse" | "warn" | undefined;
   /** The sections that extras add. */
@@ -25,7 +25,7 @@ export interface ConfigInput {
 /** A configuration before its validation. */
 interface GatheredDocument {
   readonly document: Record<string, unknown>;
-  /** The variable or flag by which a setting was set, by its path. */
+  /** The variable or flag that set a setting, by the setting's path. */
   readonly sources: ReadonlyMap<string, string>;
   readonly warnings: readonly string[];
 }
@@ -36,15 +36,15 @@ const ENV_PREFIX = "SWITCHBACK_";
  */
 const SERVICE_LINK = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP)(_|$)|$)/;
 
-/** Reads the file, and overrides its settings by environment and flags. Throws `config-invalid`. */
+/** Reads the file, then applies the overrides of the environment and the flags. Throws `config-invalid`. */
 export async function gatherDocument(input: ConfigInput): Promise<GatheredDocument> {
   const settings = listSettings(input.sections);
   const warnings: string[] = [];
   const sources = new Map<string, string>();
   const document = input.file === undefined ? {} : await readFile(input.file);
   const set = async (setting: Setting, text: string, source: string) => {
-    // A string setting keeps the text as it is (`::`, `123`), and so does one of several words. Other types are parsed,
-    // so lists and maps work too.
+    // A string setting keeps the text as written (`::`, `123`), and so does a setting that accepts one of several
+    // words. Other types are parsed, so lists and maps work too.
     const isText = setting.type === "string" || setting.type.split(" | ").includes(text);
     const value = isText ? text : await parseValue(text, source);
     if (override(document, setting, value)) sources.set(setting.path, source);
@@ -106,7 +106,8 @@ function parseFlag(assignment: string, settings: readonly Setting[]): { setting:
 }
 
 /**
- * Sets a value in the document. False if the place is in what is no section: validation reports the error in the file.
+ * Sets a value in the document. Returns false if a parent of the setting is not a section in the file; validation
+ * reports that error.
  */
 function override(document: Record<string, unknown>, setting: Setting, value: unknown): boolean {
   const keys = setting.path.split(".");

@@ -27,7 +27,7 @@ for (const [text, fault] of [
   });
 }
 
-test("a path executes nothing and accesses only the value", () => {
+test("a path executes no code and reads only the value", () => {
   const values = ["$.constructor", "$.__proto__", "$.toString", "$['constructor']['constructor']"].flatMap((text) =>
     jsonPath(text)({}, 10),
   );

@@ -7,7 +7,9 @@ export type JsonPath = (value: object, max: number) => unknown[];
 type Library = typeof import("json-p3");
 let loadedLibrary: Library | undefined;
 
-/** Loaded on first use: the library takes 6 MB of memory, and only a controller with custom sources needs it. */
+/**
+ * Compiles a path. The library loads on first use: it takes 6 MB, and only a controller with custom sources needs it.
+ */
 function compile(text: string): JSONPathQuery {
   loadedLibrary ??= createRequire(import.meta.url)("json-p3") as Library;
   return loadedLibrary.compile(text);
@@ -24,8 +26,8 @@ export function jsonPathError(text: string): string | undefined {
 }
 
 /**
- * A valid JSONPath, compiled on first use: the presets have paths too. The query may throw if an object is nested too
- * deeply for a `..` segment.
+ * Returns a query for a valid JSONPath. The path is compiled on first use, because the presets have paths too. The
+ * query may throw if an object is nested too deeply for a `..` segment.
  */
 export function jsonPath(text: string): JsonPath {
   let query: JSONPathQuery | undefined;

@@ -5,7 +5,7 @@ const SECONDS = [0, 2_000_000] as const;
 const POSITIVE = ["above 0", undefined] as const;
 const COUNT = [1, undefined] as const;
 
-/** The least and the greatest value of each setting that is a number. */
+/** The minimum and maximum value of each numeric setting. */
 const LIMITS: Limits = {
   "discovery.keepSeconds": SECONDS,
   "discovery.maxTargets": [1, 1_000],
@@ -53,7 +53,7 @@ const LIMITS: Limits = {
   "certs.overlapSeconds": SECONDS,
 };
 
-/** Values of settings that are texts: accepted and refused. */
+/** Values of text settings: accepted ones and refused ones. */
 const TEXTS: Texts = {
   "pods.excludedNamespaces": [
     [[], ["a"], ["a-1"], ["a".repeat(63)]],

@@ -13,7 +13,9 @@ const FOLDER = mkdtempSync(join(tmpdir(), "switchback-"));
 const FILE = join(FOLDER, "switchback.yaml");
 after(() => rmSync(FOLDER, { recursive: true }));
 
-/** The lines of the error, the file's path shortened to its name; none if the configuration is accepted. */
+/**
+ * Returns the lines of the error, with the file's path shortened to its name. Empty if the configuration is accepted.
+ */
 async function faults(input: ConfigInput, text?: string): Promise<string[]> {
   if (text !== undefined) writeFileSync(FILE, text);
   try {
@@ -139,7 +141,7 @@ for (const [what, text, expected] of UNREADABLE) {
   test(`the file is ${what}`, async () => assert.deepEqual(await faults({}, text), [expected]));
 }
 
-test("a missing file, or one with an alias bomb, is reported and not processed", async () => {
+test("a missing file and a file with an alias bomb are reported, not processed", async () => {
   assert.deepEqual(await faults({ file: "/nowhere/switchback.yaml" }), ["/nowhere/switchback.yaml: cannot be read"]);
   const level = (n: number) =>
     `l${n}: &l${n} [${Array(10)
@@ -159,7 +161,7 @@ for (const text of ["", "# nothing\n", "{}", "null"]) {
 const LATER =
   "log: {level: warn, colour: red}\ntargets: [{name: a, upstream: {host: h}, ports: [{port: 80, tls: x}]}]\n";
 
-test("a component ignores what it does not know of the file, with a warning for each", async () => {
+test("a component ignores unknown settings of the file and warns of each", async () => {
   writeFileSync(FILE, `${LATER}later: {a: 1}\n`);
   const { config, warnings } = await loadConfig({ file: FILE, unknown: "warn" });
   assert.deepEqual([config.log, config.targets[0]?.ports.length], [{ level: "warn", format: "json" }, 1]);
@@ -171,7 +173,7 @@ test("a component ignores what it does not know of the file, with a warning for 
   );
 });
 
-test("what is known is checked as ever, and strict: true refuses what is not", async () => {
+test("known settings are still checked, and strict: true refuses unknown ones", async () => {
   assert.deepEqual(await faults({ unknown: "warn" }, "later: 1\nlog: {level: loud}\n"), [
     'switchback.yaml: log.level: must be one of "trace", "debug", "info", "warn", "error"',
   ]);
@@ -182,7 +184,7 @@ test("what is known is checked as ever, and strict: true refuses what is not", a
   assert.deepEqual((await faults({ unknown: "warn", set: ["later=1"] }, "")).length, 1, "a flag is this program's own");
 });
 
-test("the environment overrides the file, --set overrides both; a value is read as the setting's type", async () => {
+test("the environment overrides the file, --set overrides both, and a value has the type of its setting", async () => {
   writeFileSync(FILE, "proxy: {maxConnections: 1, healthPort: 1}\nwebhook: {port: 1}\nnamespace: file\n");
   const { config, warnings } = await loadConfig({
     file: FILE,
@@ -215,7 +217,7 @@ test("overrides do not change the parsed file: two loads of one file agree", asy
   assert.equal((await loadConfig({ file: FILE })).config.proxy.healthPort, 1);
 });
 
-test("an override of one of two sections that share a YAML alias changes only that one", async () => {
+test("an override in one of two sections that share a YAML alias changes only that section", async () => {
   writeFileSync(FILE, "controller: &same {port: 5}\nwebhook: *same\n");
   const { config } = await loadConfig({ file: FILE, set: ["webhook.port=6"] });
   assert.deepEqual([config.controller.port, config.webhook.port], [5, 6]);
@@ -241,7 +243,7 @@ const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> 
     { env: { SWITCHBACK_WEBHOOK_PORT: "1" }, set: ["webhook.port=0.5"] },
     "--set webhook.port: webhook.port: must be a whole number",
   ],
-  // An error that spans settings names the overridden ones.
+  // An error that spans several settings names the overridden ones.
   [
     { env: { SWITCHBACK_CONTROLLER_LEASE_SECONDS: "3" }, set: ["controller.retrySeconds=1"] },
     "SWITCHBACK_CONTROLLER_LEASE_SECONDS, --set controller.retrySeconds: controller: expected 1.2 x retrySeconds < " +
@@ -299,7 +301,7 @@ test("variables of Kubernetes service links cause no warning; a misspelled varia
   assert.deepEqual(warnings, ["SWITCHBACK_WEBHOOK_PROT is not a setting; it is ignored"]);
 });
 
-test("property: an invalid file fails only with config-invalid", async () => {
+test("property: loading an invalid file throws only config-invalid", async () => {
   const key = fc.constantFrom(
     "proxy",
     "targets",

@@ -31,7 +31,7 @@ export async function loadConfig(input: ConfigInput): Promise<LoadedConfig> {
   return { config: read.config, warnings: [...warnings, ...ignored] };
 }
 
-/** A copy of the document without the settings that the schema does not know. */
+/** Returns a copy of the document without the settings that the schema does not know. */
 function without(unknown: readonly Flaw[], document: Document): Document {
   const known = structuredClone(document);
   for (const { path } of unknown) {
@@ -49,7 +49,10 @@ function invalid(flaws: readonly Flaw[], place: string, sources: ReadonlyMap<str
   return new SwitchbackError("config-invalid", lines.join("\n"));
 }
 
-/** The variables or flags that set the invalid value or a parent of it, else those that set a part of it. */
+/**
+ * Returns the variables or flags that set the invalid value or a parent of it. If there are none, returns those that
+ * set a part of it.
+ */
 function sourceOf(path: string, sources: ReadonlyMap<string, string>): string | undefined {
   const parents = [...sources].filter(([setting]) => isWithin(path, setting));
   const children = [...sources].filter(([setting]) => isWithin(setting, path));

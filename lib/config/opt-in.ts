@@ -1,12 +1,12 @@
 import type { OptInRules } from "#hostmap/opt-in.ts";
 import type { Config } from "./schema.ts";
 
-/** What decides, beside labels, whether a namespace opted in. */
+/** The configured rules, beside the labels, that decide whether a namespace opted in. */
 export function optInRules({ namespace, pods, optIn }: Pick<Config, "namespace" | "pods" | "optIn">): OptInRules {
   return { excluded: new Set([...pods.excludedNamespaces, namespace]), listed: new Set(optIn.namespaces) };
 }
 
-/** The namespaces whose workloads may be restarted: the listed ones, and those that opt in by name. */
+/** The namespaces whose workloads may be restarted: those in `restart.namespaces` and those in `optIn.namespaces`. */
 export function restartNamespaces({
   restart,
   optIn,

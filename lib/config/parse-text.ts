@@ -1,28 +1,28 @@
-/** Suppresses the parser's warnings, which go to the process. */
+/** Suppresses the parser's warnings. Otherwise the parser emits them as process warnings. */
 const YAML_OPTIONS = { logLevel: "error" } as const;
 
 /**
- * Reads JSON or YAML. The parser of YAML is loaded only for text that is no JSON. Throws what the parser throws: a
- * `YAMLParseError`, or another error for text that it refuses to expand.
+ * Reads JSON or YAML. The YAML parser is loaded only for text that is not JSON. Throws the parser's error: a
+ * `YAMLParseError`, or another error for text that the parser refuses to expand.
  */
 export async function parseText(text: string): Promise<unknown> {
   const read = readJson(text);
   if (read !== undefined) return read;
-  // In the bundle, a package in CommonJS has a default export only.
+  // In the bundle, a CommonJS package has only a default export.
   const { default: yaml } = await import("yaml");
   return yaml.parse(text, YAML_OPTIONS);
 }
 
-/** What is wrong with a text that `parseText` refuses, and where, on one line. */
+/** Describes on one line what is wrong with a text that `parseText` refuses, and where. */
 export function parseProblem(error: unknown): string {
-  // The parser adds the lines themselves, and advice to programmers.
+  // The parser's message continues with the lines of the text, and with advice for programmers.
   const [line = ""] = (error instanceof Error ? error.message : String(error)).split("\n", 1);
   return line.replace("; please use YAML.parseAllDocuments()", "").replace(/:$/, "");
 }
 
 /**
- * Reads JSON in the form of `JSON.stringify`, with any spaces. Undefined for other JSON: it may have a key twice, and
- * only the YAML parser reports that.
+ * Reads JSON that is formatted as `JSON.stringify` does, with any spaces. Returns undefined for other JSON: it may
+ * contain a duplicate key, which only the YAML parser reports.
  */
 function readJson(text: string): unknown {
   try {

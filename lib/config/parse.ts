@@ -5,8 +5,8 @@ import { type Config, configSchemaWith } from "./schema.ts";
 import type { Section } from "./sections.ts";
 
 /**
- * Reads a document that has the sections of a configuration file, with those of extras. Without a `config`, the flaws
- * are what is wrong.
+ * Checks a document with the sections of a configuration file, including those of extras. If the document is invalid,
+ * returns the flaws and no `config`.
  */
 export function checkConfig(
   document: unknown,
@@ -19,8 +19,8 @@ export function checkConfig(
 }
 
 /**
- * Reads a document that has the sections of a configuration file, with those of extras. Throws `config-invalid`, with
- * one line per flaw.
+ * Parses a document with the sections of a configuration file, including those of extras. Throws `config-invalid`,
+ * with one line per flaw.
  */
 export function parseConfig(document: unknown, sections: readonly Section[] = []): Config {
   const { config, flaws } = checkConfig(document, sections);

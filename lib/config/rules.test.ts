@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkConfig, parseConfig } from "./parse.ts";
 
-test("the DNS domain of the cluster", () => {
+test("which DNS domains of the cluster are accepted", () => {
   const accepted = (clusterDomain: string) => checkConfig({ clusterDomain }).config !== undefined;
   const good = ["a", "cluster.local", "cluster.local.", "c-1.local"];
   const bad = ["", ".", ".local", "-a", "a-", "a b", "Cluster.local"];
@@ -12,7 +12,7 @@ test("the DNS domain of the cluster", () => {
 const target = (name: string, more: object = {}) => ({ name, upstream: { host: "h" }, classes: [name], ...more });
 const accepted = (...targets: object[]) => checkConfig({ targets }).config !== undefined;
 
-test("a target's name, upstream, ports and addresses at their limits", () => {
+test("the limits of a target's name, upstream, ports and addresses", () => {
   const ports = (count: number) => Array.from({ length: count }, (_, index) => ({ port: index + 1 }));
   assert.deepEqual([accepted(target("a".repeat(52))), accepted(target("a".repeat(53)))], [true, false]);
   for (const name of ["controller", "webhook", "proxy", "agent", "dns-a", "dns-b"])
@@ -49,7 +49,7 @@ test("a target's name, upstream, ports and addresses at their limits", () => {
   }
 });
 
-test("a thousand ports of all targets together, and no more", () => {
+test("all targets together may have a thousand ports, but not more", () => {
   const ports = Array.from({ length: 200 }, (_, index) => ({ port: index + 1 }));
   const five = ["a", "b", "c", "d", "e"].map((name) => target(name, { ports }));
   assert.equal(accepted(...five), true);
@@ -60,7 +60,7 @@ test("a thousand ports of all targets together, and no more", () => {
   );
 });
 
-test("an address is needed where every port is relayed without a header to a host, and only there", () => {
+test("a target needs an address if all its ports go to a host without a header, and only then", () => {
   const none = { protocol: "none" };
   const of = (more: object) => accepted(target("a", more));
   assert.equal(of({ ports: [{ port: 80, ...none }] }), false);
@@ -69,7 +69,7 @@ test("an address is needed where every port is relayed without a header to a hos
   assert.equal(of({ ports: [{ port: 80, ...none }], upstream: { service: { namespace: "a", name: "b" } } }), true);
 });
 
-test("the rules that span settings, at their limits", () => {
+test("the limits of rules that span several settings", () => {
   const valid = (config: object) => checkConfig(config).config !== undefined;
   const lease = (leaseSeconds: number, renewDeadlineSeconds: number, retrySeconds: number) =>
     valid({ controller: { leaseSeconds, renewDeadlineSeconds, retrySeconds } });
@@ -85,7 +85,7 @@ test("the rules that span settings, at their limits", () => {
   assert.equal(certs({ mode: "cert-manager", keyFile: undefined, certFile: undefined }), true);
 });
 
-test("a namespace that the webhook excludes cannot opt in by name, and says which can", () => {
+test("a namespace that the webhook excludes cannot opt in by name, and the error says which can", () => {
   const config = { namespace: "own", pods: { excludedNamespaces: ["kube-system"] } };
   const flaws = (...namespaces: string[]) =>
     checkConfig({ ...config, optIn: { namespaces } }).flaws.map(({ path, message }) => [path, message]);

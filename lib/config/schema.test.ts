@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "./parse.ts";
 
-test("an empty configuration has one target, ingress-nginx, asked for the PROXY protocol on 80 and 443", () => {
+test("an empty configuration has one target: ingress-nginx, which gets the PROXY protocol on 80 and 443", () => {
   const { targets } = parseConfig({});
   assert.deepEqual(targets, [
     {

@@ -104,8 +104,8 @@ const restartSchema = strictObject({
 });
 
 /**
- * The core's schema of the configuration file, one section each. `parseConfig` adds the checks that span several
- * settings.
+ * The core's schema of the configuration file, with one entry per section. `parseConfig` adds the checks that span
+ * several settings.
  */
 export const configSchema = strictObject({
   namespace: setting(label, "switchback-system", "The namespace of Switchback."),

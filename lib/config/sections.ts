@@ -5,11 +5,11 @@ import { parse, type Schema } from "#lib/errors/validation.ts";
 export interface Section<S extends Schema = Schema> {
   readonly name: string;
   readonly schema: S;
-  /** The section that it stands before, on pages and in messages. */
+  /** The section that follows this one on pages and in messages. */
   readonly before: string;
 }
 
-/** The entries of a schema, with the sections in their places. */
+/** Returns the entries of a schema with the sections inserted at their places. */
 export function withSections(
   entries: Readonly<Record<string, Schema>>,
   sections: readonly Section[],
@@ -24,7 +24,10 @@ export function withSections(
   return Object.fromEntries(all);
 }
 
-/** The settings of a section, in a configuration that was read with it; else its defaults. */
+/**
+ * Returns the settings of a section from a configuration that was parsed with this section. Otherwise returns its
+ * defaults.
+ */
 export function settingsOf<S extends Schema>(config: object, { name, schema }: Section<S>): v.InferOutput<S> {
   return parse(schema, (config as Readonly<Record<string, unknown>>)[name]);
 }

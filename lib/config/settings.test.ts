@@ -6,7 +6,7 @@ import { listSettings } from "./settings.ts";
 
 const SETTINGS = listSettings();
 
-test("every setting of the schema is listed, with the default of an empty file", () => {
+test("every setting of the schema is listed with its default", () => {
   const defaults = parseConfig({});
   for (const { path, default: value } of SETTINGS) {
     const own = path.split(".").reduce<unknown>((section, key) => (section as Record<string, unknown>)[key], defaults);
@@ -15,7 +15,7 @@ test("every setting of the schema is listed, with the default of an empty file",
   assert.deepEqual([...new Set(SETTINGS.map(({ path }) => path.split(".")[0]))], Object.keys(configSchema.entries));
 });
 
-test("a variable is the path of the setting in capitals, and is unique", () => {
+test("a variable is the path of its setting in capitals, and is unique", () => {
   assert.deepEqual(
     SETTINGS.find(({ path }) => path === "proxy.maxConnectionsPerSource"),
     {
@@ -36,7 +36,7 @@ test("every setting has a description", () => {
   for (const { path, description } of SETTINGS) assert.match(description, /\.$/, path);
 });
 
-test("lists and maps are one setting", () => {
+test("a list or map counts as one setting", () => {
   for (const path of ["targets", "proxy.selector", "policy.allowDomains"]) {
     assert.ok(
       SETTINGS.some((setting) => setting.path === path),

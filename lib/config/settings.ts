@@ -5,21 +5,21 @@ import type { Section } from "./sections.ts";
 
 /** One setting of the configuration file, for documentation and overrides. */
 export interface Setting {
-  /** `proxy.maxConnections`; a list or map is one setting. */
+  /** For example `proxy.maxConnections`. A list or map is one setting. */
   readonly path: string;
-  /** `SWITCHBACK_PROXY_MAX_CONNECTIONS`. */
+  /** For example `SWITCHBACK_PROXY_MAX_CONNECTIONS`. */
   readonly env: string;
   readonly type: string;
   readonly default: unknown;
   readonly description: string;
 }
 
-/** Every setting, with those of the extras' sections, in the order of the schema. */
+/** Returns every setting, including those of the extras' sections, in the order of the schema. */
 export function listSettings(sections: readonly Section[] = []): Setting[] {
   return [...walk(configSchemaWith(sections), [])];
 }
 
-/** What a schema may have, by its kind. */
+/** The parts of a valibot schema that are read. Which ones exist depends on its kind. */
 interface Parts {
   readonly type: string;
   readonly entries?: Readonly<Record<string, Schema>>;

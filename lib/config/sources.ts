@@ -48,7 +48,9 @@ const customSchema = strictObject({
   admitted: optionalSetting(path, "JSONPath that selects a value once a controller has admitted the object."),
 });
 
-/** Its `--annotation-prefix` has to end with a slash, too (external-dns, pkg/apis/externaldns/validation). */
+/**
+ * external-dns requires the same of its `--annotation-prefix`: a slash at the end (pkg/apis/externaldns/validation).
+ */
 const annotationPrefix = v.pipe(
   v.string(),
   v.regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/$/, "must be a domain that ends with `/`"),

@@ -25,7 +25,7 @@ const upstreamSchema = v.union(
 );
 
 export const targetSchema = strictObject({
-  // 52: `switchback-` and the name must fit the 63 bytes of a Service name.
+  // 52, because `switchback-` and the name must fit into the 63 bytes of a Service name.
   name: described(
     v.pipe(label, v.maxLength(52), v.metadata({ not: { enum: RESERVED_TARGET_NAMES } })),
     "Name of the target; used in the name of the front Service, `switchback-<name>`, and in metrics and reasons.",

@@ -17,7 +17,10 @@ export function optionalSetting<S extends Schema>(schema: S, text: string) {
   return v.pipe(v.optional(schema), v.description(text)) as v.OptionalSchema<S, undefined>;
 }
 
-/** A setting as another version may have written it: any value of `schema`, else the setting's own default. */
+/**
+ * A setting that another version may have written: any value of `schema`. If it is missing, the setting's own default
+ * applies.
+ */
 export function leniently<S extends Schema, const D extends v.InferInput<S>>(
   schema: S,
   known: { readonly default: D },
@@ -40,10 +43,10 @@ export const positive = v.pipe(finite, v.gtValue(0));
 
 /** A TCP port, 1-65535. */
 export const port = integer(1, 65535);
-/** A TCP port to bind; 0: any free one. */
+/** A TCP port to bind. 0 means any free port. */
 export const bindPort = integer(0, 65535);
 
-/** Node's timers are limited to 2^31 - 1 ms, and treat anything above as 1 ms. */
+/** Node limits timers to 2^31 - 1 ms, and treats a longer delay as 1 ms. */
 const MAX_SECONDS = 2_000_000;
 /** A duration in seconds, at least `min`. */
 export function secondsFrom(min: number, max = MAX_SECONDS) {

@@ -5,7 +5,7 @@ import { askedTexts } from "./asked-text.ts";
 const NOW = Date.parse("2026-01-03T00:00:00Z");
 const asked = (answer: string, at: string) => ({ port: 443, asked: { answer, at, asker: "10.0.0.7" } });
 
-test("each answer has its words; one of another version is shown as it is", () => {
+test("each answer has its own text, and an answer of another version is shown unchanged", () => {
   const at = "2026-01-02T23:56:10Z";
   for (const [answer, words] of [
     ["demands-v1", "demands v1"],
@@ -20,7 +20,7 @@ test("each answer has its words; one of another version is shown as it is", () =
   }
 });
 
-test("an age has the largest unit that says enough; a clock behind the proxy's is no age", () => {
+test("an age is shown in a suitable unit; a time in the future is shown as just now", () => {
   for (const [at, age] of [
     ["2026-01-03T00:00:30Z", "just now"],
     ["2026-01-02T23:59:01Z", "just now"],
@@ -35,7 +35,7 @@ test("an age has the largest unit that says enough; a clock behind the proxy's i
   }
 });
 
-test("without a clock the time itself; a port that was not asked says nothing", () => {
+test("without a clock the time itself is shown; a port without an answer has no text", () => {
   const at = "2026-01-02T23:56:10Z";
   assert.deepEqual(askedTexts([{ port: 80 }, asked("demands-v1", at)], undefined), [
     `443 demands v1, at ${at}, from 10.0.0.7`,

@@ -1,6 +1,6 @@
 import type { HeaderAnswer } from "./header-questions.ts";
 
-/** What a port of a target answered, as the status has it: also one of another version. */
+/** The answer of a target's port, as the status contains it. It may be from another version. */
 interface AskedPort {
   readonly port: number;
   readonly asked?: { readonly answer: string; readonly at: string; readonly asker: string };
@@ -15,14 +15,15 @@ const WORDS = {
   unknown: "gives no clear answer",
 } as const satisfies Readonly<Record<HeaderAnswer, string>>;
 
-/** An answer in words, as the predicate of its port. */
+/** Returns an answer as text. It is the predicate of a sentence about the port. */
 export function answerText(answer: string): string {
   return Object.entries(WORDS).find(([known]) => known === answer)?.[1] ?? answer;
 }
 
 /**
- * What was seen at each asked port of a target, when, and from which proxy: `443 demands v1, 3 min ago, from 10.0.0.7`.
- * Without `now` (milliseconds since 1970) the text has the time, so that it changes only with the answer.
+ * Describes the answer of each port that was asked, when, and by which proxy: `443 demands v1, 3 min ago, from
+ * 10.0.0.7`. Without `now` (milliseconds since 1970) the text has the time instead of the age, so that it changes
+ * only with the answer.
  */
 export function askedTexts(ports: readonly AskedPort[], now: number | undefined): string[] {
   return ports.flatMap(({ port, asked }) => {
@@ -31,7 +32,7 @@ export function askedTexts(ports: readonly AskedPort[], now: number | undefined)
   });
 }
 
-/** `at`: RFC 3339. */
+/** `at` is an RFC 3339 time. */
 function timeText(at: string, now: number | undefined): string {
   const minutes = now === undefined ? Number.NaN : Math.floor((now - Date.parse(at)) / 60_000);
   if (Number.isNaN(minutes)) return `at ${at}`;

@@ -27,13 +27,13 @@ const QUESTION: HeaderQuestion = {
   },
 };
 
-test("questions are read as they were written", () => {
+test("questions are parsed as they were written", () => {
   assert.deepEqual(parseQuestions(renderQuestions([QUESTION])), [QUESTION]);
   const { upstreamIPs: _ips, known: _known, ...bare } = QUESTION;
   assert.deepEqual(parseQuestions(renderQuestions([bare])), [bare]);
 });
 
-test("a bad question, and a second one of a port, cost themselves", () => {
+test("an invalid question and a second question of the same port are left out, and the others stay", () => {
   const bad = [
     { target: "../edge" },
     { port: 0 },
@@ -52,7 +52,7 @@ test("a bad question, and a second one of a port, cost themselves", () => {
   assert.deepEqual(parseQuestions(text), [QUESTION, { ...QUESTION, port: 80 }]);
 });
 
-test("a document that cannot be read is a reason, and a huge one has an end", () => {
+test("a document that cannot be parsed gives a reason, and only part of a huge one is read", () => {
   for (const text of ["{", "[]", '{"version":2,"questions":[]}', '{"version":1}', " ".repeat(900_001)]) {
     const parsed = parseQuestions(text);
     assert.ok("code" in parsed && parsed.code === "questions-malformed", text.slice(0, 30));
@@ -71,7 +71,7 @@ test("a document that cannot be read is a reason, and a huge one has an end", ()
   assert.equal("code" in parsed ? 0 : parsed.length, MAX_QUESTIONS);
 });
 
-test("answers are read as they were reported, and bad ones are left out", () => {
+test("answers are parsed as they were reported, and invalid ones are left out", () => {
   const reported = { target: "edge", port: 80, answer: "refuses-header", at: "2026-11-26T05:00:00Z" } as const;
   const page: unknown = JSON.parse(renderAnswers([reported]).body);
   assert.deepEqual(parseAnswers(page), [reported]);

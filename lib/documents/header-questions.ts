@@ -6,13 +6,15 @@ import type { Page } from "#lib/http/listen.ts";
 import { address, addresses, isTime, parseDocument, port, targetName, upstreamName } from "./targets-fields.ts";
 import { QUESTIONS_KEY } from "./targets-name.ts";
 
-/** Raised as that of the targets is. A proxy asks nothing new when it reads another version. */
+/**
+ * Raised for the same reasons as the version of the targets. A proxy asks nothing new when it reads another version.
+ */
 const VERSION = 1;
-/** Longer text is not ours and is not parsed. */
+/** Longer text is not from Switchback and is not parsed. */
 const MAX_BYTES = 900_000;
 /** Maximum number of questions that are read. */
 export const MAX_QUESTIONS = 2_000;
-/** A proxy asks again after at most so long, milliseconds: until then an answer holds. */
+/** Maximum time until a proxy asks again, in milliseconds. Until then an answer is valid. */
 export const ANSWER_HOLDS_MS = 35 * 60_000;
 
 /**
@@ -20,46 +22,48 @@ export const ANSWER_HOLDS_MS = 35 * 60_000;
  * version or of either. `optional`: it answers with and without one. `refuses-header`: it answers without a header,
  * and a header makes it close the connection or misread the request. `unknown`: anything else.
  *
- * A port that takes headers only from listed addresses may refuse those of others.
+ * A port that accepts headers only from listed addresses may refuse headers from other addresses.
  */
 const HEADER_ANSWERS = ["demands-v1", "demands-v2", "demands-either", "optional", "refuses-header", "unknown"] as const;
 export type HeaderAnswer = (typeof HEADER_ANSWERS)[number];
 
-/** The last answer to a question, and when it was given. */
+/** The last answer to a question, and its time. */
 interface KnownAnswer {
   readonly answer: HeaderAnswer;
   /** RFC 3339, UTC. */
   readonly at: string;
 }
 
-/** The same with the address of the proxy that gave it: another one than the asker's after a rollout. */
+/** An answer with the address of the proxy that gave it. After a rollout, this may not be the current asker. */
 export interface AttributedAnswer extends KnownAnswer {
   readonly by: string;
 }
 
-/** What is published of a port. */
+/** The published answer of a port. */
 export interface PublishedAnswer extends AttributedAnswer {
-  /** Another answer, which another proxy gave shortly before. It is left out when the port was asked again. */
+  /** A different answer that another proxy gave shortly before. It is removed when the port is asked again. */
   readonly other?: AttributedAnswer | undefined;
 }
 
-/** A port of a target. One proxy asks it whether it expects a PROXY header. */
+/** A port of a target. One proxy asks the port whether it expects a PROXY header. */
 export interface HeaderQuestion {
   readonly target: string;
   /** The port that pods call. */
   readonly port: number;
   readonly speaks: "http" | "tls";
-  /** Where to ask: as in `Listener`. */
+  /** The address to ask, as in `Listener`. */
   readonly upstream: string;
   readonly upstreamIPs?: readonly string[] | undefined;
   readonly upstreamPort: number;
-  /** A host that claims the target: the server name of a ClientHello. */
+  /** A host that claims the target. It is the server name in the ClientHello. */
   readonly name: string;
-  /** The namespace of the target's Service; empty for a configured host. It shares a budget of questions. */
+  /**
+   * The namespace of the target's Service, or empty for a configured host. Questions of one namespace share a budget.
+   */
   readonly namespace: string;
   /** The address of the proxy that asks. */
   readonly asker: string;
-  /** What is known already. */
+  /** The last published answer, if any. */
   readonly known?: PublishedAnswer | undefined;
 }
 
@@ -83,14 +87,14 @@ const questionSchema = object({
 });
 const documentSchema = object({ version: v.literal(VERSION), questions: v.array(v.unknown()) });
 
-/** The text of `questions.json`. */
+/** Returns the text of `questions.json`. */
 export function renderQuestions(questions: readonly HeaderQuestion[]): string {
   return `${JSON.stringify({ version: VERSION, questions })}\n`;
 }
 
 /**
- * Reads the questions. A bad one, and a second one of the same port, is left out. A Reason says that the document as
- * a whole cannot be read.
+ * Parses the questions. Invalid questions, and a second question of the same port, are left out. Returns a Reason if
+ * the document as a whole cannot be parsed.
  */
 export function parseQuestions(text: string): readonly HeaderQuestion[] | Reason {
   const { value, problem } = parseDocument(text, MAX_BYTES, documentSchema);
@@ -106,7 +110,7 @@ export function parseQuestions(text: string): readonly HeaderQuestion[] | Reason
   return [...questions.values()];
 }
 
-/** The key of a port of a target. */
+/** Returns the key of a target's port. */
 export function questionKey({ target, port: number }: Pick<HeaderQuestion, "target" | "port">): string {
   return `${target}:${number}`;
 }
@@ -119,23 +123,23 @@ const reportedSchema = object({
 });
 
 /**
- * The page of a proxy's health port with its answers. The controller reads it. Every pod can, so it shows no
- * more than a reason code: a tenant chooses where its Service leads, and would scan what the proxies reach.
+ * The page of a proxy's health port with its answers. The controller reads it. Every pod can read it, so it shows
+ * only a reason code. Otherwise a tenant, who chooses where its Service leads, could scan what the proxies reach.
  */
 export const ANSWERS_PATH = "/answers";
 
-/** What a proxy reports on one question. */
+/** A proxy's report on one question. */
 export interface ReportedAnswer extends KnownAnswer {
   readonly target: string;
   readonly port: number;
 }
 
-/** The page as JSON. */
+/** Renders the page as JSON. */
 export function renderAnswers(answers: readonly ReportedAnswer[]): Page {
   return { contentType: "application/json", body: `${JSON.stringify({ answers })}\n` };
 }
 
-/** Reads the page. A bad answer is left out. */
+/** Parses the page. Invalid answers are left out. */
 export function parseAnswers(page: unknown): readonly ReportedAnswer[] {
   const list = attempt(object({ answers: v.array(v.unknown()) }), page).value?.answers ?? [];
   return list.slice(0, MAX_QUESTIONS).flatMap((item) => attempt(reportedSchema, item).value ?? []);

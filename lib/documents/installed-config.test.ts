@@ -19,7 +19,7 @@ function addDeployment(name: string, volumes: object[]): void {
 }
 
 describe("the name", () => {
-  test("is that of the ConfigMap that the controller mounts, whatever it is, and not the newest", async () => {
+  test("is that of the ConfigMap that the controller mounts, even if it is not the newest", async () => {
     addConfig(api, {});
     for (const name of ["switchback-config", "switchback-config-aaaaaaaaaa"]) {
       addController({ name: "tls", secret: {} }, { name: "config", configMap: { name } });
@@ -27,13 +27,13 @@ describe("the name", () => {
     }
   });
 
-  test("is that of the one Deployment of the profile small", async () => {
+  test("comes from the single Deployment of the profile small", async () => {
     addConfig(api, {});
     addDeployment("switchback-all", [{ name: "config", configMap: { name: "switchback-config-bbbbbbbbbb" } }]);
     assert.equal(await nameOf(), "switchback-config-bbbbbbbbbb");
   });
 
-  test("is the newest of those with the label where the Deployment is gone, or mounts none", async () => {
+  test("is that of the newest ConfigMap with the label, if the Deployment is gone or mounts none", async () => {
     assert.equal(await nameOf(), undefined);
     const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "config" };
     for (const [name, creationTimestamp] of [
@@ -48,7 +48,7 @@ describe("the name", () => {
     assert.equal(await nameOf(), "b");
   });
 
-  test("is not guessed where the Deployment may not be read", async () => {
+  test("is not guessed if reading the Deployment is forbidden", async () => {
     addConfig(api, {});
     api.onCall = ({ path }) => (path.includes("/deployments/") ? refusal(403, "Forbidden") : undefined);
     await assert.rejects(nameOf(), { code: "kube-status", status: 403 });
@@ -56,7 +56,7 @@ describe("the name", () => {
 });
 
 describe("the text", () => {
-  test("is that of config.yaml, and empty without it", async () => {
+  test("is the content of config.yaml, and empty without it", async () => {
     const text = () => readConfigText(api.client, NAMESPACE, CONFIG_NAME);
     addConfig(api, { "config.yaml": "strict: true" });
     assert.equal(await text(), "strict: true");

@@ -3,10 +3,10 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 
-// The chart's ConfigMap with the configuration of an install. Its name has a hash of its content, and
-// those of earlier revisions stay beside it, so the controller's Deployment says which one counts.
+// Reads the chart's ConfigMap with the configuration of an install. Its name contains a hash of its content. ConfigMaps
+// of earlier revisions still exist, so the controller's Deployment says which one counts.
 
-/** A ConfigMap as the API server gives it. */
+/** A ConfigMap as the API server returns it. */
 interface ConfigMap {
   readonly metadata?: ObjectMeta;
   readonly data?: Readonly<Record<string, string>>;
@@ -24,15 +24,18 @@ interface RawDeployment {
 
 /** The Deployment whose pod template names the ConfigMap. */
 export const CONTROLLER_DEPLOYMENT = "switchback-controller";
-/** The one Deployment of the chart's profile `small`, in place of the controller's, the webhook's and the proxy's. */
+/**
+ * The single Deployment of the chart's profile `small`. It replaces those of the controller, the webhook and the
+ * proxy.
+ */
 export const SMALL_DEPLOYMENT = "switchback-all";
 /** Selects the ConfigMaps with a configuration. */
 const CONFIG_LABELS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component=config";
 
 /**
- * The name of the ConfigMap that the controller's pods mount; where its Deployment does not say, as somebody has
- * deleted it, the newest with the label of a configuration. undefined: there is none. Rejects if the API server
- * refuses.
+ * Returns the name of the ConfigMap that the controller's pods mount. If its Deployment is gone or mounts none,
+ * returns the newest ConfigMap with the label of a configuration, or undefined if there is none. Rejects if the API
+ * server refuses.
  */
 export async function readConfigName(
   client: Pick<KubeClient, "get" | "list">,
@@ -66,7 +69,8 @@ async function readDeployment(
 }
 
 /**
- * The text of the configuration in a ConfigMap of that name; empty if it has none. Rejects if the API server refuses.
+ * Returns the text of the configuration in the ConfigMap with that name, or "" if it has none. Rejects if the API
+ * server refuses.
  */
 export async function readConfigText(
   client: Pick<KubeClient, "get">,
@@ -75,7 +79,7 @@ export async function readConfigText(
 ): Promise<string> {
   const path = corePath("configmaps", namespace, name);
   const { metadata, data } = await client.get<ConfigMap>(path);
-  // Without an installation's configuration, every pod would seem to be free of its addresses.
+  // Without an installation's configuration, it would look as if no pod had its addresses.
   if (metadata?.name !== name)
     throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${name}`);
   return data?.["config.yaml"] ?? "";

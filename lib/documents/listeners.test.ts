@@ -13,7 +13,7 @@ function target(name: string, ports: readonly Port[], upstream: object = { host:
   return parseConfig({ targets: [{ name, upstream, classes, ports, clusterIPs }] }).targets[0] as TargetConfig;
 }
 
-test("a target is relayed as soon as one of its ports wants a header", () => {
+test("a target is relayed if at least one of its ports needs a header", () => {
   assert.equal(
     isRelayed(
       target("a", [
@@ -26,7 +26,7 @@ test("a target is relayed as soon as one of its ports wants a header", () => {
   assert.equal(isRelayed(target("a", [{ port: 80, protocol: "none" }])), false);
 });
 
-test("a Service is looked up by its whole cluster name where the domain is known", () => {
+test("a Service is looked up by its full cluster name if the domain is known", () => {
   const service = target("a", [{ port: 80 }], { service: { namespace: "ingress", name: "nginx" } });
   assert.equal(upstreamHost(service, undefined), "nginx.ingress.svc");
   assert.equal(upstreamHost(service, "cozy.local"), "nginx.ingress.svc.cozy.local.");
@@ -34,7 +34,7 @@ test("a Service is looked up by its whole cluster name where the domain is known
   assert.equal(upstreamHost(target("a", [{ port: 80 }]), "cozy.local"), "lb.example.com");
 });
 
-test("a listener a port of each relayed target, in the config's order; given ports are kept", () => {
+test("each port of each relayed target has a listener, in the config's order, and given ports are kept", () => {
   const listeners = listenersOf([
     target("one", [
       { port: 80, listenPort: 8080 },
@@ -54,7 +54,7 @@ test("a listener a port of each relayed target, in the config's order; given por
   ]);
 });
 
-test("auto is v1 as long as nobody has asked", () => {
+test("the protocol auto is v1 until a proxy has asked", () => {
   const auto = target("a", [{ port: 443, protocol: "auto" }]);
   assert.equal(isRelayed(auto), true);
   assert.deepEqual(
@@ -63,7 +63,7 @@ test("auto is v1 as long as nobody has asked", () => {
   );
 });
 
-test("a derived port is what it always was: a release that moved it would cut off running pods", () => {
+test("a derived port never changes: a release that changed it would cut off running pods", () => {
   const [http, https] = listenersOf([target("ingress-nginx", [{ port: 80 }, { port: 443 }])]);
   assert.deepEqual([http?.listenPort, https?.listenPort], [21_401, 21_982]);
 });
@@ -86,7 +86,7 @@ function portsOf(config: ReadonlyArray<{ name: string; ports: Port[] }>): Map<st
   return new Map(listenersOf(targets).map(({ target: of, port, listenPort }) => [`${of}:${port}`, listenPort]));
 }
 
-test("property: derived ports are in their range, no two are equal, and the config's order does not matter", () => {
+test("property: derived ports are unique and in their range, and the config's order does not matter", () => {
   fc.assert(
     fc.property(configs, (config) => {
       const ports = portsOf(config);
@@ -98,7 +98,7 @@ test("property: derived ports are in their range, no two are equal, and the conf
   );
 });
 
-test("ports that collide are told apart, also from given ones", () => {
+test("colliding derived ports get different numbers, also different from given ports", () => {
   const some = Array.from({ length: 200 }, (_, index) => ({ port: index + 1 }));
   const many = [target("many", some), target("more", some)];
   const free = listenersOf(many);
@@ -113,7 +113,7 @@ const portOf = (targets: readonly TargetConfig[], remembered?: ReadonlyMap<strin
     ({ target: of, port, listenPort }) => `${portKey(of, port)} ${listenPort}`,
   );
 
-test("a remembered port stays, wherever it is, unless the config gives it to another; given ports come first", () => {
+test("a remembered port stays, unless the config gives it to another port; given ports come first", () => {
   const targets = [target("a", [{ port: 80 }, { port: 443, listenPort: 9_000 }]), target("b", [{ port: 80 }])];
   const derived = portOf([target("b", [{ port: 80 }])])[0];
   assert.deepEqual(

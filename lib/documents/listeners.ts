@@ -1,17 +1,17 @@
 import type { TargetConfig } from "#lib/config/schema.ts";
 
-/** One port of one target: what the proxy binds, and where it relays to. */
+/** One port of one target: the port that the proxy binds, and where it relays to. */
 export interface Listener {
   readonly target: string;
-  /** Port of the front Service, the one that pods call. */
+  /** Port of the front Service. Pods call this port. */
   readonly port: number;
-  /** Port that the proxy binds; the front Service's targetPort. */
+  /** Port that the proxy binds. It is the targetPort of the front Service. */
   readonly listenPort: number;
   /** Host name or IP literal of the ingress controller. */
   readonly upstream: string;
   /**
-   * Of a discovered target, or of a port that another Service has at its address: the only addresses that it is
-   * relayed to; `upstream` is then never looked up.
+   * Set for a discovered target, and for a port that another Service has at the target's address. The proxy relays
+   * only to these addresses, and never looks up `upstream`.
    */
   readonly upstreamIPs?: readonly string[];
   readonly upstreamPort: number;
@@ -19,26 +19,30 @@ export interface Listener {
 }
 
 /**
- * Derived listen ports lie in [FIRST, FIRST + SPAN): above the privileged ports, below Linux' ephemeral range (32768).
+ * Derived listen ports are in [FIRST_PORT, FIRST_PORT + PORT_SPAN): above the privileged ports, below Linux'
+ * ephemeral range (32768).
  */
 const FIRST_PORT = 15_000;
 const PORT_SPAN = 10_000;
 
-/** A port of a target. `upstreamIPs` are set if another Service than the target's has it. */
+/** A port of a target. `upstreamIPs` is set if another Service than the target's has the port. */
 type RelayedPort = TargetConfig["ports"][number] & { readonly upstreamIPs?: readonly string[] };
 
-/** A target, with what is known of its ports beyond the configuration. */
+/** A target with all that is known about its ports, including what is not in the configuration. */
 type RelayedTarget = Omit<TargetConfig, "ports"> & { readonly ports: readonly RelayedPort[] };
 
 /**
- * Whether a target goes through the proxy. If its own Service has all ports and none wants a header, names map straight
- * to the ingress controller.
+ * Whether a target goes through the proxy. If its own Service has all ports and none needs a header, names map
+ * directly to the ingress controller.
  */
 export function isRelayed({ ports }: Pick<RelayedTarget, "ports">): boolean {
   return ports.some(({ protocol, upstreamIPs }) => protocol !== "none" || upstreamIPs !== undefined);
 }
 
-/** The header that the proxies send. `auto` is v1 where nobody has asked: most ingress controllers take it. */
+/**
+ * Returns the header that the proxies send. For `auto` it is v1 until a proxy has asked: most ingress controllers
+ * accept v1.
+ */
 export function relayedProtocol(protocol: RelayedPort["protocol"]): Listener["protocol"] {
   return protocol === "auto" ? "v1" : protocol;
 }
@@ -48,21 +52,23 @@ export function frontName(target: string): string {
   return `switchback-${target}`;
 }
 
-/** The name under which the upstream is looked up: a Service's cluster DNS name, or the host as it was given. */
+/** Returns the name for looking up the upstream: a Service's cluster DNS name, or the configured host. */
 export function upstreamHost(target: Pick<TargetConfig, "upstream">, clusterDomain: string | undefined): string {
   if ("host" in target.upstream) return target.upstream.host;
   const { name, namespace } = target.upstream.service;
-  // Without the domain the pod's own search list completes the name; with it, one look-up is enough.
+  // Without the domain, the pod's own search list completes the name. With it, one look-up is enough.
   return clusterDomain === undefined
     ? `${name}.${namespace}.svc`
     : `${name}.${namespace}.svc.${clusterDomain.replace(/\.$/, "")}.`;
 }
 
 /**
- * The listeners of all relayed targets, in their order.
- * If the config gives no listen port, a target's port keeps the one that it had (`remembered`, by `portKey`). Else it
- * is derived from the target's name and port. Its place in the list does not count, so a changed list moves no port
- * in use. If no listen port is free, the port is left out. The limits of config and discovery are far below that.
+ * Returns the listeners of all relayed targets, in the order of the targets.
+ *
+ * If the config gives no listen port, a target's port keeps its previous one (`remembered`, by `portKey`). Otherwise
+ * the listen port is derived from the target's name and port. The position in the list does not count, so a change of
+ * the list moves no port in use. If no listen port is free, the port is left out. The limits of config and discovery
+ * are far below that.
  */
 export function listenersOf(
   targets: readonly RelayedTarget[],
@@ -115,9 +121,7 @@ function assignListenPorts(
   return assigned;
 }
 
-/**
- * Derives free ports in key order, so that which of two colliding keys moves on does not depend on the config's order.
- */
+/** Derives free ports in key order. If two keys collide, the order of the config does not decide which one moves on. */
 function derivePorts(keys: readonly string[], taken: Set<number>): Map<string, number> {
   const derived = new Map<string, number>();
   const isInSpan = (port: number) => port >= FIRST_PORT && port < FIRST_PORT + PORT_SPAN;
@@ -133,12 +137,12 @@ function derivePorts(keys: readonly string[], taken: Set<number>): Map<string, n
   return derived;
 }
 
-/** How a target's port is remembered. */
+/** Returns the key by which a target's port is remembered. */
 export function portKey(target: string, port: number): string {
   return `${target}:${port}`;
 }
 
-/** FNV-1a, 32 bits: spreads the few keys of a config; nothing depends on it being hard to collide. */
+/** FNV-1a, 32 bits. It spreads the few keys of a config. Nothing depends on collisions being hard to produce. */
 function fnv1a(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

@@ -13,7 +13,7 @@ function indexOf(...texts: string[]): string {
   return renderIndex({ revision: "r", shards });
 }
 
-/** What was built, as its revision and names, or the Reason's code. */
+/** Returns the revision and names of the result, or the code of the Reason. */
 function shown(result: ReturnType<SnapshotBuilder["build"]>): unknown {
   return isMap(result) ? [result.revision, ...result.names] : result.code;
 }
@@ -27,7 +27,7 @@ function built(parts: Readonly<Record<string, string>>): SnapshotBuilder {
 
 const ALL = { [SHARD_1]: ONE, [INDEX]: indexOf(ZERO, ONE), [SHARD_0]: ZERO };
 
-test("a map is there once the index and each of its shards are, in any order", () => {
+test("a map exists when the index and each of its shards exist, in any order", () => {
   const builder = new SnapshotBuilder();
   const seen = Object.entries(ALL).map(([name, text]) => {
     builder.put(name, text);
@@ -46,7 +46,7 @@ test("without an index the Reason names the ConfigMap", () => {
   assert.deepEqual([builder.index, builder.build()], [reason, reason]);
 });
 
-test("a shard that was deleted is missing; a ConfigMap that is none of ours is ignored", () => {
+test("a deleted shard is reported as missing, and a ConfigMap of somebody else is ignored", () => {
   const builder = built(ALL);
   for (const name of ["other", "switchback-hosts", "switchback-hosts-1024", "switchback-hosts-x"])
     builder.put(name, "198.51.100.9 c.example.com\n");
@@ -55,7 +55,7 @@ test("a shard that was deleted is missing; a ConfigMap that is none of ours is i
   assert.equal(shown(builder.build()), "shard-missing");
 });
 
-test("without an index, or with one of another version, the shards make no map", () => {
+test("without an index, or with an index of another version, shards do not make a map", () => {
   const { [INDEX]: _, ...shards } = ALL;
   assert.equal(shown(built(shards).build()), "index-missing");
   assert.equal(shown(built({ ...ALL, [INDEX]: `{"version":2}` }).build()), "index-version");

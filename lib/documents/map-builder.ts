@@ -4,7 +4,7 @@ import { assembleMap, type HashedShard, mapOfParts, type ParsedShard, parseShard
 
 const NO_INDEX: Reason = { code: "index-missing", text: `ConfigMap ${INDEX_NAME} with key ${INDEX_KEY} not found` };
 
-/** What a reader keeps of each shard, and what it makes of all of them. */
+/** How a reader parses each shard, and what it builds from all of them. */
 export interface SnapshotForm<P extends HashedShard, M> {
   readonly parse: (text: string) => P;
   readonly assemble: (revision: string, parts: readonly P[]) => M;
@@ -21,7 +21,8 @@ export class SnapshotAssembler<P extends HashedShard, M> {
   }
 
   /**
-   * Takes the text of a ConfigMap. Undefined: it was deleted. A ConfigMap that is neither index nor shard is ignored.
+   * Stores the text of a ConfigMap. Undefined: it was deleted. A ConfigMap that is neither index nor shard is
+   * ignored.
    */
   put(name: string, text: string | undefined): void {
     if (name === INDEX_NAME) this.#index = text === undefined ? undefined : parseIndex(text);
@@ -30,19 +31,19 @@ export class SnapshotAssembler<P extends HashedShard, M> {
     else this.#shards.set(name, this.#form.parse(text));
   }
 
-  /** The index, or why it is missing. */
+  /** Returns the index, or the reason why it is missing. */
   get index(): MapIndex | Reason {
     return this.#index ?? NO_INDEX;
   }
 
-  /** The map, or why the parts do not fit together. */
+  /** Returns the map, or the reason why its parts do not match. */
   build(): M | Reason {
     const { index } = this;
     return "code" in index ? index : assembleMap(index, (name) => this.#shards.get(name), this.#form.assemble);
   }
 }
 
-/** Assembles the map with its names, as most readers have it. */
+/** Assembles the map with its names. Most readers use this form. */
 export class SnapshotBuilder extends SnapshotAssembler<ParsedShard, PublishedMap> {
   constructor() {
     super(PUBLISHED_MAP);

@@ -42,7 +42,7 @@ for (const [text, code] of BAD_STATES) {
   });
 }
 
-test("a state is of version 1, has a line per target, and is read back; unknown fields are left out", () => {
+test("a state has version 1 and a line per target, and is parsed back; unknown fields are dropped", () => {
   const targets = [
     { name: "a", clusterIPs: ["198.51.100.9"] },
     { name: "b", clusterIPs: [] },
@@ -57,7 +57,7 @@ test("a state is of version 1, has a line per target, and is read back; unknown 
   assert.deepEqual(parseState(renderState({ targets: [] })), { targets: [] });
 });
 
-test("an index is of version 1 and names each shard with the first nine digits of its hash", () => {
+test("an index has version 1 and names each shard with the first nine digits of its hash", () => {
   const shards = SHARD_NAMES.slice(MAX_SHARDS).map((name, at) => ({ name, revision: shortHash(`${at}`) }));
   const text = renderIndex({ revision: "5ffde9aacc88", shards });
   assert.equal(text.length, '{"version":1,"revision":"5ffde9aacc88","shards":""}\n'.length + 8 * MAX_SHARDS);
@@ -72,7 +72,7 @@ test("an index is of version 1 and names each shard with the first nine digits o
   assert.equal(renderIndex({ revision: "5ffde9aacc88", shards: [] }), empty);
 });
 
-test("an index that names more shards than a leader writes is malformed: it would leave no free names", () => {
+test("an index with more shards than a leader writes is malformed, because it would leave no free names", () => {
   const shards = Array.from({ length: MAX_SHARDS + 1 }, () => ({
     name: "switchback-hosts-0",
     revision: shortHash(""),
@@ -81,7 +81,7 @@ test("an index that names more shards than a leader writes is malformed: it woul
   assert.equal("code" in index && index.code, "index-malformed");
 });
 
-test("a hash is named by itself and by its first nine digits, and by nothing shorter", () => {
+test("a hash matches itself and its first nine digits, but nothing shorter", () => {
   const named = ["0df1b281272f", "0df1b2812", "0df1b281", "", "0df1b281272f0", "1df1b2812"];
   assert.deepEqual(
     named.map((revision) => isNamedHash("0df1b281272f", revision)),
@@ -109,7 +109,7 @@ for (const [text, code] of BAD_INDEXES) {
   });
 }
 
-test("property: no text makes reading an index throw", () => {
+test("property: parsing an index never throws, whatever its text", () => {
   fc.assert(
     fc.property(fc.oneof(fc.json(), fc.string()), (text) =>
       [parseIndex, parseState].every((parse) => typeof parse(text) === "object"),
@@ -117,7 +117,7 @@ test("property: no text makes reading an index throw", () => {
   );
 });
 
-test("each reason says what is wrong, and at most 20 characters of another version", () => {
+test("each reason says what is wrong, and quotes at most 20 characters of another version", () => {
   const read = (text: string) => parseIndex(text);
   assert.match(JSON.stringify(read("{")), /"text":"index\.json is not JSON: Expected /);
   assert.deepEqual(read('{"version":1}'), { code: "index-malformed", text: "index.json lacks revision or shards" });
@@ -132,7 +132,7 @@ test("each reason says what is wrong, and at most 20 characters of another versi
   });
 });
 
-test("1,024 ConfigMaps can be shards, and no other", () => {
+test("only 1,024 ConfigMaps can be shards", () => {
   assert.deepEqual(
     [SHARD_NAMES[0], SHARD_NAMES.at(-1), SHARD_NAMES.length],
     ["switchback-hosts-0", "switchback-hosts-1023", SHARD_NAME_COUNT],
@@ -146,7 +146,7 @@ test("the labels and the selector of the map's ConfigMaps", () => {
   assert.deepEqual([MAP_LABELS, MAP_SELECTOR], [{ "switchback.dev/map": "hosts" }, "switchback.dev/map=hosts"]);
 });
 
-test("the text of a ConfigMap: of index and state by their keys, of a shard by its own, empty without it", () => {
+test("index, state and shards have their texts under their own keys; a shard without its key is empty", () => {
   const data = { "index.json": "i", "state.json": "s", hosts: "h" };
   const of = (name: string, more: object) => textOf({ metadata: { name }, ...more });
   const names = ["switchback-hosts-index", "switchback-hosts", "switchback-hosts-0"];

@@ -8,8 +8,8 @@ import { MAX_SHARDS } from "./shards.ts";
 
 /**
  * The map is published in ConfigMaps: shards, whose names come from a pool, and the index that names them. Webhooks
- * and agents watch these. A further ConfigMap has the state that the leader keeps: the addresses of the targets,
- * and a removal that is held. The next leader and commands read it.
+ * and agents watch these. Another ConfigMap has the state that the leader keeps: the addresses of the targets, and a
+ * removal that is held. The next leader and some commands read it.
  */
 export const INDEX_NAME = "switchback-hosts-index";
 /** The only key of the index. */
@@ -19,17 +19,17 @@ export const STATE_NAME = "switchback-hosts";
 export const STATE_KEY = "state.json";
 /** The only key of a shard's ConfigMap. */
 export const SHARD_KEY = "hosts";
-/** Labels of all these ConfigMaps, and the selector that lists them. */
+/** Labels of all these ConfigMaps. `MAP_SELECTOR` lists them. */
 export const MAP_LABELS: Readonly<Record<string, string>> = { [MAP_KEY]: "hosts" };
 export const MAP_SELECTOR = `${MAP_KEY}=hosts`;
 
 /**
- * Number of names for shards: twice `MAX_SHARDS`, so that the whole map can be written beside the one that is in
- * force. RBAC names each of them.
+ * Number of names for shards. It is twice `MAX_SHARDS`, so that the whole map can be written beside the current one.
+ * RBAC names each of them.
  */
 export const SHARD_NAME_COUNT = 2 * MAX_SHARDS;
 /**
- * Created once: every run of the reconciler looks up the names of all shards, and each new string would be hashed
+ * Created once. Every run of the reconciler looks up the names of all shards, and would have to hash new strings
  * again.
  */
 export const SHARD_NAMES: readonly string[] = Array.from(
@@ -38,7 +38,7 @@ export const SHARD_NAMES: readonly string[] = Array.from(
 );
 const SHARD_NUMBERS: ReadonlyMap<string, number> = new Map(SHARD_NAMES.map((name, at) => [name, at]));
 
-/** Whether a ConfigMap can be one of our shards. Another ConfigMap with our label belongs to somebody else. */
+/** Whether a ConfigMap can be one of our shards. Any other ConfigMap with our label belongs to somebody else. */
 export function isShardName(name: string): boolean {
   return SHARD_NUMBERS.has(name);
 }
@@ -56,7 +56,7 @@ export interface MapConfigMap {
 }
 
 /**
- * The text that a ConfigMap of the map holds. Undefined: it lacks its key. A shard without its key is an empty text.
+ * Returns the text in a ConfigMap of the map. Undefined if its key is missing. For a shard without its key, it is "".
  */
 export function textOf({ metadata: { name }, data }: MapConfigMap): string | undefined {
   if (name === INDEX_NAME) return data?.[INDEX_KEY];
@@ -64,15 +64,15 @@ export function textOf({ metadata: { name }, data }: MapConfigMap): string | und
 }
 
 /**
- * The version of the index covers the shards too: no reader uses a shard beside an index of another version, so a
- * shard has none. A release that changes the format writes its index under another name, and leaves this one to
- * earlier readers.
+ * The version of the index also covers the shards. No reader uses a shard with an index of another version, so a
+ * shard has no version. A release that changes the format must write its index under another name, and leave this one
+ * to earlier readers.
  */
 const VERSION = 1;
-/** Code of the Reason for an index, or a state, of another version. */
+/** Code of the Reason for an index or a state of another version. */
 export const INDEX_VERSION = "index-version";
 
-/** Which shards make up the map. */
+/** The shards that make up the map. */
 export interface MapIndex {
   /** The map's revision: a hash of all shards. */
   readonly revision: string;
@@ -80,21 +80,27 @@ export interface MapIndex {
   readonly shards: ReadonlyArray<{ readonly name: string; readonly revision: string }>;
 }
 
-/** Whether a text with this hash is the one that an index names. */
+/** Whether a text with this hash is the one that the index names. */
 export function isNamedHash(shardHash: string | undefined, revision: string): boolean {
   return revision.length >= HASH_DIGITS && shardHash?.startsWith(revision) === true;
 }
 
-/** A shard in the index: three hex digits of its name's number and nine of its hash, as eight characters of base64. */
+/**
+ * A shard in the index: three hex digits for the number in its name and nine of its hash, as eight characters of
+ * base64.
+ */
 const NUMBER_DIGITS = 3;
-/** 36 bits: they distinguish what the leader wrote under a name from what anybody else did. Nobody can choose both. */
+/** 36 bits. They distinguish a text that the leader wrote from one of somebody else. Nobody can choose both. */
 const HASH_DIGITS = 9;
 const ENTRY_DIGITS = NUMBER_DIGITS + HASH_DIGITS;
 const ENTRIES = /^(?:[\w-]{8})*$/;
 
 const indexSchema = object({ revision: v.string(), shards: v.pipe(v.string(), v.regex(ENTRIES)) });
 
-/** The text of the index: eight bytes a shard, since every reader receives all of it with each change. */
+/**
+ * Returns the text of the index. It has eight bytes per shard, because every reader receives all of it with each
+ * change.
+ */
 export function renderIndex({ revision, shards }: MapIndex): string {
   const digits = shards.map((shard) => {
     const number = SHARD_NUMBERS.get(shard.name) ?? 0;
@@ -104,7 +110,7 @@ export function renderIndex({ revision, shards }: MapIndex): string {
   return `${JSON.stringify({ version: VERSION, revision, shards: entries })}\n`;
 }
 
-/** Reads an index. Somebody may have edited it by hand: a Reason says what is wrong with it. */
+/** Parses an index. Somebody may have edited it by hand: a Reason says what is wrong. */
 export function parseIndex(text: string): MapIndex | Reason {
   return parse(INDEX_KEY, "revision or shards", text, (value) => {
     const index = attempt(indexSchema, value).value;
@@ -113,21 +119,24 @@ export function parseIndex(text: string): MapIndex | Reason {
   });
 }
 
-/** What the leader keeps beside the map. */
+/** The state that the leader keeps beside the map. */
 export interface MapState {
-  /** The targets' addresses, which pods may have. */
+  /** The addresses of the targets. Pods may have them. */
   readonly targets: readonly TargetAddress[];
 }
 
 const stateSchema = object({ targets: v.array(object({ name: v.string(), clusterIPs: v.array(v.string()) })) });
 
-/** The text of the state. Equal states give equal texts. A line a target, so that people can read it. */
+/**
+ * Returns the text of the state. Equal states give equal texts. It has one line per target, so that people can read
+ * it.
+ */
 export function renderState({ targets }: MapState): string {
   const lines = targets.map((target) => JSON.stringify(target));
   return `{"version":${VERSION},"targets":[\n${lines.join(",\n")}\n]}\n`;
 }
 
-/** Reads a state, as `parseIndex` does. */
+/** Parses a state, like `parseIndex`. */
 export function parseState(text: string): MapState | Reason {
   return parse(STATE_KEY, "targets", text, (value) => attempt(stateSchema, value).value);
 }
@@ -148,7 +157,10 @@ function parse<T>(key: string, parts: string, text: string, read: (value: unknow
   return read(value) ?? { code: "index-malformed", text: `${key} lacks ${parts}` };
 }
 
-/** Undefined: it names what is no shard, or more than a leader ever writes, which would leave no free names. */
+/**
+ * Returns undefined if an entry is not a shard, or if there are more than a leader writes, which would leave no free
+ * names.
+ */
 function shardsOf(entries: string): MapIndex["shards"] | undefined {
   const digits = Buffer.from(entries, "base64url").toString("hex");
   if (digits.length > MAX_SHARDS * ENTRY_DIGITS) return undefined;

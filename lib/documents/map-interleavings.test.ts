@@ -6,11 +6,11 @@ import { turns } from "#test/fakes/stopped-time.ts";
 import { fc } from "#test/property.ts";
 import type { Snapshot } from "./map-writer.ts";
 
-// Every order in which a publication, the end of its leader, the next leader and a reader can meet.
+// Tests every order in which a publication, the end of its leader, the next leader and a reader can meet.
 
 const NAMESPACE = "sys";
 const line = (name: string, address = "198.51.100.9") => `${address} ${name}.example.com\n`;
-/** One shard, a change of it, twice as many shards, another change, one shard again; and shards without a line. */
+/** One shard, then a change of it, twice as many shards, another change, one shard again, and shards without a line. */
 const SNAPSHOTS = [
   snapshotOf(line("a")),
   snapshotOf(line("a") + line("b")),
@@ -21,12 +21,12 @@ const SNAPSHOTS = [
 const [FIRST, CHANGED, MORE, MOVED, FEWER] = SNAPSHOTS;
 const WHOLE: ReadonlySet<string> = new Set(SNAPSHOTS.map(mapOf));
 
-/** Lets every answer and every watch event arrive. */
+/** Waits until every answer and every watch event has arrived. */
 async function settle(): Promise<void> {
   await turns(12);
 }
 
-/** A cluster where one leader has published a map; `start` gives it another controller. */
+/** A cluster in which one leader has published a map. `start` adds another controller. */
 async function cluster(first: Snapshot = FIRST) {
   const kube = new MemoryKube();
   const leaders: TestLeader[] = [];
@@ -40,7 +40,7 @@ async function cluster(first: Snapshot = FIRST) {
   const readers = new MapReaders();
   readers.start(kube.client, NAMESPACE);
   const leader = await start();
-  // Something before it, so that there is a spare.
+  // Publish something first, so that there is a spare.
   await leader.lead(snapshotOf(line("z")));
   await leader.publish(first);
   await settle();
@@ -52,14 +52,14 @@ async function cluster(first: Snapshot = FIRST) {
   return { kube, start, readers, leader, close };
 }
 
-/** Every reader got a whole map after each write. */
+/** Checks that every reader had a complete map after each write. */
 function assertWhole({ states }: MapReaders, what: string): void {
   for (const [at, state] of states.entries()) {
     for (const map of state) assert.ok(WHOLE.has(map), `${what}, after write ${at + 1}: ${state.join(" | ")}`);
   }
 }
 
-/** A number of writes that no publication here has. */
+/** More writes than any publication in this test has. */
 const MANY = 40;
 
 for (const [what, from, to, next] of [
@@ -68,7 +68,7 @@ for (const [what, from, to, next] of [
   ["a change of some shards", MORE, MOVED, FEWER],
   ["fewer shards", MOVED, FEWER, FEWER],
 ] as const) {
-  test(`${what}: a leader that dies at any write, and the next one that dies at any, leave a whole map`, async () => {
+  test(`${what}: if a leader dies at any write, and the next one too, the map is still complete`, async () => {
     let ended = false;
     for (let first = 0; !ended; first += 1) {
       let ends = false;
@@ -94,7 +94,7 @@ for (const [what, from, to, next] of [
     }
   });
 
-  test(`${what}: a leader that stops before any write and goes on at any later one changes nothing`, async () => {
+  test(`${what}: a leader that pauses before any write and resumes at any later one changes nothing`, async () => {
     let ended = false;
     let refused = 0;
     for (let stop = 0; !ended; stop += 1) {
@@ -122,7 +122,7 @@ for (const [what, from, to, next] of [
         await settle();
         const where = `${what}, stopped after ${stop}, went on at ${resume}`;
         assertWhole(readers, where);
-        // Only a shard that is not there can be created late; no index names it, and the next publication removes it.
+        // Only a missing shard can be created late. No index names it, and the next publication removes it.
         if (over) {
           const names = existing.map((path) => path.split("/").at(-1));
           const taken = leader.late.filter((each) => each.endsWith("taken"));
@@ -144,11 +144,11 @@ for (const [what, from, to, next] of [
   });
 }
 
-test("property: leaders that stop and go on anywhere leave readers a whole map; the last one's counts", async () => {
+test("property: if leaders pause and resume anywhere, readers have whole maps; the last leader's counts", async () => {
   const step = fc.record({
     snapshots: fc.array(fc.constantFrom(...SNAPSHOTS), { minLength: 1, maxLength: 3 }),
     stop: fc.nat(12),
-    /** Before which write of the later ones the stopped leader goes on. */
+    /** The stopped leader resumes before this one of the later writes. */
     resume: fc.nat(30),
   });
   await fc.assert(

@@ -8,7 +8,7 @@ import { renderIndex } from "./map-format.ts";
 import { followMap, PATIENCE_MS, SETTLE_MS } from "./map-reader.ts";
 import { mapRevisionOf, Shards } from "./shards.ts";
 
-/** A clock that moves when told to. */
+/** A clock that advances only when the test says so. */
 function fakeTimers() {
   let now = 0;
   const timers = new Set<{ at: number; callback: () => void }>();
@@ -59,7 +59,7 @@ function follow() {
   return { timers, assembler, follower, offers, put, take };
 }
 
-test("index and shards that fit together are offered at once, in whatever order they come", () => {
+test("index and shards that match are offered at once, in whatever order they arrive", () => {
   const { index, shards, revision } = publication(manyNames(2_000));
   assert.ok(shards.size > 1);
   const parts: Array<(a: SnapshotBuilder) => void> = [
@@ -83,7 +83,7 @@ test("index and shards that fit together are offered at once, in whatever order 
   }
 });
 
-test("a publication under way leaves the last good map, and says nothing", () => {
+test("an incomplete publication keeps the last good map, and reports nothing", () => {
   const { timers, assembler, follower, put, take } = follow();
   const [older, newer] = [publication(manyNames(2_000)), publication(manyNames(2_001))];
   put(older);
@@ -100,7 +100,7 @@ test("a publication under way leaves the last good map, and says nothing", () =>
   assert.deepEqual(take(), [newer.revision]);
 });
 
-test("with a last good map, what does not fit for long is a reason, never a map", () => {
+test("if there is a good map, parts that do not match for long give a reason, never a map", () => {
   const faults: ReadonlyArray<readonly [string, (a: SnapshotBuilder) => void]> = [
     ["index-missing", (a) => a.put("switchback-hosts-index", undefined)],
     ["index-not-json", (a) => a.put("switchback-hosts-index", "{")],
@@ -129,7 +129,7 @@ test("with a last good map, what does not fit for long is a reason, never a map"
   }
 });
 
-test("without a last good map no part of one is taken, ever, and the reason is given again and again", () => {
+test("without a good map no partial map is ever used, and the reason is repeated", () => {
   const breaks: ReadonlyArray<readonly [string, (a: SnapshotBuilder) => void]> = [
     ["shard-missing", (a) => a.put("switchback-hosts-0", undefined)],
     ["index-missing", (a) => a.put("switchback-hosts-index", undefined)],
@@ -151,7 +151,7 @@ test("without a last good map no part of one is taken, ever, and the reason is g
   }
 });
 
-test("nothing at all is never an empty map, however long it lasts", () => {
+test("missing ConfigMaps never count as an empty map, however long they are missing", () => {
   const { timers, follower, take } = follow();
   follower.synced();
   timers.advance(PATIENCE_MS * 10);
@@ -168,7 +168,7 @@ test("a published map without names is a map", () => {
   assert.deepEqual(take(), [empty.revision]);
 });
 
-test("before the first list is complete nothing is offered, also what fits together; the wait is reported", () => {
+test("before the first list is complete nothing is offered, even if parts match; the wait is reported", () => {
   const { timers, follower, put, take } = follow();
   const whole = publication(manyNames(2_000));
   put(whole);
@@ -179,7 +179,7 @@ test("before the first list is complete nothing is offered, also what fits toget
   assert.deepEqual(take(), [whole.revision]);
 });
 
-test("after stop nothing is offered and no timer is left", () => {
+test("after stop nothing is offered and no timer remains", () => {
   const { timers, follower, put, take } = follow();
   put(publication(manyNames(3)));
   follower.stop();
@@ -188,7 +188,7 @@ test("after stop nothing is offered and no timer is left", () => {
   assert.equal(timers.pending(), 0);
 });
 
-test("what would break a hosts file or make the API server refuse a pod does not come out of a shard", () => {
+test("a shard yields nothing that would break a hosts file or make the API server refuse a pod", () => {
   const { timers, assembler, follower, offers } = follow();
   const text = [
     "198.51.100.9 good.example.com",

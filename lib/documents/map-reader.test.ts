@@ -16,7 +16,7 @@ interface ConfigMap {
   data?: Record<string, string>;
 }
 
-/** ConfigMaps of one namespace behind the two calls that a watch makes. */
+/** ConfigMaps of one namespace, served by the two calls that a watch makes. */
 function fakeCluster() {
   const objects = new Map<string, ConfigMap>();
   const asked: Array<{ path: string; query: Query | undefined }> = [];
@@ -68,7 +68,7 @@ function publish(cluster: ReturnType<typeof fakeCluster>, names: readonly string
   return revision;
 }
 
-/** A feed that has read what there is, on a clock that stands still. */
+/** A feed that has read everything, on a stopped clock. */
 async function start(cluster: ReturnType<typeof fakeCluster>) {
   const clock = new FakeClock();
   const offers: Array<PublishedMap | Reason> = [];
@@ -80,7 +80,7 @@ async function start(cluster: ReturnType<typeof fakeCluster>) {
   }).start((offer) => void offers.push(offer));
   await cluster.opened;
   const pass = (ms: number) => clock.pass(ms);
-  /** The one offer since the last time. */
+  /** Returns the single offer since the last call. */
   const only = (): PublishedMap | Reason => {
     const [offer, ...more] = offers.splice(0);
     assert.ok(offer !== undefined && more.length === 0, `${more.length} more`);
@@ -115,7 +115,7 @@ test("the map is read from the labelled ConfigMaps of our namespace, and followe
   await feed.stop();
 });
 
-test("a deleted index, a deleted shard and an edited shard are reported later, and take nothing away", async () => {
+test("a deleted index, a deleted shard and an edited shard are reported later, and remove no names", async () => {
   const cluster = fakeCluster();
   publish(cluster, ["a.example.com"]);
   const { feed, only, offers, pass } = await start(cluster);
@@ -140,7 +140,7 @@ test("a deleted index, a deleted shard and an edited shard are reported later, a
   await feed.stop();
 });
 
-test("a ConfigMap that carries the label and is none of ours is passed over", async () => {
+test("a ConfigMap of somebody else with our label is ignored", async () => {
   const cluster = fakeCluster();
   cluster.put("somebody-elses", { hosts: "198.51.100.9 stranger.example.com\n" });
   for (const suffix of ["X", "-evil", "-", "-00", "-1024", "-0-1"]) {
@@ -156,7 +156,7 @@ test("a ConfigMap that carries the label and is none of ours is passed over", as
   await feed.stop();
 });
 
-test("stopped, it ends its watch and its timers, and offers nothing more", async () => {
+test("after stop, its watch and its timers end, and it offers nothing more", async () => {
   const cluster = fakeCluster();
   const { feed, offers, pass, clock } = await start(cluster);
   await pass(0);
@@ -169,7 +169,7 @@ test("stopped, it ends its watch and its timers, and offers nothing more", async
   assert.deepEqual(offers, []);
 });
 
-test("the silence of its watch is seen", async (t) => {
+test("the inactivity of its watch is visible", async (t) => {
   const { now } = performance;
   const cluster = fakeCluster();
   const { feed } = await start(cluster);

@@ -9,23 +9,26 @@ import { PUBLISHED_MAP, SnapshotAssembler, type SnapshotForm } from "./map-build
 import { MAP_SELECTOR, type MapConfigMap, textOf } from "./map-format.ts";
 import { type HashedShard, isMap } from "./published-map.ts";
 
-/** A reader that follows the published map, in the form that it keeps it in. */
+/** A reader that follows the published map. M is the form in which it keeps the map. */
 export interface MapReader<M = PublishedMap> {
-  /** Calls `found` with the map at first and after each change, or with the Reason why the newest cannot be used. */
+  /**
+   * Calls `found` with the map at first and after each change. If the newest map cannot be used, calls it with the
+   * Reason.
+   */
   start(found: (offer: M | Reason) => void): Subscription;
 }
 
-/** A reader that was started. */
+/** A started reader. */
 export interface Subscription {
-  /** Milliseconds since the last event or attempt of the watch; absent where nothing can hang. */
+  /** Milliseconds since the last event or attempt of the watch. Missing if nothing can hang. */
   inactiveMs?(): number;
   stop(): Promise<void>;
 }
 
-/** What is kept of a ConfigMap. */
+/** The stored part of a ConfigMap. */
 interface Part {
   readonly name: string;
-  /** Until it has been parsed. */
+  /** Undefined after it has been parsed. */
   text: string | undefined;
 }
 
@@ -36,12 +39,12 @@ interface MapReaderDeps {
   readonly startTimer?: StartTimer;
 }
 
-/** Follows the map that the controller publishes: ConfigMaps of our own namespace, by their label. */
+/** Follows the map that the controller publishes: ConfigMaps of our own namespace, selected by their label. */
 export function kubeMapReader(deps: MapReaderDeps): MapReader {
   return kubeReaderOf(PUBLISHED_MAP, deps);
 }
 
-/** The same, in another form. */
+/** Follows the map like `kubeMapReader`, but in another form. */
 export function kubeReaderOf<P extends HashedShard, M extends { readonly revision: string }>(
   form: SnapshotForm<P, M>,
   deps: MapReaderDeps,
@@ -75,28 +78,28 @@ export function kubeReaderOf<P extends HashedShard, M extends { readonly revisio
   };
 }
 
-/** A publication writes its shards and then the index; what does not fit for longer than this is not just under way. */
+/**
+ * A publication writes its shards and then the index. If parts do not match for longer than this, that is not just a
+ * publication in progress.
+ */
 export const PATIENCE_MS = 10_000;
-/** ConfigMaps that come together are looked at together. */
+/** ConfigMaps that arrive together are processed together. */
 export const SETTLE_MS = 5;
 
 const NOT_LISTED: Reason = { code: "map-not-listed", text: "the ConfigMaps of the map have not all been read yet" };
 
-/** Watches over an assembler's parts. */
+/** Watches the parts of an assembler. */
 interface MapFollower {
-  /** A part arrived or went away. */
+  /** Call when a part arrived or was deleted. */
   changed(): void;
-  /**
-   * Everything that there is has arrived once. Before that a missing part means nothing, and an index may not be in
-   * force.
-   */
+  /** Call when everything has arrived once. Before that, a missing part means nothing, and an index may be outdated. */
   synced(): void;
   stop(): void;
 }
 
 /**
- * Passes every map that fits together to `found`. If the parts do not fit for longer than `PATIENCE_MS`, it passes a
- * Reason. A reader with a good map keeps that map. A reader without one waits, and gets the Reason again and again.
+ * Passes every map whose parts match to `found`. If the parts do not match for longer than `PATIENCE_MS`, it passes a
+ * Reason. A reader with a good map keeps that map. A reader without one waits, and gets the Reason repeatedly.
  */
 export function followMap<M extends { readonly revision: string }>(
   assembler: { build(): M | Reason },

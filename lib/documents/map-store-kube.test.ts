@@ -12,7 +12,7 @@ const LABELS = { "switchback.dev/map": "hosts" };
 const SHARD = "switchback-hosts-0";
 const PATH = `${CONFIG_MAPS}/${SHARD}`;
 
-/** Lets everything settle that waits for no timer. */
+/** Waits until everything has settled that does not wait for a timer. */
 async function settle(): Promise<void> {
   await turns(20);
 }
@@ -37,7 +37,7 @@ async function rig(t: TestContext, prepare: (kube: MemoryKube) => void = () => {
   return { kube, store, state, term };
 }
 
-test("what is there is read, by its label, and followed", async (t) => {
+test("existing ConfigMaps are read by their label, and followed", async (t) => {
   const annotations = { "switchback.dev/hold": "held", "switchback.dev/confirm": "id" };
   const { kube, store, state } = await rig(t, (api) => {
     api.put(`${CONFIG_MAPS}/switchback-hosts`, {
@@ -70,7 +70,7 @@ test("what is there is read, by its label, and followed", async (t) => {
   assert.equal(state.changes, 4);
 });
 
-test("what it writes counts at once, and is what the readers look for", async (t) => {
+test("its own writes count at once, and readers find them", async (t) => {
   const { kube, store } = await rig(t);
   await store.beginTerm();
   await store.writeShard(SHARD, "text");
@@ -127,7 +127,7 @@ test("without a term nothing is written", async () => {
   assert.deepEqual(kube.writes, []);
 });
 
-test("a write carries the version that was last read or written; if it is another, the write is refused", async (t) => {
+test("a write carries the last version that was read or written; another version refuses it", async (t) => {
   const { kube, store } = await rig(t);
   await store.writeShard(SHARD, "one");
   await store.writeShard(SHARD, "two");
@@ -147,7 +147,7 @@ test("a write carries the version that was last read or written; if it is anothe
   assert.equal(kube.field<{ hosts: string }>(PATH, "data").hosts, "three");
 });
 
-test("a shard that another has created meanwhile is not overwritten, a missing one not created again", async (t) => {
+test("a shard of somebody else is not overwritten, and a missing one is not created again", async (t) => {
   const { kube, store } = await rig(t);
   kube.onWrite = () => {
     kube.onWrite = () => {};
@@ -182,7 +182,7 @@ test("the echo of an earlier write does not hide a later one", async (t) => {
   assert.equal(store.shard(SHARD), "again");
 });
 
-test("a shard that is gone already is removed; one that may not be deleted stays", async (t) => {
+test("a shard that is already gone counts as removed, and one whose deletion is forbidden stays", async (t) => {
   const { kube, store } = await rig(t);
   await store.writeShard(SHARD, "text");
   kube.onWrite = ({ path }) => {
@@ -203,7 +203,7 @@ test("a shard that is gone already is removed; one that may not be deleted stays
   assert.equal(kube.writes.length, length, "what is not there is not deleted");
 });
 
-test("stopped, it ends its watch; until then the watch's silence is seen", async (t) => {
+test("after stop its watch ends; before that, the watch's inactivity is visible", async (t) => {
   const { kube, store } = await rig(t);
   const { now } = performance;
   const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);

@@ -26,11 +26,11 @@ const FIELD_MANAGER = "switchback-controller";
 export class KubeMapStore implements MapStore {
   readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };
   #watcher: Informer<MapConfigMap> | undefined;
-  /** By ConfigMap name: as the watch last reported it. */
+  /** The ConfigMaps as the watch last reported them, by name. */
   readonly #watched = new Map<string, MapConfigMap>();
   /** Our own writes that the watch has not reported yet. */
   readonly #written = new Map<string, { readonly object: MapConfigMap; readonly deleted: boolean }>();
-  /** Of the term that begins or has begun. */
+  /** The fence of the term that begins or has begun. */
   #fence: Fence | undefined;
 
   constructor(deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger }) {
@@ -81,12 +81,12 @@ export class KubeMapStore implements MapStore {
     return [...names].filter((name) => isShardName(name) && this.#at(name) !== undefined);
   }
 
-  /** What the writes of the next term are bound to. Before `beginTerm`. */
+  /** Binds the writes of the next term to a fence. Call it before `beginTerm`. */
   fenceBy(fence: Fence): void {
     this.#fence = fence;
   }
 
-  /** Gives the index and the state new versions. Throws as `Fence.take` does. */
+  /** Gives the index and the state new versions. Throws the errors of `Fence.take`. */
   async beginTerm(): Promise<void> {
     for (const name of [INDEX_NAME, STATE_NAME]) await this.#term.take(this.#object(name), this.#at(name)?.metadata);
   }
@@ -111,7 +111,7 @@ export class KubeMapStore implements MapStore {
     } catch (error) {
       throw this.#refused(name, error);
     }
-    // Unless the watch has reported it already.
+    // Do not record the deletion if the watch has already reported it.
     if (this.#watched.get(name)?.metadata.uid === object.metadata.uid)
       this.#written.set(name, { object, deleted: true });
     else this.#written.delete(name);
@@ -126,7 +126,10 @@ export class KubeMapStore implements MapStore {
     return this.#fence;
   }
 
-  /** Without annotations it owns none: a touch writes an empty map of them, which would be a conflict. */
+  /**
+   * Applies a ConfigMap. Without annotations the field is left out, so that we own none: a touch applies an empty map
+   * of annotations, which would be a conflict.
+   */
   async #apply(name: string, data: MapConfigMap["data"], annotations?: MapConfigMap["metadata"]["annotations"]) {
     const { apiVersion, kind, namespace, path } = this.#object(name);
     try {
@@ -147,7 +150,7 @@ export class KubeMapStore implements MapStore {
       );
       const answer = this.#keep(written, data);
       const watched = this.#watched.get(name);
-      // The watch may have reported it already.
+      // The watch may already have reported it.
       if (watched === undefined || isNewer(versionOf(answer), versionOf(watched))) {
         this.#written.set(name, { object: answer, deleted: false });
       }
@@ -160,14 +163,14 @@ export class KubeMapStore implements MapStore {
     return { apiVersion: "v1", kind: "ConfigMap", namespace: this.#deps.namespace, name, path: this.#path(name) };
   }
 
-  /** What is there, as far as it is known. */
+  /** Returns the object as far as it is known. */
   #at(name: string): MapConfigMap | undefined {
     const written = this.#written.get(name);
     if (written === undefined) return this.#watched.get(name);
     return written.deleted ? undefined : written.object;
   }
 
-  /** An event may be the echo of an earlier write than our last one. */
+  /** Stores a reported object. The event may belong to an earlier write than our last one. */
   #observe(object: MapConfigMap): void {
     const { name, uid } = object.metadata;
     this.#watched.set(name, object);
@@ -178,17 +181,17 @@ export class KubeMapStore implements MapStore {
 
   #observeDeleted({ metadata: { name, uid } }: MapConfigMap): void {
     this.#watched.delete(name);
-    // Not what we have created again since.
+    // Keep an object that we have created again since.
     if (this.#written.get(name)?.object.metadata.uid === uid) this.#written.delete(name);
   }
 
-  /** A refused write shows that the object is not as we wrote it: the watch knows better, or soon will. */
+  /** Forgets our write. The refusal shows that the object is different: the watch has a newer version, or will soon. */
   #refused(name: string, error: unknown): unknown {
     this.#written.delete(name);
     return error;
   }
 
-  /** What is kept of an object. Equal texts, most often the one just written, are kept in memory once. */
+  /** Returns what to store of an object. Equal texts, usually the one just written, are in memory only once. */
   #keep({ metadata, data = {} }: MapConfigMap, own = this.#at(metadata.name)?.data): MapConfigMap {
     const { name, uid, resourceVersion, labels = {}, annotations = {} } = metadata;
     const same = [INDEX_KEY, STATE_KEY, SHARD_KEY].every((key) => own?.[key] === data[key]);

@@ -6,7 +6,7 @@ import { MapWriter } from "./map-writer.ts";
 import { isMap } from "./published-map.ts";
 import { Shards } from "./shards.ts";
 
-test("what was written is seen at once, and told to everybody who follows", async () => {
+test("a write is visible at once, and reported to every follower", async () => {
   const store = new MemoryMapStore();
   let told = 0;
   store.start(() => {
@@ -23,7 +23,7 @@ test("what was written is seen at once, and told to everybody who follows", asyn
   assert.equal(told, 3);
 });
 
-test("a confirmation outlives the next state, as an annotation of somebody else's does", async () => {
+test("a confirmation outlives the next state, like somebody else's annotation", async () => {
   const store = new MemoryMapStore();
   store.confirm("early");
   assert.equal(store.state(), undefined, "there is nothing to confirm yet");
@@ -33,7 +33,7 @@ test("a confirmation outlives the next state, as an annotation of somebody else'
   assert.deepEqual(store.state(), { text: "two", hold: undefined, confirmed: "id" });
 });
 
-test("stopped, it tells nobody", async () => {
+test("after stop, it reports nothing", async () => {
   const store = new MemoryMapStore();
   let told = 0;
   store.start(() => {
@@ -44,7 +44,7 @@ test("stopped, it tells nobody", async () => {
   assert.equal(told, 0);
 });
 
-test("its reader offers what a writer publishes, and a reason while a shard is missing", async () => {
+test("its reader offers the maps that a writer publishes, and a reason while a shard is missing", async () => {
   const store = new MemoryMapStore();
   const offers: string[] = [];
   memoryMapReader(store).start((offer) => offers.push(isMap(offer) ? offer.names.join() : offer.code));
@@ -53,6 +53,6 @@ test("its reader offers what a writer publishes, and a reason while a shard is m
   const snapshot = { shards: shards.render(), targets: [], hold: undefined };
   await new MapWriter(store).publish(snapshot, TERM);
   await store.removeShard("switchback-hosts-0");
-  // A shard, the index, the state, which no reader needs; and the removal.
+  // The events: a shard, the index, the state (which no reader needs), and the removal.
   assert.deepEqual(offers, ["index-missing", "a.example.com", "a.example.com", "shard-missing"]);
 });

@@ -4,7 +4,7 @@ import { INDEX_NAME } from "./map-format.ts";
 import type { MapReader } from "./map-reader.ts";
 import type { MapStore, PublishedState } from "./map-store.ts";
 
-/** A store for one process, as in the demo: its webhook reads the same object that its controller writes. */
+/** A store within one process, as in the demo: its webhook reads the object that its controller writes. */
 export class MemoryMapStore implements MapStore {
   readonly #shards = new Map<string, string>();
   #index: string | undefined;
@@ -57,7 +57,7 @@ export class MemoryMapStore implements MapStore {
     this.#notify();
   }
 
-  /** The map, or the Reason, that a reader of the published map gets. */
+  /** Returns the map, or the Reason, that a reader of the published map gets. */
   read(): PublishedMap | Reason {
     const builder = new SnapshotBuilder();
     builder.put(INDEX_NAME, this.index());
@@ -65,7 +65,7 @@ export class MemoryMapStore implements MapStore {
     return builder.build();
   }
 
-  /** What `switchback confirm` does on a cluster. */
+  /** Does what `switchback confirm` does on a cluster. */
   confirm(id: string): void {
     if (this.#state !== undefined) this.#state = { ...this.#state, confirmed: id };
     this.#notify();
@@ -80,7 +80,7 @@ export class MemoryMapStore implements MapStore {
   }
 }
 
-/** Follows the map of a store in the same process. Stopping the store ends it. */
+/** Follows the map of a store in the same process. It ends when the store is stopped. */
 export function memoryMapReader(store: MemoryMapStore): MapReader {
   return {
     start(found) {

@@ -1,22 +1,23 @@
 /**
- * Where the leading controller publishes the map, and what it finds there. Names are those of the ConfigMaps.
+ * Where the leading controller publishes the map, and where it finds the earlier publication. Names are those of the
+ * ConfigMaps.
  *
- * Each write is refused (409) unless the object is as this store last read or wrote it; a name that is not there
- * yet is created, never overwritten. Reads return what was written at once.
+ * Each write is refused (409) unless the object is as this store last read or wrote it. A missing object is created,
+ * never overwritten. Reads return written objects at once.
  */
 export interface MapStore {
-  /** Starts the watch. `onChange` is called after each change, whether it is our own or not. */
+  /** Starts the watch. `onChange` is called after each change, including our own. */
   start(onChange: () => void): void;
-  /** False until everything that is published was seen once. */
+  /** False until everything that is published was read once. */
   readonly synced: boolean;
-  /** Milliseconds since the last event or attempt of the watch; absent where nothing can hang. */
+  /** Milliseconds since the last event or attempt of the watch. Missing if nothing can hang. */
   readonly inactiveMs?: number;
   /** The text of the index, as far as it is known. */
   index(): string | undefined;
   state(): PublishedState | undefined;
   shard(name: string): string | undefined;
   shardNames(): readonly string[];
-  /** Begins a leader's term: from now on every write of an earlier one to the index or the state is refused. */
+  /** Begins a leader's term. From then on, every write of an earlier term to the index or the state is refused. */
   beginTerm(): Promise<void>;
   /** Write errors are thrown (SwitchbackError). */
   writeShard(name: string, text: string): Promise<void>;
@@ -28,9 +29,9 @@ export interface MapStore {
 
 /** The state with its annotations. */
 export interface PublishedState {
-  /** `state.json`. */
+  /** The content of `state.json`. */
   readonly text: string;
-  /** The removal that is held back, JSON. */
+  /** The removal that is held, as JSON. */
   readonly hold: string | undefined;
   /** The id of the hold that a user has confirmed. */
   readonly confirmed: string | undefined;

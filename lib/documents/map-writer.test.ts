@@ -18,10 +18,10 @@ function snapshotOf(shards: Shards, more: Partial<Snapshot> = {}): Snapshot {
   return { shards: shards.render(), targets: TARGETS, hold: undefined, ...more };
 }
 
-/** The only shard of a store with a small map. */
+/** Returns the only shard of a store with a small map. */
 const only = (store: TestStore) => store.named()[0] ?? "";
 
-test("a snapshot is stale until it is published, and again when anything of it differs", async () => {
+test("a snapshot is stale until it is published, and again when any part of it differs", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);
   const shards = shardsOf(names(3));
@@ -48,7 +48,7 @@ test("publishing again writes nothing", async () => {
   assert.deepEqual(published(store), mapped(names(3)));
 });
 
-test("an echo, an equal text from elsewhere, is no change; an edit is one, each time", async () => {
+test("an equal text from elsewhere is not a change, but an edit is one each time", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);
   const shards = shardsOf(names(3));
@@ -62,7 +62,7 @@ test("an echo, an equal text from elsewhere, is no change; an edit is one, each 
   }
 });
 
-test("no write goes to a shard that an index names, and an edited one is replaced and removed", async () => {
+test("a shard that the index names is never written; an edited shard is replaced and removed", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);
   const shards = shardsOf(names(3));
@@ -80,7 +80,7 @@ test("no write goes to a shard that an index names, and an edited one is replace
   assert.equal(writer.isStale(snapshotOf(shards)), false);
 });
 
-test("shards that no index names any more stay as spares, eight at most", async () => {
+test("shards that the index no longer names stay as spares, at most eight", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);
   const shards = shardsOf(names(4_000));
@@ -101,7 +101,7 @@ test("shards that no index names any more stay as spares, eight at most", async 
   assert.deepEqual(published(store), mapped(names(10)));
 });
 
-test("single changes after one of all shards write to spares: nothing is created or removed", async () => {
+test("after all shards changed, single changes write to spares, and nothing is created or removed", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);
   const shards = shardsOf(names(4_000));
@@ -118,7 +118,7 @@ test("single changes after one of all shards write to spares: nothing is created
   assert.deepEqual(store.shardNames().toSorted(), there);
 });
 
-test("while it publishes, the map in the store is always the one before or the new one", async () => {
+test("during a publication, the map in the store is always the previous one or the new one", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);
   const shards = shardsOf(names(400));
@@ -134,7 +134,7 @@ test("while it publishes, the map in the store is always the one before or the n
   assert.deepEqual([...seen], [old.length, more.length]);
 });
 
-test("an aborted signal stops before the next write, also before a removal", async () => {
+test("an aborted signal stops before the next write, and also before a removal", async () => {
   const shards = shardsOf(names(3));
   for (let allowed = 0; allowed < 4; allowed += 1) {
     const store = new TestStore();
@@ -149,7 +149,7 @@ test("an aborted signal stops before the next write, also before a removal", asy
   }
 });
 
-test("what is loaded is what the index says, and nothing else", async () => {
+test("only names from shards that match the index are loaded", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);
   assert.equal(writer.loadIndex(), undefined);
@@ -166,7 +166,7 @@ test("what is loaded is what the index says, and nothing else", async () => {
   assert.deepEqual([writer.loadLines().size, writer.loadTargets()], [0, []]);
 });
 
-test("a publication waits for each write, and fails with an index, a state or a removal that fails", async () => {
+test("a publication waits for each write, and fails if the index, the state or a removal fails", async () => {
   for (const failing of ["index", "state", "remove switchback-hosts-9"]) {
     const store = new TestStore();
     await store.edit("switchback-hosts-9", "");
@@ -179,7 +179,7 @@ test("a publication waits for each write, and fails with an index, a state or a 
   }
 });
 
-test("a new leader removes what the index does not name, and no other shard", async () => {
+test("a new leader removes only shards that the index does not name", async () => {
   const store = new TestStore();
   const shards = shardsOf(names(3));
   await new MapWriter(store).publish(snapshotOf(shards), TERM);
@@ -202,7 +202,7 @@ for (const [what, write] of [
   ["map", (store: TestStore) => store.writeIndex('{"version":2}')],
   ["state", (store: TestStore) => store.writeState('{"version":2}', undefined)],
 ] as const) {
-  test(`a ${what} of an unknown version is left as it is by a new leader`, async () => {
+  test(`a new leader does not change a ${what} of an unknown version`, async () => {
     const store = new TestStore();
     await new MapWriter(store).publish(snapshotOf(shardsOf(names(3))), TERM);
     await store.edit("switchback-hosts-9", "");
@@ -215,7 +215,7 @@ for (const [what, write] of [
   });
 }
 
-test("a hold alone is written with the state, and its end again", async () => {
+test("a change of the hold alone is written with the state, and so is its end", async () => {
   const store = new TestStore();
   const writer = new MapWriter(store);
   const shards = shardsOf(names(3));
@@ -248,7 +248,7 @@ test("shards are written four at a time, and the index and the state after all o
   assert.equal(store.writes.indexOf("index"), many.shards.length);
 });
 
-test("the whole map can be written anew, also after a publication that ended before the index", async () => {
+test("the whole map can be written again, even after a publication that ended before the index", async () => {
   const long = names(20_000).map((name) => `${"x".repeat(60)}.${"y".repeat(60)}.${name}`);
   const store = new TestStore();
   const writer = new MapWriter(store);

@@ -18,35 +18,35 @@ import type { MapStore } from "./map-store.ts";
 import { renderHold } from "./removal-hold.ts";
 import { mapRevisionOf, type RenderedShard } from "./shards.ts";
 
-/** What a publication did. */
+/** The result of a publication. */
 export interface Publication {
   readonly mapRevision: string;
-  /** Shards that were written, and the bytes of them and of the index: what each reader receives. */
+  /** The number of written shards, and the bytes of these and of the index. Each reader receives these bytes. */
   readonly shards: number;
   readonly bytes: number;
 }
 
-/** How many objects are written in parallel. */
+/** Number of objects that are written in parallel. */
 const PARALLEL_WRITES = 4;
 /**
- * Shards that are no longer named stay for the next publications to write to: a deletion sends their text to every
- * reader.
+ * Maximum number of spares: shards that the index no longer names. Later publications write to them. Deleting a shard
+ * would send its text to every reader.
  */
 const MAX_SPARES = 8;
 
-/** What is to be published. */
+/** The content of a publication. */
 export interface Snapshot {
   readonly shards: readonly RenderedShard[];
   readonly targets: readonly TargetAddress[];
   readonly hold: RemovalHold | undefined;
 }
 
-/** What the store has to hold for a snapshot. */
+/** The content of the store for a snapshot. */
 interface Layout {
   readonly mapRevision: string;
-  /** The names of all shards, in their order. */
+  /** The names of all shards, in the order of the shards. */
   readonly names: readonly string[];
-  /** Shards that are not there yet, by the free names for them. */
+  /** Shards that the store does not have yet, by the free names for them. */
   readonly missing: ReadonlyMap<string, RenderedShard>;
   readonly index: string;
   readonly state: string;
@@ -55,15 +55,15 @@ interface Layout {
 
 /**
  * Publishes snapshots. A shard that the index names is never written: its new text goes to a free name, then the
- * index names it. So after each single write the index names shards that are there. The state follows the index.
+ * index names it. So after each single write the index names only existing shards. The state follows the index.
  */
 export class MapWriter {
   readonly #store: MapStore;
-  /** By shard: a text of the store that was found equal to the one with this hash. */
+  /** By name: a text in the store that was found equal to the shard with this hash. */
   readonly #verified = new Map<string, { text: string; readonly shardHash: string }>();
   readonly #parseIndex = memoized(parseIndex);
   readonly #parseState = memoized(parseState);
-  /** Shards that this writer wrote and that the index does not name any more. */
+  /** Shards that this writer wrote and that the index no longer names. */
   readonly #spares = new Set<string>();
   #last:
     | {
@@ -78,9 +78,9 @@ export class MapWriter {
   }
 
   /**
-   * Begins a term; nothing else may be written in it before. Gives the index and the state new versions, and
+   * Begins a term. Nothing else may be written in the term before. Gives the index and the state new versions, and
    * removes the shards that the index does not name. So the API server refuses a former leader's write that is still
-   * under way. Throws `data-corrupt` for a map of an unknown version: it is left as it is.
+   * in flight. Throws `data-corrupt` for a map of an unknown version, and leaves it unchanged.
    */
   async begin(signal: AbortSignal): Promise<void> {
     for (const part of [this.#index(), this.#state()]) {
@@ -92,7 +92,7 @@ export class MapWriter {
     await this.#removeSurplus(signal);
   }
 
-  /** Whether the store differs from the snapshot: after a change of ours, or because somebody edited it. */
+  /** Whether the store differs from the snapshot: after our own change, or because somebody edited the store. */
   isStale(snapshot: Snapshot): boolean {
     const layout = this.#layout(snapshot);
     return (
@@ -103,7 +103,7 @@ export class MapWriter {
     );
   }
 
-  /** Writes what differs. `signal` stops between writes: a former leader must not continue. */
+  /** Writes the differences. `signal` stops it between writes, because a former leader must not continue. */
   async publish(snapshot: Snapshot, signal: AbortSignal): Promise<Publication> {
     const layout = this.#layout(snapshot);
     const { mapRevision, missing, index, state, hold } = layout;
@@ -130,9 +130,9 @@ export class MapWriter {
   }
 
   /**
-   * The lines that an earlier leader published, from which a new leader starts. Only shards whose hash matches the
-   * index are read: a text that somebody edited is not what a leader decided. `orders` receives when names were
-   * first published.
+   * Returns the lines that an earlier leader published. A new leader starts from them. Only shards whose hash matches
+   * the index are read: an edited text is not a decision of a leader. `orders` receives when names were first
+   * published.
    */
   loadLines(orders?: Map<string, number>): Map<string, readonly string[]> {
     const lines = new Map<string, readonly string[]>();
@@ -144,12 +144,12 @@ export class MapWriter {
     return lines;
   }
 
-  /** The published index; undefined: it is missing, or cannot be read. */
+  /** Returns the published index. Undefined if it is missing or cannot be parsed. */
   loadIndex(): MapIndex | undefined {
     return readable(this.#index());
   }
 
-  /** The targets' addresses that an earlier leader published. */
+  /** Returns the targets' addresses that an earlier leader published. */
   loadTargets(): readonly TargetAddress[] {
     return readable(this.#state())?.targets ?? [];
   }
@@ -195,12 +195,14 @@ export class MapWriter {
     return layout;
   }
 
-  /** What a layout depends on besides the shards. */
+  /** The inputs of a layout other than the shards. */
   #basisOf({ targets, hold }: Snapshot): readonly (string | undefined)[] {
     return [this.#store.index(), JSON.stringify([targets, hold])];
   }
 
-  /** The name of each shard: the one under which the index has its text already, otherwise a free one. */
+  /**
+   * Returns the name of each shard. It is the name under which the index already has its text, otherwise a free name.
+   */
   #assign(shards: readonly RenderedShard[]): Pick<Layout, "names" | "missing"> {
     const named = this.#named();
     const free = this.#freeNames(named);
@@ -210,7 +212,7 @@ export class MapWriter {
     const names: string[] = [];
     for (const shard of shards) {
       const known = nameOf.get(shard.shardHash);
-      // Equal texts share a name: shards without a line.
+      // Equal texts share a name. Only shards without a line have equal texts.
       const isThere = known !== undefined && (missing.has(known) || this.#holds(known, shard));
       const name = isThere ? known : free.next().value;
       if (name === undefined) throw new RangeError("no free name for a shard");
@@ -222,14 +224,14 @@ export class MapWriter {
     return { names, missing };
   }
 
-  /** Spares first: a new shard beside them would have one of them removed. */
+  /** Yields spares first. A new shard beside them would cause the removal of a spare. */
   *#freeNames(named: ReadonlySet<string>): Generator<string, undefined> {
     const spares = new Set(this.#spares.values().filter((name) => !named.has(name) && this.#isSpare(name)));
     yield* spares;
     yield* SHARD_NAMES.values().filter((name) => !named.has(name) && !spares.has(name));
   }
 
-  /** Whether we wrote what the store has under a name that the index does not name. */
+  /** Whether the store has, under a name that the index does not name, the text that we wrote there. */
   #isSpare(name: string): boolean {
     return this.#spares.has(name) && this.#verified.get(name)?.text === this.#store.shard(name);
   }
@@ -240,8 +242,8 @@ export class MapWriter {
     if (text === undefined || shard === undefined) return false;
     const verified = this.#verified.get(name);
     if (verified?.shardHash === shard.shardHash && verified.text === text) {
-      // Comparing a string with itself is free. With an equal one (from the API server's response) it costs its
-      // length, so keep that.
+      // Comparing a string with itself is free. Comparing it with an equal one (from the API server's response) takes
+      // time for its length. So keep the store's string.
       verified.text = text;
       return true;
     }
@@ -250,7 +252,7 @@ export class MapWriter {
     return true;
   }
 
-  /** The hash of what the store has under a name. */
+  /** Returns the hash of the store's text under a name. */
   #hashOf(name: string): string {
     const text = this.#store.shard(name);
     if (text === undefined) return "";
@@ -258,7 +260,7 @@ export class MapWriter {
     return verified?.text === text ? verified.shardHash : shortHash(text);
   }
 
-  /** Shards that the index does not name, but for a few of our own. */
+  /** Shards that the index does not name, except a few of our own. */
   #surplus(): string[] {
     const named = this.#named();
     let spares = 0;
@@ -275,7 +277,7 @@ export class MapWriter {
   }
 }
 
-/** Several in parallel: a first publication has many shards, and each write waits for etcd's disk. */
+/** Writes several items in parallel. A first publication has many shards, and each write waits for etcd's disk. */
 async function inParallel<T>(
   items: readonly T[],
   signal: AbortSignal,
@@ -291,7 +293,7 @@ function readable<T extends object>(part: T | Reason | undefined): T | undefined
   return part === undefined || "code" in part ? undefined : part;
 }
 
-/** Parses a text again only if it is another than last time. */
+/** Parses a text only if it differs from the last one. */
 function memoized<T>(parse: (text: string) => T): (text: string) => T {
   let last: { readonly text: string; readonly value: T } | undefined;
   return (text) => {

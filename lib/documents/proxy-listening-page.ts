@@ -2,23 +2,23 @@ import { askJson } from "#lib/http/ask-json.ts";
 import type { Page } from "#lib/http/listen.ts";
 
 /**
- * The page of a proxy's health port that says which targets it listens for. The controller reads it before it
+ * The page of a proxy's health port that lists the targets for which it listens. The controller reads it before it
  * publishes their names.
  */
 export const LISTENING_PATH = "/targets";
 
-/** What one proxy listens for. */
+/** The targets for which one proxy listens. */
 export interface ListeningPage {
-  /** Targets all of whose listeners are bound. */
+  /** Targets whose listeners are all bound. */
   readonly listening: readonly string[];
 }
 
-/** The page as JSON. */
+/** Renders the page as JSON. */
 export function renderListening({ listening }: ListeningPage): Page {
   return { contentType: "application/json", body: `${JSON.stringify({ listening })}\n` };
 }
 
-/** Reads the page of one proxy. Rejects as `askJson` does, and when the list is missing. */
+/** Reads the page of one proxy. Rejects like `askJson`, and if the list is missing. */
 export async function readListening(address: string, port: number): Promise<ListeningPage> {
   const page = (await askJson(address, port, LISTENING_PATH)) as Partial<ListeningPage> | null;
   if (!Array.isArray(page?.listening)) throw new Error(`${LISTENING_PATH} answered without what it listens on`);

@@ -10,7 +10,7 @@ import { mapRevisionOf, Shards } from "./shards.ts";
 
 const IP = "198.51.100.9";
 
-/** What a publication of these names leaves in the store. */
+/** Returns the content of the store after these names were published. */
 function publish(names: readonly string[], ip = IP): { index: MapIndex; texts: Map<string, string> } {
   const shards = new Shards();
   for (const name of names) shards.set(name, [ip]);
@@ -24,7 +24,7 @@ function publish(names: readonly string[], ip = IP): { index: MapIndex; texts: M
   };
 }
 
-/** The map that an index and the texts of shards make. */
+/** Returns the map from an index and the texts of its shards. */
 function assemble(index: MapIndex, textOf: (shard: string) => string | undefined) {
   const shardOf = (name: string) => {
     const text = textOf(name);
@@ -34,16 +34,16 @@ function assemble(index: MapIndex, textOf: (shard: string) => string | undefined
 }
 
 function mapOf(value: PublishedMap | Reason): PublishedMap {
-  // Not by a message with the map in it: its names would be made before their time.
+  // No message that contains the map: it would create the list of names too early.
   if (!isMap(value)) assert.fail(value.text);
   return value;
 }
 
 const MANY = Array.from({ length: 3_000 }, (_, index) => `app-${index}.team-${index % 7}.example.com`);
-/** The same size, so the same number of shards; one name is another. */
+/** A change of one name. The size is the same, so the number of shards is too. */
 const NEXT = [...MANY.slice(1), "zpp-0.team-0.example.com"];
 
-test("what was published is read back: names in order, each with its addresses, wildcards aside", () => {
+test("a published map is read back: names in order, each with its addresses, without wildcards", () => {
   const { index, texts } = publish([...MANY, "*.example.com"]);
   assert.ok(index.shards.length > 1);
   const map = mapOf(assemble(index, (name) => texts.get(name)));
@@ -54,7 +54,7 @@ test("what was published is read back: names in order, each with its addresses, 
   assert.equal(map.addressesOf("other.example.com"), undefined);
 });
 
-test("a shard of another publication, or none, gives a reason and no map", () => {
+test("a shard of another publication, or a missing shard, gives a reason and no map", () => {
   const { index, texts } = publish(MANY);
   const next = publish(NEXT);
   const changed = [...next.texts].filter(([name, text]) => texts.get(name) !== text);
@@ -86,7 +86,7 @@ test("a shard of another publication, or none, gives a reason and no map", () =>
   );
 });
 
-test("property: first(n) is the first n of all names, before and after those were made", () => {
+test("property: first(n) returns the first n of all names, before and after the list of all names exists", () => {
   fc.assert(
     fc.property(fc.uniqueArray(goodNames), fc.nat(40), fc.integer({ min: 1, max: 8 }), (names, count, parts) => {
       const shards = Array.from({ length: parts }, (_, part) =>
@@ -112,7 +112,7 @@ test("property: first(n) is the first n of all names, before and after those wer
   );
 });
 
-test("property: first(n) is the n names with the lowest orders, in name order, whatever their shards", () => {
+test("property: first(n) returns the n names with the lowest orders, in name order, whatever their shards", () => {
   const ordered = fc.uniqueArray(fc.record({ name: goodNames, order: fc.nat(5) }), { selector: ({ name }) => name });
   fc.assert(
     fc.property(ordered, fc.nat(40), fc.integer({ min: 1, max: 4 }), (names, count, parts) => {
@@ -133,7 +133,7 @@ test("property: first(n) is the n names with the lowest orders, in name order, w
   );
 });
 
-test("an operator's entries make a map in name order", () => {
+test("the entries of an operator make a map in name order", () => {
   const map = publishedMapOf(
     "r",
     new Map([

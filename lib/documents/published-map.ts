@@ -5,36 +5,36 @@ import type { PublishedMap, Reason } from "#hostmap/types.ts";
 import { isWildcard } from "#hostmap/wildcards.ts";
 import { isNamedHash, type MapIndex } from "./map-format.ts";
 
-/** Whether a result is a map, and not a Reason. */
+/** Whether a result is a map and not a Reason. */
 export function isMap<M extends { readonly revision: string }>(result: M | Reason): result is M {
   return "revision" in result;
 }
 
-/** What a reader keeps of a shard: the hash of its text at least. */
+/** What every reader keeps of a shard: at least the hash of its text. */
 export interface HashedShard {
   readonly shardHash: string;
 }
 
-/** A shard as it was read, and what it maps. */
+/** A parsed shard and its mapping. */
 export interface ParsedShard extends HashedShard {
   readonly entries: ReadonlyMap<string, readonly string[]>;
   /** The names of `entries` in order, without wildcards. */
   readonly names: readonly string[];
-  /** When names were first published, as a sequence number; 0 where it is missing. */
+  /** When names were first published, as a sequence number. A missing name counts as 0. */
   readonly orders: ReadonlyMap<string, number>;
-  /** The same names by order, then by name. */
+  /** The same names, sorted by order, then by name. */
   readonly byOrder: readonly string[];
 }
 
-/** Reads the text of one shard. Readers keep the result: a change of the map touches few shards. */
+/** Parses the text of one shard. Readers keep the result: a change of the map affects few shards. */
 export function parseShard(text: string): ParsedShard {
   const orders = new Map<string, number>();
   return partOf(shortHash(text), parseHosts(text, orders), orders);
 }
 
 /**
- * Assembles the map from its index and shards. A Reason means that the shards do not fit together: a publication is
- * under way, or something was deleted. Part of a map is never used: a reader with a good map keeps that map, and a
+ * Assembles the map from its index and shards. A Reason means that the shards do not match: a publication is in
+ * progress, or something was deleted. A partial map is never used: a reader with a good map keeps that map, and a
  * reader without one waits. The cost is linear in the number of shards.
  */
 export function assembleMap<P extends HashedShard, M>(
@@ -57,7 +57,10 @@ function shardReason(name: string, shard: HashedShard | undefined): Reason {
     : { code: "shard-other-revision", text: `the shard ${name} has another revision than the index names` };
 }
 
-/** A map from entries (a hosts file, or shards). Its names lack the wildcards, since a hosts file cannot hold them. */
+/**
+ * Returns a map from entries (a hosts file, or shards). Its names do not include wildcards, because a hosts file
+ * cannot contain them.
+ */
 export function publishedMapOf(mapRevision: string, entries: ReadonlyMap<string, readonly string[]>): PublishedMap {
   return mapOfParts(mapRevision, [partOf(mapRevision, entries)]);
 }
@@ -68,15 +71,15 @@ function partOf(
   orders: ReadonlyMap<string, number> = new Map(),
 ): ParsedShard {
   const names = [...entries.keys()].filter((name) => !isWildcard(name)).sort(compareNames);
-  // Sorted here, part by part, so that the first use of the map is not one long step. The sort is stable: names with
-  // the same order stay in name order.
+  // Sort here, part by part, so that the first use of the map is not one long step. The sort is stable: names with the
+  // same order stay in name order.
   const byOrder = orders.size === 0 ? names : names.toSorted((a, b) => (orders.get(a) ?? 0) - (orders.get(b) ?? 0));
   return { shardHash, entries, names, orders, byOrder };
 }
 
 /**
- * Each name is in exactly one part: the writer spreads the names over the shards. The sorted list of all names is
- * created on first use.
+ * Combines parts to a map. Each name is in exactly one part, because the writer spreads the names over the shards.
+ * The sorted list of all names is created on first use.
  */
 export function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): PublishedMap {
   const size = parts.reduce((sum, { names }) => sum + names.length, 0);
@@ -113,7 +116,7 @@ function ordersOf(parts: readonly ParsedShard[]): ReadonlyMap<string, number> {
   return orders;
 }
 
-/** The next name of a part that is not taken yet; undefined: all are taken. */
+/** Iterates over the names of a part. `name` is undefined after the last one. */
 class Head {
   readonly #part: ParsedShard;
   #at = 0;
@@ -136,7 +139,7 @@ class Head {
   }
 }
 
-/** The `count` names with the lowest orders, then by name, by a merge of the parts. */
+/** Returns the `count` names with the lowest orders, then by name. It merges the parts. */
 function firstOf(parts: readonly ParsedShard[], count: number): string[] {
   const heads = parts.map((part) => new Head(part));
   const first: string[] = [];

@@ -18,7 +18,7 @@ interface RawConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** A publisher's document as it is stored. */
+/** A publisher's stored document. */
 export interface StoredPublisherState {
   readonly state: PublisherState | Reason;
   readonly original: string | undefined;
@@ -28,8 +28,8 @@ export interface StoredPublisherState {
 type Client = Pick<KubeClient, "get" | "create" | "replace" | "delete">;
 
 /**
- * The document of one publisher. Every write names the version that it replaces, so that nothing that another
- * process wrote is lost.
+ * The document of one publisher. Every write names the version that it replaces, so that no write of another process
+ * is lost.
  */
 export class PublisherStateStore {
   readonly #client: Client;
@@ -42,7 +42,7 @@ export class PublisherStateStore {
     this.#publisher = publisher;
   }
 
-  /** Undefined: nothing is stored. Rejects as the client does, and with `data-corrupt`. */
+  /** Returns undefined if nothing is stored. Rejects with the client's errors, and with `data-corrupt`. */
   async read(signal?: AbortSignal): Promise<StoredPublisherState | undefined> {
     try {
       const options = signal === undefined ? {} : { signal };
@@ -53,7 +53,7 @@ export class PublisherStateStore {
     }
   }
 
-  /** Replaces `before`, or creates the document. Rejects with status 409 if somebody was faster. */
+  /** Replaces `before`, or creates the document. Rejects with status 409 if another writer was faster. */
   async write(
     state: PublisherState,
     original: string | undefined,
@@ -77,7 +77,7 @@ export class PublisherStateStore {
     return viewOf(written);
   }
 
-  /** Deletes the document, if there is one. */
+  /** Deletes the document if it exists. */
   async delete(): Promise<void> {
     try {
       await this.#client.delete(this.#path);
@@ -86,7 +86,7 @@ export class PublisherStateStore {
     }
   }
 
-  /** What somebody else answers is not taken for a document. */
+  /** Checks that a response is the ConfigMap of this publisher. */
   #checked({ metadata, data }: Partial<RawConfigMap>): RawConfigMap {
     if (metadata?.name === publisherStateName(this.#publisher)) return { metadata, ...(data && { data }) };
     throw new SwitchbackError("data-corrupt", `GET ${this.#path}: the response is not that ConfigMap`);
@@ -97,7 +97,7 @@ export class PublisherStateStore {
   }
 }
 
-/** The documents of all publishers, by name. Rejects as the client does. */
+/** Returns the documents of all publishers, by name. Rejects with the client's errors. */
 export async function readPublisherStates(
   client: Pick<KubeClient, "list">,
   namespace: string,

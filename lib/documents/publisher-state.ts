@@ -3,19 +3,19 @@ import type { Reason } from "#hostmap/types.ts";
 import { number, numberFrom, object } from "#lib/errors/schemas.ts";
 import { attempt } from "#lib/errors/validation.ts";
 
-// What a publisher reports of itself: what it has published, since when, and why not more. One ConfigMap a
-// publisher, in the namespace of Switchback; the publisher writes it, `status`, `doctor` and `uninstall` read it.
+// A publisher's report about itself: what it has published, since when, and why not more. There is one ConfigMap per
+// publisher in Switchback's namespace. The publisher writes it. `status`, `doctor` and `uninstall` read it.
 
-/** Raised when a reader of the earlier format would go wrong. */
+/** Raised when a reader of the earlier format would fail. */
 const FORMAT = 1;
 
-/** Of the ConfigMaps; its value is the publisher's name. */
+/** Label of the ConfigMaps. Its value is the publisher's name. */
 export const PUBLISHER_LABEL = "switchback.dev/publisher";
 export const STATE_KEY = "state.json";
-/** What the publisher found before it wrote there for the first time. */
+/** Key of the original content, before the publisher wrote there for the first time. */
 export const ORIGINAL_KEY = "original";
 
-/** Far above what is ever written. Longer text is not ours and is not parsed. */
+/** Much more than is ever written. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 100_000;
 const MAX_TEXT = 2_000;
 /** A text of `min` to `max` characters. */
@@ -30,27 +30,27 @@ const takenBackSchema = object({ at: time, by: v.optional(textOf(0, 300)) });
 const stateSchema = object({
   format: v.literal(FORMAT),
   publisher: textOf(1, 100),
-  /** Where it writes, for people. */
+  /** The place where it writes, as text for people. */
   place: textOf(0, MAX_TEXT),
-  /** Since when something of ours is there without a gap; absent: nothing is. */
+  /** Since when something of ours has been there without a gap. Missing if there is nothing. */
   since: v.optional(time),
-  /** The map that is written, and when; with `names` of its names, without `leftOut` others. */
+  /** The written map, and when it was written. `names` of its names are written, and `leftOut` others are not. */
   revision: v.optional(textOf(0, 100)),
   publishedAt: v.optional(time),
   names: numberFrom(0),
   leftOut: numberFrom(0),
-  /** The newest map that was seen to reach its readers, and when that was. */
+  /** The newest map that was seen to reach its readers, and when it was seen. */
   answered: v.optional(object({ revision: textOf(0, 100), at: time })),
   /** Since when the newest map has not reached its readers. */
   behindSince: v.optional(time),
   problem: v.optional(reasonSchema),
-  /** When somebody had removed what was written, and who did, oldest first. */
+  /** When somebody removed the written names, and who did, oldest first. */
   takenBack: v.pipe(v.array(takenBackSchema), v.maxLength(20)),
-  /** Somebody took it back too often: nothing is written until the publisher is switched on again. */
+  /** Somebody removed the names too often. Nothing is written until the publisher is enabled again. */
   stopped: v.optional(v.literal(1)),
-  /** Nothing is written until then. */
+  /** Nothing is written before this time. */
   pausedUntil: v.optional(time),
-  /** Since when it is being removed: nothing is written. */
+  /** Since when it is being removed. Nothing is written. */
   leaving: v.optional(time),
 });
 
@@ -69,7 +69,7 @@ export function renderPublisherState(state: PublisherState): string {
   return JSON.stringify(state);
 }
 
-/** Reads a document; a Reason if it is of another format, or not ours. */
+/** Parses a document. Returns a Reason if it is of another format, or not ours. */
 export function parsePublisherState(text: string | undefined): PublisherState | Reason {
   const unreadable = (why: string): Reason => ({ code: "publisher-state-unreadable", text: why });
   if (text === undefined) return unreadable(`the ConfigMap has no key ${STATE_KEY}`);

@@ -32,14 +32,14 @@ export async function readSnapshot(
   return { index: builder.index, map: builder.build(), state };
 }
 
-/** What a reader that follows the map makes of all its ConfigMaps. */
+/** Returns a builder with all these ConfigMaps, as a reader has it that follows the map. */
 export function builderOf(objects: readonly MapConfigMap[]): SnapshotBuilder {
   const builder = new SnapshotBuilder();
   for (const object of objects) builder.put(object.metadata.name, textOf(object));
   return builder;
 }
 
-/** Reads what the leader keeps beside the map. Rejects if the API server refuses. */
+/** Reads the state that the leader keeps beside the map. Rejects if the API server refuses. */
 export async function readState(client: Pick<KubeClient, "get">, namespace: string): Promise<MapState | Reason> {
   try {
     return stateOf(await client.get<MapConfigMap>(corePath("configmaps", namespace, STATE_NAME)));

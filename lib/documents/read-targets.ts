@@ -5,8 +5,8 @@ import type { PublishedTargets } from "./targets-format.ts";
 import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
 
 /**
- * Reads the published targets once; a Reason if they do not parse, undefined if the key is missing. Rejects if the
- * API server refuses. The format is loaded only if there is something to parse.
+ * Reads the published targets once. Returns a Reason if they do not parse, and undefined if the key is missing.
+ * Rejects if the API server refuses. The format is loaded only if there is something to parse.
  */
 export async function readTargets(
   client: Pick<KubeClient, "get">,

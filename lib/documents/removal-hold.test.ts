@@ -6,19 +6,19 @@ import { confirmHold, readHold, renderHold } from "./removal-hold.ts";
 const INDEX = "/api/v1/namespaces/sys/configmaps/switchback-hosts";
 const HOLD = { id: "a", since: 1, until: 5, names: 7, of: 12 };
 
-/** What is read of an index with this annotation. */
+/** Reads the hold of a state with this annotation. */
 async function read(text: string | undefined) {
   const kube = new MemoryKube();
   kube.put(INDEX, { metadata: { annotations: text === undefined ? {} : { "switchback.dev/hold": text } } });
   return await readHold(kube.client, "sys");
 }
 
-test("a hold is read as it was written, without its start", async () => {
+test("a hold is parsed as it was written, without its start", async () => {
   const { since: _, ...expected } = HOLD;
   assert.deepEqual(await read(renderHold(HOLD)), expected);
 });
 
-test("an index without the annotation holds nothing, with or without others; no index rejects with 404", async () => {
+test("a state without the annotation has no hold; without a state, reading rejects with 404", async () => {
   assert.equal(await read(undefined), undefined);
   const kube = new MemoryKube();
   kube.put(INDEX, {});
@@ -26,7 +26,7 @@ test("an index without the annotation holds nothing, with or without others; no 
   await assert.rejects(readHold(new MemoryKube().client, "sys"), { status: 404 });
 });
 
-test("the limits of a hold", async () => {
+test("which values of a hold are accepted", async () => {
   const hold = (more: object) => read(JSON.stringify({ ...HOLD, ...more }));
   for (const until of [0, 8.64e15]) assert.equal((await hold({ until }))?.until, until);
   for (const bad of [{ id: "" }, { until: -1 }, { until: 8.64e15 + 2 }, { names: "7" }, { of: null }]) {
@@ -34,13 +34,13 @@ test("the limits of a hold", async () => {
   }
 });
 
-test("an annotation that is not ours is reported by its first 200 characters", async () => {
+test("an invalid annotation is reported with its first 200 characters", async () => {
   const text = "x".repeat(201);
   const message = `annotation switchback.dev/hold is invalid: "${"x".repeat(200)}"`;
   await assert.rejects(read(text), { code: "data-corrupt", message });
 });
 
-test("a confirmation is written to the index by its id, as its own field manager", async () => {
+test("a confirmation writes the hold's id to the state, with its own field manager", async () => {
   const kube = new MemoryKube();
   kube.put(INDEX, {});
   await confirmHold(kube.client, "sys", "a");

@@ -17,17 +17,17 @@ const holdSchema = object({
   of: finite,
 });
 
-/** A held removal as it is read: `until` in milliseconds since 1970. */
+/** A held removal as it is read. `until` is in milliseconds since 1970. */
 export type PublishedHold = v.InferOutput<typeof holdSchema>;
 
-/** The text of the state's annotation for a held removal. */
+/** Returns the text of the state's annotation for a held removal. */
 export function renderHold(hold: RemovalHold): string {
   return JSON.stringify(hold);
 }
 
 /**
- * Reads the removal that is held; undefined: none. Throws `data-corrupt` for an annotation that is not ours, and
- * rejects as the client does: with status 404 if there is no state.
+ * Reads the held removal. Returns undefined if nothing is held. Throws `data-corrupt` for an annotation that is not
+ * ours. Rejects with the client's errors: with status 404 if there is no state.
  */
 export async function readHold(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedHold | undefined> {
   const path = corePath("configmaps", namespace, STATE_NAME);

@@ -12,7 +12,7 @@ function name(index: number, length = 30): string {
   return `${String(index).padStart(length - ".example.com".length, "n")}.example.com`;
 }
 
-/** Everything that the shards hold; fails if a shard is too big, or a name stands twice or in disorder. */
+/** Returns all lines of the shards. Fails if a shard is too big, or if a name is duplicate or out of order. */
 function read(rendered: readonly RenderedShard[]): Map<string, readonly string[]> {
   const all = new Map<string, readonly string[]>();
   assert.equal(Math.log2(rendered.length) % 1, 0, `${rendered.length} is a power of two`);
@@ -34,7 +34,7 @@ function sorted<V>(map: ReadonlyMap<string, V>): Array<[string, V]> {
   return [...map].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-test("nothing is one empty shard", () => {
+test("without names there is one empty shard", () => {
   const rendered = new Shards().render();
   assert.deepEqual(
     rendered.map(({ index, text }) => ({ index, text })),
@@ -42,7 +42,7 @@ test("nothing is one empty shard", () => {
   );
 });
 
-test("a growing map splits, a shrinking one joins, and no line is lost on the way", () => {
+test("a growing map splits, a shrinking one joins, and no line is lost", () => {
   const shards = new Shards();
   const model = new Map<string, readonly string[]>();
   const counts: number[] = [];
@@ -61,7 +61,7 @@ test("a growing map splits, a shrinking one joins, and no line is lost on the wa
   assert.deepEqual(counts, [1, 16, 64, 256, 128, 16, 1, 1]);
 });
 
-test("at the edge of a split a name more or less changes no number of shards twice", () => {
+test("near the limit of a split, repeated small changes do not change the number of shards again and again", () => {
   const shards = new Shards();
   for (let index = 0; index < 184; index += 1) shards.set(name(index), [IP]);
   const seen = new Set<number>();
@@ -74,7 +74,7 @@ test("at the edge of a split a name more or less changes no number of shards twi
   assert.equal(shards.count, 2);
 });
 
-test("a change renders the shards it touches and no other; no change gives the very same answer", () => {
+test("a change renders only the affected shards, and without a change the result is the same object", () => {
   const shards = new Shards();
   for (let index = 0; index < 10_000; index += 1) shards.set(name(index), [IP]);
   const before = shards.render();
@@ -95,7 +95,7 @@ test("a change renders the shards it touches and no other; no change gives the v
   assert.equal(mapRevisionOf(shards.render()), mapRevisionOf(before), "back to what it was");
 });
 
-test("property: shards hold exactly the lines that were set, after any changes and however many come together", () => {
+test("property: after any changes in any batches, the shards hold exactly the lines that were set", () => {
   const change = fc.record({
     name: fc.nat(60),
     addresses: fc.constantFrom<string[]>([IP], ["2001:db8::9"], [IP, "2001:db8::9"], [], []),
@@ -146,7 +146,7 @@ function victims(count: number, residue: number): string[] {
     .slice(0, count);
 }
 
-test("a shard that one tenant fills sheds the tenant's long names, reports them, and takes them back later", () => {
+test("a shard that one tenant fills drops the tenant's long names, reports them, and adds them again later", () => {
   const shards = new Shards();
   const long = crowd(1_100, 5);
   const others = victims(50, 5);
@@ -170,7 +170,7 @@ test("a shard that one tenant fills sheds the tenant's long names, reports them,
   assert.equal(shards.overflowing.size, 0);
 });
 
-test("two crowded shards are not joined only to be split again", () => {
+test("two crowded shards are not joined if they would have to be split again", () => {
   const shards = new Shards();
   for (const host of crowd(600, 5)) shards.set(host, [IP]);
   for (const host of crowd(600, 37)) shards.set(host, [IP]);

@@ -2,7 +2,7 @@ import { shortHash, spreadHash } from "#hostmap/hash.ts";
 import { compareNames } from "#hostmap/hostnames.ts";
 import { type HostLine, renderHosts } from "#hostmap/hosts-text.ts";
 
-/** A shard as it is published: text of at most `MAX_SHARD_BYTES`, and the hash of that text. */
+/** A published shard: text of at most `MAX_SHARD_BYTES`, and the hash of that text. */
 export interface RenderedShard {
   readonly index: number;
   readonly text: string;
@@ -10,39 +10,43 @@ export interface RenderedShard {
 }
 
 /**
- * Hard limit of one shard. A ConfigMap may hold 1 MiB; a quarter leaves room for metadata and for etcd's 1.5 MiB
- * request.
+ * Hard limit of one shard. A ConfigMap may hold 1 MiB. A quarter of that leaves room for metadata and for etcd's 1.5
+ * MiB request.
  */
 export const MAX_SHARD_BYTES = 256 * 1024;
 /**
- * Shards are doubled above this average: a change sends the shard that it touches and the index of all shards to
- * every reader. At 50,000 names 512 shards give 9.4 KB a change, 256 give 11.6, 128 give 19.3 (JSON with metadata).
- * A small install has one.
+ * The number of shards is doubled above this average. A change sends its shard and the index of all shards to every
+ * reader. At 50,000 names, a change sends 9.4 KB with 512 shards, 11.6 KB with 256, and 19.3 KB with 128 (JSON with
+ * metadata). A small install has one shard.
  */
 const SPLIT_BYTES = 8 * 1024;
-/** ... and halved below this one. Far from the other bound, so that a map at the edge does not flap. */
+/**
+ * The number of shards is halved below this average. It is far from `SPLIT_BYTES`, so that small changes do not cause
+ * alternating splits and joins.
+ */
 const JOIN_BYTES = 2 * 1024;
 /**
- * A tenant can pick names that share a shard; two such shards stay apart while they would fill more than this together.
+ * A tenant can choose names that share a shard. Two shards stay separate if they would have more bytes than this
+ * together.
  */
 const JOINED_BYTES = MAX_SHARD_BYTES / 2;
 /**
- * RBAC names every shard (`resourceNames`), so their number has a bound: 512 x 256 KiB hold millions of ordinary names.
+ * Maximum number of shards. RBAC names every shard (`resourceNames`). 512 x 256 KiB hold millions of ordinary names.
  */
 export const MAX_SHARDS = 512;
 /**
- * Up to this many changes since the last rendering are spliced in one by one; with more, the shard is sorted and
+ * Up to this many changes since the last rendering are inserted one by one. With more, the shard is sorted and
  * rendered again.
  */
 const MAX_SPLICES = 32;
 
-/** A name with its text in the shard, ASCII throughout: `text.length` is bytes. */
+/** A name with its text in the shard. The text is ASCII, so `text.length` is its size in bytes. */
 interface Entry extends HostLine {
   readonly order: number;
   readonly text: string;
 }
 
-/** The published names, spread over shards by hash; a change renders the shards it touches and no other. */
+/** The published names, spread over shards by hash. A change renders only the shards that it affects. */
 export class Shards {
   #shards: Shard[] = [new Shard()];
   #bytes = 0;
@@ -50,26 +54,27 @@ export class Shards {
   #rendered: readonly RenderedShard[] = [];
 
   /**
-   * Sets what a name leads to, and when it was first published (a sequence number; 0: unknown); no addresses
-   * removes it.
+   * Sets the addresses of a name, and when it was first published (a sequence number; 0: unknown). Without addresses,
+   * removes the name.
    */
   set(name: string, addresses: readonly string[], order = 0): void {
     this.#overflowing.delete(name);
     this.#put(name, addresses, order);
   }
 
-  /** Names that found no room: their shard is full and there are no more shards to split into. */
+  /** Names without room: their shard is full, and the number of shards is at its limit. */
   get overflowing(): ReadonlyMap<string, HostLine> {
     return this.#overflowing;
   }
 
-  /** How many shards there are; their indices are 0 to count - 1. */
+  /** Number of shards. Their indices are 0 to count - 1. */
   get count(): number {
     return this.#shards.length;
   }
 
   /**
-   * Settles the number of shards, renders what changed, and gives all of them in order: the same array if nothing did.
+   * Adjusts the number of shards and renders the changes. Returns all shards in order. The array is the same if
+   * nothing changed.
    */
   render(): readonly RenderedShard[] {
     this.#readmit();
@@ -89,7 +94,7 @@ export class Shards {
   }
 
   #shardOf(name: string): Shard {
-    // A power of two, so that doubling splits each shard in two and moves nothing else.
+    // The number of shards is a power of two, so that doubling splits each shard in two and moves nothing else.
     const shard = this.#shards[spreadHash(name) % this.#shards.length];
     if (shard === undefined) throw new RangeError("a shard index out of range");
     return shard;
@@ -120,8 +125,8 @@ export class Shards {
   }
 
   /**
-   * What found no room is tried again where something has changed, so that what is published depends on the names
-   * alone.
+   * Adds names without room again if their shard has changed. So the published names depend only on the names that
+   * are set.
    */
   #readmit(): void {
     for (const line of this.#overflowing.values()) {
@@ -130,8 +135,8 @@ export class Shards {
   }
 
   /**
-   * A full shard sheds its longest lines, the last ones first, and reports them. A quota limits the number of a
-   * tenant's names, so a tenant needs long names to fill a shard, and loses these before the names of others.
+   * Removes the longest lines of a full shard, the latest ones first, and reports them. A quota limits the number of
+   * a tenant's names. So a tenant needs long names to fill a shard, and loses these before others lose theirs.
    */
   #evict(shard: Shard): void {
     if (shard.bytes <= MAX_SHARD_BYTES) return;
@@ -146,7 +151,7 @@ export class Shards {
   }
 }
 
-/** The revision of the map: a hash of all shards. It does not depend on the order in which names were added. */
+/** Returns the revision of the map: a hash of all shards. The order in which names were added does not affect it. */
 export function mapRevisionOf(shards: readonly RenderedShard[]): string {
   return shortHash(shards.map((shard) => shard.shardHash).join(" "));
 }
@@ -154,7 +159,7 @@ export function mapRevisionOf(shards: readonly RenderedShard[]): string {
 class Shard {
   bytes = 0;
   readonly #lines = new Map<string, Entry>();
-  /** The lines in name order and their text, updated by each change; undefined when rendering them again is cheaper. */
+  /** The lines in name order and their text. Each change updates them. Undefined if rendering them again is cheaper. */
   #kept: { readonly order: Entry[]; text: string } | undefined;
   #changes = 0;
   #rendered: RenderedShard | undefined;
@@ -163,7 +168,7 @@ class Shard {
     return this.#lines.values();
   }
 
-  /** False when a line has changed since the last rendering. */
+  /** False if a line has changed since the last rendering. */
   get isRendered(): boolean {
     return this.#rendered !== undefined;
   }
@@ -182,7 +187,7 @@ class Shard {
     else if (this.#kept !== undefined) splice(this.#kept, before, entry);
   }
 
-  /** Takes a line of another shard, as it is. */
+  /** Adds an unchanged line of another shard. */
   adopt(line: Entry): void {
     this.#lines.set(line.name, line);
     this.bytes += line.text.length;
@@ -203,7 +208,7 @@ function keep(lines: Iterable<Entry>): { order: Entry[]; text: string } {
   return { order, text: order.map(({ text }) => text).join("") };
 }
 
-/** Puts `after` where `before` stood, or in its place if there was none; an empty text takes the line away. */
+/** Replaces `before` by `after`, or inserts `after` if `before` is undefined. An empty text removes the line. */
 function splice(kept: { readonly order: Entry[]; text: string }, before: Entry | undefined, after: Entry): void {
   const { order, text } = kept;
   const position = positionOf(after.name, order);
@@ -213,7 +218,7 @@ function splice(kept: { readonly order: Entry[]; text: string }, before: Entry |
   kept.text = text.slice(0, start) + after.text + text.slice(start + (before?.text.length ?? 0));
 }
 
-/** Where a name stands, or would stand, among lines in name order. */
+/** Returns the position of a name among lines in name order, or the position where it would be inserted. */
 function positionOf(name: string, order: readonly Entry[]): number {
   let low = 0;
   let high = order.length;

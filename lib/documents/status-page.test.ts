@@ -9,7 +9,7 @@ const REFUSED = { status: 403, contentType: "text/plain; charset=utf-8", text: "
 const LEADER = { status: 200, contentType: "application/json", text: '{"leader":true}' };
 const FOLLOWER = { ...LEADER, text: '{"leader":false}' };
 
-/** Replicas answer in turn, the last one from then on. */
+/** Replicas that give these answers in turn. The last answer repeats. */
 function asked(t: TestContext, ...answers: readonly (typeof LEADER)[]) {
   const { waits } = skipWaits(t);
   const sent: unknown[] = [];
@@ -29,14 +29,14 @@ test("a replica that does not know the key yet is asked again", async (t) => {
   assert.deepEqual(waits, [100, 100]);
 });
 
-test("one that never does is refusal enough", async (t) => {
+test("replicas that never know the key make the request fail", async (t) => {
   const { read, sent } = asked(t, REFUSED);
   await assert.rejects(read(KEY), { code: "status-refused", message: /\/proxy\/status: send the key$/ });
   assert.equal(sent.length, 20);
 });
 
-// A test may stop the clock once: stopped twice, it would not go on afterwards for the other tests of the process.
-test("one that never does is no refusal if a follower has answered", async (t) => {
+// A test may stop the clock only once. If it is stopped twice, it does not continue for later tests of the process.
+test("a replica that never knows the key does not matter if a follower has answered", async (t) => {
   assert.deepEqual(await asked(t, FOLLOWER, REFUSED).read(KEY), { leader: false });
 });
 
@@ -46,14 +46,14 @@ test("without a key a refusal is final", async (t) => {
   assert.deepEqual(sent, [undefined]);
 });
 
-test("a refusal by the API server is not the controller's", async (t) => {
+test("a refusal by the API server is not reported as the controller's", async (t) => {
   const text = JSON.stringify({ kind: "Status", code: 403, reason: "Forbidden", message: "no" });
   const { read, sent } = asked(t, { ...REFUSED, contentType: "application/json", text });
   await assert.rejects(read(KEY), { code: "kube-status", status: 403, message: /403 Forbidden: no$/ });
   assert.equal(sent.length, 1);
 });
 
-test("a Secret gives back the key that was put into it, if it can be sent and not be guessed", () => {
+test("a key is read back from a Secret if it fits into a header and is hard to guess", () => {
   for (const key of [KEY, "!~".repeat(16), "x".repeat(256)])
     assert.equal(statusKeyIn({ data: statusSecretData(key) }), key);
   for (const key of ["", "x".repeat(31), "x".repeat(257), `${KEY}\r\n`, `${KEY} ${KEY}`, `${KEY}é`]) {

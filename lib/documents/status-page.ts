@@ -5,19 +5,22 @@ import { statusError } from "#lib/kube/status.ts";
 import { pause } from "#lib/kube/time.ts";
 
 /**
- * The controller's page of all claims, the refused ones too, with their namespaces. A request needs the key of
+ * The controller's page with all claims, including refused ones, and their namespaces. A request needs the key in
  * `STATUS_SECRET`.
  */
 export const STATUS_PATH = "/status";
-/** What `after` of the first page of workloads is: each key is greater. */
+/** Value of `after` for the first page of workloads: every key is greater. */
 export const FIRST_PAGE = "/";
-/** The Secret of the key, in Switchback's own namespace. The right to read it is the right to read the page. */
+/** The Secret with the key, in Switchback's own namespace. The right to read it is the right to read the page. */
 export const STATUS_SECRET = "switchback-status";
-/** The header of the key. Not `Authorization`: the API server removes that from what it proxies. */
+/**
+ * The header with the key. It is not `Authorization`, because the API server removes that from requests that it
+ * proxies.
+ */
 export const STATUS_KEY_HEADER = "switchback-status-key";
 
 const FIELD = "key";
-/** What fits into a header, and is too long to guess. */
+/** Accepts a key that fits into a header and is too long to guess. */
 const USABLE = /^[\x21-\x7e]{32,256}$/;
 
 /** A Secret's data, as the API server encodes it. */
@@ -25,20 +28,20 @@ export interface StatusSecret {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** The data of a Secret with this key. */
+/** Returns the data of a Secret with this key. */
 export function statusSecretData(key: string): Record<string, string> {
   return { [FIELD]: Buffer.from(key, "latin1").toString("base64") };
 }
 
-/** The key in a Secret; undefined: it is missing, or cannot be used. */
+/** Returns the key in a Secret. Undefined if it is missing or cannot be used. */
 export function statusKeyIn({ data }: StatusSecret): string | undefined {
   const key = Buffer.from(data?.[FIELD] ?? "", "base64").toString("latin1");
   return USABLE.test(key) ? key : undefined;
 }
 
 /**
- * The key, read with the caller's rights; undefined: it is missing, or not written yet. Throws as `KubeClient.get`
- * does, 403 included.
+ * Reads the key with the caller's rights. Returns undefined if it is missing or not written yet. Throws the errors of
+ * `KubeClient.get`, including 403.
  */
 export async function readStatusKey(
   client: Pick<KubeClient, "get">,
@@ -57,24 +60,27 @@ export async function readStatusKey(
 interface ReadOptions<T> {
   /** Without it, only a controller of an earlier version shows its page. */
   readonly key: string | undefined;
-  /** Checks the page's JSON. */
+  /** Parses and checks the page's JSON. */
   readonly parse: (document: unknown) => T | Promise<T>;
-  /** What of the workloads the page shall have; see `workloadQuery` of the controller. */
+  /** Selects the workloads on the page. See `workloadQuery` of the controller. */
   readonly query?: Query | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 const SERVICE = { name: "switchback-controller", port: "http" };
-/** With 50,000 names the page is 15 MB. */
+/** Maximum size of the page. With 50,000 names it has 15 MB. */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** The API server sends each request to any replica; only one leads, and another may not know the key yet. */
+/**
+ * Maximum number of attempts. The API server sends each request to any replica. Only one leads, and another may not
+ * know the key yet.
+ */
 const TRIES = 20;
 const RETRY_MS = 100;
 
 /**
- * Reads the leading controller's page through the API server. Returns a follower's page if no leader answers, as in
- * the moment after the last one stopped. Throws `status-refused` if the key is missing or wrong, and what the API
- * server answers.
+ * Reads the leading controller's page through the API server. Returns a follower's page if no leader answers, for
+ * example just after the last leader stopped. Throws `status-refused` if the key is missing or wrong, and the API
+ * server's errors.
  */
 export async function readLeaderStatus<T extends { readonly leader: boolean }>(
   client: Pick<KubeClient, "raw">,
@@ -98,7 +104,7 @@ export async function readLeaderStatus<T extends { readonly leader: boolean }>(
   throw refusal ?? new SwitchbackError("data-corrupt", "no answer from the controller");
 }
 
-/** The page of any replica, or its refusal. Only the API server's own refusals are JSON. */
+/** Returns the page of any replica, or its refusal. Only the API server's own refusals are JSON. */
 async function readPage(
   client: Pick<KubeClient, "raw">,
   namespace: string,

@@ -4,9 +4,9 @@ import { describeError } from "#lib/errors/errors.ts";
 import { integer } from "#lib/errors/schemas.ts";
 import { attempt, type Flaw, type Schema } from "#lib/errors/validation.ts";
 
-// The documents of the ConfigMap `switchback-targets` have these fields, and are read in this way.
+// Fields and parsing of the documents in the ConfigMap `switchback-targets`.
 
-/** Reads a document as a whole, or says what is wrong with it. A text above `maxBytes` is not parsed. */
+/** Parses a document as a whole, or describes what is wrong with it. A text above `maxBytes` is not parsed. */
 export function parseDocument<S extends Schema>(
   text: string,
   maxBytes: number,
@@ -31,7 +31,7 @@ export function describeFlaw({ path, message }: Flaw): string {
 
 export const port = integer(1, 65_535);
 
-/** node:net accepts an address with a zone, which no Service has. */
+/** node:net accepts an address with a zone. No Service has such an address. */
 export const address = v.pipe(
   v.string(),
   v.check((text) => isIPv4(text) || (isIPv6(text) && !text.includes("%"))),
@@ -44,7 +44,7 @@ export const targetName = v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]{0,50}[
 /** A host name or an IP literal. */
 export const upstreamName = v.pipe(v.string(), v.maxLength(254), v.regex(/^[0-9A-Za-z_:.-]+$/));
 
-/** Whether a text is a time of RFC 3339 in UTC. */
+/** Whether a text is an RFC 3339 time in UTC. */
 export function isTime(text: string): boolean {
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text)) return false;
   const time = Date.parse(text);

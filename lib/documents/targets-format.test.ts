@@ -4,20 +4,20 @@ import { OTHER, TARGET } from "#test/fakes/published-targets.ts";
 import { fc } from "#test/property.ts";
 import { listenersOfPublished, parseTargets, renderTargets } from "./targets-format.ts";
 
-test("what is rendered is read back, and equal targets give equal texts", () => {
+test("rendered targets are parsed back, and equal targets give equal texts", () => {
   const { text, targetsRevision } = renderTargets([TARGET, OTHER]);
   assert.deepEqual(parseTargets(text), { version: 1, revision: targetsRevision, targets: [TARGET, OTHER] });
   assert.equal(renderTargets([TARGET, OTHER]).text, text);
   assert.notEqual(renderTargets([OTHER]).targetsRevision, targetsRevision);
 });
 
-test("listeners are what the ports say", () => {
+test("listeners match the published ports", () => {
   assert.deepEqual(listenersOfPublished({ targets: [OTHER] }), [
     { target: "other", upstream: TARGET.upstream, port: 80, listenPort: 15_003, upstreamPort: 80, protocol: "none" },
   ]);
 });
 
-test("fields that may be missing are not needed, and what a later release may add is ignored", () => {
+test("optional fields may be missing, and unknown fields of a later release are ignored", () => {
   const least = `{"version":1,"revision":"r","targets":[{"name":"edge-lb-0123456789ab","upstream":"lb.edge.svc",
     "ports":[{"port":443,"listenPort":15002,"upstreamPort":443,"protocol":"none"}],"clusterIPs":[]}]}`;
   const parsed = parseTargets(least);
@@ -31,7 +31,7 @@ test("fields that may be missing are not needed, and what a later release may ad
   assert.deepEqual(later.targets, [TARGET]);
 });
 
-test("a discovered target is relayed to its Service's ClusterIPs; without any, nothing listens for it", () => {
+test("a discovered target is relayed to its Service's ClusterIPs; without any, it has no listener", () => {
   const found = { ...OTHER, upstreamIPs: ["198.51.100.4", "2001:db8::4"] };
   const gone = { ...TARGET, upstreamIPs: [] };
   const { text } = renderTargets([gone, found]);
@@ -78,7 +78,7 @@ const COSTS_ITSELF: ReadonlyArray<readonly [what: string, bad: unknown, said: Re
   ["the name of an earlier target", { ...OTHER, name: TARGET.name }, /targets\.1\.two targets have one name/],
 ];
 for (const [what, bad, said] of COSTS_ITSELF) {
-  test(`a bad target costs itself, and the others are read: ${what}`, () => {
+  test(`an invalid target is left out, and the others are read: ${what}`, () => {
     const parsed = parseTargets(document({ targets: [TARGET, bad, OTHER] }));
     assert.ok(!("code" in parsed));
     assert.deepEqual(parsed.targets, [TARGET, OTHER]);
@@ -88,7 +88,7 @@ for (const [what, bad, said] of COSTS_ITSELF) {
   });
 }
 
-test("a target that went bad stays as it was, unless another one has its listen port by now", () => {
+test("a target that became invalid stays unchanged, unless another one has its listen port now", () => {
   const bad = { ...TARGET, ports: [] };
   const parsed = parseTargets(document({ targets: [bad, OTHER] }), { targets: [TARGET] });
   assert.ok(!("code" in parsed));
@@ -101,7 +101,7 @@ test("a target that went bad stays as it was, unless another one has its listen 
   );
 });
 
-test("of thousands of bad targets a few are described, and 2,000 targets are read", () => {
+test("of thousands of invalid targets a few are described, and 2,000 targets are read", () => {
   const targets = Array.from({ length: 2_001 }, (_, index) => ({
     ...TARGET,
     name: `t-${index}`,

@@ -9,11 +9,11 @@ import { addresses, describeFlaw, isTime, parseDocument, port, targetName, upstr
 import { TARGETS_KEY } from "./targets-name.ts";
 
 /**
- * Raised when a reader of the earlier format would go wrong. A proxy keeps its last good targets when it reads
- * another version. A field that a reader may ignore is added without raising it.
+ * Raised when a reader of the earlier format would fail. A proxy keeps its last good targets when it reads another
+ * version. A field that readers may ignore does not need a new version.
  */
 const VERSION = 1;
-/** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
+/** Much more than is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 1_000_000;
 
 const portSchema = object({
@@ -32,44 +32,47 @@ const targetSchema = object({
   unusedSince: v.optional(v.pipe(v.string(), v.check(isTime))),
 });
 
-/** The document without its targets, which are read one by one: a bad one costs that one. */
+/** The document. Its targets are parsed one by one, so that an invalid target does not affect the others. */
 const documentSchema = object({ version: v.literal(VERSION), revision: v.string(), targets: v.array(v.unknown()) });
-/** Limit of the targets that are read. */
+/** Maximum number of targets that are read. */
 const MAX_TARGETS = 2_000;
-/** Refused targets that are described; the others are counted. */
+/** Maximum number of refused targets that are described. The others are counted. */
 const MAX_DESCRIBED = 5;
 
 interface PublishedPort extends Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol"> {
-  /** Of a port that another Service has at the target's address: the ClusterIPs of that one, as above. */
+  /**
+   * Set if another Service has this port at the target's address: the ClusterIPs of that Service, as for the target.
+   */
   readonly upstreamIPs?: readonly string[] | undefined;
 }
 
-/** One relayed target as it is published. */
+/** One relayed target, as published. */
 export interface PublishedTarget {
   readonly name: string;
-  /** Host name or IP literal. With `upstreamIPs` nobody looks it up; the doctor shows it. */
+  /** Host name or IP literal. With `upstreamIPs` nobody looks it up, but the doctor shows it. */
   readonly upstream: string;
   /**
-   * Of each discovered target: the ClusterIPs that its Service has now. The proxies relay to nothing else and look
-   * up no name, because a tenant decides what it resolves to. Empty: the Service is gone or has another type;
-   * proxies do not listen, but the target keeps its listen ports and front Service. Absent: a configured target.
+   * Set for each discovered target: the current ClusterIPs of its Service. The proxies relay only to these and look
+   * up no name, because a tenant decides what a name resolves to. Empty: the Service is gone or has another type.
+   * Then proxies do not listen, but the target keeps its listen ports and front Service. Missing: a configured
+   * target.
    */
   readonly upstreamIPs?: readonly string[] | undefined;
   readonly ports: readonly PublishedPort[];
-  /** Of its front Service, once known. */
+  /** ClusterIPs of its front Service, when they are known. */
   readonly clusterIPs: readonly string[];
-  /** Since when no name is mapped to it, RFC 3339; absent while one is. */
+  /** Since when no name has been mapped to it, RFC 3339. Missing while a name is mapped to it. */
   readonly unusedSince?: string | undefined;
 }
 
 export interface PublishedTargets {
   readonly revision: string;
   readonly targets: readonly PublishedTarget[];
-  /** Why targets of the document were left out, or stayed as they were before. */
+  /** Why targets of the document were left out or kept their earlier state. */
   readonly refused?: readonly Reason[];
 }
 
-/** The text of `targets.json`, and its revision. Equal targets give equal texts. */
+/** Returns the text of `targets.json`, and its revision. Equal targets give equal texts. */
 export function renderTargets(targets: readonly PublishedTarget[]): {
   readonly text: string;
   readonly targetsRevision: string;
@@ -80,8 +83,8 @@ export function renderTargets(targets: readonly PublishedTarget[]): {
 }
 
 /**
- * Reads a document that somebody may have edited by hand. A bad target costs that target, and stays as it is in
- * `last` if it is there; a Reason says what is wrong with the document as a whole.
+ * Parses a document that somebody may have edited by hand. An invalid target is replaced by its earlier version in
+ * `last`, or left out. A Reason says what is wrong with the document as a whole.
  */
 export function parseTargets(text: string, last?: Pick<PublishedTargets, "targets">): PublishedTargets | Reason {
   const { value, problem } = parseDocument(text, MAX_BYTES, documentSchema);
@@ -92,7 +95,7 @@ export function parseTargets(text: string, last?: Pick<PublishedTargets, "target
   return targets.length === 0 ? first : { ...value, targets, refused: describedOnly(refused) };
 }
 
-/** Reads the targets in order: of two with the same name or listen port the first one stays. */
+/** Parses the targets in order. Of two targets with the same name or listen port, the first one stays. */
 function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
   const targets: PublishedTarget[] = [];
   const refused: Reason[] = [];
@@ -138,7 +141,7 @@ function malformed(text: string): Reason {
   return { code: "targets-malformed", text: `${TARGETS_KEY} ${text}` };
 }
 
-/** What a proxy listens on for published targets. */
+/** Returns the listeners of a proxy for published targets. */
 export function listenersOfPublished({ targets }: Pick<PublishedTargets, "targets">): Listener[] {
   return targets.flatMap(({ name, upstream, upstreamIPs: ofTarget, ports }) =>
     ports.flatMap(({ upstreamIPs = ofTarget, ...entry }) =>

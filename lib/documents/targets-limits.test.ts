@@ -10,7 +10,7 @@ const document = (change: object, target: object = TARGET) =>
 const ports = (count: number) =>
   Array.from({ length: count }, (_, index) => ({ ...OTHER.ports[0], listenPort: 15_000 + index }));
 const port = (more: object) => document({}, { ...TARGET, ports: [{ ...TARGET.ports[0], ...more }] });
-/** The last document that is read, and the first that is not. */
+/** For each limit: the last document that is accepted, and the first one that is not. */
 const LIMITS: ReadonlyArray<readonly [what: string, good: string, bad: string, said: RegExp]> = [
   ["the least port", port({ port: 1 }), port({ port: 0 }), /ports\.0\.port:/],
   ["the greatest port", port({ upstreamPort: 65_535 }), port({ upstreamPort: 65_536 }), /ports\.0\.upstreamPort:/],
@@ -56,14 +56,14 @@ const LIMITS: ReadonlyArray<readonly [what: string, good: string, bad: string, s
   ["a time", document({}, OTHER), document({}, { ...OTHER, unusedSince: "yesterday" }), /unusedSince:/],
 ];
 for (const [what, good, bad, said] of LIMITS) {
-  test(`${what} is read, what is beyond is not`, () => {
+  test(`${what} is accepted, but not more`, () => {
     assert.ok(!("code" in parseTargets(good)));
     const parsed = parseTargets(bad);
     assert.match("code" in parsed ? parsed.text : "", said);
   });
 }
 
-test("a text of a million bytes is parsed, a longer one is not", () => {
+test("a text of a million bytes is parsed, but not a longer one", () => {
   const parsed = (length: number) => parseTargets(" ".repeat(length)) as Reason;
   assert.match(parsed(1_000_000).text, /^targets\.json is not JSON: /);
   assert.deepEqual(parsed(1_000_001), {
@@ -72,7 +72,7 @@ test("a text of a million bytes is parsed, a longer one is not", () => {
   });
 });
 
-test("the text is JSON with a line per value, which a person can read, and ends with a line break", () => {
+test("the text is JSON with one value per line for people, and ends with a line break", () => {
   const { text, targetsRevision } = renderTargets([]);
   assert.equal(text, `{\n "version": 1,\n "revision": "${targetsRevision}",\n "targets": []\n}\n`);
 });

@@ -1,6 +1,6 @@
 /**
- * The ConfigMap in which the controller publishes what the proxies listen on, and what they ask the ingress
- * controllers; and its keys.
+ * The ConfigMap in which the controller publishes the proxies' listeners and their questions to the ingress
+ * controllers, and its keys.
  */
 export const TARGETS_NAME = "switchback-targets";
 export const TARGETS_KEY = "targets.json";

@@ -44,7 +44,7 @@ async function follow(t: TestContext, list: Responder, events: object[] = []) {
 
 const list = (...items: object[]) => json({ kind: "List", metadata: { resourceVersion: "2" }, items });
 
-test("tells what stands there and what comes; what makes no sense or is deleted is not told", async (t) => {
+test("reports the existing document and each change, but no invalid document and no deletion", async (t) => {
   const events = [
     { type: "MODIFIED", object: configMap("3", { "targets.json": "{" }) },
     { type: "MODIFIED", object: configMap("4", {}) },
@@ -60,7 +60,7 @@ test("tells what stands there and what comes; what makes no sense or is deleted 
   assert.ok(api.calls.every(({ query }) => query.get("fieldSelector") === "metadata.name=switchback-targets"));
 });
 
-test("questions are told when they change; what makes no sense leaves the last ones", async (t) => {
+test("reports questions when they change; if they are invalid, the last ones stay", async (t) => {
   const questions = (...targets: string[]) =>
     JSON.stringify({ version: 1, questions: targets.map((target) => ({ ...QUESTION, target })) });
   const data = { "targets.json": text("a") };
@@ -96,7 +96,7 @@ test("questions are told when they change; what makes no sense leaves the last o
   );
 });
 
-test("that there is none is told; a refusal is not", async (t) => {
+test("reports a missing ConfigMap, but not a refusal", async (t) => {
   const none = await follow(t, list());
   await until(() => none.found.length === 1, "the answer");
   assert.deepEqual(none.found, ["none"]);
@@ -105,7 +105,7 @@ test("that there is none is told; a refusal is not", async (t) => {
   assert.deepEqual(refused.found, []);
 });
 
-test("the mounted copy, if there is one that makes sense", async (t) => {
+test("the mounted copy is read if it exists and is valid", async (t) => {
   const folder = await mkdtemp(join(tmpdir(), "switchback-"));
   t.after(() => rm(folder, { recursive: true }));
   const path = join(folder, "targets.json");
@@ -118,7 +118,7 @@ test("the mounted copy, if there is one that makes sense", async (t) => {
   assert.equal(log.lines.length, 1);
 });
 
-test("read once: the targets, a reason, or nothing; another version is a reason", async (t) => {
+test("reading once gives the targets, a reason or undefined; another version gives a reason", async (t) => {
   const cases: ReadonlyArray<readonly [object, string | undefined]> = [
     [{ "targets.json": text("a") }, "a"],
     [{ "targets.json": text("a").replace('"version": 1', '"version": 2') }, "targets-malformed"],

@@ -10,8 +10,8 @@ import { QUESTIONS_KEY, TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
 /** A reader that follows the published targets. */
 export interface TargetsReader {
   /**
-   * Calls `found` with each document that parses, and with `undefined` when there is certainly none. A document
-   * that cannot be read is logged only: the last good targets stay. Calls `asked` with the questions after each
+   * Calls `found` with each document that parses, and with `undefined` when there is certainly none. A document that
+   * cannot be parsed is only logged, and the last good targets stay. Calls `asked` with the questions after each
    * change of them, in the same way.
    */
   start(
@@ -24,7 +24,7 @@ interface RawConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** Follows the controller's ConfigMap, the only object that the proxy may read. */
+/** Follows the controller's ConfigMap. It is the only object that the proxy may read. */
 export function kubeTargetsReader(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   /** Our own namespace. */
@@ -41,7 +41,7 @@ export function kubeTargetsReader(deps: {
         fieldSelector: `metadata.name=${TARGETS_NAME}`,
         project: ({ data }) => ({ targets: data?.[TARGETS_KEY] ?? "", questions: data?.[QUESTIONS_KEY] }),
         onChange: ({ before, after }) => {
-          // A deleted ConfigMap is written again by the controller. It does not mean that the targets are gone.
+          // The controller writes a deleted ConfigMap again. The deletion does not mean that the targets are gone.
           if (after === undefined) return;
           const targets = after.targets === before?.targets ? undefined : read(after.targets, log, last);
           if (targets !== undefined) {
@@ -61,13 +61,13 @@ export function kubeTargetsReader(deps: {
   };
 }
 
-/** The texts of the ConfigMap; no questions: none are asked. */
+/** The texts of the ConfigMap. If `questions` is missing, nothing is asked. */
 interface Texts {
   readonly targets: string;
   readonly questions: string | undefined;
 }
 
-/** Undefined: they cannot be read. */
+/** Parses the questions. Returns undefined if they are invalid. */
 function readQuestions(text: string | undefined, log: Logger): readonly HeaderQuestion[] | undefined {
   if (text === undefined) return [];
   const questions = parseQuestions(text);
@@ -77,8 +77,8 @@ function readQuestions(text: string | undefined, log: Logger): readonly HeaderQu
 }
 
 /**
- * Reads the copy that the kubelet mounts into the pod, for a start while the API server is away. It is as old as
- * the pod or newer. Undefined: it is missing, or does not parse.
+ * Reads the copy that the kubelet mounts into the pod, for a start while the API server is unavailable. The copy is
+ * at least as new as the pod. Returns undefined if it is missing or invalid.
  */
 export function mountedTargets(path: string, log: Logger): PublishedTargets | undefined {
   let text: string;
@@ -90,7 +90,7 @@ export function mountedTargets(path: string, log: Logger): PublishedTargets | un
   return read(text, log, undefined);
 }
 
-/** Undefined: the document cannot be read. */
+/** Parses the document. Returns undefined if it is invalid. */
 function read(text: string, log: Logger, last: PublishedTargets | undefined): PublishedTargets | undefined {
   const targets = parseTargets(text, last);
   if ("code" in targets) {

@@ -51,7 +51,7 @@ test("targets are written once, and count at once", async () => {
   await store.stop();
 });
 
-test("what somebody spoils or deletes is reported or seen, does not count, and is written again", async () => {
+test("a spoiled or deleted document is noticed, does not count, and is written again", async () => {
   const { kube, log, store, state, fence } = await rig();
   await store.write([TARGET], fence);
   await settle();
@@ -74,7 +74,7 @@ test("what somebody spoils or deletes is reported or seen, does not count, and i
   await store.stop();
 });
 
-test("a write that is refused changes nothing and is asked for again", async () => {
+test("a refused write changes nothing and has to be repeated", async () => {
   const { kube, store, fence } = await rig();
   kube.onWrite = ({ path }) => {
     throw refusal(path, 503);
@@ -86,7 +86,7 @@ test("a write that is refused changes nothing and is asked for again", async () 
   await store.stop();
 });
 
-test("what an earlier leader published is read, and not written again", async () => {
+test("an earlier leader's publication is read, and not written again", async () => {
   const { kube, store, fence } = await rig(({ api }) =>
     api.put(PATH, { data: { "targets.json": renderTargets([TARGET]).text } }),
   );

@@ -13,10 +13,10 @@ interface RawConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** The ConfigMap as it was last seen. */
+/** The last seen version of the ConfigMap. */
 interface Seen extends Identity {
   readonly text: string;
-  /** Undefined: nothing is asked. */
+  /** Undefined if nothing is asked. */
   readonly questions: string | undefined;
 }
 
@@ -29,7 +29,7 @@ interface TargetsWriterDeps {
 
 const FIELD_MANAGER = "switchback-controller";
 
-/** Publishes the targets: to the proxies what they listen on, to the next leader what this one decided. */
+/** Publishes the targets. They tell the proxies where to listen, and the next leader what this one decided. */
 export class TargetsWriter {
   readonly #deps: TargetsWriterDeps;
   readonly #object: FencedObject;
@@ -71,27 +71,27 @@ export class TargetsWriter {
     return this.#watcher?.state.inactiveMs ?? 0;
   }
 
-  /** What this or an earlier leader published last. A document that somebody has broken since is ignored. */
+  /** The last publication of this or an earlier leader. A document that somebody has broken since is ignored. */
   get published(): PublishedTargets {
     return this.#good;
   }
 
-  /** What this or an earlier leader let the proxies ask, with the answers. */
+  /** The last published questions of this or an earlier leader, with the answers. */
   get questions(): readonly HeaderQuestion[] {
     return this.#questions;
   }
 
   /**
-   * Makes what earlier terms know of the targets outdated; what is published is then current. Throws as
-   * `Fence.take` does.
+   * Makes the versions that earlier terms know outdated. Afterwards the published document is current. Throws the
+   * errors of `Fence.take`.
    */
   async take(fence: Fence): Promise<void> {
     await fence.take(this.#object, this.#seen);
   }
 
   /**
-   * Writes the targets and the questions, unless they are published already. `questions` are undefined if nothing is
-   * ever asked. Returns whether it wrote. Throws as `Fence.write` does.
+   * Writes the targets and the questions, unless they are already published. `questions` is undefined if nothing is
+   * ever asked. Returns whether it wrote. Throws the errors of `Fence.write`.
    */
   async write(
     targets: readonly PublishedTarget[],

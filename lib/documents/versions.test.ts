@@ -13,15 +13,15 @@ import { kubeMapReader, PATIENCE_MS, SETTLE_MS } from "./map-reader.ts";
 import { kubeTargetsReader } from "./targets-reader.ts";
 import { TargetsWriter } from "./targets-writer.ts";
 
-// Two releases side by side: the writer of a later one, with another version of one document, beside the readers of
-// this one. They keep their last good state, and say why.
+// Tests two releases side by side: the writer of a later release, with another version of one document, and the readers
+// of this release. The readers keep their last good state, and report the reason.
 
 const NAMESPACE = "sys";
 const NOW = snapshotOf("198.51.100.9 now.example.com\n");
 const LATER = snapshotOf("198.51.100.9 later.example.com\n");
 type Leaders = typeof import("#test/fakes/map-leaders.ts");
 
-/** Publishes by this release and then by the later one. Gives what a webhook is offered, in order. */
+/** Publishes with this release and then with the later one. Returns the offers to a webhook, in order. */
 async function offersOf(later: Leaders["TestLeader"]): Promise<string[]> {
   const kube = new MemoryKube();
   const [clock, lease] = [new FakeClock(), { holder: undefined }];
@@ -43,7 +43,7 @@ async function offersOf(later: Leaders["TestLeader"]): Promise<string[]> {
   return offers.map((offer) => ("code" in offer ? `${offer.code}: ${offer.text}` : [...offer.names].join()));
 }
 
-test("an index of a later version: the reader keeps its map and says why", async () => {
+test("if an index has a later version, the reader keeps its map and reports the reason", async () => {
   const load = laterRelease(
     "lib/documents/map-format.ts",
     /version: VERSION, revision/,
@@ -56,7 +56,7 @@ test("an index of a later version: the reader keeps its map and says why", async
   ]);
 });
 
-test("a state of a later version: readers of the map go on, a leader of this release takes nothing over", async () => {
+test("if a state has a later version, map readers continue, but a leader of this release refuses to lead", async () => {
   const load = laterRelease("lib/documents/map-format.ts", /"version":\$\{VERSION\}/, '"version":$${VERSION + 1}');
   const { TestLeader: Later } = await load<Leaders>("test/fakes/map-leaders.ts");
   assert.deepEqual(await offersOf(Later), ["now.example.com", "later.example.com"]);
@@ -77,7 +77,7 @@ test("a state of a later version: readers of the map go on, a leader of this rel
   for (const each of [later, leader]) await each.close();
 });
 
-test("targets of a later version: a proxy keeps its targets and says why", async () => {
+test("if targets have a later version, a proxy keeps its targets and reports the reason", async () => {
   const load = laterRelease("lib/documents/targets-format.ts", /const VERSION = 1/, "const VERSION = 2");
   const { TargetsWriter: Later } = await load<typeof import("./targets-writer.ts")>("lib/documents/targets-writer.ts");
   const kube = new MemoryKube();

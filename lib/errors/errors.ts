@@ -4,13 +4,13 @@ type ErrorCode =
   | "config-invalid"
   /** User input (a YAML file, a flag, an annotation) is malformed. */
   | "input-invalid"
-  /** The API server answered with an error status, which is in `status`. */
+  /** The API server answered with an error status. `status` holds it. */
   | "kube-status"
   /** The API server could not be reached, or stopped responding. */
   | "kube-unreachable"
   /** The resource version has expired (HTTP 410): list again. */
   | "kube-expired"
-  /** The leader's term has ended. It must not write any more, because another may lead. */
+  /** The leader's term has ended. It must not write any more, because another leader may be active. */
   | "term-over"
   /** The controller shows its status only to requests with its key. */
   | "status-refused"
@@ -20,20 +20,20 @@ type ErrorCode =
   | "cert-invalid"
   /** The uninstall cannot continue: pods hold addresses that would be reassigned, or a controller still runs. */
   | "still-held"
-  /** The API server gets no answer of the webhook. */
+  /** The API server gets no answer from the webhook. */
   | "webhook-silent"
-  /** The user did not confirm a change, or could not be asked. Nothing was changed. */
+  /** The user did not confirm a change, or the command could not ask. Nothing was changed. */
   | "declined"
   /** A listener could not be bound. */
   | "listen-failed"
   /** The configured relay engine does not work on this host. */
   | "engine-unavailable";
 
-/** An error with a stable code, a message for users, and its cause, if there is one. */
+/** An error with a stable code, a message for users, and an optional cause. */
 export class SwitchbackError extends Error {
   override readonly name = "SwitchbackError";
   readonly code: ErrorCode;
-  /** The HTTP status of the API server's response, with `kube-status`. */
+  /** The HTTP status of the API server's response, if the code is `kube-status`. */
   readonly status: number | undefined;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; status?: number } = {}) {
@@ -48,7 +48,7 @@ export function hasCode(error: unknown, code: ErrorCode): error is SwitchbackErr
   return error instanceof SwitchbackError && error.code === code;
 }
 
-/** The HTTP status of the API server's response that caused the error (404, 409, ...), if there is one. */
+/** Returns the HTTP status of the API server's response that caused the error (404, 409, ...), if any. */
 export function statusOf(error: unknown): number | undefined {
   return error instanceof SwitchbackError ? error.status : undefined;
 }
@@ -56,7 +56,7 @@ export function statusOf(error: unknown): number | undefined {
 /** Maximum number of causes in a description. A chain of causes may be cyclic. */
 const MAX_CAUSES = 8;
 
-/** Describes an error on one line, with its chain of causes. Only messages are used: no body and no secret. */
+/** Describes an error and its chain of causes on one line. It uses only messages, so no body and no secret appears. */
 export function describeError(error: unknown): string {
   const messages: string[] = [];
   for (let cause = error; cause !== undefined && messages.length <= MAX_CAUSES; cause = causeOf(cause)) {
@@ -69,7 +69,9 @@ function causeOf(error: unknown): unknown {
   return error instanceof Error ? error.cause : undefined;
 }
 
-/** Node's error for a host with several addresses has no message. Each attempt has one. */
+/**
+ * Returns the message of an error. Node's error for a host with several addresses has none, but each attempt has one.
+ */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.message === "" && error instanceof AggregateError) return error.errors.map(messageOf).join(", ");

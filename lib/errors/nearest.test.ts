@@ -4,7 +4,7 @@ import { nearest } from "./nearest.ts";
 
 const SETTINGS = "log.level, log.format, webhook.port, webhook.healthPort, proxy.port, map.shards, strict".split(", ");
 
-test("few known words are shown whole", () => {
+test("a few known words are all shown", () => {
   assert.equal(nearest("x", ["a", "b"], "page.md"), "a, b");
   assert.equal(nearest("x", [], "page.md"), "none");
 });
@@ -16,7 +16,7 @@ for (const [word, ...expected] of [
   ["", "strict"],
   ["x".repeat(1e6)],
 ] as const) {
-  test(`of many, those nearest to ${word.slice(0, 20)} come first, and the text says where the others are`, () => {
+  test(`of many words, the nearest to ${word.slice(0, 20)} come first, and the text says where the others are`, () => {
     const [, words = ""] = /^(.*) and 4 more \(page\.md\)$/.exec(nearest(word, SETTINGS, "page.md")) ?? [];
     assert.deepEqual(words.split(", ").slice(0, expected.length), expected);
     assert.equal(words.split(", ").length, 3);

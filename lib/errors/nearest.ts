@@ -1,14 +1,14 @@
 import { listSome } from "./printable.ts";
 
-/** A list of known words up to this length is shown whole. */
+/** A list of known words up to this length is shown completely. */
 const SHORT_LIST = 6;
 const NEAREST = 3;
-/** A longer word is compared by its beginning: the time is the product of both lengths. */
+/** Only this many characters of a longer word are compared: the time grows with the product of both lengths. */
 const MAX_WORD = 64;
 
 /**
- * The known words, for an error about an unknown one: all if they are few, else the nearest three, the number of the
- * others, and where they are: `a, b, c and 9 more (docs/configuration.md)`.
+ * Lists known words for an error about an unknown one. A short list is complete. A long one has the nearest three,
+ * the number of the others, and where to find them: `a, b, c and 9 more (docs/configuration.md)`.
  */
 export function nearest(word: string, known: readonly string[], where: string): string {
   if (known.length <= SHORT_LIST) return known.join(", ") || "none";
@@ -20,7 +20,10 @@ export function nearest(word: string, known: readonly string[], where: string): 
   )} (${where})`;
 }
 
-/** How many letters have to be added, removed or changed (Levenshtein), in any case; 0 for a part of the word. */
+/**
+ * The number of letters to add, remove or change (Levenshtein), ignoring case. It is 0 if one word contains the
+ * other.
+ */
 function distance(word: string, other: string): number {
   const [from, to] = [word.toLowerCase(), other.toLowerCase()];
   if (from !== "" && to.includes(from)) return 0;

@@ -36,7 +36,7 @@ test("the caller may choose other escapes", () => {
   );
 });
 
-test("of a long list the first items, and the number of the others", () => {
+test("a long list shows its first items and the number of the others", () => {
   const upper = (word: string) => word.toUpperCase();
   assert.equal(listSome(["a", "b"], 2, upper), "A, B");
   assert.equal(listSome(["a", "b", "c", "d"], 2, upper), "A, B and 2 more");

@@ -6,15 +6,15 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 /** The same, except line feed (also after a carriage return) and tab. */
 const UNPRINTABLE_IN_LINES = /(?![\n\t]|\r\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Makes a text of unknown origin safe to print within a line. It uses JSON's escapes: ESC becomes `\u001b`. */
+/** Makes text of unknown origin safe to print within a line. Escapes are JSON's: ESC becomes `\u001b`. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, jsonEscape);
 }
 
 /**
- * The same for a whole text, which keeps its line endings and tabs. JSON's escapes do not change a JSON document's
- * value.
- * @param escapeOf returns a character's replacement; for YAML, whose escapes above U+FFFF differ
+ * Makes a whole text safe to print, but keeps its line endings and tabs. JSON's escapes do not change the value of a
+ * JSON document.
+ * @param escapeOf returns the replacement of a character. YAML needs its own: its escapes above U+FFFF differ
  */
 export function printableLines(text: string, escapeOf: (char: string) => string = jsonEscape): string {
   return text.replace(UNPRINTABLE_IN_LINES, escapeOf);

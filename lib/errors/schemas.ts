@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Schema } from "./validation.ts";
 
-// valibot's schemas, with two rules of our own: a map is not a list, and only own keys of a map count.
+// valibot's schemas with two rules of our own: a list is not a map, and only a map's own keys count.
 
 type Dataset = v.UnknownDataset;
 type Issue = v.BaseIssue<unknown>;
@@ -28,13 +28,13 @@ export function numberFrom(min: number) {
 /** A text that is not empty. */
 export const text = v.pipe(v.string(), v.minLength(1));
 
-/** A map with these fields. Other keys are left out. */
+/** A map with these fields. Other keys are dropped. */
 export function object<const E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, undefined> {
   const schema = v.object(entries);
   return { ...schema, "~run": mapReader(schema) as (typeof schema)["~run"] };
 }
 
-/** A map with these fields and no other. */
+/** A map with only these fields. */
 export function strictObject<const E extends v.ObjectEntries>(entries: E): v.StrictObjectSchema<E, undefined> {
   const schema = v.strictObject(entries);
   const readKnown = mapReader(v.object(entries));
@@ -57,7 +57,7 @@ export function strictObject<const E extends v.ObjectEntries>(entries: E): v.Str
   return { ...schema, "~run": run as (typeof schema)["~run"] };
 }
 
-/** A map with any keys. valibot's own leaves out keys such as `constructor`, which a label may have. */
+/** A map with any keys. valibot's own `record` drops keys such as `constructor`, which a label may have. */
 export function record<K extends v.GenericSchema<string, string>, V extends Schema>(
   key: K,
   value: V,
@@ -90,14 +90,14 @@ function isMap(value: unknown): value is Map {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A field of a map, and whether it may be missing. It is then left out. */
+/** A field of a map. A missing optional field is left out of the result. */
 interface Field {
   readonly key: string;
   readonly schema: v.ObjectEntries[string];
   readonly mayMiss: boolean;
 }
 
-/** What was read of a map, and what is wrong with it. */
+/** What was read from a map, and what is wrong with it. */
 interface Read {
   typed: boolean;
   value: unknown;
@@ -105,9 +105,9 @@ interface Read {
 }
 
 /**
- * Returns what reads the fields of a map from its own keys. A required field that is missing is read as undefined, so
- * that its schema says what it expects. valibot's own loop would look up each field once more, and the webhook reads
- * several maps for each pod.
+ * Returns a function that reads the fields of a map from its own keys. A missing required field is read as undefined,
+ * so that its schema reports what it expects. valibot's own loop would look up each field once more, and the webhook
+ * reads several maps for each pod.
  */
 function mapReader(schema: AnyObject): (dataset: Dataset, config: Config) => Read {
   const fields = Object.entries(schema.entries).map(([key, of]) => ({ key, schema: of, mayMiss: mayMiss(of) }));
@@ -134,7 +134,7 @@ function readFields(fields: readonly Field[], input: Map, config: Config): Read 
   return read;
 }
 
-/** Adds the issues of a field; `step` leads to it. */
+/** Adds the issues of a field. `step` is the field's place in the map. */
 function addIssues(read: Read, issues: [Issue, ...Issue[]], step: v.IssuePathItem): void {
   for (const issue of issues) {
     if (issue.path === undefined) Object.assign(issue, { path: [step] });

@@ -16,7 +16,7 @@ const schema = object({
 });
 const good = { name: "a", kind: "one", size: 1 };
 
-/** Every flaw of a value, as one line each. */
+/** Returns every flaw of a value, one line each. */
 const flaws = (value: unknown, of: v.GenericSchema = schema) => validate(of, value).flaws.map(renderFlaw);
 
 for (const [given, expected] of [
@@ -33,7 +33,7 @@ for (const [given, expected] of [
   [{ ...good, list: [] }, "list: must not be empty"],
   [{ ...good, list: [{ ip: "" }, {}] }, "list[1].ip: is missing"],
 ] as const) {
-  test(`what is wrong is said with its place, and nothing of the value: ${expected}`, () => {
+  test(`a flaw has its place and nothing of the value: ${expected}`, () => {
     assert.deepEqual(flaws(given), [expected]);
     const { flaw } = attempt(schema, given);
     assert.equal(flaw && renderFlaw(flaw), expected);
@@ -41,12 +41,12 @@ for (const [given, expected] of [
   });
 }
 
-test("a map keeps the fields that the schema knows, and only own keys count", () => {
+test("a map keeps the fields that the schema knows, and only its own keys count", () => {
   assert.deepEqual(parse(schema, { ...good, more: 1 }), good);
   assert.deepEqual(flaws(Object.create(good)).length, 3);
 });
 
-test("a strict map names every key that it does not know, also one that every object inherits", () => {
+test("a strict map reports every unknown key, even one that every object inherits", () => {
   const strict = strictObject({ a: v.optional(text), b: v.optional(number(0, 1)) });
   assert.deepEqual(flaws(JSON.parse('{"a":"","c":1,"__proto__":{},"toString":1}'), strict), [
     "a: must not be empty",
@@ -60,7 +60,7 @@ test("a strict map names every key that it does not know, also one that every ob
   );
 });
 
-test("a map with any keys keeps each of them, and refuses one that would change the result's prototype", () => {
+test("a map with any keys keeps each of them, but refuses one that would change the prototype of the result", () => {
   const labels = record(v.pipe(v.string(), v.maxLength(12)), v.string());
   assert.deepEqual(parse(labels, { constructor: "a", prototype: "b" }), { constructor: "a", prototype: "b" });
   assert.deepEqual(flaws(JSON.parse('{"__proto__":"a"}'), labels), ["__proto__: is not a valid key"]);
@@ -71,12 +71,12 @@ test("a map with any keys keeps each of them, and refuses one that would change 
   assert.deepEqual(flaws([], labels), ["(top): must be a map, not a list"]);
 });
 
-test("no number is infinite", () => {
+test("a number must be finite", () => {
   for (const kind of [finite, numberFrom(0), number(0, 8), integer()])
     assert.equal(flaws(Number.POSITIVE_INFINITY, kind).length, 1);
 });
 
-test("a document is read up to its first flaw, a configuration to its last", () => {
+test("a document is checked up to its first flaw, a configuration completely", () => {
   const list = v.array(v.string());
   const numbers = Array.from({ length: 1_000 }, (_, index) => index);
   assert.deepEqual(attempt(list, numbers).flaw?.path, [0]);
@@ -95,7 +95,7 @@ test("a document is read up to its first flaw, a configuration to its last", () 
   );
 });
 
-test("an error of another kind is not taken for a flaw", () => {
+test("an error of another kind is not treated as a flaw", () => {
   const broken = v.pipe(
     v.string(),
     v.check(() => {
@@ -105,7 +105,7 @@ test("an error of another kind is not taken for a flaw", () => {
   assert.throws(() => attempt(broken, ""), RangeError);
 });
 
-test("property: any value is read or refused, and what is read is accepted again and reads the same", () => {
+test("property: any value is parsed or refused, and a parsed value parses again to the same value", () => {
   fc.assert(
     fc.property(
       fc.oneof(fc.anything(), fc.record({ name: fc.constant("a"), kind: fc.constant("two"), size: fc.double() })),

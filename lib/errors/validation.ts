@@ -1,23 +1,23 @@
 import * as v from "valibot";
 import { nearest } from "./nearest.ts";
 
-// What is wrong with a value that came from outside. Messages quote nothing of it: it may be secret, and very long.
+// Describes what is wrong with a value from outside. Messages never quote the value: it may be secret, and very long.
 
-/** Where in a value something is wrong: keys and positions. */
+/** The place of a flaw in a value: keys and positions. */
 type Path = readonly (string | number)[];
 
-/** One thing that is wrong with a value. */
+/** One flaw of a value. */
 export interface Flaw {
   readonly path: Path;
   readonly message: string;
-  /** The last step of the path is a key that the schema does not know. */
+  /** True if the last step of the path is a key that the schema does not know. */
   readonly isUnknownKey?: boolean;
 }
 
 export type Schema = v.GenericSchema;
 type Issue = v.BaseIssue<unknown>;
 
-/** The first thing that is wrong with a value, or what is known of it. */
+/** Parses a value. Returns the parsed value, or the first flaw. */
 export function attempt<S extends Schema>(
   schema: S,
   value: unknown,
@@ -28,17 +28,14 @@ export function attempt<S extends Schema>(
   return issues === undefined ? { value: output } : { flaw: flawOf(issues[0]) };
 }
 
-/** What is known of a value. Throws a TypeError that says what is wrong first. */
+/** Parses a value. Throws a TypeError that describes the first flaw. */
 export function parse<S extends Schema>(schema: S, value: unknown): v.InferOutput<S> {
   const read = attempt(schema, value);
   if (read.flaw === undefined) return read.value;
   throw new TypeError(renderFlaw(read.flaw));
 }
 
-/**
- * Everything that is wrong with a value, one flaw for each place. With flaws, the output is there only if all its types
- * are right.
- */
+/** Returns every flaw of a value, one per place. Despite flaws, there is an output if all types are right. */
 export function validate<S extends Schema>(
   schema: S,
   value: unknown,
@@ -48,12 +45,12 @@ export function validate<S extends Schema>(
   return typed ? { output, flaws } : { flaws };
 }
 
-/** `targets[0].ports: ...`; `(top)` is the value itself. */
+/** For example `targets[0].ports: ...`. `(top)` stands for the value itself. */
 export function renderFlaw({ path, message }: Flaw): string {
   return `${renderPath(path) || "(top)"}: ${message}`;
 }
 
-/** `targets[0].ports`. */
+/** For example `targets[0].ports`. */
 export function renderPath(path: Path): string {
   let text = "";
   for (const step of path) {
@@ -81,7 +78,7 @@ const LIMITS: Readonly<Record<string, string>> = {
 /** The page with all settings. */
 export const SETTINGS = "docs/configuration.md";
 
-/** Says what a value must be. Of the value it names the kind only. */
+/** Describes what a value must be. It reveals only the kind of the actual value. */
 function describe(issue: Issue): string {
   const { type, input, expected } = issue;
   if (LIMITS[type] !== undefined) return limitOf(issue, LIMITS[type]);
@@ -101,7 +98,7 @@ function limitOf({ type, input, requirement }: Issue, limit: string): string {
   return `must ${limit} ${requirement}${unit}`;
 }
 
-/** What a schema reads, and what a value is. */
+/** Names for the types of schemas and of values. */
 const KINDS: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",

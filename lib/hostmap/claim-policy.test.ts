@@ -50,7 +50,7 @@ for (const [hostname, code] of BUILT_IN) {
   });
 }
 
-/** Every name that is protected, by the reason; the name itself and all below it. */
+/** Protected names by reason. The name itself is protected, and so are all names below it. */
 const PROTECTED: Readonly<Record<string, readonly string[]>> = {
   "cluster-domain": [
     "svc",
@@ -100,7 +100,7 @@ const TEXT: Readonly<Record<string, string>> = {
   "acme-server": "belongs to a public ACME server",
 };
 for (const [code, names] of Object.entries(PROTECTED)) {
-  test(`${code}: ${names.length} names with all below them, and no name that only ends like one`, () => {
+  test(`${code}: ${names.length} names and all names below them, but no name that only ends like one`, () => {
     const policy = createClaimPolicy(OPEN, undefined);
     for (const suffix of names) {
       for (const name of suffix.includes(".")
@@ -119,7 +119,7 @@ for (const [code, names] of Object.entries(PROTECTED)) {
   });
 }
 
-test("an evaluated claim: its name in lower case, whether it is a wildcard, and the claim itself", () => {
+test("an evaluated claim has the name in lower case, whether it is a wildcard, and the claim itself", () => {
   const policy = createClaimPolicy(OPEN, undefined);
   const [plain, wild] = [claimOf("A.Example.com", "shop/web"), claimOf("*.Example.com", "shop/web")];
   assert.deepEqual(policy(plain), { claim: plain, name: "a.example.com", wildcard: false, refused: undefined });
@@ -128,7 +128,7 @@ test("an evaluated claim: its name in lower case, whether it is a wildcard, and 
   assert.deepEqual([bad.name, bad.wildcard, bad.refused?.code], ["a..b", false, "name-not-rfc1123"]);
 });
 
-test("the reason names the setting that refuses", () => {
+test("the reason names the setting that refuses the claim", () => {
   const refused = (rules: Partial<PolicyRules>) =>
     createClaimPolicy({ ...OPEN, ...rules }, undefined)(claimOf("a.example.com", "shop/web")).refused;
   const namespace = {
@@ -144,7 +144,7 @@ test("the reason names the setting that refuses", () => {
   assert.equal(refused({ allowDomains: ["b.example.com", "a.example.com"], namespaces: ["other", "shop"] }), undefined);
 });
 
-test("the claims of namespaces, and the annotation where it counts, restrict as well", () => {
+test("rules for namespaces, and the annotation if it is enabled, also restrict claims", () => {
   const rules = { ...OPEN, claims: [{ namespaces: ["shop"], domains: ["*.shop.example.com"] }] };
   const code = (name: string, domainsOf?: () => string | undefined) =>
     createClaimPolicy(rules, undefined, domainsOf)(claimOf(name, "shop/web")).refused?.code;
@@ -155,7 +155,7 @@ test("the claims of namespaces, and the annotation where it counts, restrict as 
   );
 });
 
-test("the detected cluster domain is refused, and a wildcard of any depth above it; one of one label is not", () => {
+test("the cluster domain is refused, and a wildcard of any depth above it, but not one of one label", () => {
   assert.equal(codeOf("web.shop.svc.k8s.corp.example", {}, "K8s.Corp.example."), "cluster-domain");
   assert.equal(codeOf("k8s.corp.example", {}, "k8s.corp.example"), "cluster-domain");
   assert.equal(codeOf("shop.corp.example", {}, "k8s.corp.example"), "allowed");
@@ -184,7 +184,7 @@ for (const [rules, hostname, code] of RULES) {
   test(`with ${JSON.stringify(rules)} ${hostname} is ${code}`, () => assert.equal(codeOf(hostname, rules), code));
 }
 
-test("an invalid name keeps its text and is refused for it before any rule applies", () => {
+test("an invalid name keeps its text, and is refused for that before any rule applies", () => {
   const evaluated = createClaimPolicy({ ...OPEN, denyDomains: ["*"] }, undefined)(claimOf("a b", "shop/web"));
   assert.equal(evaluated.name, "a b");
   assert.equal(evaluated.refused?.code, "name-not-rfc1123");

@@ -3,19 +3,19 @@ import { type ClaimRule, createPermissions, type DomainsOf } from "./namespace-c
 import { asDnsWildcard, protectNames } from "./protected-names.ts";
 import type { Claim, Reason } from "./types.ts";
 
-/** What an install allows to be mapped. Empty lists do not restrict. */
+/** The names that an install allows. Empty lists do not restrict. */
 export interface PolicyRules {
   readonly allowDomains: readonly string[];
   readonly denyDomains: readonly string[];
   readonly namespaces: readonly string[];
   readonly denyNamespaces: readonly string[];
-  /** Which namespaces may claim which domains; none: all may claim all. */
+  /** Which namespaces may claim which domains. Default: every namespace may claim every domain. */
   readonly claims?: readonly ClaimRule[];
-  /** Distinct names that the objects of one namespace may claim. */
+  /** Maximum number of distinct names that the objects of one namespace may claim. */
   readonly maxNamesPerNamespace: number;
 }
 
-/** A claim with its hostname in lower case; `refused` is the reason why it cannot be mapped, if there is one. */
+/** A claim with its hostname in lower case. `refused` is the reason why it cannot be mapped, if any. */
 export interface EvaluatedClaim {
   readonly claim: Claim;
   readonly name: string;
@@ -23,14 +23,14 @@ export interface EvaluatedClaim {
   readonly refused: Reason | undefined;
 }
 
-/** Evaluates one claim at a time. What depends on other claims (quota, conflicts) is decided in `plan.ts`. */
+/** Evaluates each claim alone. `plan.ts` makes the decisions that depend on other claims (quota, conflicts). */
 export type ClaimPolicy = (claim: Claim) => EvaluatedClaim;
 
 /**
- * Creates the policy of an install. `clusterDomain` is the detected DNS domain of the cluster (`cozy.local`). No
- * rule overrides the built-in refusals. `lib/config/schema.ts` validates the patterns. A pattern that does not parse
- * matches nothing, so a list that has no other allows nothing. `domainsOf` returns the domains in a namespace's
- * annotation, where `policy.claims` enables it.
+ * Creates the policy of an install. `clusterDomain` is the detected DNS domain of the cluster (`cozy.local`). No rule
+ * overrides the built-in refusals. `lib/config/schema.ts` validates the patterns. A pattern that does not parse
+ * matches nothing, so a list with only such patterns allows nothing. `domainsOf` returns the domains in a namespace's
+ * annotation, if `policy.claims` enables it.
  */
 export function createClaimPolicy(
   rules: PolicyRules,

@@ -2,23 +2,23 @@ import { show } from "./hostnames.ts";
 import { VIA_KEY } from "./metadata-keys.ts";
 import type { Reason } from "./types.ts";
 
-/** The name of the delivery by hostAliases. */
+/** Name of the delivery by hostAliases. */
 export const BY_HOSTS = "hosts";
 
 interface EffectiveDelivery {
   readonly delivery: string;
-  /** The pod's label has an invalid value; the next level was used instead. */
+  /** Set if the pod's label has an invalid value. The next level was used instead. */
   readonly problem?: Reason;
 }
 
-/** The most specific value wins: that of the pod's label, then of its namespace's, then of the install (`pods.via`). */
+/** Returns the most specific value: the pod's label, else its namespace's label, else the setting `pods.via`. */
 export function effectiveDelivery(values: {
-  /** The pod's label, which it may have from its workload's template. */
+  /** The pod's label. It may come from the pod template of the workload. */
   readonly pod: string | undefined;
   /** The namespace's label, if its value is valid. */
   readonly namespace: string | undefined;
   readonly fallback: string;
-  /** The names of those beside hostAliases. */
+  /** Names of the deliveries other than hostAliases. */
   readonly others: readonly { readonly name: string }[];
 }): EffectiveDelivery {
   const { pod, others } = values;

@@ -128,12 +128,12 @@ test("show escapes control characters and truncates", () => {
   assert.equal(show("x".repeat(100)), `"${"x".repeat(77)}..."`);
 });
 
-test("compareNames is code-unit order", () => {
+test("compareNames sorts by code units", () => {
   assert.deepEqual(["b", "a-", "a.", "B", "a"].sort(compareNames), ["B", "a", "a-", "a.", "b"]);
   assert.equal(compareNames("a", "a"), 0);
 });
 
-test("each reason why a hostname is refused, as a whole", () => {
+test("the full text of each reason why a hostname is refused", () => {
   const reason = (text: string) => {
     const parsed = parseHostname(text);
     return parsed.kind === "invalid" ? parsed.reason : undefined;
@@ -153,7 +153,7 @@ test("each reason why a hostname is refused, as a whole", () => {
   assert.equal(parseHostname(5 as never).kind, "invalid");
 });
 
-test("a pattern may be as long and as deep as a name, below its star", () => {
+test("below its star, a pattern may be as long and as deep as a name", () => {
   const isPattern = (text: string) => isGlob(parseGlob(text));
   const deep = (labels: number) => `*.${Array(labels).fill("a").join(".")}`;
   assert.deepEqual([isPattern(`*.${LONGEST}`), isPattern(`*.${LONGEST}a`)], [true, false]);
@@ -163,17 +163,17 @@ test("a pattern may be as long and as deep as a name, below its star", () => {
   assert.deepEqual(bad, { code: "pattern-invalid", text });
 });
 
-test("a pattern is kept in lower case, without space around it", () => {
+test("a pattern is stored in lower case, without surrounding space", () => {
   const texts = [" * ", " *.Example.COM ", " Api.Example.com "].map(parseGlob).map((glob) => isGlob(glob) && glob.text);
   assert.deepEqual(texts, ["*", "*.example.com", "api.example.com"]);
 });
 
-test("show keeps 80 characters, and escapes from DEL on", () => {
+test("show keeps 80 characters, and escapes characters from DEL on", () => {
   assert.equal(show("x".repeat(80)), `"${"x".repeat(80)}"`);
   assert.equal(show("x".repeat(81)), `"${"x".repeat(77)}..."`);
   assert.equal(show("~\u007f\u0080"), '"~\\u007f\\u0080"');
 });
 
-test("compareNames gives -1, 0 or 1", () => {
+test("compareNames returns -1, 0 or 1", () => {
   assert.deepEqual([compareNames("a", "b"), compareNames("b", "a"), compareNames("b", "b")], [-1, 1, 0]);
 });

@@ -1,27 +1,26 @@
 import type { Reason } from "./types.ts";
 
-/** Longest name in presentation form without the trailing dot (RFC 1035, 2.3.4: 255 octets on the wire). */
+/** Maximum length of a name in presentation form without the trailing dot (RFC 1035, 2.3.4: 255 octets on the wire). */
 const MAX_NAME_BYTES = 253;
 /**
- * Most labels of a name. DNS allows 127; public names rarely have ten, and what is indexed or compared by label
- * would cost ten times as much for names of as many bytes.
+ * Maximum number of labels of a name. DNS allows 127, but public names rarely have ten. Without this limit, work per
+ * label would cost ten times as much for names of the same size.
  */
 const MAX_LABELS = 32;
 /** RFC 1123, 2.1: letters, digits and inner hyphens, at most 63 bytes. */
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const NUMERIC = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 
-/** A hostname that is safe in a hosts file, or a wildcard `*.rest`, or why it is neither. */
+/** A hostname that is safe in a hosts file, a wildcard `*.rest`, or the reason why the text is neither. */
 type ParsedName =
   | { readonly kind: "name"; readonly name: string }
   | { readonly kind: "wildcard"; readonly name: string }
   | { readonly kind: "invalid"; readonly reason: Reason };
 
 /**
- * Validates a hostname as a tenant wrote it. Case is folded (RFC 4343); nothing else is normalized. A trailing dot,
- * a space or a non-ASCII letter is refused, so the mapped name is exactly the one in the object.
- * A numeric last label is refused too: many resolvers read such a name as an IPv4 address (WHATWG URL, "ends in a
- * number").
+ * Validates a hostname as a tenant wrote it. Case is folded (RFC 4343), and nothing else is normalized. A trailing
+ * dot, a space or a non-ASCII letter is refused, so the mapped name is exactly the one in the object. A numeric last
+ * label is refused too: many resolvers read such a name as an IPv4 address (WHATWG URL, "ends in a number").
  */
 export function parseHostname(text: string): ParsedName {
   if (typeof text !== "string" || text === "") return invalid("name-empty", "a hostname must not be empty");
@@ -45,8 +44,8 @@ export function parseHostname(text: string): ParsedName {
 }
 
 /**
- * Lower-cases ASCII letters only: `toLowerCase` turns the Kelvin sign into a `k`, and so an invalid name into a
- * valid one.
+ * Lower-cases only ASCII letters. `toLowerCase` turns the Kelvin sign into a `k`, and so an invalid name into a valid
+ * one.
  */
 export function foldCase(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
@@ -66,7 +65,7 @@ function invalid(code: string, text: string): ParsedName {
   return { kind: "invalid", reason: { code, text } };
 }
 
-/** The names above a name, nearest first: `c.b.a` -> `b.a`, `a`. */
+/** Returns the names above a name, nearest first: `c.b.a` -> `b.a`, `a`. */
 export function parentsOf(name: string): string[] {
   const parents: string[] = [];
   for (let dot = name.indexOf("."); dot !== -1; dot = name.indexOf(".", dot + 1)) parents.push(name.slice(dot + 1));
@@ -112,7 +111,7 @@ export function isGlob(value: Glob | Reason): value is Glob {
   return "matches" in value;
 }
 
-/** Code-unit order: the same on every machine, whatever its locale. */
+/** Compares by code units: the order is the same on every machine, whatever its locale. */
 export function compareNames(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }

@@ -8,7 +8,7 @@ import { parseHosts, renderHosts } from "./hosts-text.ts";
 const V4 = "198.51.100.9";
 const V6 = "2001:db8::9";
 
-test("one line per address and name, wildcards as comments", () => {
+test("there is one line per address and name, and wildcards are comments", () => {
   const text = renderHosts([
     { name: "*.example.com", addresses: [V4, V6] },
     { name: "a.example.com", addresses: [V4, V6] },
@@ -25,7 +25,7 @@ test("one line per address and name, wildcards as comments", () => {
   );
 });
 
-test("the order of a name stands as a comment at the end of its first line, and is read from it", () => {
+test("the order of a name is a comment at the end of its first line, and is read from there", () => {
   const text = renderHosts([
     { name: "*.example.com", addresses: [V4], order: 7 },
     { name: "a.example.com", addresses: [V4, V6], order: 12 },
@@ -52,7 +52,7 @@ test("the order of a name stands as a comment at the end of its first line, and 
   );
 });
 
-test("a wildcard at any depth is a comment of its own", () => {
+test("a wildcard at any depth has its own comment", () => {
   const text = renderHosts([
     { name: "*.example.com", addresses: [V4], order: 7 },
     { name: "**.example.com", addresses: [V4, V6], order: 8 },
@@ -83,7 +83,7 @@ for (const line of [
   test(`no wildcard at any depth: ${line}`, () => assert.equal(parseHosts(`${line}\n`).size, 0));
 }
 
-test("what is no order is none", () => {
+test("an invalid order is not read", () => {
   for (const comment of ["#", "# 5", "#0", "#05", "#-1", "#1e3", "#1234567890123456", "#5 x", "#5#6", "5"]) {
     const orders = new Map<string, number>();
     assert.equal(parseHosts(`${V4} a.example.com ${comment}\n`, orders).has("a.example.com"), true, comment);
@@ -110,7 +110,7 @@ for (const [what, text, expected] of FILES) {
   test(`read: ${what}`, () => assert.deepEqual(Object.fromEntries(parseHosts(text)), expected));
 }
 
-test("a line of a shard has one name; what follows it is skipped, however much it is", () => {
+test("a line of a shard has one name; the rest of the line is skipped, however long it is", () => {
   const text = `192.0.2.1 a.example.com b.example.com\n\n192.0.2.2 a.example.com ${"1 ".repeat(9)}#7\n:: a.b\n`;
   const orders = new Map<string, number>();
   assert.deepEqual(Object.fromEntries(parseHosts(text, orders)), {
@@ -120,7 +120,7 @@ test("a line of a shard has one name; what follows it is skipped, however much i
   assert.deepEqual([...orders], [["a.example.com", 7]]);
 });
 
-test("an invalid address, or one that the API server rejects, is skipped", () => {
+test("an invalid address is skipped, and so is one that the API server rejects", () => {
   const bad = [
     "1.2.3",
     "1.2.3.4.5",

@@ -5,20 +5,20 @@ import { ANY_DEPTH, isWildcard } from "./wildcards.ts";
 export interface HostLine {
   readonly name: string;
   readonly addresses: readonly string[];
-  /** When the name was first published, as a sequence number; 0 or absent: not known. */
+  /** When the name was first published, as a sequence number. 0 or missing: unknown. */
   readonly order?: number;
 }
 
-/** A hosts file cannot hold a wildcard. It is a comment, which the DNS servers' writer reads and resolvers skip. */
+/** A hosts file cannot contain a wildcard. So a wildcard is a comment, which writers of DNS read and resolvers skip. */
 const WILDCARD_PREFIX = "#wildcard ";
-/** A line may end with the order of its name: ` #12`. For other readers of hosts files it is a comment. */
+/** A line may end with the order of its name: ` #12`. Other readers of hosts files see a comment. */
 const ORDER = / #([1-9][0-9]{0,14})\s*$/;
-/** Characters of the shortest line with a name, such as `:: a.b`. */
+/** Number of characters of the shortest line with a name, such as `:: a.b`. */
 const SHORTEST_LINE = 6;
 
 /**
- * Renders names as hosts(5) text: one line per address and name, so people can grep it and DNS servers can load it.
- * The caller passes the lines in name order. The first line of a name ends with its order.
+ * Renders names as hosts(5) text, with one line per address and name, so people can grep it and DNS servers can load
+ * it. The caller passes the lines in name order. The first line of a name ends with its order.
  */
 export function renderHosts(lines: Iterable<HostLine>): string {
   const parts: string[] = [];
@@ -28,15 +28,15 @@ export function renderHosts(lines: Iterable<HostLine>): string {
       parts.push(prefix, address, " ", name, order > 0 && index === 0 ? ` #${order}\n` : "\n");
     }
   }
-  // join() allocates one flat string; repeated concatenation keeps every part in memory, several times the size.
+  // join() allocates one flat string. Repeated concatenation would keep every part in memory, several times the size.
   return parts.join("");
 }
 
 /**
- * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one
- * name are collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's
- * hosts file. `orders` receives the order of each name that has one: then the text is a shard of the map, in which a
- * line has one name, and what follows it is skipped.
+ * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one name
+ * are collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's hosts
+ * file. Pass `orders` only for a shard of the map. It receives the order of each name that has one. Each line of a
+ * shard has one name, and the rest of the line is skipped.
  */
 export function parseHosts(text: string, orders?: Map<string, number>): Map<string, readonly string[]> {
   const found = new Map<string, string[]>();
@@ -54,8 +54,8 @@ export function parseHosts(text: string, orders?: Map<string, number>): Map<stri
 }
 
 /**
- * The fields of one line, as they were written, with at most `maxNames` names; an empty line or a comment has the
- * address "" and no names.
+ * Returns the fields of one line as written, with at most `maxNames` names. For an empty line or a comment, the
+ * address is "" and there are no names.
  */
 export function readHostsLine(raw: string, maxNames?: number): { wildcard: boolean; address: string; names: string[] } {
   const wildcard = raw.startsWith(WILDCARD_PREFIX);
@@ -65,8 +65,8 @@ export function readHostsLine(raw: string, maxNames?: number): { wildcard: boole
 }
 
 /**
- * Most names have the same few addresses, so equal lists are shared. Their strings are copies that do not retain
- * the whole text.
+ * Shares equal lists of addresses, because most names have the same few addresses. The strings are copies that do not
+ * retain the whole text.
  */
 function withSharedAddresses(found: ReadonlyMap<string, readonly string[]>): Map<string, readonly string[]> {
   const lists = new Map<string, readonly string[]>();
@@ -82,14 +82,14 @@ function withSharedAddresses(found: ReadonlyMap<string, readonly string[]>): Map
 
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 
-/** Whether the API server accepts the IP literal in hostAliases; it rejects the whole pod for an invalid one. */
+/** Whether the API server accepts the IP literal in hostAliases. It rejects the whole pod for an invalid one. */
 export function isAddress(text: string): boolean {
   return IPV4.test(text) || (/^[0-9a-fA-F:.]+$/.test(text) && URL.canParse(`http://[${text}]/`));
 }
 
 /**
- * Upper case is folded: the API server rejects a pod for it. Returns the name as it was added; undefined: it is
- * invalid.
+ * Adds a name in lower case, because the API server rejects a pod with upper case. Returns the added name, or
+ * undefined if it is invalid.
  */
 function addEntry(
   found: Map<string, string[]>,

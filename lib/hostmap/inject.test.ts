@@ -15,7 +15,7 @@ function select(entries: ReadonlyArray<readonly [string, readonly string[]]>, an
   return createSelector(publishedMapOf("r", new Map(entries.map(([name, ips]) => [name, [...ips]]))), cap)(annotation);
 }
 
-/** The pod after the injection, as a second pass sees it. */
+/** The pod after the injection, as the input of a second pass. */
 function applied(pod: PodHosts, { userAliases, managed }: Injection): PodHosts {
   return {
     hostAliases: [...userAliases, ...managed.aliases],
@@ -44,7 +44,7 @@ test("the user's aliases come first, unchanged and in order", () => {
   );
 });
 
-test("every selected name is mapped: as in the map, or as in the user's aliases if they have it", () => {
+test("every selected name is mapped, either as in the map or as in the user's aliases", () => {
   fc.assert(
     fc.property(userAliases, mapEntries, (hostAliases, entries) => {
       const { managed } = planInjection({ hostAliases, annotations: {} }, select(entries));
@@ -57,7 +57,7 @@ test("every selected name is mapped: as in the map, or as in the user's aliases 
   );
 });
 
-test("repeated injection, also with an older map in between, equals one injection with the newest", () => {
+test("repeated injection equals one injection with the newest map, even after an injection with an older map", () => {
   fc.assert(
     fc.property(userAliases, mapEntries, mapEntries, (hostAliases, older, newest) => {
       const pod = { hostAliases, annotations: { [HOSTS_KEY]: "*" } };
@@ -69,13 +69,16 @@ test("repeated injection, also with an older map in between, equals one injectio
   );
 });
 
-/** Never with an address of the map: an alias equal to a managed one could not be distinguished from it. */
+/**
+ * These aliases never have an address of the map: an alias that equals a managed one could not be distinguished from
+ * it.
+ */
 const otherAliases = fc.array(
   userAlias.map((alias) => ({ ...alias, ip: "203.0.113.8" })),
   { maxLength: 6 },
 );
 
-test("another webhook that adds aliases before or after the managed ones changes neither", () => {
+test("another webhook that adds aliases before or after the managed ones changes neither kind", () => {
   fc.assert(
     fc.property(
       userAliases,
@@ -94,7 +97,7 @@ test("another webhook that adds aliases before or after the managed ones changes
   );
 });
 
-test("baked-in aliases of an older map are replaced by the webhook's", () => {
+test("the webhook replaces baked-in aliases of an older map", () => {
   fc.assert(
     fc.property(mapEntries, mapEntries, (older, newest) => {
       const baked = planBakedInjection(bare, select(older), true);
@@ -148,11 +151,11 @@ test("the search for managed aliases among thousands of equal ones is bounded", 
   const annotations = { [OWNED_KEY]: `${V4} x10000 (0123456789ab)` };
   const before = process.cpuUsage().user;
   assert.equal(planInjection({ hostAliases, annotations }, select([])).userAliases.length, 20_000);
-  // 10,000 windows of 10,000 aliases would take a minute.
+  // Without a limit, 10,000 windows of 10,000 aliases would take a minute.
   assert.ok(process.cpuUsage().user - before < 5_000_000);
 });
 
-test("owned has IPs and counts, injected a readable summary", () => {
+test("the annotation owned has IPs and counts, and injected has a readable summary", () => {
   const entries = Array.from({ length: 30 }, (_, index) => [`host-${index + 10}.shop.example.com`, [V4, V6]] as const);
   const { annotations } = planInjection(bare, select(entries)).managed;
   assert.match(annotations[OWNED_KEY] ?? "", /^198\.51\.100\.9 x2, 2001:db8::9 x2 \([0-9a-f]{12}\)$/);
@@ -163,7 +166,7 @@ test("owned has IPs and counts, injected a readable summary", () => {
   );
 });
 
-test("with nothing to add, the annotations say so, and a later pass gives the same result", () => {
+test("if there is nothing to add, the annotations say so, and a later pass gives the same result", () => {
   const plan = planInjection(bare, select([]));
   assert.deepEqual(plan.managed.aliases, []);
   assert.equal(plan.managed.annotations[INJECTED_KEY], "none");
@@ -172,7 +175,7 @@ test("with nothing to add, the annotations say so, and a later pass gives the sa
   assert.deepEqual(applied(after, planInjection(after, select([]))), after);
 });
 
-test("injected stays short for any names and addresses, and names the annotation over the cap", () => {
+test("the annotation injected stays short for any names and addresses, and names the annotation above the cap", () => {
   const entries = Array.from(
     { length: 500 },
     (_, index) => [`${index}.${"x".repeat(240)}.com`, [`198.51.100.${index % 250}`]] as const,
@@ -183,7 +186,7 @@ test("injected stays short for any names and addresses, and names the annotation
   assert.match(text, /\+244 more addresses \[only the first 400 of 500 names: choose with switchback\.dev\/hosts\]$/);
 });
 
-test("the revision is that of the selection, whether or not the user maps some of the names", () => {
+test("the revision is that of the selection, even if the user maps some of the names", () => {
   const selected = select([
     ["a.example.com", [V4]],
     ["b.example.com", [V4]],
@@ -194,7 +197,7 @@ test("the revision is that of the selection, whether or not the user maps some o
   assert.equal(managed.annotations[REVISION_KEY], selected.revision);
 });
 
-test("baked in, an address has one alias; too many names are refused unless a long line is allowed", () => {
+test("a manifest has one alias per address, and too many names are refused unless a long line is allowed", () => {
   const entries = Array.from({ length: 30 }, (_, index) => [`host-${index}.shop.example.com`, [V4]] as const);
   const refused = planBakedInjection(bare, select(entries), false);
   assert.equal("code" in refused && refused.code, "line-too-long");
@@ -203,14 +206,14 @@ test("baked in, an address has one alias; too many names are refused unless a lo
   assert.deepEqual(long.managed.aliases, packOnePerAddress([...entries].sort(([a], [b]) => (a < b ? -1 : 1))));
 });
 
-test("baked in, an address that the user has an alias for is refused: apply merges hostAliases by ip", () => {
+test("a manifest is refused if the user has an alias for an address, because apply merges hostAliases by ip", () => {
   const pod = { hostAliases: [{ ip: V4, hostnames: ["mine.example.com"] }], annotations: {} };
   const refused = planBakedInjection(pod, select([["a.example.com", [V4]]]), false);
   assert.equal("code" in refused && refused.code, "address-has-alias");
 });
 
 for (const ips of [[V4], [V4, V6]]) {
-  test(`what 500 names at ${ips.length} addresses cost a pod is the names: the annotations do not repeat them`, (t) => {
+  test(`for 500 names at ${ips.length} addresses a pod grows only by the names, not by annotations`, (t) => {
     const entries = Array.from({ length: 500 }, (_, index) => [`host-${index}.shop.example.com`, ips] as const);
     const { aliases, annotations } = planInjection(bare, select(entries)).managed;
     const bytes = (value: unknown) => JSON.stringify(value).length;

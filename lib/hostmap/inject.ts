@@ -9,17 +9,17 @@ import type { HostAlias, Reason } from "./types.ts";
 export interface PodHosts {
   readonly hostAliases: readonly HostAlias[];
   readonly annotations: Readonly<Record<string, string>>;
-  /** Whether it runs on Windows, which reads fewer names of a line. Default: no. */
+  /** Whether the pod runs on Windows, which reads fewer names per line. Default: no. */
   readonly isWindows?: boolean;
 }
 
-/** What injection adds: consecutive aliases after the user's, and annotations by full key. */
+/** The additions of an injection: consecutive aliases after the user's, and annotations by full key. */
 export interface ManagedAliases {
   readonly aliases: readonly HostAlias[];
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** The desired hostAliases and annotations: the user's aliases unchanged, then the managed ones. */
+/** The desired hostAliases and annotations: the unchanged aliases of the user, then the managed ones. */
 export interface Injection {
   readonly userAliases: readonly HostAlias[];
   readonly managed: ManagedAliases;
@@ -39,9 +39,9 @@ const MAX_GROUP_BYTES = 120;
 
 /**
  * Plans the injection of a pod. Managed aliases of an earlier pass are removed first, so repeated passes give the
- * same result as one pass with the newest map. The user's aliases come first, unchanged and in order; a name that
- * they map is not mapped again. The cost of `build` grows with the names: a caller with many pods passes a builder
- * that caches.
+ * same result as one pass with the newest map. The user's aliases come first, unchanged and in order. A name that
+ * they map is not mapped again. The cost of `build` grows with the number of names: a caller with many pods passes a
+ * builder that caches.
  */
 export function planInjection(
   pod: PodHosts,
@@ -54,9 +54,9 @@ export function planInjection(
 }
 
 /**
- * The same for a manifest that goes through `kubectl apply`: one alias per IP, because apply merges hostAliases by
- * IP. Returns a reason if that cannot hold the names: a line is too long (unless `longLine`), or the user already
- * has an alias for the IP.
+ * Plans the injection of a manifest for `kubectl apply`. It has one alias per IP, because apply merges hostAliases by
+ * IP. Returns a reason if this is impossible: a line is too long (unless `longLine`), or the user already has an
+ * alias for the IP.
  */
 export function planBakedInjection(pod: PodHosts, selected: SelectedHosts, longLine: boolean): Injection | Reason {
   const plan = planInjection(pod, selected, (names, taken) => buildManagedAliases(names, taken, packOnePerAddress));
@@ -64,7 +64,7 @@ export function planBakedInjection(pod: PodHosts, selected: SelectedHosts, longL
   return tooLong ?? sharedAddressReason(plan) ?? plan;
 }
 
-/** Builds the managed aliases for the selected names. Caching builders must return the same. */
+/** Builds the managed aliases for the selected names. A caching builder must return the same result. */
 export function buildManagedAliases(
   selected: SelectedHosts,
   taken: readonly string[],
@@ -83,7 +83,7 @@ export function buildManagedAliases(
   };
 }
 
-/** The selected names that the user's aliases already map, in name order. Resolvers ignore case (RFC 4343). */
+/** Returns the selected names that the user's aliases already map, in name order. Resolvers ignore case (RFC 4343). */
 function takenNames(userAliases: readonly HostAlias[], selected: SelectedHosts): readonly string[] {
   if (userAliases.length === 0) return [];
   const taken = new Set<string>();
@@ -107,7 +107,7 @@ function sharedAddressReason({ userAliases, managed }: Injection): Reason | unde
   };
 }
 
-/** `198.51.100.9 a.example.com b.example.com (+12 more); ...`, with a note if the cap was exceeded. */
+/** Returns `198.51.100.9 a.example.com b.example.com (+12 more); ...`, with a note if the cap was exceeded. */
 function describeInjected(aliases: readonly HostAlias[], selected: SelectedHosts): string {
   const groups = packOnePerAddress(
     aliases.flatMap(({ ip, hostnames }) => hostnames.map((name) => [name, [ip]] as const)),

@@ -8,7 +8,7 @@ const alias = (ip: string, ...hostnames: string[]): HostAlias => ({ ip, hostname
 const MANAGED = [alias(V4, "a.com", "b.com"), alias(V4, "c.com"), alias(V6, "a.com")];
 const USER = [alias("192.0.2.1", "own.com"), alias(V4, "mine.com")];
 
-test("managed aliases are described by the runs of their addresses, and a digest", () => {
+test("managed aliases are described by runs of equal addresses and a digest", () => {
   assert.match(describeManaged(MANAGED), /^198\.51\.100\.9 x2, 2001:db8::9 x1 \([0-9a-f]{12}\)$/);
   assert.equal(describeManaged([]), "none");
   const [one, two] = [[alias(V4, "a.com", "b.com")], [alias(V4, "a.com"), alias(V4, "b.com")]].map(describeManaged);
@@ -17,7 +17,7 @@ test("managed aliases are described by the runs of their addresses, and a digest
   assert.notEqual(describeManaged([alias(V4, "a.com")]), describeManaged([alias(V4, "b.com")]));
 });
 
-test("managed aliases are found wherever another webhook moved them; the user's keep their order", () => {
+test("managed aliases are found wherever another webhook moved them, and the user's aliases keep their order", () => {
   const annotation = describeManaged(MANAGED);
   for (let at = 0; at <= USER.length; at += 1) {
     const aliases = USER.toSpliced(at, 0, ...MANAGED);
@@ -26,7 +26,7 @@ test("managed aliases are found wherever another webhook moved them; the user's 
   }
 });
 
-test("of two equal runs the last one is the managed one", () => {
+test("of two equal runs, the last one is the managed one", () => {
   const twice = [alias(V4, "a.com"), alias("192.0.2.1", "x.com"), alias(V4, "a.com")];
   const { userAliases } = splitAliases(twice, describeManaged([alias(V4, "a.com")]));
   assert.deepEqual(
@@ -58,13 +58,13 @@ for (const [what, annotation] of [
   });
 }
 
-test("a pod without aliases has none of either; one that lost one of the managed aliases keeps the others", () => {
+test("a pod without aliases has neither kind; one that lost a managed alias keeps the other aliases", () => {
   assert.deepEqual(splitAliases([], GOOD), { userAliases: [], managedAliases: [] });
   const rest = MANAGED.slice(0, 2);
   assert.deepEqual(splitAliases(rest, GOOD), { userAliases: rest, managedAliases: [] });
 });
 
-test("only the last 64 places where the aliases could begin are compared", () => {
+test("only the last 64 positions at which the aliases could begin are compared", () => {
   const managed = [alias(V4, "managed.com")];
   const others = (count: number) => Array.from({ length: count }, (_, index) => alias(V4, `n${index}.com`));
   const found = (count: number) =>

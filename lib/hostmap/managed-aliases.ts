@@ -2,22 +2,22 @@ import { shortHash } from "./hash.ts";
 import type { HostAlias } from "./types.ts";
 
 /**
- * Counts of consecutive aliases by IP, and a digest of all of them: `198.51.100.9 x2, 2001:db8::9 x2
- * (0123456789ab)`. This is format 1, which has no version in its text. A later format begins with its version (`v2
- * ...`): to this release no alias counts as managed then, so it removes none and adds only names that no alias has.
+ * Counts of consecutive aliases by IP, and a digest of all of them: `198.51.100.9 x2, 2001:db8::9 x2 (0123456789ab)`.
+ * This is format 1, whose text has no version. A later format begins with its version (`v2 ...`). This release then
+ * treats no alias as managed: it removes none, and adds only names that no alias has.
  */
 const OWNED = /^(.+) \(([0-9a-f]{12})\)$/;
 const RUN = /^\S+ x([1-9][0-9]{0,5})$/;
 /** The value when no alias was added. */
 const NONE = "none";
 /**
- * Limits how many positions are hashed, so that a hostile pod with many equal aliases stays cheap, and how much:
- * after this many characters no further position is tried. 500 names take 20,000.
+ * Limits the number of hashed positions, so that a hostile pod with many equal aliases stays cheap. `MAX_HASHED`
+ * limits the characters: after that many, no further position is tried. 500 names take 20,000 characters.
  */
 const MAX_WINDOWS = 64;
 const MAX_HASHED = 1_000_000;
 
-/** The value of `switchback.dev/owned` for consecutive managed aliases in this order. */
+/** Returns the value of `switchback.dev/owned` for consecutive managed aliases in this order. */
 export function describeManaged(aliases: readonly HostAlias[]): string {
   if (aliases.length === 0) return NONE;
   const runs: Array<{ ip: string; count: number }> = [];
@@ -30,15 +30,15 @@ export function describeManaged(aliases: readonly HostAlias[]): string {
 }
 
 /**
- * Returns the user's aliases: all but the managed ones that the annotation describes. These are found by digest,
- * even if another webhook moved them. Without an exact match (a forged or stale annotation, an edited alias) no
+ * Returns the user's aliases: all except the managed ones that the annotation describes. These are found by digest,
+ * even if another webhook moved them. Without an exact match (a forged or stale annotation, an edited alias), no
  * alias counts as managed, and none is removed.
  */
 export function withoutManaged(aliases: readonly HostAlias[], annotation: string | undefined): readonly HostAlias[] {
   return splitAliases(aliases, annotation).userAliases;
 }
 
-/** Splits aliases into the user's and the managed ones, as `withoutManaged` distinguishes them. */
+/** Splits aliases into the user's and the managed ones, by the same rule as `withoutManaged`. */
 export function splitAliases(
   aliases: readonly HostAlias[],
   annotation: string | undefined,
@@ -46,7 +46,7 @@ export function splitAliases(
   const owned = annotation === undefined || aliases.length === 0 ? undefined : parseOwned(annotation);
   if (owned === undefined) return { userAliases: aliases, managedAliases: [] };
   const last = aliases.length - owned.count;
-  // Search from the end, where injection adds them.
+  // Search from the end, because injection adds them there.
   for (let start = last, tried = 0, hashed = 0; start >= 0 && tried < MAX_WINDOWS && hashed < MAX_HASHED; start -= 1) {
     if (aliases[start]?.ip !== owned.firstIp) continue;
     tried += 1;

@@ -12,7 +12,7 @@ test("every key has the prefix, is a valid label key, and is unique", () => {
   assert.ok(ALL.length >= 11);
 });
 
-test("a key is written by users or by Switchback, not both, and is in the table of keys", () => {
+test("each key is in the table of keys, and either users or Switchback write it, not both", () => {
   for (const key of [...Object.keys(USER_KEYS), ...WRITTEN_KEYS]) assert.ok(ALL.includes(key), key);
   for (const key of WRITTEN_KEYS) assert.ok(!Object.hasOwn(USER_KEYS, key), key);
 });

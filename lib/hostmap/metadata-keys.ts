@@ -1,55 +1,58 @@
 /** Every Switchback label and annotation. Docs, manifests and the validation of users' files follow this table. */
 export const PREFIX = "switchback.dev/";
 
-/** Pod or namespace label that opts in (`enabled`) or out (`disabled`). The pod's own wins. */
+/** Pod or namespace label that opts in (`enabled`) or out (`disabled`). The pod's label takes precedence. */
 export const INJECT_KEY = "switchback.dev/inject";
-/** Pod or namespace label: by what a new pod gets the names, `hosts` or `dns`. */
+/** Pod or namespace label: how a new pod gets the names, `hosts` or `dns`. */
 export const VIA_KEY = "switchback.dev/via";
 /** Pod annotation: the names and patterns to map in the pod. */
 export const HOSTS_KEY = "switchback.dev/hosts";
 /** Namespace, workload or pod annotation: how running pods follow changes. */
 export const ON_CHANGE_KEY = "switchback.dev/on-change";
-/** Ingress, Route or Gateway annotation: its names are never mapped. */
+/** Annotation of an Ingress, Route or Gateway whose names are never mapped. */
 export const IGNORE_KEY = "switchback.dev/ignore";
 /**
- * Written on the pod. The annotation is a readable summary of the mapped names. The label `true` lets the API
- * server select pods that the webhook has seen. Anybody may remove it, so it only makes watching cheap.
+ * Written on the pod. The annotation is a readable summary of the mapped names. The label `true` lets the API server
+ * select pods that the webhook has seen. Anybody may remove it, so no decision depends on it: it only makes watching
+ * cheap.
  */
 export const INJECTED_KEY = "switchback.dev/injected";
-/** Written on the pod: `SelectedHosts.revision`, so that an outdated pod is detected by metadata alone. */
+/** Written on the pod: `SelectedHosts.revision`, so that metadata alone shows whether a pod is outdated. */
 export const REVISION_KEY = "switchback.dev/revision";
-/** Written on the pod: which of its hostAliases are managed. */
+/** Written on the pod: identifies its managed hostAliases. */
 export const OWNED_KEY = "switchback.dev/owned";
-/** Written on a pod that resolves through pod DNS: the nameservers of its dnsConfig, which mark that as ours. */
+/**
+ * Written on a pod that resolves through pod DNS: the nameservers of its dnsConfig. They mark the dnsConfig as ours.
+ */
 export const RESOLVERS_KEY = "switchback.dev/resolvers";
 /**
  * Annotation of a load balancer's Service, set by its admin: the PROXY protocol version that the load balancer sends.
  */
 export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
 /**
- * Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods carry it too.
+ * Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods have it too.
  */
 export const RESTARTED_KEY = "switchback.dev/restartedAt";
 /** Annotation of a namespace, set by the cluster admin: the domains that its objects may claim. */
 export const DOMAINS_KEY = "switchback.dev/domains";
 /**
- * Label of the ConfigMaps that hold the map. As an annotation of a load balancer's Service, set by its admin: when
- * the names that lead to it are mapped.
+ * Label of the ConfigMaps that hold the map. Also an annotation of a load balancer's Service, set by its admin. It
+ * says when the names that lead to the load balancer are mapped.
  */
 export const MAP_KEY = "switchback.dev/map";
 /**
- * Label of the front Services: the target's name. As an annotation of an Ingress, Gateway or route: the target that
- * its names get.
+ * Label of the front Services: the target's name. Also an annotation of an Ingress, Gateway or route: the target for
+ * its names.
  */
 export const TARGET_KEY = "switchback.dev/target";
-/** Written on the map's state: the current removal hold, JSON. */
+/** Written on the map's state: the current removal hold, as JSON. */
 export const HOLD_KEY = "switchback.dev/hold";
 /** Written on the map's state by `switchback confirm`: the id of the hold to release. */
 export const CONFIRM_KEY = "switchback.dev/confirm";
 
 interface UserKey {
   readonly on: "label" | "annotation";
-  /** Accepted values; if absent, any value that parses. */
+  /** Accepted values. If missing, any value that parses. */
   readonly values?: readonly string[];
 }
 
@@ -67,7 +70,7 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
 };
 
 /**
- * The keys that Switchback writes on pods. In a manifest they are earlier output of `switchback inject`, and are
+ * The keys that Switchback writes on pods. In a manifest they come from an earlier `switchback inject`, and are
  * replaced.
  */
 export const WRITTEN_KEYS: readonly string[] = [INJECTED_KEY, REVISION_KEY, OWNED_KEY, RESOLVERS_KEY];

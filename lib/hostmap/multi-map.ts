@@ -9,7 +9,7 @@ export function getOrAdd<K, V>(map: Map<K, V>, key: K, create: () => V): V {
 
 export function addTo<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   const values = map.get(key);
-  // push() on an empty array reserves 17 slots; almost every array here has one element.
+  // push() on an empty array reserves 17 slots. Almost every array here has one element.
   if (values === undefined) map.set(key, [value]);
   else values.push(value);
 }

@@ -38,7 +38,7 @@ test("without rules and annotations, every namespace may claim every name", () =
   assert.equal(createPermissions([])("a.example.com", "anybody"), undefined);
 });
 
-test("with annotations enabled, a namespace without one may claim nothing; the reason names the settings", () => {
+test("if annotations are enabled, a namespace without one may claim nothing, and the reason names the settings", () => {
   assert.deepEqual(createPermissions([], () => undefined)("a.example.com", "shop"), {
     code: "claim-not-allowed",
     text: 'the namespace shop may not claim "a.example.com" (policy.claims, the namespace\'s switchback.dev/domains)',

@@ -1,23 +1,23 @@
 import { type Glob, isGlob, parseGlob, show } from "./hostnames.ts";
 import type { Reason } from "./types.ts";
 
-/** Which namespaces may claim which domains, as configured. */
+/** A configured rule: which namespaces may claim which domains. */
 export interface ClaimRule {
   /** Namespaces, or `*`. */
   readonly namespaces: readonly string[];
   readonly domains: readonly string[];
 }
 
-/** What a namespace's annotation lists; undefined: it has none. */
+/** Returns the domains in a namespace's annotation, or undefined if it has no annotation. */
 export type DomainsOf = (namespace: string) => string | undefined;
 
-/** Parsed annotations that are cached, about one per namespace. The cache is cleared when it is full. */
+/** Maximum number of cached annotations, about one per namespace. A full cache is cleared. */
 const MAX_PARSED = 10_000;
 
 /**
- * Returns a function that says whether a namespace may claim a name: undefined if it may, else the reason. Without
- * rules and without `domainsOf`, every namespace may claim every name. With either, a rule or the namespace's
- * annotation must allow it.
+ * Returns a function that checks whether a namespace may claim a name. It returns undefined if so, otherwise the
+ * reason. Without rules and without `domainsOf`, every namespace may claim every name. With either, a rule or the
+ * namespace's annotation must allow it.
  */
 export function createPermissions(
   rules: readonly ClaimRule[],
@@ -49,7 +49,7 @@ export function createPermissions(
   };
 }
 
-/** A pattern that does not parse allows nothing. */
+/** Parses patterns. A pattern that does not parse allows nothing. */
 function globsOf(texts: readonly string[]): Glob[] {
   return texts.map(parseGlob).filter(isGlob);
 }

@@ -21,7 +21,7 @@ test("the most specific value wins", () => {
   assert.deepEqual(namespace, { mode: "restart", from: "namespace", problems: [] });
 });
 
-test("an invalid value is ignored, with a reason that names the level and the accepted values", () => {
+test("an invalid value is ignored, and the reason names the level and the accepted values", () => {
   const { mode, from, problems } = effectiveOnChange({ ...NOTHING, pod: "Live\u001b[31m", namespace: "live" });
   assert.deepEqual([mode, from], ["live", "namespace"]);
   assert.deepEqual(problems, [
@@ -32,7 +32,7 @@ test("an invalid value is ignored, with a reason that names the level and the ac
   ]);
 });
 
-test("an empty value is a value", () => {
+test("an empty value counts as a value", () => {
   assert.equal(effectiveOnChange({ ...NOTHING, workload: "" }).problems.length, 1);
 });
 

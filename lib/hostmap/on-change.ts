@@ -10,10 +10,13 @@ export type OnChange = "restart" | "live" | "none";
 
 export const ON_CHANGE_VALUES: readonly OnChange[] = ["restart", "live", "none"];
 
-/** The value of `switchback.dev/on-change` at each level; undefined: not set, or unknown. */
+/** The values of `switchback.dev/on-change` at each level. Undefined: missing or unknown. */
 interface OnChangeValues {
   readonly pod: string | undefined;
-  /** Of the Deployment, StatefulSet or DaemonSet itself; an annotation of its pod template is on the pod. */
+  /**
+   * The annotation of the Deployment, StatefulSet or DaemonSet itself. An annotation of its pod template is on the
+   * pod.
+   */
   readonly workload: string | undefined;
   readonly namespace: string | undefined;
   /** The default of the install: `pods.onChange`. */
@@ -24,13 +27,13 @@ export interface EffectiveOnChange {
   readonly mode: OnChange;
   /** The level that set the mode. */
   readonly from: "pod" | "workload" | "namespace" | "install";
-  /** One per invalid value; the next level was used instead. */
+  /** One reason per invalid value. The next level was used instead. */
   readonly problems: readonly Reason[];
 }
 
 const LEVELS = ["pod", "workload", "namespace"] as const;
 
-/** The most specific value wins: the pod's, then the workload's, the namespace's, the install's. */
+/** Returns the most specific value: the pod's, else the workload's, else the namespace's, else the install's. */
 export function effectiveOnChange(values: OnChangeValues): EffectiveOnChange {
   const problems: Reason[] = [];
   for (const level of LEVELS) {

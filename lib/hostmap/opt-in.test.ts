@@ -51,7 +51,7 @@ for (const [pod, namespace, expected] of [
   });
 }
 
-test("a namespace opts in by its label or its name, and an excluded one by neither", () => {
+test("a namespace opts in by its label or its name, unless it is excluded", () => {
   const labels = [undefined, "enabled", "disabled", "true"];
   const of = (name: string, rules = RULES) => labels.map((label) => isNamespaceOptedIn(name, label, rules));
   assert.deepEqual(of("shop"), [false, true, false, false]);
@@ -60,10 +60,10 @@ test("a namespace opts in by its label or its name, and an excluded one by neith
   assert.deepEqual(of("kube-system", { ...RULES, listed: RULES.excluded }), [false, false, false, false]);
 });
 
-test("an excluded namespace is never injected, regardless of labels", () => {
+test("an excluded namespace is never injected, whatever its labels", () => {
   assert.equal(decision("enabled", "enabled", { namespace: "kube-system" }), "out: namespace-excluded");
 });
 
-test("a mirror pod is never injected, regardless of labels", () => {
+test("a mirror pod is never injected, whatever its labels", () => {
   assert.equal(decision("enabled", "enabled", { annotations: { [MIRROR_KEY]: "" } }), "out: mirror-pod");
 });

@@ -2,22 +2,22 @@ import { INJECT_KEY } from "./metadata-keys.ts";
 import type { Reason } from "./types.ts";
 
 /**
- * Marks the mirror pod of a static pod. Its hostAliases come from the file on the node; changing the mirror has no
- * effect.
+ * Annotation of the mirror pod of a static pod. The pod's hostAliases come from the file on the node, so a change of
+ * the mirror has no effect.
  */
 export const MIRROR_KEY = "kubernetes.io/config.mirror";
 
-/** What the configuration says about the opt-in of namespaces, by name. */
+/** The configured rules for the opt-in of namespaces, by name. */
 export interface OptInRules {
-  /** Namespaces whose pods are never sent to the webhook, Switchback's own included. */
+  /** Namespaces whose pods are never sent to the webhook, including Switchback's own. */
   readonly excluded: ReadonlySet<string>;
-  /** `optIn.namespaces`: these opt in without a label. */
+  /** `optIn.namespaces`: namespaces that opt in without a label. */
   readonly listed: ReadonlySet<string>;
 }
 
 /**
- * Whether a namespace opted in, by its name or by its label `switchback.dev/inject`, as the selectors of the webhook's
- * entries decide. `disabled` wins over the list. Any other unknown value counts as no label.
+ * Whether a namespace opted in, by its name or its label `switchback.dev/inject`. The selectors of the webhook's
+ * entries decide in the same way. `disabled` takes precedence over the list. An unknown value counts as no label.
  */
 export function isNamespaceOptedIn(name: string, label: string | undefined, { excluded, listed }: OptInRules): boolean {
   if (excluded.has(name)) return false;
@@ -33,7 +33,7 @@ export interface OptInFacts {
   readonly rules: OptInRules;
 }
 
-/** `code` is machine-readable (`namespace`, `pod`, or why not); `text` is the sentence for users. */
+/** `code` is machine-readable (`namespace`, `pod`, or why not). `text` is the sentence for users. */
 interface OptInDecision extends Reason {
   readonly optedIn: boolean;
 }
@@ -43,7 +43,8 @@ interface Rule extends OptInDecision {
 }
 
 /**
- * The first rule that applies decides, as the webhook's selectors and `webhook/injection-decision.ts` do together.
+ * The first rule that applies decides. The webhook's selectors and `webhook/injection-decision.ts` together decide in
+ * the same way.
  */
 const RULES: readonly Rule[] = [
   {
@@ -85,7 +86,10 @@ const NOT_OPTED_IN: OptInDecision = {
   text: `neither the pod nor its namespace opted in by the label ${INJECT_KEY} or by optIn.namespaces`,
 };
 
-/** Whether a pod created with this metadata is injected, as the API server and the webhook decide together. */
+/**
+ * Whether a pod created with this metadata is injected. The API server and the webhook together decide in the same
+ * way.
+ */
 export function decideOptIn(facts: OptInFacts): OptInDecision {
   const rule = RULES.find(({ applies }) => applies(facts));
   if (rule === undefined) return NOT_OPTED_IN;

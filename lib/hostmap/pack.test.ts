@@ -17,14 +17,14 @@ import type { HostAlias } from "./types.ts";
 const V4 = "198.51.100.9";
 const V6 = "2001:db8::9";
 
-/** Names of 4 to 253 bytes; their content does not matter to packing. */
+/** Names of 4 to 253 bytes. Packing does not depend on their content. */
 const name = fc
   .tuple(fc.integer({ min: 0, max: 1_000_000 }), fc.integer({ min: 4, max: 253 }))
   .map(([seed, length]) => `${seed}.`.padEnd(length, "x").slice(-253));
 const addresses = fc.constantFrom<string[][]>([V4], [V6], [V4, V6], ["198.51.100.10"], []);
 const entries = fc.uniqueArray(fc.tuple(name, addresses), { selector: ([key]) => key, maxLength: 300 });
 
-/** What the kubelet writes (pkg/kubelet/kubelet_pods.go, hostsEntriesFromHostAliases). */
+/** The lines that the kubelet writes (pkg/kubelet/kubelet_pods.go, hostsEntriesFromHostAliases). */
 function kubeletLines(aliases: readonly HostAlias[]): string[] {
   return aliases.map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`);
 }
@@ -58,7 +58,7 @@ for (const pack of [packLines, packWindowsLines, packOnePerAddress]) {
 }
 
 for (const pack of [packLines, packWindowsLines]) {
-  test(`no line of ${pack.name} is over the limit, as the kubelet writes it, and none is empty`, () => {
+  test(`no line of ${pack.name}, as the kubelet writes it, is over the limit, and none is empty`, () => {
     fc.assert(
       fc.property(entries, (list) => {
         const aliases = pack(list);
@@ -69,7 +69,7 @@ for (const pack of [packLines, packWindowsLines]) {
   });
 }
 
-test("a line of a Windows pod has at most nine names; a full one is followed by another", () => {
+test("a line of a Windows pod has at most nine names, and a full line is followed by another", () => {
   fc.assert(
     fc.property(entries, (list) => {
       assert.ok(packWindowsLines(list).every(({ hostnames }) => hostnames.length <= MAX_WINDOWS_NAMES));
@@ -96,7 +96,7 @@ for (const [spec, expected] of [
   });
 }
 
-test("lines are filled: two consecutive lines of one address would not fit on one", () => {
+test("lines are filled: two consecutive lines of one address would not fit on one line", () => {
   const list = Array.from({ length: 500 }, (_, index): MappedName => [`host-${index}.shop.example.com`, [V4]]);
   const aliases = packLines(list);
   assert.ok(aliases.length > 1);
@@ -111,7 +111,7 @@ test("lineBytes is the length of the line that the kubelet writes", () => {
   assert.equal(lineBytes(alias), kubeletLines([alias])[0]?.length);
 });
 
-test("a line may have exactly 480 bytes; one more byte splits it", () => {
+test("a line may have exactly 480 bytes, and one more byte splits it", () => {
   const rest = MAX_LINE_BYTES - lineBytes({ ip: V4, hostnames: ["a".repeat(200)] }) - 1;
   const fits: MappedName[] = [
     ["a".repeat(200), [V4]],
@@ -127,7 +127,7 @@ test("a line may have exactly 480 bytes; one more byte splits it", () => {
   );
 });
 
-test("one alias per address, and a reason that names the annotation if its line is too long", () => {
+test("one alias per address is built, with a reason that names the annotation if its line is too long", () => {
   const list = Array.from({ length: 30 }, (_, index): MappedName => [`host-${index}.shop.example.com`, [V4, V6]]);
   const aliases = packOnePerAddress(list);
   assert.deepEqual(

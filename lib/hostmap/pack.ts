@@ -2,14 +2,14 @@ import { HOSTS_KEY } from "./metadata-keys.ts";
 import type { HostAlias, Reason } from "./types.ts";
 
 /**
- * The longest line of a pod's hosts file, newline included. musl reads 512 bytes of a line and loses the names
- * after that; Go's resolver drops a whole line over 64 KiB. 480 leaves space for other content on the line.
+ * Maximum length of a line in a pod's hosts file, newline included. musl reads 512 bytes of a line and loses the
+ * names after that. Go's resolver drops a whole line over 64 KiB. 480 leaves space for other content on the line.
  */
 export const MAX_LINE_BYTES = 480;
 
 /**
- * The most names on a line of a Windows pod: Windows ignores the names after the ninth. Microsoft documents no limit.
- * goodhosts/hostsfile issue 10 and saltstack/salt issue 49889 (Windows Server 2016) report it.
+ * Maximum number of names on a line of a Windows pod. Windows ignores the names after the ninth. Microsoft documents
+ * no limit. goodhosts/hostsfile issue 10 and saltstack/salt issue 49889 (Windows Server 2016) report it.
  */
 export const MAX_WINDOWS_NAMES = 9;
 
@@ -27,19 +27,19 @@ export type Packing = (entries: Iterable<MappedName>) => HostAlias[];
 
 /**
  * Packs names into hostAliases with lines of at most `MAX_LINE_BYTES`, so one IP may have several aliases. The API
- * server accepts that when a pod is created, but apply merges hostAliases by IP and would lose all but one. Use it
- * only for the patch of a new pod.
+ * server accepts that when a pod is created, but apply merges hostAliases by IP and would keep only one. Use it only
+ * for the patch of a new pod.
  */
 export function packLines(entries: Iterable<MappedName>): HostAlias[] {
   return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, MAX_LINE_BYTES));
 }
 
-/** The same for a Windows pod: also at most `MAX_WINDOWS_NAMES` names on a line. */
+/** Packs names for a Windows pod. Like `packLines`, but with at most `MAX_WINDOWS_NAMES` names on a line. */
 export function packWindowsLines(entries: Iterable<MappedName>): HostAlias[] {
   return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, MAX_LINE_BYTES, MAX_WINDOWS_NAMES));
 }
 
-/** Packs names into one alias per IP, with no limit on its line: the form that survives `kubectl apply`. */
+/** Packs names into one alias per IP, with no limit on its line. This form survives `kubectl apply`. */
 export function packOnePerAddress(entries: Iterable<MappedName>): HostAlias[] {
   const byAddress = new Map<string, HostAlias>();
   for (const [name, addresses] of entries) {
@@ -53,13 +53,14 @@ export function packOnePerAddress(entries: Iterable<MappedName>): HostAlias[] {
 }
 
 /**
- * Bytes of the line that the kubelet writes for an alias: the IP, a tab before each name, a newline. Names are ASCII.
+ * Returns the bytes of the line that the kubelet writes for an alias: the IP, a tab before each name, a newline.
+ * Names are ASCII.
  */
 export function lineBytes(alias: HostAlias): number {
   return alias.hostnames.reduce((sum, name) => sum + 1 + name.length, alias.ip.length + 1);
 }
 
-/** The reason why an alias is too long to be written, or undefined if every line is short enough. */
+/** Returns the reason why an alias is too long to be written, or undefined if every line is short enough. */
 export function longLineReason(aliases: readonly HostAlias[], forWindows = false): Reason | undefined {
   const many = forWindows ? aliases.find(({ hostnames }) => hostnames.length > MAX_WINDOWS_NAMES) : undefined;
   if (many !== undefined) {

@@ -1,8 +1,8 @@
 import type { EvaluatedClaim } from "./claim-policy.ts";
 
-/** Names with claims that are not decided yet, and those whose last one was decided since the last call. */
+/** Names with undecided claims. Also tracks the names whose last undecided claim was decided since the last call. */
 export class PendingNames {
-  /** By name, the number of such claims. */
+  /** The number of undecided claims, by name. */
   readonly #claims = new Map<string, number>();
   #decided = new Set<string>();
 
@@ -32,12 +32,12 @@ export class PendingNames {
   }
 }
 
-/** The target that a claim may get later. One that another check refuses gets none. */
+/** Returns the target that an undecided claim may get later. A claim that another check refuses gets none. */
 export function pendingTarget({ claim, refused }: EvaluatedClaim): string | undefined {
   return refused === claim.target ? claim.pending : undefined;
 }
 
-/** The same for a claim that is decided: what decided it may change. */
+/** Returns the target that a refused claim may still get, because its decision may change. */
 export function candidateTarget({ claim, refused }: EvaluatedClaim): string | undefined {
   return refused === claim.target ? claim.candidate : undefined;
 }

@@ -9,10 +9,10 @@ import { Plan } from "./plan.ts";
 import { PublishedNames } from "./published-names.ts";
 import type { Claim } from "./types.ts";
 
-// From claims to text, with the parts combined as in the controller.
+// Tests the way from claims to text, with the parts combined as in the controller.
 
 const rules = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 20 };
-/** RFC 1123 names and nothing else; the comment is for wildcards. */
+/** Only RFC 1123 names are allowed. The comment is for wildcards. */
 const LINE = /^(?:198\.51\.100\.9 (?!\*)|#wildcard 198\.51\.100\.9 \*\.)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
 
 function publish(objects: ReadonlyArray<readonly [object: string, claims: readonly Claim[]]>): {
@@ -33,7 +33,7 @@ function assertClean(text: string): void {
   for (const line of text.split("\n").slice(0, -1)) assert.match(line, LINE);
 }
 
-test("no hostile name reaches the text, but a valid name next to it does", () => {
+test("no hostile name reaches the text, but valid names next to it do", () => {
   const { text } = publish(
     HOSTILE_NAMES.map((hostname, index) => [
       `ns-${index}/web`,
@@ -47,7 +47,7 @@ test("no hostile name reaches the text, but a valid name next to it does", () =>
   );
 });
 
-test("property: for any input of tenants, the text has well-formed lines only, and every name to be mapped", () => {
+test("property: for any input of tenants, the text has only well-formed lines, and every name to be mapped", () => {
   fc.assert(
     fc.property(
       fc.array(anyNames, { maxLength: 20 }),

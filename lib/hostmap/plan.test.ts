@@ -37,7 +37,7 @@ function codes(plan: Plan): Record<string, string> {
   );
 }
 
-test("an object whose claims cannot be evaluated keeps its earlier ones", () => {
+test("if the claims of an object cannot be evaluated, it keeps its earlier claims", () => {
   let fails = false;
   const evaluate = createClaimPolicy(RULES, undefined);
   const plan = new Plan((claim) => {
@@ -54,7 +54,7 @@ test("an object whose claims cannot be evaluated keeps its earlier ones", () => 
   assert.deepEqual([...plan.takeChanges()], [["a.example.com", undefined]]);
 });
 
-test("takeChanges returns what changed since the last call, and nothing twice", () => {
+test("takeChanges returns each change since the last call only once", () => {
   const plan = new Plan(policy, 3);
   plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);
   assert.deepEqual([...plan.takeChanges().keys()], ["a.example.com"]);
@@ -66,14 +66,14 @@ test("takeChanges returns what changed since the last call, and nothing twice", 
   assert.deepEqual(targets(plan), {});
 });
 
-test("a name that was added and removed between two calls is not a change", () => {
+test("a name that was removed and added again between two calls is not a change", () => {
   const plan = planOf(["shop/web", [claimOf("a.example.com", "shop/web")]]);
   plan.set("shop/web", []);
   plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);
   assert.equal(plan.takeChanges().size, 0);
 });
 
-test("the example of a target is one of its names: the same one while it stays, then another, then none", () => {
+test("the example of a target is one of its names: the same one while it exists, then another, then none", () => {
   const plan = planOf(
     ["shop/a", [claimOf("a.example.com", "shop/a", { target: "one" })]],
     ["shop/b", [claimOf("b.example.com", "shop/b", { target: "one" })]],
@@ -89,7 +89,7 @@ test("the example of a target is one of its names: the same one while it stays, 
   assert.deepEqual([...plan.targets], []);
 });
 
-test("the oldest object wins a name; the other's reason names it, and it takes over when the winner is gone", () => {
+test("the oldest object wins a name; the loser's reason names the winner, and the loser takes over later", () => {
   const plan = planOf(
     ["b/new", [claimOf("a.example.com", "b/new", { target: "two", created: NEW })]],
     ["a/old", [claimOf("A.example.com", "a/old", { target: "one", created: OLD })]],
@@ -103,14 +103,14 @@ test("the oldest object wins a name; the other's reason names it, and it takes o
   assert.deepEqual(targets(plan), { "a.example.com": "two" });
 });
 
-test("objects created at the same time are ordered by namespace and name, regardless of arrival order", () => {
+test("objects created at the same time are ordered by namespace and name, whatever the arrival order", () => {
   const claims = ["b/x", "a/z", "a/y"].map(
     (object) => [object, [claimOf("a.example.com", object, { target: object.replace("/", "-") })]] as const,
   );
   for (const order of [claims, claims.toReversed()]) assert.equal(targets(planOf(...order))["a.example.com"], "a-y");
 });
 
-test("objects of two kinds with one name are ordered by their keys, regardless of arrival order", () => {
+test("objects of two kinds with the same name are ordered by their keys, whatever the arrival order", () => {
   const claims = ["1/shop/web", "0/shop/web"].map(
     (key) => [key, [claimOf("a.example.com", "shop/web", { target: `of-${key[0]}` })]] as const,
   );
@@ -125,7 +125,7 @@ test("two claims for one name and one target are both mapped", () => {
   assert.deepEqual(codes(plan), { "a/x a.example.com": "ingress-nginx", "b/y a.example.com": "ingress-nginx" });
 });
 
-test("over its quota a namespace keeps the names of its oldest objects; a new object displaces none", () => {
+test("over its quota, a namespace keeps the names of its oldest objects, and a new object displaces none", () => {
   const plan = planOf(
     ["shop/old", ["c", "d"].map((name) => claimOf(`${name}.example.com`, "shop/old", { created: OLD }))],
     ["shop/new", ["a", "b"].map((name) => claimOf(`${name}.example.com`, "shop/new", { created: NEW }))],
@@ -138,7 +138,7 @@ test("over its quota a namespace keeps the names of its oldest objects; a new ob
   assert.equal(codes(plan)["shop/new b.example.com"], "namespace-quota");
 });
 
-test("under its quota again, a namespace has all its names", () => {
+test("a namespace under its quota again has all its names", () => {
   const plan = planOf(["shop/x", ["a", "b", "c", "d", "e"].map((name) => claimOf(`${name}.example.com`, "shop/x"))]);
   assert.equal(plan.planned.size, 3);
   plan.set(
@@ -162,7 +162,7 @@ test("a name over the quota of its namespace goes to the next claim", () => {
   assert.equal(targets(plan)["d.example.com"], "two");
 });
 
-test("a claim that policy refuses wins no name, uses no quota and causes no conflict", () => {
+test("a claim that the policy refuses wins no name, uses no quota and causes no conflict", () => {
   const plan = planOf(
     ["shop/x", ["denied.example.com", "a b", "a.localhost"].map((name) => claimOf(name, "shop/x", { created: OLD }))],
     ["shop/y", ["a", "b", "c"].map((name) => claimOf(`${name}.example.com`, "shop/y"))],
@@ -186,7 +186,7 @@ const change = fc.record({
   take: fc.boolean(),
 });
 
-test("property: an incrementally updated plan equals a new one, for any changes in any order", () => {
+test("property: after any changes in any order, an incrementally updated plan equals a new one", () => {
   fc.assert(
     fc.property(fc.array(change, { maxLength: 30 }), fc.infiniteStream(fc.nat()), (changes, chance) => {
       const updated = new Plan(policy, 3);
@@ -220,7 +220,7 @@ test("property: an incrementally updated plan equals a new one, for any changes 
   );
 });
 
-test("when the permissions of a namespace change, its claims are evaluated again, and no others", () => {
+test("when the permissions of a namespace change, only its claims are evaluated again", () => {
   const domains = new Map([["shop", "*.shop.example.com"]]);
   const evaluated: string[] = [];
   const policy = createClaimPolicy(RULES, undefined, (namespace) => domains.get(namespace));
@@ -239,7 +239,7 @@ test("when the permissions of a namespace change, its claims are evaluated again
   assert.deepEqual([[...plan.planned.keys()], evaluated], [["b.example.com"], ["a.shop.example.com", "b.example.com"]]);
 });
 
-test("targets are those that have names", () => {
+test("only targets with names are listed", () => {
   const plan = new Plan(createClaimPolicy(RULES, undefined), 100);
   plan.set("shop/a", [
     claimOf("a.example.com", "shop/a", { target: "one" }),
@@ -256,7 +256,7 @@ test("targets are those that have names", () => {
   assert.deepEqual(plan.targets, new Set(["three"]));
 });
 
-test("a wildcard covers any depth if an object of its target means that, whichever object is the oldest", () => {
+test("a wildcard covers any depth if any object of its target says so, whichever object is the oldest", () => {
   const ingress = claimOf("*.example.com", "shop/ingress", { created: OLD });
   const route = claimOf("*.example.com", "shop/route", { created: NEW, anyDepth: true });
   const other = claimOf("*.example.com", "shop/other", { created: NEW, anyDepth: true, target: "istio" });
@@ -272,7 +272,7 @@ test("a wildcard covers any depth if an object of its target means that, whichev
   assert.equal(isAnyDepth(), undefined);
 });
 
-test("of objects with different targets the one whose target DNS leads to has the name, whatever their ages", () => {
+test("if objects have different targets, the one whose target DNS leads to wins, whatever their ages", () => {
   const name = "a.example.com";
   const old = claimOf(name, "a/old", { target: "one", created: OLD });
   const young = claimOf(name, "b/new", { target: "two", created: NEW });
@@ -303,7 +303,7 @@ test("a pending claim maps nothing and removes nothing, and its target counts as
   assert.deepEqual([plan.isPending(name), [...plan.targets]], [false, []]);
 });
 
-test("a name that was pending is reported once it is decided, also if it was never planned", () => {
+test("a pending name is reported when it is decided, even if it was never planned", () => {
   const name = "a.example.com";
   const reason = { code: "dns-pending", text: "waits" };
   const pending = { ...claimOf(name, "a/x"), target: reason, pending: "edge" };

@@ -16,7 +16,7 @@ export interface PlannedName {
   readonly anyDepth?: true;
 }
 
-/** A claim as status shows it: the name (as written, if invalid) and the decision. */
+/** A claim for the status: the name (as written, if invalid) and the decision. */
 export interface ReportedClaim {
   readonly name: string;
   readonly wildcard: boolean;
@@ -24,17 +24,17 @@ export interface ReportedClaim {
   /** creationTimestamp of the object. */
   readonly since: string;
   readonly decision: ClaimDecision;
-  /** A problem of a mapped name: it stands for a Service that was created later, or its target lacks something. */
+  /** A problem of a mapped name: a Service with that name was created later, or its target lacks something. */
   readonly warning?: Reason | undefined;
 }
 
 interface IndexedClaim extends EvaluatedClaim {
   readonly object: string;
-  /** Whether it is refused because its name stands for a Service of the cluster. */
+  /** Whether it is refused because its name is that of a Service in the cluster. */
   readonly inCluster: boolean;
 }
 
-/** Above every order. Finite: the difference of two infinities is no number. */
+/** Higher than every order. It is finite, because the difference of two infinities is not a number. */
 const UNPUBLISHED = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -46,26 +46,26 @@ const UNPUBLISHED = Number.MAX_SAFE_INTEGER;
 export class Plan {
   readonly #policy: ClaimPolicy;
   readonly #quota: number;
-  /** Why a name stands for a Service of the cluster; undefined: it does not. */
+  /** Returns the reason why a name is that of a Service in the cluster. Undefined if it is not. */
   readonly #inCluster: (name: string) => Reason | undefined;
-  /** Objects with names that were refused for it. */
+  /** Objects with names that were refused for that reason. */
   readonly #withServiceNames = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   /** Namespace -> name -> claims of that namespace; only claims that the policy allows. */
   readonly #byNamespace = new Map<string, Map<string, IndexedClaim[]>>();
-  /** Namespaces over their quota, with the names within it. */
+  /** Namespaces over their quota, with the names that are within the quota. */
   readonly #withinQuota = new Map<string, ReadonlySet<string>>();
   readonly #planned = new Map<string, PlannedName>();
   readonly #pending = new PendingNames();
   readonly #kept = new KeptNames();
-  /** By target: its planned names and those that may get it, each with how often it counts. */
+  /** By target: the planned names and the names that may get the target, each with the number of its uses. */
   readonly #uses = new Map<string, Map<string, number>>();
   #orderOf: (name: string) => number | undefined = () => undefined;
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
   #touched = new Set<string>();
-  /** The winners of names that several objects claim. To look for one takes time for each claim. */
+  /** The winners of names that several objects claim. Without this map, each claim would search for the winner. */
   readonly #contested = new Map<string, IndexedClaim>();
 
   constructor(
@@ -78,10 +78,7 @@ export class Plan {
     this.#inCluster = inCluster;
   }
 
-  /**
-   * Replaces the claims of an object; pass none for a deleted object. If it throws, the object's earlier claims
-   * stay as they are.
-   */
+  /** Replaces the claims of an object. Pass none for a deleted object. If it throws, the earlier claims stay. */
   set(object: string, claims: readonly Parameters<ClaimPolicy>[0][]): void {
     const evaluated = claims.map((claim) => this.#evaluate(claim, object));
     for (const old of this.#byObject.get(object) ?? []) {
@@ -99,22 +96,21 @@ export class Plan {
     }
   }
 
-  /** Evaluates the claims of a namespace again, after its permissions changed. Iterates over all objects. */
+  /** Evaluates the claims of a namespace again after its permissions changed. Iterates over all objects. */
   reevaluate(namespace: string): void {
     for (const [object, evaluated] of this.#byObject) {
       if (evaluated[0]?.claim.from.namespace === namespace) this.#setAgain(object);
     }
   }
 
-  /** Evaluates the claims again that were refused because their name stands for a Service of the cluster. */
+  /** Evaluates again the claims that were refused because their name is that of a Service in the cluster. */
   reevaluateServiceNames(): void {
     for (const object of [...this.#withServiceNames]) this.#setAgain(object);
   }
 
   /**
-   * Sets when names were first published (a sequence number; undefined: they are not). Over quota, a namespace
-   * keeps what is published: a lower quota, or an older object that gets further names, takes no name away. Nor
-   * does a Service that has the name by now.
+   * Sets when names were first published (a sequence number; undefined: not published). Over quota, a namespace keeps
+   * its published names: neither a lower quota, an older object with new names, nor a Service takes one away.
    */
   setOrder(orderOf: (name: string) => number | undefined): void {
     this.#orderOf = orderOf;
@@ -122,14 +118,14 @@ export class Plan {
     this.reevaluateServiceNames();
   }
 
-  /** A new leader's plan: the published names with their targets, for claims that are kept. */
+  /** Passes the published names and their targets to a new leader's plan, for claims that are kept. */
   resume(published: ReadonlyMap<string, string>): void {
     this.#kept.resume(published);
   }
 
   /**
-   * The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer wanted.
-   * A name that was pending until now is among them: what is published of it may have to go.
+   * Returns the names whose plan changed since the last call, with the new plan. Undefined: the name is no longer
+   * wanted. Names that were pending until now are included, because their publication may have to be removed.
    */
   takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
     for (const namespace of this.#dirtyNamespaces) this.#applyQuota(namespace);
@@ -140,7 +136,7 @@ export class Plan {
       for (const { object } of this.#byName.get(name) ?? []) this.#touched.add(object);
       const next = this.#planName(name);
       const before = this.#planned.get(name);
-      // What is mapped stays until it is decided.
+      // A mapped name stays until its pending claim is decided.
       if (next === undefined && this.#pending.has(name)) continue;
       if (samePlan(before, next) && !decided.has(name)) continue;
       this.#count(before?.target, -1, name);
@@ -155,7 +151,7 @@ export class Plan {
     return changes;
   }
 
-  /** The objects of which a decision may have changed since the last call: set since, or with a name that changed. */
+  /** Returns the objects whose decisions may have changed since the last call: they were set, or a name changed. */
   takeTouched(): ReadonlySet<string> {
     const touched = this.#touched;
     this.#touched = new Set();
@@ -172,28 +168,28 @@ export class Plan {
     return this.#pending.has(name);
   }
 
-  /** The targets that have names, as of the last `takeChanges()`, or may get some. */
+  /** The targets that have names, as of the last `takeChanges()`, or that may get some. */
   get targets(): ReadonlySet<string> {
     return new Set(this.#uses.keys());
   }
 
-  /** A name that has the target, or may get it: `last`, while it is one. */
+  /** Returns a name that has the target or may get it. It returns `last` as long as that is such a name. */
   exampleOf(target: string, last?: string): string | undefined {
     const names = this.#uses.get(target);
     return last !== undefined && names?.has(last) ? last : names?.keys().next().value;
   }
 
-  /** All objects with claims, once; those that come meanwhile are among them. */
+  /** All objects with claims, each once. The iterator includes objects that are added meanwhile. */
   get objects(): Iterable<string> {
     return this.#byObject.keys();
   }
 
-  /** Every claim with its decision. Iterates over all claims, so it is for status only. */
+  /** Yields every claim with its decision. It iterates over all claims, so use it only for the status. */
   *report(): Generator<ReportedClaim> {
     for (const object of this.#byObject.keys()) yield* this.decisionsOf(object);
   }
 
-  /** The claims of one object with their decisions. */
+  /** Yields the claims of one object with their decisions. */
   *decisionsOf(object: string): Generator<ReportedClaim> {
     for (const indexed of this.#byObject.get(object) ?? []) {
       const { from, created: since } = indexed.claim;
@@ -216,10 +212,7 @@ export class Plan {
     this.set(object, claims);
   }
 
-  /**
-   * A name that stands for a Service is refused, unless it was mapped before: a Service that is created later takes
-   * nothing away.
-   */
+  /** Refuses a name that is that of a Service, unless it was mapped before: a later Service does not take it away. */
   #evaluate(claim: Parameters<ClaimPolicy>[0], object: string): IndexedClaim {
     const evaluated = this.#policy(claim);
     if (evaluated.refused !== undefined) return { ...evaluated, inCluster: false, object };
@@ -279,10 +272,7 @@ export class Plan {
     if (size > this.#quota || this.#withinQuota.has(namespace)) this.#dirtyNamespaces.add(namespace);
   }
 
-  /**
-   * Over quota, published names stay, in the order of their publication; then those of the oldest objects get what
-   * is left.
-   */
+  /** Over quota, published names stay, in the order of their publication. Names of the oldest objects get the rest. */
   #applyQuota(namespace: string): void {
     const names = this.#byNamespace.get(namespace);
     const before = this.#withinQuota.get(namespace);
@@ -307,7 +297,7 @@ export class Plan {
     }
   }
 
-  /** When a name of this namespace was published; a name that is another one's at present counts as unpublished. */
+  /** Returns when a name of this namespace was published. A name that another namespace has now is not published. */
   #orderIn(namespace: string, name: string): number {
     const holder = this.#planned.get(name)?.from.namespace ?? namespace;
     return (holder === namespace ? this.#orderOf(name) : undefined) ?? UNPUBLISHED;
@@ -324,8 +314,8 @@ export class Plan {
   }
 
   /**
-   * Of the objects whose target DNS leads to the oldest; if there is none, the oldest of all. One with evidence wins
-   * before one that keeps the name without.
+   * The oldest object whose target DNS leads to wins. If there is none, the oldest object wins. An object with
+   * evidence wins over one that keeps the name without evidence.
    */
   #winner(name: string): IndexedClaim | undefined {
     const claims = (this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed));
@@ -335,8 +325,8 @@ export class Plan {
   }
 
   /**
-   * Whether some object means any number of labels: its target serves them all, whichever object of that target is
-   * the oldest.
+   * Whether any object of the target means any number of labels. If so, its target serves all of them, whichever
+   * object is the oldest.
    */
   #isAnyDepth(name: string, target: string): boolean {
     const claims = isWildcard(name) ? (this.#byName.get(name) ?? []) : [];
@@ -381,7 +371,7 @@ function oldest(claims: readonly IndexedClaim[]): IndexedClaim | undefined {
   return first;
 }
 
-/** Oldest object first, then by namespace, name and key, so that the order of events does not matter. */
+/** Sorts by age, oldest first, then by namespace, name and key, so that the order of events does not matter. */
 function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
   return (
     compareNames(a.claim.created, b.claim.created) ||

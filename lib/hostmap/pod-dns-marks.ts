@@ -1,24 +1,24 @@
 import { RESOLVERS_KEY } from "./metadata-keys.ts";
 
 /**
- * Value of `switchback.dev/revision` of a pod that resolves through pod DNS: it is current whatever the map is. No
- * hash has this value, and an injection of hostAliases replaces it.
+ * Value of `switchback.dev/revision` of a pod that resolves through pod DNS. Such a pod is current whatever the map
+ * is. No hash has this value, and an injection of hostAliases replaces it.
  */
 export const DNS_REVISION = "dns";
 
-/** Whether a pod with this revision resolves through pod DNS, and so is never stale. */
+/** Whether a pod with this revision resolves through pod DNS. Such a pod is never stale. */
 export function isByDns(revision: string | undefined): boolean {
   return revision === DNS_REVISION;
 }
 
-/** What says whether a pod has resolvers of ours. */
+/** The parts of a pod that show whether it has our resolvers. */
 interface PodResolvers {
   readonly dnsPolicy: string | undefined;
   readonly dnsConfig: { readonly nameservers?: readonly string[] | null | undefined } | undefined;
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** Whether a pod's `dnsConfig` is one that pod DNS gave it: the annotation names exactly its nameservers. */
+/** Whether pod DNS set the pod's `dnsConfig`: the annotation lists exactly its nameservers. */
 export function holdsResolvers(pod: PodResolvers): boolean {
   const nameservers = pod.dnsConfig?.nameservers ?? [];
   const recorded = pod.annotations[RESOLVERS_KEY];

@@ -73,7 +73,7 @@ test("an item that matches no name is reported", () => {
   assert.deepEqual(select(undefined).warnings, []);
 });
 
-test("over the cap, the first names in name order are selected, and a warning names the annotation", () => {
+test("above the cap, the first names in name order are selected, and a warning names the annotation", () => {
   const capped = createSelector(mapOf(NAMES), 2)("*");
   assert.deepEqual(capped.names, NAMES.slice(0, 2));
   assert.equal(capped.total, 6);
@@ -85,7 +85,7 @@ test("over the cap, the first names in name order are selected, and a warning na
   ]);
 });
 
-test("over the cap, the names that were published first are selected, in name order, whatever selects them", () => {
+test("above the cap, the first published names are selected, in name order, whatever item selects them", () => {
   const text = NAMES.map((name, at) => `198.51.100.9 ${name} #${9 - at}\n`).join("");
   const shard = parseShard(text);
   const index = { revision: "r", targets: [], shards: [{ name: "0", revision: shard.shardHash }] };
@@ -97,7 +97,7 @@ test("over the cap, the names that were published first are selected, in name or
   }
 });
 
-test("warnings are few, short and free of control characters, whatever the annotation holds", () => {
+test("warnings are few, short and without control characters, whatever the annotation contains", () => {
   fc.assert(
     fc.property(anyText(2_000), (annotation) => {
       const { warnings } = createSelector(mapOf(NAMES), 1)(annotation);
@@ -108,7 +108,7 @@ test("warnings are few, short and free of control characters, whatever the annot
   );
 });
 
-test("a huge annotation is read in part, with a warning", () => {
+test("only part of a huge annotation is read, with a warning", () => {
   const { items, warnings } = parseHostsAnnotation(
     Array.from({ length: 20_000 }, (_, index) => `h${index}.example.com`).join(),
   );
@@ -127,7 +127,7 @@ const anyItem = fc.oneof(
   fc.constantFrom("*", "*.com", "junk_", "*.*.com"),
 );
 
-test("the selection equals what the patterns match one by one", () => {
+test("the selection equals the names that the patterns match one by one", () => {
   fc.assert(
     fc.property(fc.uniqueArray(anyName), fc.array(anyItem), (names, items) => {
       const globs = items.map(parseGlob).filter(isGlob);
@@ -140,7 +140,7 @@ test("the selection equals what the patterns match one by one", () => {
   );
 });
 
-test("the revision follows the selection, the cap, the names and the addresses, and nothing else", () => {
+test("the revision depends only on the selection, the cap, the names and the addresses", () => {
   const base = select("*.example.com").revision;
   assert.match(base, /^[0-9a-f]{12}$/);
   assert.equal(select(" *.EXAMPLE.com, junk_ ").revision, base);
@@ -155,7 +155,7 @@ test("the revision follows the selection, the cap, the names and the addresses, 
 
 const codesOf = (annotation: string) => parseHostsAnnotation(annotation).warnings.map(({ code }) => code);
 
-test("500 items and 16,384 characters are read, and one more of either is not", () => {
+test("500 items and 16,384 characters are read, but not one more of either", () => {
   const items = (count: number) => Array.from({ length: count }, (_, index) => `h${index}.com`);
   assert.deepEqual([codesOf(items(500).join()), codesOf(items(501).join())], [[], ["items-cut"]]);
   assert.deepEqual(parseHostsAnnotation(items(501).join()).items, items(500).sort());
@@ -169,7 +169,7 @@ test("500 items and 16,384 characters are read, and one more of either is not", 
   );
 });
 
-test("three items of a kind are named in warnings, the others counted", () => {
+test("warnings name three items of a kind, and count the others", () => {
   const texts = (...items: string[]) => select(items.join()).warnings.map(({ code, text }) => [code, text.slice(22)]);
   const absent = ["w.com", "x.com", "y.com", "z.com"];
   const named = absent.slice(0, 3).map((name) => ["item-unmatched", `no mapped name matches ${name}`]);
@@ -184,12 +184,12 @@ test("three items of a kind are named in warnings, the others counted", () => {
   ]);
 });
 
-test("a warning has 120 characters at most", () => {
+test("a warning has at most 120 characters", () => {
   const [warning] = select(`${"a".repeat(63)}.${"b".repeat(63)}.com`).warnings;
   assert.equal(warning?.text.length, 120);
 });
 
-test("as many names as the cap need no warning; an empty map has nothing for a star", () => {
+test("exactly as many names as the cap cause no warning; in an empty map a star matches nothing", () => {
   const of = (cap: number) => createSelector(mapOf(NAMES), cap)("*").warnings.map(({ code }) => code);
   assert.deepEqual([of(6), of(5)], [[], ["over-cap"]]);
   const empty = createSelector(mapOf([]), 5);
@@ -200,7 +200,7 @@ test("as many names as the cap need no warning; an empty map has nothing for a s
   assert.deepEqual([empty(undefined).names, empty(undefined).warnings], [[], []]);
 });
 
-test("what a selection has: its names alone, their addresses, and the names of each address", () => {
+test("a selection has only its names, their addresses, and the names of each address", () => {
   const both = new Map([
     ["a.example.com", [IP, "2001:db8::9"]],
     ["b.example.com", [IP]],
@@ -220,7 +220,7 @@ test("what a selection has: its names alone, their addresses, and the names of e
   assert.equal(selected.cap, 7);
 });
 
-test("the revision tells apart selections, caps, names and addresses, and nothing else", () => {
+test("revisions differ only if selections, caps, names or addresses differ", () => {
   const of = (annotation: string | undefined, names = NAMES, ip = IP, cap = 500) =>
     createSelector(mapOf(names, ip), cap)(annotation).revision;
   assert.match(of("*"), /^[0-9a-f]{12}$/);

@@ -4,12 +4,15 @@ import { HOSTS_KEY } from "./metadata-keys.ts";
 import { createSuffixIndex, type SuffixIndex } from "./suffix-index.ts";
 import type { PublishedMap, Reason } from "./types.ts";
 
-/** Characters of the annotation that are read; the API server allows 256 KiB of annotations on a pod. */
+/**
+ * Maximum number of characters of the annotation that are read. The API server allows 256 KiB of annotations on a
+ * pod.
+ */
 const MAX_TEXT = 16 * 1024;
 const MAX_ITEMS = 500;
-/** Names per pod where no setting says otherwise. */
+/** Default for the maximum number of names per pod. */
 export const DEFAULT_MAX_NAMES = 500;
-/** At most this many warnings name an item; one more gives the number of the others. */
+/** Maximum number of warnings that name an item. One more warning gives the number of the other items. */
 const MAX_NAMED = 3;
 /** Kubernetes recommends admission warnings of at most 120 characters. */
 export const MAX_WARNING = 120;
@@ -17,23 +20,23 @@ export const MAX_WARNING = 120;
 /** The parsed `switchback.dev/hosts` annotation of a pod. */
 interface HostsAnnotation {
   /**
-   * Valid items in lower case, sorted, without duplicates; `["*"]` if the pod selects everything or has no annotation.
+   * Valid items in lower case, sorted, without duplicates. It is `["*"]` if the pod selects everything or has no
+   * annotation.
    */
   readonly items: readonly string[];
-  /** One per ignored item; short enough for admission warnings. */
+  /** One warning per ignored item, short enough for admission warnings. */
   readonly warnings: readonly Reason[];
 }
 
 /** The names that a selection matches in a map. */
 export interface SelectedHosts {
   /**
-   * At most `cap` names, those that were published first: a name that comes later takes the place of none. In name
-   * order.
+   * At most `cap` names, in name order. Those that were published first are selected, so a later name displaces none.
    */
   readonly names: readonly string[];
   /** Whether a name is among `names`. */
   readonly has: (name: string) => boolean;
-  /** How many names the selection matches, regardless of the cap. */
+  /** Number of names that the selection matches, regardless of the cap. */
   readonly total: number;
   readonly cap: number;
   /** Hash of the selection, the cap, and the selected names and addresses. */
@@ -72,9 +75,9 @@ export function parseHostsAnnotation(annotation: string | undefined): HostsAnnot
 }
 
 /**
- * Creates a selector of names from one map by annotation text. A plain name costs a look-up, a pattern the names
- * that it matches: the first patterns build an index. Callers should still cache the result for as long as they
- * keep the map.
+ * Creates a function that selects names of one map by annotation text. A plain name costs a look-up. A pattern costs
+ * as much as the names that it matches, and the first patterns build an index. Callers should still cache the result
+ * as long as they keep the map.
  */
 export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => SelectedHosts {
   let patterns: PatternIndex | undefined;
@@ -89,7 +92,7 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
   const selectItems = (items: readonly string[]): { names: readonly string[]; total: number } => {
     if (items[0] === "*") return { names: map.first(cap), total: map.size };
     const suffixes = new Set(items.filter(isPattern).map(suffixOf));
-    // Of two patterns, one covers the other, or they have no name in common.
+    // Of any two patterns, one covers the other, or they have no name in common.
     const isCovered = (item: string): boolean => parentsOf(item).some((parent) => suffixes.has(parent));
     const single = items.filter((item) => !isPattern(item) && !isCovered(item) && matches(item));
     const lists = items.filter((item) => isPattern(item) && !isCovered(suffixOf(item))).map(below);
@@ -142,7 +145,7 @@ function capWarning(total: number, cap: number): Reason {
   return warning("over-cap", `only the first ${cap} of ${total} mapped names are injected; choose fewer`);
 }
 
-/** A warning for each of the first few items, and one with the number of the others. */
+/** Returns a warning for each of the first few items, and one warning with the number of the others. */
 function warningsFor(code: string, items: readonly string[], text: string): Reason[] {
   const warnings = items.slice(0, MAX_NAMED).map((item) => warning(code, `${text} ${item}`));
   const rest = items.length - warnings.length;
@@ -163,8 +166,8 @@ function suffixOf(pattern: string): string {
 }
 
 /**
- * The names in the order in which they were published, those of one order in name order; and their positions there
- * by suffix.
+ * The names in the order of their publication (those with equal order in name order), and an index of their positions
+ * in this list by suffix.
  */
 interface PatternIndex {
   readonly oldestFirst: readonly string[];
@@ -172,14 +175,14 @@ interface PatternIndex {
 }
 
 function indexPatterns({ names, orderOf }: PublishedMap): PatternIndex {
-  // Sorting numbers takes a tenth of the time of sorting with a function. Orders and positions fit into 53 bits
+  // Sorting numbers takes a tenth of the time of sorting with a function. An order and a position fit into 53 bits
   // together.
   const keys = Float64Array.from(names, (name, position) => orderOf(name) * names.length + position).sort();
   const oldestFirst = Array.from(keys, (key) => names[key % names.length] ?? "");
   return { oldestFirst, index: createSuffixIndex(oldestFirst) };
 }
 
-/** The `cap` lowest positions of ascending lists that have none in common, ascending. */
+/** Returns the `cap` lowest positions, ascending. The lists are ascending and have no position in common. */
 function firstOf(cap: number, lists: readonly Uint32Array[]): readonly number[] {
   const [only = new Uint32Array(), ...others] = lists.map((list) => list.subarray(0, cap));
   if (others.length === 0) return [...only];
@@ -192,11 +195,11 @@ function firstOf(cap: number, lists: readonly Uint32Array[]): readonly number[] 
   return [...all.sort().subarray(0, cap)];
 }
 
-/** The `cap` names that were published first, in name order. */
+/** Returns the `cap` names that were published first, in name order. */
 function oldestOf(cap: number, names: readonly string[], orderOf: PublishedMap["orderOf"]): readonly string[] {
   const sorted = names.toSorted(compareNames);
   if (sorted.length <= cap) return sorted;
-  // Stable: names of one order stay in name order.
+  // The sort is stable: names with equal order stay in name order.
   const oldest = sorted.map((name) => ({ name, order: orderOf(name) })).sort((a, b) => a.order - b.order);
   return oldest
     .slice(0, cap)

@@ -18,7 +18,7 @@ const NEVER: ReadonlyArray<readonly [name: string, code: string | undefined]> = 
   ["**.shop.corp.example", undefined],
   ["**.notk8s.corp.example", undefined],
   ["**.k8s.corp.example.com", undefined],
-  // KEP-1645, and the names of pods (kubernetes/dns, specification.md 2.3).
+  // Sources: KEP-1645, and for the names of pods kubernetes/dns, specification.md 2.3.
   ["api.bank.svc.clusterset.local", "cluster-domain"],
   ["**.clusterset.local", "cluster-domain"],
   ["**.local", "cluster-domain"],
@@ -58,13 +58,13 @@ for (const [name, code] of SEARCHED) {
   });
 }
 
-test("a wildcard of one label is one of any depth where it becomes a record of DNS", () => {
+test("a wildcard of one label counts as one of any depth when it becomes a DNS record", () => {
   assert.equal(asDnsWildcard("*.corp.example"), "**.corp.example");
   assert.equal(asDnsWildcard("**.corp.example"), "**.corp.example");
   assert.equal(asDnsWildcard("a.corp.example"), "a.corp.example");
 });
 
-test("the texts name what is covered", () => {
+test("the texts name the covered suffix", () => {
   const text = (name: string) => WRITER(name)?.text;
   assert.equal(
     text("a.k8s.corp.example"),
@@ -85,7 +85,7 @@ test("the texts name what is covered", () => {
   );
 });
 
-test("what is left out is counted, with the first few", () => {
+test("left-out names are counted, and the first few reasons are listed", () => {
   const leftOut = new LeftOut();
   assert.equal(leftOut.reason, undefined);
   for (let at = 0; at < 5; at += 1) leftOut.add({ code: at === 0 ? "search-domain" : "other", text: `t${at}` });

@@ -6,8 +6,8 @@ import { ANY_DEPTH, anyDepthOf, isWildcard, plannedNameOf } from "./wildcards.ts
 const LOOPBACK = ["localhost", "localdomain"];
 
 /**
- * Names under which clouds serve credentials and container tools expose the host. Mapping one would redirect credential
- * requests.
+ * Names under which clouds serve credentials and container tools expose the host. Mapping such a name would redirect
+ * credential requests.
  */
 const METADATA = [
   "metadata.google.internal",
@@ -46,7 +46,7 @@ const ACME = [
 
 /**
  * Suffixes that mean "inside this cluster". A pod's search list turns `kubernetes.default` and
- * `kubernetes.default.svc` into the API server, and the hosts file is read before DNS, so these names would hijack
+ * `kubernetes.default.svc` into the API server. The hosts file is read before DNS, so these names would hijack
  * Services. `pod`: names of pods (kubernetes/dns, docs/specification.md, 2.5). `clusterset.local`: Services of
  * several clusters (KEP-1645).
  */
@@ -61,25 +61,28 @@ const CLUSTER = [
   "kube-node-lease",
 ];
 
-/** Names at or below these are never mapped, whatever the rules say; the cluster's own domain is not among them. */
+/**
+ * Names at or below these suffixes are never mapped, whatever the rules say. The cluster's own domain is not
+ * included.
+ */
 export const BUILT_IN_SUFFIXES: readonly string[] = [...CLUSTER, ...LOOPBACK, ...METADATA, ...ACME];
 
-/** Names that a reason lists. */
+/** Maximum number of names that a reason lists. */
 const MAX_LISTED = 3;
 
-/** Why suffixes are protected. */
+/** A group of protected suffixes, and the reason for their protection. */
 interface ProtectedGroup {
   readonly suffixes: readonly string[];
   readonly code: string;
   readonly why: string;
   /**
-   * There are names at a suffix itself, so that a wildcard of one label above it matters. A domain of the cluster
-   * has its names further down.
+   * Whether there are names at the suffix itself. If so, a wildcard of one label above the suffix matters. A domain
+   * of the cluster has its names further down.
    */
   readonly areHosts: boolean;
 }
 
-/** The cluster's own domain is added to the first. */
+/** The protected groups. The cluster's own domain is added to the first one. */
 const GROUPS: readonly [ProtectedGroup, ...ProtectedGroup[]] = [
   { suffixes: CLUSTER, code: "cluster-domain", why: "belongs to the cluster's own DNS", areHosts: false },
   { suffixes: LOOPBACK, code: "loopback-name", why: "is a loopback name (RFC 6761)", areHosts: true },
@@ -96,22 +99,25 @@ interface Protection extends Omit<ProtectedGroup, "suffixes"> {
   readonly suffix: string;
 }
 
-/** Why nobody may have a name of the map, which may be a wildcard of either kind. Undefined: it may be had. */
+/**
+ * Returns the reason why nobody may have a name of the map (also a wildcard of either kind). Undefined: it is
+ * allowed.
+ */
 export type NameProtection = (name: string) => Reason | undefined;
 
 /**
- * The names that are never ours, for all who map or write names. Refused are names at or below a protected suffix, and
- * wildcards that cover such a name:
+ * Returns the protection of names for every component that maps or writes names. It refuses names at or below a
+ * protected suffix, and wildcards that cover such a name:
  *
  * - `**.x` covers every name below `x`. It is refused at, below and above a suffix.
  * - `*.x` covers names with one more label. It is refused at and below a suffix, and above a suffix that has hosts.
- *   Above the cluster's domain it covers the domain alone, where there is nothing: `*.corp.example` is a usual name
- *   beside the cluster's domain `k8s.corp.example`.
+ *   Above the cluster's domain it covers only the domain itself, where no name exists: `*.corp.example` is a usual
+ *   name beside the cluster's domain `k8s.corp.example`.
  *
  * @param clusterDomain the detected DNS domain of the cluster.
- * @param searches of those who write DNS: the search domains of pods. A resolver appends them to names with few dots
- *   (`ndots`), before it asks for the name itself. So `**.x` at or above one would answer for every external name. A
- *   hosts file is not searched this way, and other names below a search domain answer for themselves alone.
+ * @param searches the search domains of pods. Only writers of DNS pass them. A resolver appends them to names with
+ *   few dots (`ndots`), before it asks for the name itself. So `**.x` at or above one would answer for every external
+ *   name. A hosts file is not searched this way, and other names below a search domain answer only for themselves.
  */
 export function protectNames(clusterDomain: string | undefined, searches: readonly string[] = []): NameProtection {
   const own = clusterDomain === undefined ? [] : [withoutDot(clusterDomain)];
@@ -146,8 +152,8 @@ function takingSearch(shown: string, search: { readonly suffix: string } | undef
 }
 
 /**
- * A name as the records of a DNS zone have it. A wildcard record covers any number of labels (RFC 4592, 2.1.1 and
- * 2.2.1), so one of a single label is judged as one of any depth by who writes it as a record.
+ * Returns a name as a DNS zone treats it. A wildcard record covers any number of labels (RFC 4592, 2.1.1 and 2.2.1).
+ * So a component that writes a wildcard of one label as a record must check it as one of any depth.
  */
 export function asDnsWildcard(name: string): string {
   return name.startsWith("*.") ? anyDepthOf(name) : name;
@@ -168,12 +174,12 @@ export class LeftOut {
     this.#first.push(...reasons.slice(0, MAX_LISTED - this.#first.length));
   }
 
-  /** The first few. */
+  /** The first few reasons. */
   get reasons(): readonly Reason[] {
     return this.#first;
   }
 
-  /** What to report. It has the code of the first. Undefined: nothing is left out. */
+  /** The reason to report, with the code of the first one. Undefined if no name was left out. */
   get reason(): Reason | undefined {
     const [first] = this.#first;
     if (first === undefined) return undefined;
@@ -188,7 +194,7 @@ function protectionsOf(own: readonly string[]): Protection[] {
   return groups.flatMap(({ suffixes, ...why }) => suffixes.map((suffix) => ({ suffix, ...why })));
 }
 
-/** The first of the suffixes that lie below a name, by that name; `withItself`: or are that name. */
+/** Returns, by name, the first suffix below that name. With `withItself`, the suffix may also be the name itself. */
 function firstBelow<T extends { readonly suffix: string }>(
   all: readonly T[],
   { withItself = false } = {},

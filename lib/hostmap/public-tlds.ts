@@ -1,6 +1,6 @@
 /**
- * The top-level domains of the public DNS: IANA, Root Zone Database, as of November 2025. A list that grows old
- * costs little: a name below a newer one is refused only where a namespace has that name.
+ * The top-level domains of the public DNS: IANA, Root Zone Database, as of November 2025. An outdated list costs
+ * little: a name below a newer domain is refused only if a namespace has the name of that domain.
  */
 const PUBLIC_TLDS: ReadonlySet<string> = new Set(
   [

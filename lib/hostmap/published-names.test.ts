@@ -33,7 +33,7 @@ test("a vanished name is removed after vanishMs, not before, and only once", () 
   assert.equal(published.nextDeadline(), undefined);
 });
 
-test("names keep the order in which they were first published, also under a new leader; those that go lose it", () => {
+test("names keep the order of their first publication, also under a new leader; removed names lose it", () => {
   const published = publishedOf(2);
   const orderOf = (of: PublishedNames) =>
     ["old", "n0", "n1", "late", "new"].map((name) => of.orderOf(`${name}.example.com`));
@@ -74,7 +74,7 @@ test("an unknown address keeps an existing line and adds none", () => {
   assert.equal(published.size, 1);
 });
 
-test("a changed address is published at once, an equal one is not a change", () => {
+test("a changed address is published at once, and an equal address is not a change", () => {
   const published = publishedOf(1);
   published.want("n0.example.com", [...IP]);
   assert.equal(published.settle(1).size, 0);
@@ -82,7 +82,7 @@ test("a changed address is published at once, an equal one is not a change", () 
   assert.deepEqual([...published.settle(1)], ["n0.example.com"]);
 });
 
-test("a removal of more than half of ten names is held; of half of them, or of nine names, it is not", () => {
+test("a removal of more than half of ten names is held, but not of half of them, and not of nine names", () => {
   for (const [count, lost, held] of [
     [10, 6, true],
     [10, 5, false],
@@ -98,7 +98,7 @@ test("a removal of more than half of ten names is held; of half of them, or of n
   }
 });
 
-test("removals that add up within one vanishMs are held; removals spread over a longer time are not", () => {
+test("removals that add up within one vanishMs are held, but not removals spread over a longer time", () => {
   const fast = publishedOf(12);
   release(fast, 0, 4, 100);
   fast.settle(100);
@@ -132,7 +132,7 @@ test("a hold ends when it times out, and the names are removed", () => {
   assert.equal(published.hold, undefined);
 });
 
-test("a hold ends when enough names come back, and the rest are removed like any name", () => {
+test("a hold ends when enough names come back, and the others are removed like any name", () => {
   const published = publishedOf(10);
   release(published, 0, 6, 100);
   published.settle(100);
@@ -142,7 +142,7 @@ test("a hold ends when enough names come back, and the rest are removed like any
   assert.equal(published.settle(160).size, 5);
 });
 
-test("names that join a hold late wait for their own time, and the guard checks them again", () => {
+test("names that vanish late in a hold wait for their own time, and the guard checks them again", () => {
   const published = publishedOf(100);
   release(published, 0, 60, 100);
   published.settle(100);
@@ -179,7 +179,7 @@ test("only the id of the current hold confirms it", () => {
   assert.equal(published.confirm(id)?.code, "other-hold", "an old confirmation releases no later hold");
 });
 
-test("what an earlier leader published is loaded unchanged, and removed as slowly as any other name", () => {
+test("names of an earlier leader are loaded unchanged, and removed as slowly as any other name", () => {
   const published = new PublishedNames(RULES);
   published.load([["old.example.com", IP]]);
   assert.equal(published.settle(0).size, 0);
@@ -188,7 +188,7 @@ test("what an earlier leader published is loaded unchanged, and removed as slowl
   assert.equal(published.settle(60).size, 1);
 });
 
-/** A naive model of the rules: each name on its own, and everything checked at every step. */
+/** A naive model of the rules. It treats each name separately and checks everything at every step. */
 class Model {
   readonly lines = new Map<string, string>();
   readonly vanished = new Map<string, number>();
@@ -240,7 +240,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("confirm" as const), right: fc.boolean() }) },
 );
 
-test("property: the published names follow the naive model for any sequence of changes and any timing", () => {
+test("property: the published names equal the naive model for any sequence of changes and any timing", () => {
   let holds = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {

@@ -12,9 +12,11 @@ import type { Reason } from "./types.ts";
 export class PublishedNames {
   readonly #rules: RemovalRules;
   readonly #lines = new Map<string, readonly string[]>();
-  /** By name: when it was first published, as a sequence number; none: before these were kept. */
+  /**
+   * When each name was first published, as a sequence number, by name. Missing if that was before orders were stored.
+   */
   readonly #orders = new Map<string, number>();
-  /** The order of names that are published from now on; those that are published together share it. */
+  /** The order of the next published names. Names that are published together share it. */
   #nextOrder = 1;
   readonly #leaving = new Map<string, number>();
   readonly #guard: RemovalGuard;
@@ -25,7 +27,7 @@ export class PublishedNames {
     this.#guard = new RemovalGuard(rules);
   }
 
-  /** Loads what an earlier leader published, before the first reconcile. */
+  /** Loads the names that an earlier leader published, before the first reconcile. */
   load(lines: Iterable<readonly [string, readonly string[]]>, orders: ReadonlyMap<string, number> = new Map()): void {
     for (const [name, addresses] of lines) this.#lines.set(name, addresses);
     for (const [name, order] of orders) {
@@ -51,7 +53,8 @@ export class PublishedNames {
   }
 
   /**
-   * Removes names that are due, starts or ends the hold, and returns the names whose line changed since the last call.
+   * Removes names that are due, and starts or ends the hold. Returns the names whose line changed since the last
+   * call.
    */
   settle(now: number): ReadonlySet<string> {
     if (this.#guard.expire(now)) this.#removeDue(now);
@@ -76,8 +79,8 @@ export class PublishedNames {
   }
 
   /**
-   * When a published name was first published, as a sequence number; 0: before these were kept. Undefined: it is
-   * not published.
+   * Returns when a published name was first published, as a sequence number. 0: before orders were stored. Undefined:
+   * it is not published.
    */
   orderOf(name: string): number | undefined {
     return this.#lines.has(name) ? (this.#orders.get(name) ?? 0) : undefined;
@@ -87,7 +90,7 @@ export class PublishedNames {
     return this.#lines.size;
   }
 
-  /** Names that are waiting for removal, with the time their last claim went. */
+  /** Names that are waiting for removal, with the time when their last claim was removed. */
   get leaving(): ReadonlyMap<string, number> {
     return this.#leaving;
   }
@@ -96,7 +99,7 @@ export class PublishedNames {
     return this.#guard.describe(this.#leaving.size, this.#lines.size);
   }
 
-  /** When `settle` must be called again if nothing else changes. */
+  /** Returns when `settle` must be called again if nothing else changes. */
   nextDeadline(): number | undefined {
     if (this.#guard.until !== undefined) return this.#guard.until;
     // Names are added to `leaving` in time order, so the first is the oldest.
@@ -105,8 +108,8 @@ export class PublishedNames {
   }
 
   /**
-   * Names that vanished during a hold may not be due when it ends: they wait for their own time, and the guard
-   * checks them again.
+   * Removes names that are due. Names that vanished during a hold may not be due when it ends. They wait for their
+   * own time, and the guard checks them again.
    */
   #removeDue(now: number): void {
     for (const [name, since] of this.#leaving) if (now - since >= this.#rules.vanishMs) this.#remove(name);

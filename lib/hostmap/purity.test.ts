@@ -5,13 +5,13 @@ import { test } from "node:test";
 const FOLDER = import.meta.dirname;
 const FILES = globSync("**/*.ts", { cwd: FOLDER }).filter((file) => !file.endsWith(".test.ts"));
 
-/** Everything after `from`, and dynamic and withoutComments imports. */
+/** Matches everything after `from`, and dynamic imports and `require`. */
 const IMPORT = /\bfrom\s*["']([^"']+)["']|\bimport\s*\(?\s*["']([^"']+)["']|\brequire\s*\(/g;
-/** Whatever would make a result depend on time, environment or earlier calls. */
+/** Matches code whose result depends on time, environment or earlier calls. */
 const IMPURE =
   /\b(Date|performance|process|console|setTimeout|setInterval|setImmediate|queueMicrotask|fetch|globalThis|localStorage|crypto|Math\.random|import\.meta|Intl|toLocale\w*|localeCompare)\b/;
 
-/** Code without comments and strings: a comment may contain "process". */
+/** Returns code without comments and strings. A comment may contain "process". */
 function withoutComments(source: string): string {
   return source
     .replace(/\/\*[\s\S]*?\*\//g, "")

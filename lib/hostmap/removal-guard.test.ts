@@ -5,19 +5,19 @@ import { RemovalGuard } from "./removal-guard.ts";
 const RULES = { vanishMs: 60, guardNames: 10, holdMs: 300 };
 const START = 1_000;
 
-/** A guard that holds since `START`. */
+/** A guard that has held a removal since `START`. */
 function holding(rules = RULES): RemovalGuard {
   const guard = new RemovalGuard(rules);
   assert.equal(guard.mayRemove(6, 10, START), false);
   return guard;
 }
 
-test("more than half of at least guardNames is held; half, or a smaller map, is not", () => {
+test("a removal of more than half of at least guardNames is held, but not of half, and not in a smaller map", () => {
   const may = (leaving: number, size: number) => new RemovalGuard(RULES).mayRemove(leaving, size, START);
   assert.deepEqual([may(5, 10), may(6, 10), may(9, 9), may(6, 11), may(5, 11)], [true, false, true, false, true]);
 });
 
-test("a hold is described by its start, its end and the names that it is about", () => {
+test("a hold has its start, its end and the numbers of its names", () => {
   const hold = { id: "rs", since: START, until: START + 300, names: 6, of: 10 };
   assert.deepEqual(holding().describe(6, 10), hold);
   assert.deepEqual(holding().until, START + 300);
@@ -34,7 +34,7 @@ test("a hold keeps its start while removals stay suspicious, and ends when enoug
   assert.deepEqual(guard.describe(6, 10), { id: "tq", since: START + 70, until: START + 370, names: 6, of: 10 });
 });
 
-test("a hold ends when its time is over, not before, and at the earliest when its names are due", () => {
+test("a hold ends when its time is over, not before, and never before its names are due", () => {
   const guard = holding();
   assert.deepEqual([guard.expire(START + 299), guard.until], [false, START + 300]);
   assert.deepEqual([guard.expire(START + 300), guard.until], [true, undefined]);
@@ -44,7 +44,7 @@ test("a hold ends when its time is over, not before, and at the earliest when it
   assert.deepEqual([slow.expire(START + 399), slow.expire(START + 400)], [false, true]);
 });
 
-test("a hold is confirmed by its id alone, once", () => {
+test("only its id confirms a hold, and only once", () => {
   const guard = holding();
   assert.deepEqual(guard.confirm("other"), { code: "other-hold", text: "the current hold is rs, not other" });
   assert.equal(guard.until, START + 300);

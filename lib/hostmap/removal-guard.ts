@@ -1,12 +1,12 @@
 import type { Reason } from "./types.ts";
 
-/** When names may be removed from the map. Times are milliseconds; `now` is any monotonic clock. */
+/** Rules for removing names from the map. Times are milliseconds. `now` is any monotonic clock. */
 export interface RemovalRules {
   /** How long a name stays after its last claim is gone. */
   readonly vanishMs: number;
   /** The smallest map, in names, that the guard protects. */
   readonly guardNames: number;
-  /** How long a suspicious removal is held; never shorter than `vanishMs`. */
+  /** How long a suspicious removal is held. Never shorter than `vanishMs`. */
   readonly holdMs: number;
 }
 
@@ -22,8 +22,8 @@ export interface RemovalHold {
 }
 
 /**
- * Holds removals when more than half of a large enough map would go within one `vanishMs`: a source has probably
- * failed then. The hold ends when it times out, when a person confirms it, or when enough names are back.
+ * Holds removals if more than half of a large enough map would be removed within one `vanishMs`: probably a source
+ * has failed. The hold ends when it times out, when a person confirms it, or when enough names are back.
  */
 export class RemovalGuard {
   readonly #rules: RemovalRules;
@@ -33,14 +33,14 @@ export class RemovalGuard {
     this.#rules = rules;
   }
 
-  /** Ends a hold whose time is over. Returns whether it did. */
+  /** Ends a hold whose time is over. Returns true if it did. */
   expire(now: number): boolean {
     if (this.#hold === undefined || now - this.#hold.since < this.#holdMs) return false;
     this.#hold = undefined;
     return true;
   }
 
-  /** Whether names that are due may be removed while `leaving` of the `size` names of the map wait for removal. */
+  /** Whether names that are due may be removed now. `leaving` of the `size` names of the map wait for removal. */
   mayRemove(leaving: number, size: number, now: number): boolean {
     const suspicious = size >= this.#rules.guardNames && leaving * 2 > size;
     if (!suspicious) this.#hold = undefined;
@@ -48,7 +48,7 @@ export class RemovalGuard {
     return this.#hold === undefined;
   }
 
-  /** Ends the hold if `id` is that of the current one; else a reason. */
+  /** Ends the hold if `id` is that of the current hold. Otherwise returns a reason. */
   confirm(id: string): Reason | undefined {
     if (this.#hold === undefined) return { code: "nothing-held", text: "no removal is held" };
     if (this.#hold.id !== id) return { code: "other-hold", text: `the current hold is ${this.#hold.id}, not ${id}` };
@@ -56,19 +56,19 @@ export class RemovalGuard {
     return undefined;
   }
 
-  /** When the current hold times out; undefined: nothing is held. */
+  /** When the current hold times out. Undefined if nothing is held. */
   get until(): number | undefined {
     return this.#hold && this.#hold.since + this.#holdMs;
   }
 
-  /** The current hold, with the numbers of names that it is about. */
+  /** Returns the current hold, with the numbers of its names. */
   describe(names: number, of: number): RemovalHold | undefined {
     if (this.#hold === undefined) return undefined;
     const { id, since } = this.#hold;
     return { id, since, until: since + this.#holdMs, names, of };
   }
 
-  /** A shorter hold would end before any of its names is due. */
+  /** Duration of a hold. With less than `vanishMs`, it would end before any of its names is due. */
   get #holdMs(): number {
     return Math.max(this.#rules.holdMs, this.#rules.vanishMs);
   }

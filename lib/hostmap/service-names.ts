@@ -5,9 +5,9 @@ export interface ServiceName {
 }
 
 /**
- * The Service that a hostname (in lower case, or a wildcard) stands for in a pod: `<service>.<namespace>`, or a
+ * Returns the Service that a hostname (in lower case, or a wildcard) reaches in a pod: `<service>.<namespace>`, or a
  * host of it, `<host>.<service>.<namespace>`. A pod's search list has `svc.<cluster domain>`, and the hosts file is
- * read before DNS, so mapping such a name hijacks the Service. Undefined: it has another form.
+ * read before DNS. So mapping such a name hijacks the Service. Undefined: it has another form.
  */
 export function serviceNameOf(hostname: string): ServiceName | undefined {
   const labels = hostname.split(".", 4);

@@ -10,7 +10,7 @@ import { createSuffixIndex } from "./suffix-index.ts";
 const label = fc.constantFrom("a", "b", "aa", "com");
 const anyName = fc.array(label, { minLength: 1, maxLength: 5 }).map((labels) => labels.join("."));
 
-test("property: below a suffix are the names that end with a dot and it, in order, whatever was asked before", () => {
+test("property: the names below a suffix end with a dot and it, in order, whatever was asked before", () => {
   fc.assert(
     fc.property(fc.array(anyName), fc.array(anyName), (names, suffixes) => {
       const index = createSuffixIndex(names);
@@ -22,7 +22,10 @@ test("property: below a suffix are the names that end with a dot and it, in orde
   );
 });
 
-/** Names as deep as DNS allows, which share their suffixes (`first: true`) or all but their first label differ. */
+/**
+ * Names as deep as DNS allows. With `first: true` they share their suffixes, otherwise all labels but the first
+ * differ.
+ */
 function deepNames(count: number, first: boolean): string[] {
   const deep = Array.from({ length: 115 }, () => "a").join(".");
   return Array.from({ length: count }, (_, at) =>
@@ -30,7 +33,7 @@ function deepNames(count: number, first: boolean): string[] {
   );
 }
 
-/** Bytes that the index of a selector holds once these patterns were asked for. */
+/** Bytes of a selector's index after these patterns were used. */
 function indexBytes(names: readonly string[], patterns: readonly string[]): number {
   const map = publishedMapOf("m", new Map(names.map((name) => [name, ["198.51.100.9"]])));
   assert.equal(map.names.length, names.length);

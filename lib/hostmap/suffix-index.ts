@@ -1,13 +1,13 @@
 /** Finds the names below a suffix. */
 export interface SuffixIndex {
-  /** The positions of the names below `example.com`, at any depth and without itself, in ascending order. */
+  /** Returns the positions of the names below `example.com`, at any depth and without itself, in ascending order. */
   below(suffix: string): Uint32Array;
 }
 
-/** The names below one suffix, and, once a longer suffix was asked for, the same by the next label. */
+/** The names below one suffix. After a longer suffix was requested, also the same names by their next label. */
 interface SuffixNode {
   readonly positions: Uint32Array;
-  /** Characters of the suffix with its leading dot. */
+  /** Number of characters of the suffix with its leading dot. */
   readonly length: number;
   children: ReadonlyMap<string, SuffixNode> | undefined;
 }
@@ -15,7 +15,7 @@ interface SuffixNode {
 const NOTHING = new Uint32Array();
 
 /**
- * Indexes names by suffix, level by level as suffixes are asked for: each takes time for the names below its
+ * Indexes names by suffix, level by level, as suffixes are requested. Each level takes time for the names below its
  * parents, once, and 4 bytes for each of these names. So the index never takes more than twice the bytes of the
  * names, however many labels they have.
  */

@@ -8,42 +8,48 @@ export interface ObjectRef {
 
 /** An object's request to map a public hostname to a target. */
 export interface Claim {
-  /** As written in the object: untrusted until `lib/hostmap/hostnames.ts` has accepted it. */
+  /** The text in the object. It is untrusted until `lib/hostmap/hostnames.ts` has accepted it. */
   readonly hostname: string;
   /** Name of the target, or the reason why none was found. */
   readonly target: string | Reason;
   readonly from: ObjectRef;
-  /** creationTimestamp of the object, RFC 3339; the oldest object wins a name. */
+  /** creationTimestamp of the object, RFC 3339. The oldest object wins a name. */
   readonly created: string;
   /**
-   * What the name should resolve to in public DNS: the IP addresses and host names of the object's load balancer
-   * status.
+   * The values to which public DNS should resolve the name: the IP addresses and host names of the object's load
+   * balancer status.
    */
   readonly publicAddresses?: readonly string[];
-  /** Its object chooses the target: that DNS leads the name to another one does not change it. */
+  /** The object chooses the target explicitly. The choice stays even if DNS leads the name to another target. */
   readonly chosen?: true;
-  /** The TCP ports on which the object is served; absent: those of HTTP and HTTPS. */
+  /** The TCP ports on which the object is served. Default: those of HTTP and HTTPS. */
   readonly ports?: readonly number[];
-  /** What is wrong with its target, which is mapped all the same. */
+  /** A problem of the target. The name is mapped anyway. */
   readonly warning?: Reason;
   /**
-   * Its object has no evidence of the target any more, for this reason. The name stays mapped to it if it is, and if
-   * no claim with evidence wants it.
+   * Reason why the object no longer has evidence of the target. The name stays mapped to the target if it is now, and
+   * if no claim with evidence wants the name.
    */
   readonly kept?: Reason;
-  /** DNS leads the name to its target: of objects with different targets it has the name, whatever their ages. */
+  /**
+   * DNS leads the name to this target. So the object wins the name against objects with other targets, whatever their
+   * ages.
+   */
   readonly verified?: true;
   /**
-   * The target that it may get: it is not decided yet whether it gets one, and `target` says why. What is published
-   * of the name stays until then.
+   * The target that the claim may get. The decision is pending, and `target` says why. Until then, the published
+   * state of the name stays.
    */
   readonly pending?: string;
   /**
-   * The target that it would have if the target expected a PROXY header, which is asked again. `target` says that it
-   * does not.
+   * The target that the claim would get if the target expected a PROXY header. `target` says that it does not. This
+   * is checked again.
    */
   readonly candidate?: string;
-  /** The hostname is a wildcard of Gateway API, which covers any number of labels; one of an Ingress covers one. */
+  /**
+   * The hostname is a wildcard of Gateway API, which covers any number of labels. A wildcard of an Ingress covers one
+   * label.
+   */
   readonly anyDepth?: true;
 }
 
@@ -59,12 +65,12 @@ export type ClaimDecision =
   | { readonly mapped: false; readonly reason: Reason };
 
 /**
- * The addresses that names of a target map to: the ClusterIPs of the front Service, or with protocol `none` the ingress
- * controller's.
+ * The addresses to which the names of a target map: the ClusterIPs of the front Service, or with protocol `none`
+ * those of the ingress controller.
  */
 export interface TargetAddress {
   readonly name: string;
-  /** IPv4 and/or IPv6 literals, at most one of each. Empty: not known yet, and its names are not published. */
+  /** IPv4 and/or IPv6 literals, at most one of each. Empty: not known yet, so the names are not published. */
   readonly clusterIPs: readonly string[];
 }
 
@@ -74,23 +80,24 @@ export interface HostAlias {
   hostnames: string[];
 }
 
-/** The published map as a consumer (webhook, agent, `inject`) reads it: each name with its addresses. */
+/** The published map as its consumers (webhook, agent, `inject`) read it: each name with its addresses. */
 export interface PublishedMap {
-  /** Short hash; equal revisions mean equal content. */
+  /** Short hash. Equal revisions mean equal content. */
   readonly revision: string;
   /** Names in code-unit order, each once. Built on first use, in time proportional to the number of names. */
   readonly names: readonly string[];
   /** `names.length`, in constant time. */
   readonly size: number;
   /**
-   * The `count` names that were published first, in name order; in time proportional to `count`, times its logarithm.
+   * Returns the `count` names that were published first, in name order. Takes time proportional to `count` times its
+   * logarithm.
    */
   readonly first: (count: number) => readonly string[];
   /**
-   * When the name was first published, as a sequence number that survives restarts; 0: before these were kept, or
-   * not known.
+   * Returns when the name was first published, as a sequence number that survives restarts. 0: before orders were
+   * stored, or unknown.
    */
   readonly orderOf: (name: string) => number;
-  /** The addresses of a name: one or two, in a shared array. */
+  /** Returns the addresses of a name: one or two, in a shared array. */
   readonly addressesOf: (name: string) => readonly string[] | undefined;
 }

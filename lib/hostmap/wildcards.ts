@@ -1,15 +1,15 @@
 // The map has two kinds of wildcards. `*.x` covers one label, as in an Ingress. `**.x` covers any number of labels,
-// as Gateway API means its `*.x`. It stands beside `*.x`.
+// like `*.x` in Gateway API. `**.x` is written in addition to `*.x`.
 
-/** How the name of a wildcard at any depth begins. */
+/** The first characters of a wildcard at any depth. */
 export const ANY_DEPTH = "**.";
 
-/** The wildcard at any depth that stands beside the wildcard `*.x`. */
+/** Returns the wildcard at any depth that accompanies the wildcard `*.x`. */
 export function anyDepthOf(wildcard: string): string {
   return `*${wildcard}`;
 }
 
-/** The name of the plan that a name of the map comes from: `*.x` for `**.x`. */
+/** Returns the planned name of a name in the map: `*.x` for `**.x`. */
 export function plannedNameOf(name: string): string {
   return name.startsWith(ANY_DEPTH) ? name.slice(1) : name;
 }
@@ -20,8 +20,8 @@ export function isWildcard(name: string): boolean {
 }
 
 /**
- * The planned wildcard whose addresses a resolver answers for a name that is not mapped itself: the longest that
- * has it below. Undefined: there is none.
+ * Returns the planned wildcard whose addresses a resolver answers for a name that is not mapped itself. This is the
+ * longest wildcard above the name. Undefined if there is none.
  */
 export function wildcardAbove(
   name: string,

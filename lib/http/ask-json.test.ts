@@ -5,7 +5,7 @@ import { askJson } from "./ask-json.ts";
 import { http } from "./http.ts";
 import { listen } from "./listen.ts";
 
-/** Asks a server that answers with this, and notes the request. */
+/** Sends a request to a server that gives this answer, and records the request. */
 async function ask(t: TestContext, status: number, ...parts: string[]) {
   const requests: string[] = [];
   const server = http.createServer(({ url, headers }, response) => {
@@ -21,27 +21,27 @@ async function ask(t: TestContext, status: number, ...parts: string[]) {
   return { answer, requests };
 }
 
-test("the answer is the JSON of the page, and the connection is not kept", async (t) => {
+test("the result is the JSON of the page, and the connection is not kept alive", async (t) => {
   assert.deepEqual(await ask(t, 200, '{"listening":["a",', '"é"]}'), {
     answer: { listening: ["a", "é"] },
     requests: ["/targets close"],
   });
 });
 
-test("an answer that is not 200, no JSON, or none, is an error", async (t) => {
+test("an answer other than 200, an answer that is not JSON, and a missing answer are errors", async (t) => {
   assert.match(String((await ask(t, 404, "{}")).answer), /^Error: \/targets answered 404$/);
   assert.ok((await ask(t, 200, "not found")).answer instanceof SyntaxError);
   await assert.rejects(askJson("127.0.0.1", 1, "/targets"), { code: "ECONNREFUSED" });
 });
 
-test("an answer of a million characters is read, a longer one is not", async (t) => {
+test("an answer of a million characters is accepted, a longer one is not", async (t) => {
   const json = (length: number) => `"${"x".repeat(length - 2)}"`;
   assert.equal(String((await ask(t, 200, json(1_000_000))).answer).length, 999_998);
   const { answer } = await ask(t, 200, json(1_000_001));
   assert.match(String(answer), /^Error: \/targets answered more than 1000000 bytes$/);
 });
 
-test("an answer that does not come in two seconds is an error", async (t) => {
+test("an answer that takes more than two seconds is an error", async (t) => {
   const timeouts: number[] = [];
   const late = new AbortController();
   t.mock.method(AbortSignal, "timeout", (ms: number) => {

@@ -7,13 +7,13 @@ const TIMEOUT_MS = 2_000;
 const MAX_BYTES = 1_000_000;
 
 /**
- * Gets JSON from another component's health port, by plain HTTP. (`fetch` alone would take 20 MB of memory.)
- * Rejects unless the response is 200 with valid JSON, if it has more than 1,000,000 bytes, and after 2 s. The
- * caller validates the content.
+ * Gets JSON from another component's health port over plain HTTP. (`fetch` alone would take 20 MB of memory.) Rejects
+ * if the response is not 200 with valid JSON, has more than 1,000,000 bytes, or takes more than 2 s. The caller
+ * validates the content.
  */
 export async function askJson(address: string, port: number, path: string): Promise<unknown> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);
-  // Uses the global agent, which NODE_USE_ENV_PROXY configures; the connection is not kept alive.
+  // Uses the global agent, which NODE_USE_ENV_PROXY configures. The connection is not kept alive.
   const sent = http.request({ host: address, port, path, headers: { connection: "close" }, signal }).end();
   const [response] = (await once(sent, "response", { signal })) as [IncomingMessage];
   let text = "";

@@ -8,7 +8,7 @@ function holders(count: number) {
   return { all, evicted };
 }
 
-test("beyond the limit, those that began first are evicted, as many as needed", () => {
+test("above the limit, the oldest holders are evicted, as many as needed", () => {
   const budget = createByteBudget(100);
   const { all, evicted } = holders(4);
   for (const holder of all.slice(0, 3)) budget.charge(holder, 30);
@@ -20,14 +20,14 @@ test("beyond the limit, those that began first are evicted, as many as needed", 
   assert.deepEqual(evicted, [0, 1]);
 });
 
-test("a holder that alone exceeds the limit is evicted", () => {
+test("a holder that exceeds the limit alone is evicted", () => {
   const budget = createByteBudget(100);
   const { all, evicted } = holders(1);
   for (const holder of all) budget.charge(holder, 101);
   assert.deepEqual(evicted, [0]);
 });
 
-test("released bytes are free again, once", () => {
+test("released bytes are free again, and only once", () => {
   const budget = createByteBudget(100);
   const { all, evicted } = holders(10);
   for (const holder of all) {

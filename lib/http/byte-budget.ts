@@ -2,24 +2,25 @@ import type { ServerResponse } from "node:http";
 
 /** A request that holds bytes of a budget. */
 interface ByteHolder {
-  /** Gives the bytes up; called when others need them. */
+  /** Gives up the bytes. The budget calls it when others need them. */
   readonly evict: () => void;
 }
 
-/** A limit on the bytes that many requests hold together. */
+/** A limit on the bytes that all requests hold together. */
 export interface ByteBudget {
-  /** Adds bytes to what a holder has. Beyond the limit, the holders that began first are evicted, perhaps this one. */
+  /** Adds bytes to a holder. Above the limit, the oldest holders are evicted, which may include this one. */
   charge(holder: ByteHolder, bytes: number): void;
-  /** Returns what a holder has; nothing if it has nothing. */
+  /** Returns all bytes of a holder. Does nothing if it has none. */
   release(holder: ByteHolder): void;
 }
 
 /**
- * Creates a budget of `limit` bytes. The oldest holder gives way. An API server sends a body and reads the answer at
- * once, so a slow client is not the API server. A limit that refused new clients would refuse the API server.
+ * Creates a budget of `limit` bytes. Above the limit, the oldest holder is evicted. An API server sends a body and
+ * reads the answer at once, so a slow client is not the API server. A limit that refuses new clients would refuse the
+ * API server.
  */
 export function createByteBudget(limit: number): ByteBudget {
-  /** In the order in which they began. */
+  /** Bytes of each holder, oldest holder first. */
   const held = new Map<ByteHolder, number>();
   let total = 0;
   const release = (holder: ByteHolder): void => {
@@ -40,7 +41,10 @@ export function createByteBudget(limit: number): ByteBudget {
   };
 }
 
-/** Charges an answer until the client has read it, or is gone; if others need the bytes, the connection is closed. */
+/**
+ * Charges an answer to the budget until the client has read it or is gone. If others need the bytes, the connection
+ * is closed.
+ */
 export function chargeAnswer(budget: ByteBudget, response: ServerResponse, bytes: number): void {
   const holder = { evict: () => void response.destroy() };
   budget.charge(holder, bytes);

@@ -16,7 +16,7 @@ interface Client {
   ask(): Promise<string>;
 }
 
-/** Connects clients one after the other, each once the server has accepted the one before. */
+/** Connects clients one by one. Each connects after the server has accepted the previous one. */
 async function start(t: TestContext, listener: RequestListener = (_req, res) => res.end("ok")) {
   const server = createServer(listener);
   reclaimConnections(server, MAX);
@@ -51,7 +51,7 @@ const several = async (count: number, open: () => Promise<Client>): Promise<Clie
   return clients;
 };
 
-test("silent connections replace each other: used ones stay, new ones are served, also of one address", async (t) => {
+test("silent connections replace each other: used ones stay, new ones are served, even of one address", async (t) => {
   const open = await start(t);
   const used = await open();
   assert.equal(await used.ask(), "HTTP/1.1 200 OK");
@@ -71,7 +71,7 @@ test("a source loses its own connections before others lose theirs", async (t) =
   assert.equal(await early.ask(), "HTTP/1.1 200 OK");
 });
 
-test("of many connections that were answered, the one that asked the longest ago gives way to a new one", async (t) => {
+test("of many answered connections, the one with the oldest request is closed for a new one", async (t) => {
   const open = await start(t);
   const answered = await several(MAX, open);
   for (const client of answered) assert.equal(await client.ask(), "HTTP/1.1 200 OK");
@@ -82,7 +82,7 @@ test("of many connections that were answered, the one that asked the longest ago
   assert.equal(await answered[0]?.ask(), "HTTP/1.1 200 OK");
 });
 
-/** As the queue of handshakes reports them: connections of one address on a server that only accepts. */
+/** Reports connections of one address as the handshake queue does, on a server that only accepts them. */
 function queued() {
   const server = new EventEmitter();
   const reclaimed = reclaimConnections(server as Server, MAX);
@@ -105,7 +105,7 @@ function queued() {
   return { reclaimed, accept, wait, secure };
 }
 
-test("connections that wait for the server do not give way, until TLS begins", () => {
+test("connections that wait for the server are not closed before TLS begins", () => {
   const { reclaimed, accept, wait } = queued();
   const waiting = wait(4 * MAX);
   const silent = Array.from({ length: MAX }, accept);
@@ -119,7 +119,7 @@ test("connections that wait for the server do not give way, until TLS begins", (
   assert.equal(waiting.at(-1)?.destroyed, false, "the newest stays");
 });
 
-test("a connection whose handshake is not complete gives way before those with TLS", () => {
+test("a connection with an incomplete handshake is closed before those with TLS", () => {
   const { reclaimed, accept, wait, secure } = queued();
   const secured = wait(4);
   const begun = wait(MAX - 4);
@@ -132,7 +132,7 @@ test("a connection whose handshake is not complete gives way before those with T
   );
 });
 
-test("of more than 1,024 that wait, the one in the middle is closed, which would be served last", () => {
+test("of more than 1,024 waiting connections, the middle one is closed, because it would be served last", () => {
   const { wait } = queued();
   const waiting = wait(1_025);
   assert.deepEqual(
@@ -158,7 +158,7 @@ test("a refused request does not count as progress", async (t) => {
   for (const client of used) assert.equal(await client.ask(), "HTTP/1.1 200 OK");
 });
 
-test("closed connections leave their places", async (t) => {
+test("closed connections free their places", async (t) => {
   const open = await start(t);
   const used = await open();
   await used.ask();
@@ -171,7 +171,7 @@ test("closed connections leave their places", async (t) => {
   assert.equal(await used.ask(), "HTTP/1.1 200 OK");
 });
 
-test("a request before the answer to the previous one ends the connection, and is not handled", async (t) => {
+test("a request before the previous answer ends the connection, and is not handled", async (t) => {
   let handled = 0;
   const open = await start(
     t,

@@ -1,21 +1,27 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** How far a connection has come: accepted, TLS begun, TLS established, a request answered with 200. */
+/** The stages of a connection: accepted, TLS begun, TLS established, a request answered with 200. */
 const STAGES = ["accepted", "begun", "secured", "answered"] as const;
-/** `waiting`: its ClientHello has arrived, and the server has not begun TLS. The server is late, not the client. */
+/**
+ * `waiting`: the ClientHello has arrived, but the server has not begun TLS. The delay is the server's, not the
+ * client's.
+ */
 type Stage = (typeof STAGES)[number] | "waiting";
 
-/** A waiting connection takes a socket and its ClientHello (1 to 2 KB, 16 KB at most), one in TLS 53 KB. */
+/**
+ * Maximum of waiting connections. Each takes a socket and its ClientHello (1 to 2 KB, at most 16 KB). In TLS it takes
+ * 53 KB.
+ */
 const MAX_WAITING = 1_024;
 
-/** What the server's events do not say. */
+/** Reports steps of connections that are not visible in the server's events. */
 interface ReclaimedConnections {
   /** The ClientHello of an accepted connection has arrived. */
   waiting(socket: Socket): void;
   /** TLS begins on a waiting connection. */
   begun(socket: Socket): void;
-  /** Closes all connections, those in their handshake included (`closeAllConnections` leaves them). */
+  /** Closes all connections, including those in their handshake (`closeAllConnections` does not close these). */
   closeAll(): void;
 }
 
@@ -23,22 +29,22 @@ interface Connection {
   readonly socket: Socket;
   readonly source: string;
   stage: Stage;
-  /** Number of its last step forward, among those of all connections. */
+  /** Sequence number of this connection's last progress. All connections share the sequence. */
   progress: number;
 }
 
 /**
- * Bounds the connections of an HTTP or HTTPS server without refusing new ones: at `max`, an existing connection is
- * closed. If new connections were refused, the first clients could lock the others out. A fixed limit per source
+ * Limits the connections of an HTTP or HTTPS server without refusing new ones: at `max`, it closes an existing
+ * connection. If it refused new connections, the first clients could lock the others out. A fixed limit per source
  * would lock out clients that share an address with an attacker (source NAT).
  *
- * The connection that is closed is found in three steps: the stage that most connections are at, in it the source
- * with the most of them, and of that source the one that has gone the longest without progress. So silent
- * connections replace each other and leave those in use alone, a source replaces its own connections before those
- * of others, and a new connection always has time to finish its handshake and first request.
+ * It selects the connection to close in three steps: the stage with the most connections, in this stage the source
+ * with the most connections, and of this source the connection that has made no progress for the longest time. So
+ * silent connections replace each other and not those in use. A source replaces its own connections before those of
+ * others. A new connection always has time to finish its handshake and first request.
  *
- * Connections that wait for the server count apart, up to `MAX_WAITING`: otherwise 700 clients of one address that
- * connect at once would close those of an API server that connected just before them.
+ * Connections that wait for the server are counted separately, up to `MAX_WAITING`. Otherwise 700 clients of one
+ * address that connect at once would close those of an API server that connected just before them.
  */
 export function reclaimConnections(server: Server, max: number): ReclaimedConnections {
   const stages: Readonly<Record<Stage, Group>> = {
@@ -49,7 +55,10 @@ export function reclaimConnections(server: Server, max: number): ReclaimedConnec
     answered: new Group(),
   };
   const connections = new WeakMap<Socket, Connection>();
-  /** Those in their handshake, by address: node:https does not say which accepted socket a TLS socket belongs to. */
+  /**
+   * Connections in their handshake, by address. node:https does not say which accepted socket belongs to a TLS
+   * socket.
+   */
   const accepted = new Map<string, Connection>();
   let steps = 0;
   const move = (connection: Connection, stage: Stage): void => {
@@ -115,12 +124,12 @@ export function reclaimConnections(server: Server, max: number): ReclaimedConnec
 }
 
 /**
- * Ends a connection that sends a request before the previous one was answered (pipelining), which no API server,
- * kubelet or Prometheus does. Otherwise the requests and answers of a client that does not read would accumulate.
+ * Ends a connection that sends a request before the answer to the previous one (pipelining). No API server, kubelet
+ * or Prometheus does that. Otherwise the requests and answers of a client that does not read would accumulate.
  */
 export function withoutPipelining(listener: RequestListener): RequestListener {
   return (request, response) => {
-    // A response has no socket while the one before it has not been written.
+    // A response has no socket until the previous response has been written.
     if (response.socket === null) request.socket.destroy();
     else listener(request, response);
   };
@@ -130,14 +139,14 @@ function addressOf({ remoteAddress, remotePort, localAddress }: Socket): string 
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 
-/** The first of the largest. */
+/** Returns the largest group; of several equal ones, the first. */
 function largest<T extends { readonly size: number }>(groups: Iterable<T>): T | undefined {
   let found: T | undefined;
   for (const group of groups) if (found === undefined || group.size > found.size) found = group;
   return found;
 }
 
-/** Connections by source, each source's in the order in which they reached the stage. */
+/** Connections of one stage, by source. Those of a source are in the order in which they reached the stage. */
 class Group {
   readonly #sources = new Map<string, Set<Connection>>();
   size = 0;
@@ -173,7 +182,7 @@ class Group {
     return oldest;
   }
 
-  /** The one that is served last, if the oldest and the newest take turns. */
+  /** The connection that would be served last, if the server alternates between the oldest and the newest. */
   middleOfLargestSource(): Connection | undefined {
     const connections = [...(largest(this.#sources.values()) ?? [])];
     return connections[connections.length >> 1];

@@ -9,7 +9,7 @@ import { type Page, startHealthServer } from "./listen.ts";
 
 const LOCAL = "127.0.0.1";
 const MIB = 1024 * 1024;
-/** More than the sockets' buffers take, and two of it are more than all unread answers may have together. */
+/** Larger than the sockets' buffers. Two such answers exceed the limit for all unread answers. */
 const LARGE = "x".repeat(9 * MIB);
 
 async function start(t: TestContext, render: () => Page = () => ({ contentType: "text/plain", body: LARGE })) {
@@ -41,7 +41,7 @@ async function start(t: TestContext, render: () => Page = () => ({ contentType: 
   return { open, ask };
 }
 
-test("silent connections replace each other, and probes are answered meanwhile", async (t) => {
+test("silent connections replace each other, and probes are still answered", async (t) => {
   const { open, ask } = await start(t);
   const silent: Socket[] = [];
   for (let opened = 0; opened < 200; opened += 1) silent.push(await open());
@@ -63,14 +63,14 @@ test("a connection waits for its first request longer than a request may take; a
   assert.match(answer.toString(), /^HTTP\/1\.1 200 .*timeout=120/s);
 });
 
-/** Asks for the page and reads no more than what arrives first. */
+/** Requests the page and reads only what arrives first. */
 async function reader(open: (text: string) => Promise<Socket>): Promise<Socket> {
   const socket = await open("GET /status HTTP/1.1\r\nHost: x\r\n\r\n");
   await once(socket, "readable");
   return socket;
 }
 
-test("of clients that do not read a large page, the first are disconnected; one that reads gets all", async (t) => {
+test("if clients do not read a large page, the first are disconnected; a client that reads gets all", async (t) => {
   const { open, ask } = await start(t);
   const readers: Socket[] = [];
   for (let opened = 0; opened < 5; opened += 1) readers.push(await reader(open));
@@ -82,12 +82,12 @@ test("of clients that do not read a large page, the first are disconnected; one 
   }
 });
 
-test("a page that is larger than all unread answers may be together is sent", async (t) => {
+test("a page that alone exceeds the limit for unread answers is still sent", async (t) => {
   const { ask } = await start(t, () => ({ contentType: "text/plain", body: LARGE + LARGE }));
   assert.equal((await ask("/status")).length, 2 * LARGE.length);
 });
 
-test("a large page has to be read within 30 s", async (t) => {
+test("a large page must be read within 30 s", async (t) => {
   const { open } = await start(t);
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const socket = await reader(open);
@@ -97,7 +97,7 @@ test("a large page has to be read within 30 s", async (t) => {
   assert.ok(socket.bytesRead < LARGE.length, `${socket.bytesRead} bytes`);
 });
 
-/** A page that says how often it was rendered, each time for `ms` of CPU time. */
+/** A page that says how often it was rendered. Each rendering takes `ms` of CPU time. */
 function counted(ms: number): () => Page {
   let rendered = 0;
   return () => {
@@ -108,7 +108,7 @@ function counted(ms: number): () => Page {
   };
 }
 
-test("requests for a page take a tenth of the thread at most: beyond that they get the last one", async (t) => {
+test("rendering takes at most a tenth of the thread: above that, requests get the last page", async (t) => {
   let now = 0;
   t.mock.method(performance, "now", () => now);
   const { ask } = await start(t, counted(150));
@@ -117,7 +117,7 @@ test("requests for a page take a tenth of the thread at most: beyond that they g
   assert.equal(await ask("/status"), "2");
 });
 
-test("a page that is asked for now and then is always new", async (t) => {
+test("a rarely requested page is always new", async (t) => {
   let now = 0;
   t.mock.method(performance, "now", () => now);
   const { ask } = await start(t, counted(20));

@@ -1,7 +1,7 @@
 import { test } from "node:test";
 import { assertLight } from "#test/fakes/loaded-builtins.ts";
 
-/** The entry points of each component of the core that runs in a pod. */
+/** The entry points of the core's components that run in a pod. */
 const COMPONENTS = {
   controller: "controller/run.ts",
   webhook: "cli/components/webhook.ts",

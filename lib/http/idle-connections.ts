@@ -2,25 +2,25 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 
 /**
- * Go's transport keeps idle connections for 90 s, those without a request too: a dial that was slower than another one
+ * Go's transport keeps idle connections for 90 s, even those that never had a request because another dial was faster
  * (net/http, `DefaultTransport` and `dialConnFor`; client-go, `SetTransportDefaults`). A server keeps them longer. If
- * it closed first, a request that is sent at that moment would be lost, and Go does not repeat a POST.
+ * the server closed first, it would lose a request that is sent at that moment, and Go does not repeat a POST.
  */
 const KEEP_ALIVE_MS = 120_000;
-/** How often node:http checks its time limits; by default every 30 s. */
+/** How often node:http checks its time limits. Its default is 30 s. */
 export const CHECK_MS = 1_000;
 
-/** For the headers of a request, and for all of it; both count from its first byte. Milliseconds. */
+/** Limits for the headers of a request and for the whole request, in milliseconds. Both count from its first byte. */
 interface RequestLimits {
   readonly headersMs: number;
   readonly requestMs: number;
 }
 
 /**
- * Keeps idle connections for `KEEP_ALIVE_MS`, before the first request as after one, and limits how long a request
- * takes. node:http counts the limits of a first request from when it gets the connection, so it gets it with the first
- * byte. `ready` is the event with which a connection is ready for requests. Returns a function that closes the
- * connections that have sent nothing: `close` of the server does not.
+ * Keeps idle connections for `KEEP_ALIVE_MS`, before and after the first request, and limits how long a request
+ * takes. node:http counts the limits of a first request from the time when it gets the connection, so it gets the
+ * connection with the first byte. `ready` is the event that says that a connection is ready for requests. Returns a
+ * function that closes the connections that have sent nothing: the server's `close` does not.
  */
 export function keepIdleConnections(
   server: Server,
@@ -30,14 +30,14 @@ export function keepIdleConnections(
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = headersMs;
   server.requestTimeout = requestMs;
-  // node:http adds its listener first, when the server is created. Others stay.
+  // node:http adds its listener first, when it creates the server. Other listeners stay.
   const [startHttp] = server.listeners(ready) as ((socket: Socket) => void)[];
   if (startHttp === undefined) return () => {};
   server.removeListener(ready, startHttp);
   const silent = new Set<Socket>();
   server.on(ready, (socket: Socket) => {
     const close = () => socket.destroy();
-    // A server that closes waits only for a request that is on its way.
+    // A server that is closing waits only for requests that are on their way.
     const deadline = setTimeout(close, server.listening ? KEEP_ALIVE_MS : headersMs);
     const settle = () => {
       clearTimeout(deadline);
@@ -50,7 +50,7 @@ export function keepIdleConnections(
       socket.resume();
     };
     silent.add(socket);
-    // node:http reports errors of its own; a client that disconnects before needs no report.
+    // node:http reports its own errors. A client that disconnects earlier needs no report.
     socket.on("error", () => {});
     socket.once("data", start).once("end", close).once("close", settle);
   });

@@ -31,7 +31,7 @@ test("probes answer 200 or 503 with the current reason", async (t) => {
   assert.deepEqual(await get("/readyz"), { status: 503, type: "text/plain", body: "draining\n" });
 });
 
-test("metrics are Prometheus text", async (t) => {
+test("metrics have Prometheus' text format", async (t) => {
   const registry = new MetricsRegistry();
   registry.counter("things_total", "Things").inc(3);
   const { status, type, body } = await (await start(t, { registry }))("/metrics");
@@ -39,7 +39,7 @@ test("metrics are Prometheus text", async (t) => {
   assert.match(body, /^things_total 3$/m);
 });
 
-test("a component's page is served; other paths are not, even those that are Object properties", async (t) => {
+test("a component's page is served; other paths are not, even names of Object properties", async (t) => {
   const pages = { "/status": { render: () => ({ contentType: "application/json", body: '{"names":"é"}' }) } };
   const get = await start(t, { pages });
   assert.deepEqual(await get("/status"), { status: 200, type: "application/json", body: '{"names":"é"}' });
@@ -47,9 +47,9 @@ test("a component's page is served; other paths are not, even those that are Obj
     assert.deepEqual(await get(path), { status: 404, type: "text/plain", body: "not found\n" }, path);
 });
 
-test("a page that takes a query is rendered for each, however often it is asked for; others ignore it", async (t) => {
+test("a page that takes a query is rendered for each query, even under load; other pages ignore it", async (t) => {
   const render = (query: URLSearchParams) => {
-    // More than the thread's share of a second.
+    // More than the thread's share of one second.
     for (const until = performance.now() + 60; performance.now() < until; );
     return { contentType: "text/plain", body: `[${query}]` };
   };
@@ -76,7 +76,7 @@ test("a page is not rendered for a request that it refuses", async (t) => {
   assert.equal((await get("/status")).status, 403, "nor is what somebody else was shown");
 });
 
-test("an exception is answered by 500 without the reason, and the next request works", async (t) => {
+test("an exception is answered with 500 without the reason, and the next request works", async (t) => {
   const get = await start(t, {
     live: () => {
       throw new Error("secret");
@@ -111,7 +111,7 @@ test("closing does not wait for idle connections", async () => {
   await assert.rejects(fetch(`http://127.0.0.1:${server.port}/healthz`));
 });
 
-test("a port in use is `listen-failed`, with the port and the cause", async (t) => {
+test("a port in use is reported as `listen-failed`, with the port and the cause", async (t) => {
   const taken = createServer();
   await listen(taken, 0, "127.0.0.1");
   t.after(() => taken.close());
@@ -127,7 +127,7 @@ test("a port in use is `listen-failed`, with the port and the cause", async (t) 
 
 type ListenOptions = [port: number, host: string, backlog: number, listening: () => void];
 
-/** A server that fails to bind one address, as on a host without it. */
+/** A server that fails to bind one address, as on a host that lacks the address. */
 function lacking(address: string, code: string): { server: Server; tried: string[] } {
   const server = createServer();
   const tried: string[] = [];
@@ -154,7 +154,7 @@ for (const code of ["EAFNOSUPPORT", "EADDRNOTAVAIL"]) {
   });
 }
 
-test("there is no fallback for another address or another error", async () => {
+test("other addresses and other errors have no fallback", async () => {
   for (const [address, code] of [
     ["::1", "EADDRNOTAVAIL"],
     ["::", "EACCES"],
@@ -168,7 +168,7 @@ test("there is no fallback for another address or another error", async () => {
   }
 });
 
-test("liveness fails after a watch has been inactive for over three minutes, not before", () => {
+test("liveness fails when a watch is inactive for more than three minutes, not before", () => {
   assert.deepEqual(livenessOf(180_000), { ok: true, text: "ok" });
   assert.equal(livenessOf(180_001).ok, false);
   assert.deepEqual(livenessOf(181_400), { ok: false, text: "a watch has been inactive for 181 s" });

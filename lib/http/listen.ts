@@ -15,12 +15,12 @@ export interface Health {
   readonly text: string;
 }
 
-/** Every watch is active within two minutes, whatever the API server does (idle timeout and backoff of the client). */
+/** The client's idle timeout and backoff make every watch active within two minutes, whatever the API server does. */
 const HANGING_MS = 180_000;
 
 /**
- * Liveness of a process that depends on watches. An unavailable API server is no reason for a restart, which would
- * only lose the last good state. A watch without any activity is.
+ * Liveness of a process that depends on watches. An unavailable API server is no reason for a restart: a restart
+ * would only lose the last good state. A watch without any activity is a reason.
  */
 export function livenessOf(inactiveMs: number): Health {
   if (inactiveMs <= HANGING_MS) return { ok: true, text: "ok" };
@@ -33,12 +33,15 @@ export interface Page {
   readonly body: string;
 }
 
-/** How a page is made, and which requests get it. */
+/** How a page is rendered, and which requests get it. */
 interface PageSource {
   readonly render: (query: URLSearchParams) => Page;
-  /** Whether it depends on the query, which is otherwise ignored: a page for everybody should not. */
+  /** Whether the page depends on the query. Otherwise the query is ignored, as a page for everybody should do. */
   readonly takesQuery?: boolean;
-  /** Why this request does not get the page (403), on one line; undefined: it does. Without it everybody does. */
+  /**
+   * Returns the reason on one line why this request does not get the page (403), or undefined. Default: every request
+   * gets the page.
+   */
   readonly refusal?: (headers: IncomingHttpHeaders) => string | undefined;
 }
 
@@ -54,7 +57,7 @@ export interface HealthServerOptions extends Probes {
   readonly port: number;
   /** The component's metrics. */
   readonly registry: MetricsText;
-  /** By path. */
+  /** The component's pages, by path. */
   readonly pages?: Readonly<Record<string, PageSource>>;
 }
 
@@ -64,18 +67,21 @@ export interface HealthServer {
 }
 
 /**
- * Probes, Prometheus, `switchback status` and other components have a connection each. Any pod can reach the port,
- * so beyond this number others are closed (`reclaimConnections`).
+ * Probes, Prometheus, `switchback status` and other components have one connection each. Any pod can reach the port,
+ * so above this number connections are closed (`reclaimConnections`).
  */
 const MAX_CONNECTIONS = 64;
 const HEADERS_MS = 2_000;
 const REQUEST_MS = 5_000;
-/** A client that takes nothing for this long is disconnected, and one that has not taken a large answer by then. */
+/**
+ * A client is disconnected when it reads nothing for `UNREAD_MS`, or has not read a large answer after
+ * `LARGE_ANSWER_MS`.
+ */
 const UNREAD_MS = 10_000;
 const LARGE_ANSWER_MS = 30_000;
 /**
- * Larger answers do not fit into the buffers of a socket. They are counted while they are read: this much together,
- * or one.
+ * A larger answer does not fit into the buffers of a socket. Such answers are counted while they are read: together
+ * they may have `LARGE_ANSWERS_BYTES`, and a single one may be larger.
  */
 const SMALL_ANSWER_BYTES = 64 * 1024;
 const LARGE_ANSWERS_BYTES = 16 * 1024 * 1024;
@@ -133,19 +139,19 @@ interface ServedPage extends Pick<PageSource, "refusal" | "takesQuery"> {
   readonly render: (query: string) => Promise<RenderedPage>;
 }
 
-/** A page as bytes, which its readers share. */
+/** A page as bytes. All its readers share them. */
 interface RenderedPage {
   readonly contentType: string;
   readonly body: Buffer;
 }
 
-/** CPU time for rendering a page, milliseconds: at once, and as a share of the time after that. */
+/** CPU time for rendering a page: `RENDER_BURST_MS` at once, then `RENDER_SHARE` of the elapsed time. */
 const RENDER_BURST_MS = 100;
 const RENDER_SHARE = 0.1;
 
 /**
- * Returns a function that renders a page, unless requests would take more of the thread than that: it then gives
- * the last result again if that was for the same query, and otherwise waits.
+ * Returns a function that renders a page within the limits above. When they are used up, it returns the last result
+ * if the query is the same, and waits otherwise.
  */
 function renderSparingly(
   render: (query: URLSearchParams) => Page | Promise<Page>,
@@ -173,7 +179,7 @@ function renderSparingly(
   };
 }
 
-/** Bounds how long, and together with how many others, a large answer is kept for its reader. */
+/** Limits the time and the total size for which large answers are kept for their readers. */
 function limitReading(response: ServerResponse, large: ByteBudget, bytes: number): void {
   const deadline = setTimeout(() => response.destroy(), LARGE_ANSWER_MS);
   response.once("close", () => clearTimeout(deadline));
@@ -198,8 +204,8 @@ export async function listen(server: NetServer, port: number, address: string): 
 }
 
 /**
- * Connections that the kernel keeps until the process accepts them: Linux' own limit (`somaxconn`). With Node's 511, a
- * crowd that connects at once makes the kernel drop others, which try again a second later.
+ * Connections that the kernel keeps until the process accepts them: Linux' own limit (`somaxconn`). With Node's
+ * default of 511, the kernel drops connections when many clients connect at once. They try again a second later.
  */
 const BACKLOG = 4_096;
 

@@ -1,12 +1,13 @@
 /**
  * Media types for metadata only, without spec and status (Kubernetes API concepts, "Metadata-only fetches"). They
- * reduce a pod to a tenth of its bytes and keep unneeded data out of memory. The API server converts; list and
- * watch have one type each.
+ * reduce a pod to a tenth of its bytes and keep unneeded data out of memory. The API server converts the objects.
+ * List and watch have different types.
  */
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 export const METADATA_WATCH = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /**
- * What `kubectl get -o wide` prints, for a list and for each event ("Receiving resources as Tables"). With the query
- * `includeObject=Metadata`, each row has its object's metadata beside the cells: a pod's node without the pod.
+ * The table that `kubectl get -o wide` prints, for a list and for each event ("Receiving resources as Tables"). With
+ * the query `includeObject=Metadata`, each row has the metadata of its object beside the cells: for example a pod's
+ * node without the rest of the pod.
  */
 export const TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1";

@@ -15,7 +15,7 @@ describe("backoff", () => {
     assert.equal(createBackoff(250, 5_000, () => 0).next(), 125);
   });
 
-  it("is lengthened above Retry-After by up to a half, to spread those who were refused together", () => {
+  it("is lengthened above Retry-After by up to a half, to spread clients that were refused together", () => {
     for (const [drawn, expected] of [
       [0, 2_000],
       [0.5, 2_500],

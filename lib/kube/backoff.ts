@@ -1,32 +1,32 @@
 /**
- * Exponential backoff: base, twice the base, ... up to the cap. Jitter shortens each delay by up to a half, and
- * lengthens a server's Retry-After by up to a half, to spread replicas.
+ * Exponential backoff: base, twice the base, ... up to the cap. Jitter spreads replicas: it shortens each delay by up
+ * to a half, and lengthens a server's Retry-After by up to a half.
  */
 export interface Backoff {
-  /** The next delay in milliseconds; not shorter than `atLeast` (a server's Retry-After). */
+  /** Returns the next delay in milliseconds. It is not shorter than `atLeast` (a server's Retry-After). */
   next(atLeast?: number): number;
-  /** Starts again with the shortest delay. */
+  /** Starts over with the shortest delay. */
   reset(): void;
 }
 
 /** Upper limit for a server's Retry-After, milliseconds. */
 const MAX_RETRY_AFTER_MS = 60_000;
 /**
- * How much longer than Retry-After a wait is at most, as a share of it. The API server gives everyone whom it
- * refuses the same second, and 5,000 agents would be back at the same moment.
+ * Maximum share of Retry-After that is added to it. The API server sends the same delay to all clients that it
+ * refuses, and 5,000 agents would come back at the same moment.
  */
 const RETRY_AFTER_JITTER = 0.5;
 
 /**
- * A server's Retry-After with jitter above it: it is never asked sooner than it said. `random` returns a number in
- * [0, 1).
+ * Adds jitter to a server's Retry-After: the client must not retry sooner than the server said. `random` returns a
+ * number in [0, 1).
  */
 export function jitterRetryAfter(ms: number, random: () => number): number {
   return ms * (1 + RETRY_AFTER_JITTER * random());
 }
 
 /**
- * Times are milliseconds; `random` returns a number in [0, 1). Without it there is no jitter: for work that only
+ * Times are in milliseconds. `random` returns a number in [0, 1). Without it there is no jitter, for work that only
  * one replica does.
  */
 export function createBackoff(baseMs: number, capMs: number, random?: () => number): Backoff {

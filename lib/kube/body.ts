@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { StringDecoder } from "node:string_decoder";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 
-/** The response is longer than was allowed; it was not read to its end. */
+/** The response is longer than allowed. The rest of it was not read. */
 export class TooLongError extends SwitchbackError {
   constructor(what: string, maxBytes: number) {
     super("data-corrupt", `${what}: the response is longer than ${maxBytes} bytes`);
@@ -10,9 +10,9 @@ export class TooLongError extends SwitchbackError {
 }
 
 /**
- * Reads the whole body as text. Throws TooLongError if it is longer than `maxBytes`; the connection is then closed.
- * Each part is decoded as it comes, so that a large body is never in memory twice as bytes: V8 collects these later
- * than text.
+ * Reads the whole body as text. Throws TooLongError if it is longer than `maxBytes`, and then closes the connection.
+ * It decodes each chunk as it arrives, so that a large body is never in memory as bytes as well: V8 collects bytes
+ * later than text.
  */
 export async function readBody(response: IncomingMessage, what: string, maxBytes: number): Promise<string> {
   const decoder = new StringDecoder("utf8");

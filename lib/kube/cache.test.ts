@@ -25,7 +25,7 @@ describe("the cache of a watch", () => {
     );
   });
 
-  it("reports what changed, and nothing else", () => {
+  it("reports only what changed", () => {
     const { cache } = cacheOf();
     assert.deepEqual(cache.put(object("web", "1")), { key: "shop/web", after: "uid-web@1" });
     assert.equal(cache.put(object("web", "1")), undefined);
@@ -35,7 +35,7 @@ describe("the cache of a watch", () => {
     assert.equal(cache.values.size, 0);
   });
 
-  it("detects a version that went back, and a recreated object with the old version", () => {
+  it("detects a version that went back, and an object that was recreated with the old version", () => {
     const { cache } = cacheOf(object("web", "9"));
     assert.deepEqual(cache.put(object("web", "5"))?.after, "uid-web@5");
     const anew = object("web", "5", { uid: "other" });
@@ -44,7 +44,7 @@ describe("the cache of a watch", () => {
     assert.notEqual(cache.put(object("web", "11", { uid: "u" })), undefined, "a uid does not run into a version");
   });
 
-  it("projects an object once a version", () => {
+  it("projects each version of an object once", () => {
     let projected = 0;
     const cache = createCache(
       () => {

@@ -2,8 +2,8 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { ApiObject } from "./types.ts";
 
 /**
- * The change of one object. Without `before` it was added, without `after` deleted. A changed uid means deleted and
- * recreated.
+ * The change of one object. Without `before`, it was added. Without `after`, it was deleted. A changed uid means that
+ * it was deleted and recreated.
  */
 export interface ObjectChange<P> {
   /** `namespace/name`, or `name` for a cluster-scoped object. */
@@ -21,13 +21,13 @@ export interface ObjectCache<P> {
   beginRelist(): Relist<P>;
 }
 
-/** A full list in progress. The cache is unchanged until `finish`, so a list that fails halfway changes nothing. */
+/** A full list in progress. The cache is unchanged until `finish`. So a list that fails halfway changes nothing. */
 interface Relist<P> {
   add(objects: readonly ApiObject[]): void;
   restart(): void;
   /**
-   * Applies each difference as the iterator yields it: first additions and updates, then deletions, so that a moved
-   * name never disappears.
+   * Applies each difference as the iterator yields it. Additions and updates come first, then deletions, so that a
+   * moved name never disappears.
    */
   finish(): Iterable<ObjectChange<P>>;
 }
@@ -38,8 +38,8 @@ interface Entry<P> {
 }
 
 /**
- * `project` extracts the needed part of an object; undefined: it is not kept. If it throws, `onError` is called and
- * the previous value of the object stays.
+ * `project` extracts the needed part of an object. Undefined: the object is not kept. If `project` throws, `onError`
+ * is called and the previous value of the object stays.
  */
 export function createCache<P>(
   project: (object: ApiObject) => P | undefined,

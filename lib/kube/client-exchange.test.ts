@@ -15,7 +15,7 @@ interface Answer {
   readonly text?: string;
 }
 
-/** A client whose exchanges are answered in turn, the last answer for ever. */
+/** A client whose requests get these answers in turn. The last answer repeats. */
 function start(answers: readonly Answer[] = [{ statusCode: 200, text: "{}" }], defaults = {}) {
   const sent: Exchange[] = [];
   const closed = { drops: 0, closes: 0 };
@@ -97,13 +97,13 @@ for (const [what, call, expected] of [
   });
 }
 
-test("a response has its status, its type if it has one, and its text", async () => {
+test("a response has its status, its text, and its type if there is one", async () => {
   const { client } = start([{ statusCode: 204, text: "é" }, {}]);
   assert.deepEqual(await client.raw(PATH), { status: 204, contentType: "", text: "é" });
   assert.deepEqual(await client.raw(PATH), { status: 0, contentType: "", text: "" });
 });
 
-test("400 is the first status that is an error", async () => {
+test("400 is the lowest status that is an error", async () => {
   const { client } = start([{ statusCode: 399, text: "{}" }, { statusCode: 400 }]);
   await client.get(PATH);
   await assert.rejects(client.get(PATH), { code: "kube-status", status: 400, message: `GET ${PATH}: 400` });
@@ -113,14 +113,14 @@ for (const [headers, type] of [
   [{}, "no type"],
   [{ "content-type": "text/html" }, "text/html"],
 ] as const) {
-  test(`a response of ${type} that is not JSON is said to be that`, async () => {
+  test(`a response of ${type} that is not JSON is reported as such`, async () => {
     const { client } = start([{ statusCode: 200, headers, text: "<html>" }]);
     const message = `POST ${PATH}: the response is not JSON (${type})`;
     await assert.rejects(client.create(PATH, {}, { dryRun: true }), { code: "data-corrupt", message });
   });
 }
 
-test("a response of 16 MiB is read, a longer one is not", async () => {
+test("a response of 16 MiB is read, but not a longer one", async () => {
   const json = (length: number) => ({ statusCode: 200, text: JSON.stringify({ x: "x".repeat(length - 8) }) });
   const { client } = start([
     json(16 * MIB),
@@ -186,7 +186,7 @@ for (const [what, status, call, attempts] of [
   });
 }
 
-test("a call that is refused waits for Retry-After, and up to half as long again", async (t) => {
+test("a refused call waits for Retry-After, plus up to half of it", async (t) => {
   for (const [drawn, waitMs] of [
     [0, 2_000],
     [1, 3_000],

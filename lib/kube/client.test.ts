@@ -27,7 +27,7 @@ async function start(respond: Responder): Promise<FakeApi> {
 }
 afterEach(() => api.close());
 
-/** What `promise` rejects with. */
+/** Returns the reason with which `promise` rejects. */
 async function failure(promise: Promise<unknown>): Promise<unknown> {
   const nothing = Symbol("nothing");
   const result = await promise.then(
@@ -133,7 +133,7 @@ describe("failures", () => {
   it("a call without a response ends at the deadline, and the next call uses a new connection", async () => {
     let silent = false;
     const { client, calls } = await start((call) => {
-      // Two concurrent calls, so that two connections are kept.
+      // Two concurrent calls keep two connections alive.
       if (calls.length > 2) return silent ? hang(call) : json({ fine: true })(call);
       return void setTimeout(() => json({})(call), 50);
     });
@@ -213,7 +213,7 @@ describe("a kept-alive connection that the server has closed", () => {
     await client.delete(PATH);
   });
 
-  it("does not fail it either if there are several of them", async () => {
+  it("does not fail such a call either if several connections were closed", async () => {
     const { client } = await start((call) =>
       call.reused ? reset(call) : void setTimeout(() => json({ fine: true })(call), 50),
     );

@@ -18,7 +18,7 @@ export interface WriteOptions extends CallOptions {
 
 interface ApplyOptions extends WriteOptions {
   fieldManager: string;
-  /** Takes over fields from other managers; without it a conflict is a 409. */
+  /** Takes over fields from other managers. Without `force`, a conflict is a 409. */
   force?: boolean;
 }
 
@@ -34,10 +34,13 @@ interface RawOptions extends CallOptions {
   query?: Query;
   headers?: Readonly<Record<string, string>>;
   body?: string;
-  /** A longer response is an error, as of `get`. The length of a response through a Service proxy cannot be trusted. */
+  /**
+   * Like `maxBytes` of `get`: a longer response is an error. The length of a response through a Service proxy cannot
+   * be trusted.
+   */
   maxBytes?: number;
   /**
-   * Returns responses of any status instead of throwing from 400 on: a backend behind a Service proxy has its own
+   * Returns responses with any status, instead of throwing from 400 on. A backend behind a Service proxy has its own
    * statuses.
    */
   anyStatus?: boolean;
@@ -55,8 +58,10 @@ interface RawResponse {
  *
  * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status`),
  * `kube-expired` (410), `kube-unreachable` (no response, or none in time), `data-corrupt` (a response that is not
- * JSON). A 429 with Retry-After is retried, and so is a 503 with Retry-After if the call is idempotent. A retry waits
- * for up to half as long again as the answer says. After two retries, or at the deadline, the answer is thrown with
+ * JSON).
+ *
+ * A 429 with Retry-After is retried. A 503 with Retry-After is retried if the call is idempotent. A retry waits for
+ * Retry-After, plus up to half of it. After two retries, or at the deadline, the call throws the last error with
  * `retryAfterMs`. Nothing else is retried here: callers have their own retry loops.
  */
 export interface KubeClient {
@@ -69,7 +74,7 @@ export interface KubeClient {
   jsonPatch<T>(path: string, operations: readonly JsonPatchOperation[], options?: WriteOptions): Promise<T>;
   /** POST to the collection's path. */
   create<T>(path: string, object: object, options?: WriteOptions): Promise<T>;
-  /** PUT: a compare-and-swap if the object has `metadata.resourceVersion` (409 if that is not the current one). */
+  /** PUT. With `metadata.resourceVersion` it is a compare-and-swap: 409 if that version is not the current one. */
   replace<T>(path: string, object: object, options?: WriteOptions): Promise<T>;
   delete(path: string, options?: DeleteOptions): Promise<void>;
   /** Returns text, such as `/metrics` or a response through a Service proxy. Never retried. */
@@ -82,7 +87,7 @@ export interface KubeClient {
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
-/** Attempts of one call, including the first, if the server sends Retry-After. */
+/** Maximum number of attempts of one call, including the first, if the server sends Retry-After. */
 const MAX_ATTEMPTS = 3;
 
 type Send = (
@@ -92,11 +97,11 @@ type Send = (
 ) => Promise<RawResponse>;
 
 interface ClientDefaults {
-  /** Deadline of a call that names none, milliseconds. */
+  /** Default deadline of a call, milliseconds. */
   readonly timeoutMs?: number;
-  /** The server and where its configuration is, for messages. */
+  /** The server and the origin of its configuration, for messages. */
   readonly place?: string;
-  /** For the jitter above Retry-After; returns a number in [0, 1). */
+  /** For the jitter that is added to Retry-After. Returns a number in [0, 1). */
   readonly random?: () => number;
 }
 

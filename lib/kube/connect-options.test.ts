@@ -7,7 +7,7 @@ import { connectOptionsFrom, isInPod } from "./connect.ts";
 const TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const IN_POD = { KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "6443" };
 
-/** Only these files exist. */
+/** Makes only these files exist. */
 function exist(t: TestContext, ...files: string[]): void {
   t.mock.method(fs, "existsSync", (path: string) => files.includes(path));
   syncBuiltinESMExports();
@@ -17,14 +17,14 @@ function exist(t: TestContext, ...files: string[]): void {
   });
 }
 
-test("a process is in a pod if it has a service account's token and the API server's address", (t) => {
+test("a process is in a pod if it has a service account token and the API server's address", (t) => {
   exist(t, TOKEN);
   assert.deepEqual([isInPod(IN_POD), isInPod({ KUBERNETES_SERVICE_HOST: "" }), isInPod({})], [true, false, false]);
   exist(t);
   assert.equal(isInPod(IN_POD), false);
 });
 
-test("a flag, then KUBECONFIG, then the pod's service account, then the user's kubeconfig", (t) => {
+test("the order is: a flag, KUBECONFIG, the pod's service account, the user's kubeconfig", (t) => {
   exist(t, TOKEN, "/home/me/.kube/config");
   const env = { KUBECONFIG: "b", HOME: "/home/me", ...IN_POD };
   const { KUBECONFIG: _, ...inPod } = env;
@@ -45,7 +45,7 @@ test("a flag, then KUBECONFIG, then the pod's service account, then the user's k
   assert.deepEqual(connectOptionsFrom({ HOME: "/home/me" }, { context: "c" }), { ...home, context: "c" });
 });
 
-test("without any there is no cluster", (t) => {
+test("without any of them there is no cluster", (t) => {
   exist(t);
   for (const env of [{}, { HOME: "" }, { HOME: "/home/me" }, IN_POD])
     assert.throws(() => connectOptionsFrom(env), { code: "config-invalid", message: /no cluster configured/ });

@@ -37,7 +37,7 @@ async function serve(respond: Responder, by: TestCa = ca, port?: number): Promis
   api = await fakeApi(respond, { tls, ...(port === undefined ? {} : { port }) });
 }
 
-/** Accepts one bearer token only. */
+/** Accepts only one bearer token. */
 const accepting =
   (token: () => string): Responder =>
   (call) =>
@@ -63,7 +63,7 @@ describe("in a pod", () => {
     return client;
   }
 
-  it("uses the token, trusts the CA, has its namespace", async () => {
+  it("uses the token, trusts the CA and has the pod's namespace", async () => {
     await serve(accepting(() => "first"));
     const { get, namespace, server } = await inPod();
     await get("/version");
@@ -188,14 +188,14 @@ describe("from a kubeconfig", () => {
     return file(name);
   }
 
-  it("a token", async () => {
+  it("uses a token", async () => {
     await serve(accepting(() => "secret"));
     client = await connect({ kubeconfig: await kubeconfig("token.yaml", { token: "secret" }) });
     await client.get("/version");
     assert.equal(client.namespace, "in-one");
   });
 
-  it("a client certificate", async () => {
+  it("uses a client certificate", async () => {
     let subject: unknown;
     await serve((call: FakeCall) => {
       subject = (call.socket as TLSSocket).getPeerCertificate().subject.CN;
@@ -208,10 +208,10 @@ describe("from a kubeconfig", () => {
     assert.equal(subject, "someone");
   });
 
-  it("an exec plugin, which is run again when its token is rejected", async () => {
+  it("runs an exec plugin, and runs it again when its token is rejected", async () => {
     await serve(accepting(() => "run-2"));
     await writeFile(file("count"), "");
-    // Each run appends a character; the token contains their number.
+    // Each run appends a character. The token contains the number of characters.
     const script = `
       const { appendFileSync, readFileSync } = require("node:fs");
       appendFileSync(${JSON.stringify(file("count"))}, "x");
@@ -231,7 +231,7 @@ describe("from a kubeconfig", () => {
     assert.deepEqual(tokens(), ["Bearer run-1", "Bearer run-2", "Bearer run-2"]);
   });
 
-  it("of several files the first that sets a value wins, and a missing one is ignored", async () => {
+  it("takes each value from the first file that sets it, and ignores a missing file", async () => {
     await serve(json({}));
     const one = await kubeconfig("one.yaml", { token: "one" });
     const two = await kubeconfig("two.yaml", { token: "two" }, "two");
@@ -246,7 +246,7 @@ describe("from a kubeconfig", () => {
     assert.equal(client.namespace, "in-two");
   });
 
-  it("an unknown context is refused with the known ones", async () => {
+  it("refuses an unknown context and lists the known ones", async () => {
     await serve(json({}));
     const path = await kubeconfig("known.yaml", { token: "x" });
     await assert.rejects(connect({ kubeconfig: path, context: "prod" }), (error) => {
@@ -255,7 +255,7 @@ describe("from a kubeconfig", () => {
     });
   });
 
-  it("a file that is missing or not YAML is refused by name", async () => {
+  it("refuses a file that is missing or not YAML, by name", async () => {
     await serve(json({}));
     await writeFile(file("bad.yaml"), "{");
     for (const name of ["absent", "bad.yaml"]) {
@@ -268,7 +268,7 @@ describe("from a kubeconfig", () => {
 });
 
 describe("connectOptionsFrom", () => {
-  it("a flag, then KUBECONFIG", () => {
+  it("prefers a flag to KUBECONFIG", () => {
     assert.deepEqual(connectOptionsFrom({ KUBECONFIG: "b" }, { kubeconfig: "a", context: "c" }), {
       kubeconfig: "a",
       context: "c",
@@ -276,7 +276,7 @@ describe("connectOptionsFrom", () => {
     assert.deepEqual(connectOptionsFrom({ KUBECONFIG: "b", KUBERNETES_SERVICE_HOST: "x" }), { kubeconfig: "b" });
   });
 
-  it("without any, the reason", () => {
+  it("reports the reason if nothing is configured", () => {
     assert.throws(() => connectOptionsFrom({ HOME: folder }), { code: "config-invalid" });
   });
 });

@@ -12,13 +12,13 @@ import { createTransport } from "./transport.ts";
 interface ConnectOptions {
   /** Path of a kubeconfig, or several separated as in KUBECONFIG. Takes precedence over `inCluster`. */
   kubeconfig?: string;
-  /** Context of the kubeconfig; default: its current one. */
+  /** Context of the kubeconfig. Default: its current context. */
   context?: string;
   inCluster?: InCluster;
   userAgent?: string;
-  /** A user to impersonate, in place of the one that the kubeconfig names. */
+  /** A user to impersonate. It replaces the one in the kubeconfig. */
   as?: string;
-  /** Deadline of a call that names none, milliseconds. */
+  /** Default deadline of a call, milliseconds. */
   timeoutMs?: number;
   /** A monotonic clock, milliseconds. */
   now?: () => number;
@@ -44,7 +44,7 @@ export interface ConnectedClient extends KubeClient {
   readonly namespace: string;
 }
 
-/** Reads only files and opens no connection yet. Throws `config-invalid` if a file cannot be read. */
+/** Only reads files. Does not open a connection yet. Throws `config-invalid` if a file cannot be read. */
 export async function connect(options: ConnectOptions): Promise<ConnectedClient> {
   const { credentials, namespace } = await credentialsFor(options);
   const access = await credentials.current();
@@ -64,7 +64,7 @@ export async function connect(options: ConnectOptions): Promise<ConnectedClient>
 }
 
 /**
- * Determines how to connect from flags and environment. In this order: the kubeconfig of a flag, KUBECONFIG, the
+ * Determines how to connect, from flags and environment. The order is: the kubeconfig of a flag, KUBECONFIG, the
  * pod's service account, `~/.kube/config`.
  */
 export function connectOptionsFrom(

@@ -2,21 +2,21 @@ import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import type { Access } from "./credentials.ts";
 
 /**
- * Where a connection leads and what configures it, for messages: `https://10.0.0.1:6443 (context "x" of kubeconfig
- * /home/me/.kube/config)`.
+ * Describes where a connection leads and what configures it, for messages: `https://10.0.0.1:6443 (context "x" of
+ * kubeconfig /home/me/.kube/config)`.
  */
 export function placeOf({ server, from }: Access): string {
-  // Not `href`, which has the password if there is one.
+  // Do not use `href`: it would include a password.
   const url = `${server.origin}${server.pathname}`.replace(/\/$/, "");
   return from === undefined ? url : `${url} (${from.what})`;
 }
 
-/** Describes a connection that failed by its place and what to do about it. A SwitchbackError stays as it is. */
+/** Explains why a connection failed: its place and the remedy. A SwitchbackError is returned unchanged. */
 export function explainConnection(error: unknown, access: Access): unknown {
   if (!(error instanceof Error) || error instanceof SwitchbackError) return error;
   const { code = "" } = error as NodeJS.ErrnoException;
   const cure = cureOf(code, access);
-  // Node's own advice on certificates is for programs of Node.
+  // Node's own advice about certificates is for authors of Node programs.
   const text = cure === undefined ? describeError(error) : `${cure} (${code})`;
   return Object.assign(new Error(`${placeOf(access)}: ${text}`), { code });
 }

@@ -37,7 +37,7 @@ test("access is loaded once a minute", async () => {
   assert.deepEqual(rig.loads, [false, false]);
 });
 
-test("equal access stays the same object, so that its connections are kept; another one takes its place", async () => {
+test("equal access stays the same object, which keeps its connections; different access replaces it", async () => {
   const { rig, credentials } = start();
   let known = await credentials.current();
   const agent = new Agent();
@@ -60,7 +60,7 @@ test("equal access stays the same object, so that its connections are kept; anot
   agent.destroy();
 });
 
-test("a load that fails is thrown without any access, and after that keeps the last one for a minute", async () => {
+test("a failed load throws if there is no access yet, and otherwise keeps the last access for a minute", async () => {
   const { rig, credentials } = start();
   rig.next = new Error("no file");
   await assert.rejects(credentials.current(), rig.next);
@@ -77,13 +77,13 @@ test("a load that fails is thrown without any access, and after that keeps the l
   assert.equal(rig.loads.length, 4);
 });
 
-test("callers at the same time share one load", async () => {
+test("concurrent callers share one load", async () => {
   const { rig, credentials } = start();
   const [one, two] = await Promise.all([credentials.current(), credentials.current()]);
   assert.deepEqual([one === two, rig.loads], [true, [false]]);
 });
 
-test("rejected access is loaded again, at most once in five seconds, and not where there is newer", async () => {
+test("rejected access is loaded again at most once in five seconds, and not if there is newer access", async () => {
   const { rig, credentials } = start();
   const first = await credentials.current();
   rig.next = accessOf("b");
@@ -98,7 +98,7 @@ test("rejected access is loaded again, at most once in five seconds, and not whe
   assert.deepEqual(rig.loads, [false, true, true]);
 });
 
-test("connections can be shared where all TLS options are the same", () => {
+test("connections can be shared if all TLS options are equal", () => {
   assert.equal(sameTls({ ca: "a", cert: "b" }, { ca: "a", cert: "b" }), true);
   assert.equal(sameTls({ ca: "a" }, { ca: "a", rejectUnauthorized: false }), false);
 });

@@ -17,29 +17,31 @@ export interface Access {
   /** Authorization and impersonation headers. */
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsMaterial;
-  /** Where this comes from, for messages. */
+  /** The origin of this access, for messages. */
   readonly from?: {
-    /** The context's name; absent in a pod. */
+    /** The context's name. Missing in a pod. */
     readonly context?: string;
     /** `context "x" of kubeconfig /home/me/.kube/config`. */
     readonly what: string;
-    /** Where the CA of the server is, or would be. */
+    /** Where the CA of the server is, or should be. */
     readonly ca: string;
   };
-  /** The agent for the proxy of a kubeconfig; otherwise the transport uses its own. */
+  /** The agent for the proxy of a kubeconfig. Without it, the transport uses its own agent. */
   readonly agent?: Agent;
 }
 
 /** A source of access that refreshes itself. */
 export interface Credentials {
   current(): Promise<Access>;
-  /** Called after `used` was rejected with 401. Returns new access if there is any, else `used`. */
+  /** Called after the server rejected `used` with 401. Returns new access if there is any, otherwise `used`. */
   renew(used: Access): Promise<Access>;
 }
 
-/** Credentials are reloaded at this age: the kubelet rotates a pod's token, and the CA may change too. */
+/**
+ * Maximum age of credentials before they are reloaded. The kubelet rotates a pod's token, and the CA may change too.
+ */
 const CREDENTIALS_MAX_AGE_MS = 60_000;
-/** The shortest time between two reloads after a 401, so that an exec plugin is not run more often. */
+/** Minimum time between two reloads after a 401, so that an exec plugin does not run more often. */
 const REJECTED_EVERY_MS = 5_000;
 
 /**
@@ -87,7 +89,7 @@ export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, 
 
 /** Whether connections with these TLS options can be shared. */
 export function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
-  // Nearly always the same object: this is asked for each request.
+  // Usually this is the same object. Every request makes this check.
   return a === b || JSON.stringify(a) === JSON.stringify(b);
 }
 

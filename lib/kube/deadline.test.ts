@@ -14,18 +14,18 @@ function start(t: TestContext) {
     },
   };
   const caller = new AbortController();
-  /** A call of three seconds at most, which waits until `work` settles. */
+  /** A call with a deadline of three seconds, which waits until `work` settles. */
   const call = (work: (context: CallContext) => Promise<string>) =>
     withDeadline("GET /pods", { timeoutMs: 3_000, signal: caller.signal }, transport, work);
   const listeners = () => getEventListeners(caller.signal, "abort").length;
   return { pass, caller, call, listeners, dropped: () => dropped };
 }
 
-/** Work that ends only by its signal, with an error of its own. */
+/** Work that ends only when its signal fires, and then fails with its own error. */
 const hanging = ({ signal }: CallContext) =>
   new Promise<string>((_, reject) => signal.addEventListener("abort", () => reject(new Error("socket hang up"))));
 
-test("work that ends in time gives its result, and nothing is left of the deadline", async (t) => {
+test("work that ends in time returns its result, and nothing remains of the deadline", async (t) => {
   const { pass, call, listeners, dropped } = start(t);
   let seen: unknown;
   const result = call(async ({ what, remainingMs, signal }) => {
@@ -40,7 +40,7 @@ test("work that ends in time gives its result, and nothing is left of the deadli
   assert.equal(dropped(), 0);
 });
 
-test("work that hangs fails at the deadline by it, and idle connections are dropped", async (t) => {
+test("work that hangs fails with a timeout at the deadline, and idle connections are dropped", async (t) => {
   const { pass, call, listeners, dropped } = start(t);
   const result = call(hanging).catch((error) => error);
   await pass(2_999, 2_999);
@@ -51,7 +51,7 @@ test("work that hangs fails at the deadline by it, and idle connections are drop
   assert.deepEqual([dropped(), listeners()], [1, 0]);
 });
 
-test("work that the caller aborts fails by the caller's reason", async (t) => {
+test("work that the caller aborts fails with the caller's reason", async (t) => {
   const { caller, call, dropped } = start(t);
   const reason = new Error("stopping");
   const result = call(hanging);
@@ -67,7 +67,7 @@ test("work that the caller aborts fails by the caller's reason", async (t) => {
   assert.equal(called, false, "it does not begin");
 });
 
-test("an error of the work is kube-unreachable with it as its cause, unless it has a code", async (t) => {
+test("an error of the work becomes the cause of kube-unreachable, unless it has a code", async (t) => {
   const { call, listeners } = start(t);
   const cause = new Error("connect ECONNREFUSED");
   const fail = (error: Error) => call(() => Promise.reject(error));
@@ -90,7 +90,7 @@ test("a call without a signal has a deadline, too", async (t) => {
   assert.equal(await result, "GET /: no response within 1.5 s");
 });
 
-test("a timeout names the server, where it is known", async (t) => {
+test("a timeout names the server, if it is known", async (t) => {
   const pass = stopTime(t);
   const limits = { timeoutMs: 1_500, place: "https://a.test (context)" };
   const result = withDeadline("GET /", limits, { dropIdle() {} }, hanging).catch((error) => error.message);

@@ -13,8 +13,8 @@ export interface CallContext {
 
 /**
  * Runs `work` with a deadline, and converts any error that is not a SwitchbackError to `kube-unreachable`. The call
- * ends at the deadline even if `work` does not: node:http ends no request that waits for a connection, for one.
- * After a timeout the idle connections are dropped too, because they probably have the same fault.
+ * ends at the deadline even if `work` does not. For example, node:http does not end a request that waits for a
+ * connection. After a timeout the idle connections are dropped too, because they probably have the same fault.
  */
 export async function withDeadline<T>(
   what: string,

@@ -19,8 +19,8 @@ export function endpointSlicesOf(namespace: string, service: string): { path: st
 }
 
 /**
- * The first address of each ready endpoint: all addresses of an endpoint are of the same pod. An unset condition
- * means ready (discovery/v1, EndpointConditions).
+ * Returns the first address of each ready endpoint: all addresses of an endpoint belong to the same pod. A missing
+ * condition means ready (discovery/v1, EndpointConditions).
  */
 export function readyAddresses({ endpoints }: RawEndpointSlice): readonly string[] {
   return (endpoints ?? []).flatMap(({ addresses, conditions }) =>
@@ -28,7 +28,7 @@ export function readyAddresses({ endpoints }: RawEndpointSlice): readonly string
   );
 }
 
-/** The pods behind a slice, ready or not, with their port of this name; each once. */
+/** Returns the pods behind a slice, ready or not, with the slice's port of this name. Each pod appears once. */
 export function podsBehind(
   { endpoints, ports }: RawEndpointSlice,
   portName: string,

@@ -10,7 +10,7 @@ function rig() {
   return { clock, budget, take };
 }
 
-test("a namespace has a burst of 25, then one Event in five seconds, and takes none of another's", () => {
+test("a namespace has a burst of 25, then one Event in five seconds, and cannot use another namespace's budget", () => {
   const { clock, take } = rig();
   assert.equal(take("noisy", 1_000), 25);
   assert.equal(take("quiet", 25), 25);
@@ -22,7 +22,7 @@ test("a namespace has a burst of 25, then one Event in five seconds, and takes n
   assert.equal(take("noisy", 1_000), 25);
 });
 
-test("all namespaces together have 100, then five each second; what can wait leaves them half of the burst", () => {
+test("all namespaces together have 100, then five a second; half of the burst is for urgent Events", () => {
   const { clock, budget } = rig();
   let taken = 0;
   for (let index = 0; index < 10_000; index++)
@@ -36,7 +36,7 @@ test("all namespaces together have 100, then five each second; what can wait lea
   assert.equal(taken, 105);
 });
 
-test("only the namespaces that are below their burst are remembered, at most 1,000", () => {
+test("only namespaces below their burst are remembered, at most 1,000", () => {
   const { clock, budget } = rig();
   let most = 0;
   for (let second = 0; second < 3_600; second++) {

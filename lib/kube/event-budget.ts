@@ -1,25 +1,25 @@
-/** One namespace: a burst, then one Event per interval. etcd keeps each Event for an hour. */
+/** Budget of one namespace: a burst, then one Event per interval. etcd keeps each Event for an hour. */
 const NAMESPACE = { burst: 25, intervalMs: 5_000 };
-/** All namespaces together. */
+/** Budget of all namespaces together. */
 const TOTAL = { burst: 100, intervalMs: 200 };
-/** As the total allows it, at most 125 namespaces are below their burst at once; the others can be forgotten. */
+/** The total allows at most 125 namespaces below their burst at once. The others can be forgotten. */
 const MAX_NAMESPACES = 1_000;
 
 /**
- * How many Events may be written: so many for each namespace, so that none takes another's, and so many in all. Of
- * each bucket only the time is kept at which it is full again.
+ * Limits the number of Events: for each namespace, so that none uses another's budget, and in total. Each bucket
+ * stores only the time at which it is full again.
  */
 export class EventBudget {
   readonly #now: () => number;
   readonly #fullAt = new Map<string, number>();
   #totalFullAt = Number.NEGATIVE_INFINITY;
 
-  /** A monotonic clock, milliseconds. */
+  /** `now` is a monotonic clock, milliseconds. */
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** Takes the right to write one Event, if there is one. */
+  /** Takes the right to write one Event. Returns false if there is none left. */
   take(namespace: string): boolean {
     const now = this.#now();
     if (untilFree(this.#fullAt.get(namespace), NAMESPACE, now) > 0) return false;
@@ -31,8 +31,8 @@ export class EventBudget {
   }
 
   /**
-   * How long an Event that can wait should wait: it leaves half of the total burst to those that cannot. Without a
-   * namespace: how long one of any has to wait.
+   * How long an Event that can wait should wait, milliseconds. Such Events leave half of the total burst to those
+   * that cannot. Without a namespace: how long such an Event of any namespace has to wait.
    */
   waitMs(namespace = ""): number {
     const now = this.#now();
@@ -40,7 +40,7 @@ export class EventBudget {
     return Math.max(untilFree(this.#fullAt.get(namespace), NAMESPACE, now), untilFree(this.#totalFullAt, half, now));
   }
 
-  /** The namespaces that are remembered. */
+  /** Number of namespaces that are remembered. */
   get size(): number {
     return this.#fullAt.size;
   }
@@ -50,7 +50,7 @@ export class EventBudget {
   }
 }
 
-/** Milliseconds until the bucket, which is full at `fullAt`, has one left. */
+/** Milliseconds until the bucket has room for one Event. It is full again at `fullAt`. */
 function untilFree(fullAt: number | undefined, bucket: typeof TOTAL, now: number): number {
   return Math.max(0, (fullAt ?? now) - now - (bucket.burst - 1) * bucket.intervalMs);
 }

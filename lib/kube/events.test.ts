@@ -89,7 +89,7 @@ describe("an Event", () => {
     assert.ok(Buffer.byteLength(note) <= 1024 && Buffer.byteLength(note) >= 1020, String(Buffer.byteLength(note)));
   });
 
-  it("makes a note a sentence, but changes no name that it begins with", async () => {
+  it("formats a note as a sentence, but does not change a name at its beginning", async () => {
     const { sent, record } = recorder();
     for (const note of ["held back until noon", "shop.example.com is gone", "shop/web is stuck", "a b"])
       await record({ note });
@@ -143,7 +143,7 @@ describe("repetition", () => {
     assert.equal(sent[2]?.event.note, "6 of 10 names would go");
   });
 
-  it("with another text or object is sent", async () => {
+  it("is sent if its text or object is different", async () => {
     const { sent, record } = recorder();
     await record();
     await record({ note: "7 of 10 names would go" });
@@ -156,7 +156,7 @@ describe("an Event of a state", () => {
   const nameOf = (event: Sent["event"] | undefined) =>
     (event?.metadata as { name?: string } | undefined)?.name ?? "none";
 
-  it("has the same name in each process, so that the API server refuses what an earlier one wrote", async () => {
+  it("has the same name in every process, so the API server refuses it if an earlier process wrote it", async () => {
     const first = recorder();
     await first.record({ once: true });
     const name = nameOf(first.sent[0]?.event);
@@ -169,7 +169,7 @@ describe("an Event of a state", () => {
     assert.equal(new Set([name, ...next.sent.map(({ event }) => nameOf(event))]).size, 3);
   });
 
-  it("is written again by the same process, once it has changed and the window is over", async () => {
+  it("is written again by the same process when it has changed and the window is over", async () => {
     const { sent, clock, record } = recorder({ exists: () => sent.length > 0 });
     await record({ once: true });
     await record({ once: true });
@@ -195,7 +195,7 @@ describe("too many Events", () => {
     assert.deepEqual([sent.length, events.stats.dropped], [27, 23]);
   });
 
-  it("of one namespace take nothing from another", async () => {
+  it("of one namespace do not use another namespace's budget", async () => {
     const { sent, record } = recorder();
     for (let index = 0; index < 40; index++) await record({ note: `note ${index}` });
     await record({ regarding: { ...regarding, namespace: "shop" } });

@@ -12,7 +12,10 @@ export interface Regarding {
   apiVersion: string;
   kind: string;
   name: string;
-  /** Default: the recorder's namespace. Empty: a cluster-scoped object, whose Events are in `default` by convention. */
+  /**
+   * Default: the recorder's namespace. Empty for a cluster-scoped object, whose Events are in `default` by
+   * convention.
+   */
   namespace?: string;
   uid?: string;
 }
@@ -27,8 +30,8 @@ export interface EventRecord {
   note: string;
   regarding: Regarding;
   /**
-   * It reports a state, which a later leader finds as well: it is not written again while the API server still has
-   * the same Event of an earlier process.
+   * The Event reports a state, which a later leader finds as well. It is not written again while the API server still
+   * has the same Event from an earlier process.
    */
   once?: true;
 }
@@ -46,37 +49,37 @@ interface EventRecorderOptions {
   now?: () => number;
 }
 
-/** Counters; they only grow. */
+/** Counters. They never decrease. */
 interface EventStats {
   /** Accepted by the API server. */
   readonly sent: number;
-  /** Not sent, because the same Event was sent within the window, or is still there of an earlier process. */
+  /** Not sent, because the same Event was sent within the window, or still exists from an earlier process. */
   readonly repeated: number;
-  /** Dropped, as the budget of its namespace or of all namespaces was used up. */
+  /** Dropped, because the budget of the namespace or of all namespaces was used up. */
   readonly dropped: number;
-  /** Rejected by the API server, or the server was unreachable. */
+  /** Rejected by the API server, or the API server was unreachable. */
   readonly failed: number;
 }
 
 export interface EventRecorder {
   /** Never throws and never blocks: Events are best effort. */
   record(event: EventRecord): void;
-  /** How long an Event that can wait should wait, milliseconds; without a namespace: one of any. */
+  /** How long an Event that can wait should wait, milliseconds. Without a namespace: an Event of any namespace. */
   waitMs(namespace?: string): number;
   readonly stats: EventStats;
   /** Resolves when all recorded Events are sent or have failed. */
   flush(): Promise<void>;
 }
 
-/** The same Event is sent once per window; the next one contains the number of repetitions. */
+/** The same Event is sent once per window. The next one contains the number of repetitions. */
 const WINDOW_MS = 10 * 60_000;
-/** How many different Events are remembered for deduplication. */
+/** Number of different Events that are remembered for deduplication. */
 const MAX_REMEMBERED = 1000;
 /** Limits of events.k8s.io/v1, bytes. */
 const NOTE_BYTES = 1024;
 const FIELD_BYTES = 128;
 
-/** A code as the reason of an Event: `front-address-lost` is `FrontAddressLost`. */
+/** Returns a code as the reason of an Event: `front-address-lost` becomes `FrontAddressLost`. */
 export function eventReason(code: string): string {
   return code.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
 }
@@ -171,14 +174,14 @@ function toEvent(
 }
 
 /**
- * As Kubernetes' own begin, "Scaled up replica set ...": a capital, but where the first word is no word, such as a
- * hostname.
+ * Formats a note like Kubernetes' own, "Scaled up replica set ...": with a capital, unless the first word is a name
+ * such as a hostname.
  */
 function asSentence(note: string): string {
   return note.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase());
 }
 
-/** A note may quote tenants' input and be printed in a terminal. */
+/** Makes a note safe: it may quote tenants' input and be printed in a terminal. */
 function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, "?");
 }
@@ -188,7 +191,7 @@ function truncate(text: string, bytes: number): string {
   const whole = Buffer.from(text);
   if (whole.length <= bytes) return text;
   const decoder = new TextDecoder("utf-8");
-  // In stream mode the decoder holds back an incomplete character.
+  // In stream mode the decoder does not emit an incomplete character.
   return `${decoder.decode(whole.subarray(0, bytes - 3), { stream: true })}...`;
 }
 
@@ -211,7 +214,7 @@ function createRecentEvents(now: () => number) {
       if (entries.size > MAX_REMEMBERED) entries.delete(entries.keys().next().value ?? key);
       return repeats;
     },
-    /** Whether `key` was sent, as far as it is remembered. */
+    /** Whether `key` was sent. The memory is limited. */
     knows: (key: string): boolean => entries.has(key),
     forget(key: string): void {
       entries.delete(key);

@@ -44,37 +44,37 @@ function rig() {
 }
 
 describe("the writes of a term", () => {
-  it("begin with a confirmed Lease, and go on from their own answers", async () => {
+  it("begin with a confirmed Lease, then use the answers to earlier writes", async () => {
     const { kube, state, term, seen, write, text } = rig();
     kube.put(OBJECT.path, { data: { text: "before" } });
     const fence = term();
     const first = seen();
     await write(fence, "a");
     assert.deepEqual([kube.touched, state.confirmed, text()], [[], 1, "a"]);
-    // The watch lags: it shows what was there before the write.
+    // The watch lags: it shows the state before the write.
     await write(fence, "b", { as: first });
     await write(fence, "c");
     await fence.take(OBJECT, seen());
     assert.deepEqual([kube.touched, state.confirmed, text()], [[], 1, "c"]);
   });
 
-  it("give the object a new version, if the first one changed nothing", async () => {
+  it("give the object a new version even if the first write changed nothing", async () => {
     const { kube, term, seen, write, text } = rig();
     kube.put(OBJECT.path, { data: { text: "before" } });
     const fence = term();
     const before = seen() ?? {};
-    // The answer to an apply of equal fields.
+    // The answer to an apply with equal fields.
     const changeNothing = () => fence.write(OBJECT, seen(), async () => ({ metadata: seen() ?? {} }));
     await changeNothing();
     assert.deepEqual(kube.touched, [OBJECT.path]);
     assert.notEqual(seen()?.resourceVersion, before.resourceVersion);
-    // The watch lags: it shows what was there before the touch.
+    // The watch lags: it shows the state before the touch.
     await write(fence, "a", { as: before });
     await changeNothing();
     assert.deepEqual([kube.touched.length, text()], [1, "a"]);
   });
 
-  it("leave the object to be touched before the term relies on it, if the first one failed", async () => {
+  it("require a touch before the term relies on the object, if the first write failed", async () => {
     const { kube, term, seen, write } = rig();
     kube.put(OBJECT.path, { data: { text: "before" } });
     const fence = term();
@@ -86,7 +86,7 @@ describe("the writes of a term", () => {
     assert.deepEqual(kube.touched, [OBJECT.path]);
   });
 
-  it("create an object only if there is none", async () => {
+  it("create an object only if it does not exist", async () => {
     const { kube, state, term, write, text } = rig();
     const [one, other] = [term(), term()];
     await write(one, "a", {});
@@ -98,7 +98,7 @@ describe("the writes of a term", () => {
     assert.deepEqual([text(), state.refused], ["a", 1]);
   });
 
-  it("follow what somebody else wrote, once the Lease is confirmed again", async () => {
+  it("follow somebody else's write, after the Lease is confirmed again", async () => {
     const { kube, state, term, write, text } = rig();
     const fence = term();
     await write(fence, "a");
@@ -110,7 +110,7 @@ describe("the writes of a term", () => {
     assert.deepEqual([text(), state.refused], ["c", 0], "a deleted object is no refusal");
   });
 
-  it("are refused where the watch does not show yet what somebody else wrote", async () => {
+  it("are refused if the watch does not show somebody else's write yet", async () => {
     const { kube, log, state, term, seen, write, text } = rig();
     const fence = term();
     await write(fence, "a");
@@ -123,7 +123,7 @@ describe("the writes of a term", () => {
     assert.equal(text(), "b");
   });
 
-  it("are confirmed again after one whose outcome is unknown", async () => {
+  it("confirm the Lease again after a write with an unknown outcome", async () => {
     const { kube, state, term, write } = rig();
     const fence = term();
     await write(fence, "a");
@@ -133,7 +133,7 @@ describe("the writes of a term", () => {
     await assert.rejects(write(fence, "b"), { status: 500 });
     kube.onWrite = () => {};
     await write(fence, "b");
-    // Also after the first, which created the object.
+    // The Lease is confirmed again after the first write too, because that write created the object.
     assert.deepEqual([state.confirmed, state.refused, kube.touched], [3, 0, []]);
   });
 
@@ -147,7 +147,7 @@ describe("the writes of a term", () => {
     assert.deepEqual([kube.writes, kube.touched, state.refused], [[], [], 2]);
   });
 
-  it("delete exactly the object that was seen, and one that is gone is no error", async () => {
+  it("delete only the exact object that was seen, and a missing object is no error", async () => {
     const { kube, term, seen, write } = rig();
     const fence = term();
     await write(fence, "a");
@@ -171,7 +171,7 @@ describe("a term that was suspended", () => {
       next.write(OBJECT, seen(), async () => ({ metadata: seen() ?? {} })),
   };
   for (const [deed, act] of Object.entries(deeds)) {
-    it(`has no write taken once the next term ${deed}, also one that was about to be sent`, async () => {
+    it(`has every write refused once the next term ${deed}, even a write that was about to be sent`, async () => {
       const one = rig();
       const { kube, state, term, write, text } = one;
       kube.put(OBJECT.path, { data: { text: "before" } });

@@ -8,23 +8,23 @@ import type { ObjectMeta } from "./types.ts";
 export interface FencedObject {
   readonly apiVersion: string;
   readonly kind: string;
-  /** Undefined: cluster-scoped. */
+  /** Undefined if cluster-scoped. */
   readonly namespace?: string;
   readonly name: string;
-  /** Of the API, as in `corePath`. */
+  /** The API path, as `corePath` returns it. */
   readonly path: string;
 }
 
 /**
- * Metadata of a write: the API server refuses the write unless the object is exactly this one. Without `uid` the
- * object must not exist.
+ * Metadata of a write. The API server refuses the write unless the object has exactly this identity. Without `uid`,
+ * the object must not exist.
  */
 export interface Precondition {
   readonly uid?: string;
   readonly resourceVersion: string;
 }
 
-/** Which object it is, and in which version. */
+/** Identifies an object and its version. */
 export interface Identity extends Pick<ObjectMeta, "uid" | "resourceVersion"> {}
 
 export function identityOf({ uid, resourceVersion }: Identity): Identity {
@@ -35,38 +35,36 @@ interface FenceDeps {
   readonly client: Pick<KubeClient, "apply" | "delete">;
   readonly term: LeaderTerm;
   readonly log: Logger;
-  /** A write was refused, because the object has changed or the term is over. */
+  /** Called when a write was refused, because the object has changed or the term is over. */
   readonly onRefused?: () => void;
 }
 
-/** Versions of an object that follow one another. */
+/** Successive versions of an object. */
 type Versions = readonly [Precondition, ...Precondition[]];
 
-/** What a term knows of an object. */
+/** A term's knowledge of an object. */
 interface Held {
-  /** Undefined: the outcome of the last write is unknown. */
+  /** Undefined if the outcome of the last write is unknown. */
   precondition: Precondition | undefined;
-  /** Versions that a lagging watch may still show: those that this term took and wrote. */
+  /** Versions that a lagging watch may still show: those that this term took over or wrote. */
   own: Set<string>;
 }
 
-/**
- * No object ever has this version: an apply that carries it creates the object, and is rejected if the object exists.
- */
+/** No object ever has this version. An apply with it creates the object, and is rejected if the object exists. */
 export const NO_VERSION = "1";
-/** Reads of an object that others keep changing. */
+/** Maximum number of reads of an object that others keep changing. */
 const MAX_READS = 3;
-/** The field manager of a touch. It owns nothing afterwards. */
+/** The field manager of a touch. It owns no fields afterwards. */
 export const TOUCH_MANAGER = "switchback-term";
 
 /**
  * Binds the writes of a leader to its term. A leader may be suspended and resumed after its term. The API server then
  * refuses its writes, even one that was about to be sent:
  *
- * 1. A write names the version that it replaces. This is a version that was seen before the Lease was confirmed to
- *    be this term's, or that this term has written.
+ * 1. A write names the version that it replaces. Either this term wrote that version, or it saw the version and then
+ *    confirmed that the Lease is still its own.
  * 2. Before it relies on an object that it has not written, a term touches the object. A touch and a write give the
- *    object a new version: the versions that earlier terms know are outdated from then on.
+ *    object a new version. From then on, the versions that earlier terms know are outdated.
  *
  * Each instance is for one term.
  */
@@ -79,17 +77,17 @@ export class Fence {
   }
 
   /**
-   * The precondition of the next write of an object. `seen` is its identity when it was last seen; undefined: it does
-   * not exist. The term's first call touches an object that exists. Throws `term-over`, and status 409 if the object
-   * has changed since.
+   * Returns the precondition of the next write of an object. `seen` is its last seen identity, or undefined if it
+   * does not exist. The term's first call touches an object that exists. Throws `term-over`, and status 409 if the
+   * object has changed since.
    */
   async take(object: FencedObject, seen: Identity | undefined): Promise<Precondition> {
     return this.#known(object, seen) ?? (await this.#reporting(object, () => this.#take(object, seen)));
   }
 
   /**
-   * Reads an object that is not watched; undefined: it does not exist. The caller may write the object with the
-   * version that it has here as the precondition. Throws what `get` and `take` throw.
+   * Reads an object that is not watched. Returns undefined if it does not exist. The caller may write the object with
+   * the returned version as the precondition. Throws the errors of `get` and `take`.
    */
   async read<T extends { readonly metadata: Identity }>(
     object: FencedObject,
@@ -104,15 +102,15 @@ export class Fence {
       try {
         return { ...found, metadata: { ...found.metadata, ...(await this.take(object, found.metadata)) } };
       } catch (error) {
-        // Changed between the read and the touch.
+        // Somebody changed the object between the read and the touch.
         if (statusOf(error) !== 409 || reads === MAX_READS) throw error;
       }
     }
   }
 
   /**
-   * Writes an object that was last seen with this identity. `send` puts the precondition into the metadata. Throws
-   * as `take` does.
+   * Writes an object whose last seen identity is `seen`. `send` puts the precondition into the metadata. Throws the
+   * errors of `take`.
    */
   async write<T extends { readonly metadata: Identity }>(
     object: FencedObject,
@@ -123,20 +121,23 @@ export class Fence {
     const { answer, versions } = await this.#send(object, seen, async (precondition) => {
       const answer = await send(precondition);
       const written = preconditionOf(answer.metadata);
-      // An apply of equal fields is not stored: the versions that earlier terms know are still valid.
+      // The API server does not store an apply with equal fields. The versions that earlier terms know would still be
+      // valid.
       const touches = isFirst && written.resourceVersion === precondition.resourceVersion;
       const touched = touches ? await touch(this.#deps.client, object, written) : [];
       const versions: Versions = [precondition, written, ...touched];
       return { answer, versions };
     });
     this.#hold(object, ...versions);
-    // A term that began before the creation has seen no object to touch: the Lease is confirmed again before this
-    // one relies on it.
+    // An earlier term that began before the creation has seen no object to touch. So this term confirms the Lease again
+    // before it relies on the object.
     if (versions[0].resourceVersion === NO_VERSION) this.#forget(object);
     return answer;
   }
 
-  /** Deletes an object that was last seen with this identity. One that is gone is no error. Throws as `take` does. */
+  /**
+   * Deletes an object whose last seen identity is `seen`. A missing object is no error. Throws the errors of `take`.
+   */
   async remove(object: FencedObject, seen: Identity): Promise<void> {
     try {
       await this.#send(object, seen, (preconditions) => this.#deps.client.delete(object.path, { preconditions }));
@@ -157,21 +158,21 @@ export class Fence {
         return await send(known ?? (await this.#confirmed(seen)));
       } catch (error) {
         if (known === undefined || statusOf(error) !== 409) throw error;
-        // What was seen was newer than what this term wrote, not older.
+        // The seen version was newer than the last write of this term, not older.
         return await send(await this.#confirmed(seen));
       }
     });
   }
 
   /**
-   * What this term wrote last, if what was seen is that, or something older: a watch may lag behind the answers to
-   * writes.
+   * Returns the version that this term wrote last, if the seen version is the same or older: a watch may lag behind
+   * the answers to writes. Otherwise undefined.
    */
   #known({ path }: FencedObject, seen: Identity | undefined): Precondition | undefined {
     const held = this.#held.get(path);
     const { resourceVersion } = preconditionOf(seen);
     if (held?.precondition === undefined || !held.own.has(resourceVersion)) return undefined;
-    // The watch has caught up, and will not show what came before any more.
+    // The watch has caught up. It will not show earlier versions any more.
     if (resourceVersion === held.precondition.resourceVersion) held.own = new Set([resourceVersion]);
     return held.precondition;
   }
@@ -183,13 +184,13 @@ export class Fence {
     return this.#hold(object, precondition, ...touched);
   }
 
-  /** The version that was seen, once the Lease is known to be still this term's. */
+  /** Confirms that the Lease is still this term's, then returns the seen version. */
   async #confirmed(seen: Identity | undefined): Promise<Precondition> {
     await this.#deps.term.confirm();
     return preconditionOf(seen);
   }
 
-  /** Holds the last of these versions. */
+  /** Stores the last of these versions. */
   #hold({ path }: FencedObject, ...versions: Versions): Precondition {
     const own = this.#held.get(path)?.own ?? new Set();
     for (const { resourceVersion } of versions) own.add(resourceVersion);
@@ -203,7 +204,7 @@ export class Fence {
     if (held !== undefined) held.precondition = undefined;
   }
 
-  /** After a failure the outcome is unknown, and what the object is now has to be seen again. */
+  /** Runs a write. After a failure its outcome is unknown, so the object must be seen again. */
   async #reporting<T>(object: FencedObject, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -228,9 +229,9 @@ function preconditionOf(seen: Identity | undefined): Precondition {
 }
 
 /**
- * Gives an object a new version and changes nothing else: an apply of an empty map only adds an entry to
- * `managedFields`, and one without it removes the entry. An apply of equal fields would not be stored at all.
- * Returns both versions, the newer one last.
+ * Gives an object a new version and changes nothing else. It applies an empty map, which only adds an entry to
+ * `managedFields`, and then applies without the map, which removes the entry. The API server would not store an apply
+ * with equal fields at all. Returns both versions, the newer one last.
  */
 async function touch(
   client: Pick<KubeClient, "apply">,

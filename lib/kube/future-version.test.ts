@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { KubeClient } from "./client.ts";
 import { isFutureVersion } from "./future-version.ts";
 
-/** What is said of `version` where a list has the version `current`, and the calls of it. */
+/** Returns the result for `version` when a list has the version `current`, and the calls that were made. */
 async function ask(version: string, current: string | undefined) {
   const calls: unknown[] = [];
   const get = async (...call: unknown[]) => {
@@ -32,7 +32,7 @@ for (const [version, current, isFuture] of [
   });
 }
 
-test("one item is listed, without a version: the server's newest", async () => {
+test("it lists one item without a version, which gives the server's newest version", async () => {
   const { calls } = await ask("10", "9");
   assert.deepEqual(calls, [["/pods", { labelSelector: "a=b", limit: 1 }, { timeoutMs: 7 }]]);
 });

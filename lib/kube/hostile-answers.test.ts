@@ -6,11 +6,11 @@ import { type FakeApi, fakeApi, hang, json, type Responder, until } from "#test/
 import { tryRandomAnswers } from "#test/fakes/random-answers.ts";
 import { runElection } from "./lease.ts";
 
-/** `npm run attack -- --minutes 30` tries them for longer. */
+/** `npm run attack -- --minutes 30` tries more requests. */
 const REQUESTS = 600;
 const SEED = 1;
 const PATH = "/api/v1/namespaces/shop/configmaps/web";
-/** For what would otherwise hang. */
+/** Timeout for tests that would otherwise hang. */
 const LIMITED = { timeout: 20_000 };
 
 let api: FakeApi | undefined;
@@ -19,12 +19,12 @@ afterEach(() => api?.close());
 const switchProtocols: Responder = ({ socket }) =>
   void socket.write("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
 
-test("whatever a peer answers, byte by byte, each request ends at its deadline, and no connection stays", async () => {
+test("whatever a peer answers, each request ends at its deadline, and no connection remains", async () => {
   const { late, left } = await tryRandomAnswers(SEED, (requests) => requests >= REQUESTS);
   assert.deepEqual([late, left], [[], 0]);
 });
 
-test("101 ends a call and a watch at once, and says so", LIMITED, async () => {
+test("status 101 ends a call and a watch at once, with an error that names it", LIMITED, async () => {
   api = await fakeApi(switchProtocols);
   const { client } = api;
   const watching = { signal: new AbortController().signal, idleMs: 60_000, onLine: () => {} };
@@ -36,7 +36,7 @@ test("101 ends a call and a watch at once, and says so", LIMITED, async () => {
 });
 
 test(
-  "a call that waits for a connection ends at its own deadline, not at those of the calls before it",
+  "a call that waits for a connection ends at its own deadline, not at those of earlier calls",
   LIMITED,
   async () => {
     api = await fakeApi(hang);
@@ -50,7 +50,7 @@ test(
   },
 );
 
-test("an election goes on after 101 to a renewal, and it can be stopped", LIMITED, async () => {
+test("an election continues after status 101 for a renewal, and it can be stopped", LIMITED, async () => {
   let renewals = 0;
   const lease = (spec: object) => json({ metadata: { name: "a", uid: "1", resourceVersion: "1" }, spec });
   api = await fakeApi((call) => {

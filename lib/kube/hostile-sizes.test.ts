@@ -14,7 +14,8 @@ import { listAll, listPages } from "./list.ts";
 import type { ApiObject } from "./types.ts";
 import { watchObjects } from "./watch.ts";
 
-// Tenants choose how large their objects are: etcd takes 1.5 MiB of one, and its JSON may have six times as many bytes.
+// Tenants choose how large their objects are. etcd accepts 1.5 MiB for one, and its JSON may have six times as many
+// bytes.
 
 const MIB = 1024 * 1024;
 const PODS = "/api/v1/pods";
@@ -29,12 +30,13 @@ function sized(name: string, bytes: number): ApiObject {
 interface Asked {
   readonly limit: number;
   readonly bytes: number;
-  /** The resourceVersion that was asked for. */
+  /** The requested resourceVersion. */
   readonly version: string | null;
 }
 
 /**
- * A list in pages as the API server makes them, whole from its memory. Records each request and the bytes of its page.
+ * Serves a list in pages as the API server does, and as a whole from its memory. Records each request and the bytes
+ * of its page.
  */
 function pages(items: readonly ApiObject[], asked: Asked[]): Responder {
   const texts = items.map((item) => JSON.stringify(item));
@@ -56,7 +58,7 @@ const range = (count: number) => Array.from({ length: count }, (_, index) => ind
 const names = (items: readonly ApiObject[]) => items.map(({ metadata }) => metadata?.name);
 
 describe("a list", () => {
-  it("reads no page over 3 MiB, and asks again for half as many objects until one is left", async () => {
+  it("reads no page over 3 MiB, and retries with half as many objects until one is left", async () => {
     const items = range(40).map((index) => sized(`pod-${index}`, 1.3 * MIB));
     const asked: Asked[] = [];
     api = await fakeApi(pages(items, asked));
@@ -76,11 +78,11 @@ describe("a list", () => {
       asked.slice(0, 6).map(({ limit }) => limit),
       [50, 25, 12, 6, 3, 1],
     );
-    // At most one of two pages is requested in vain.
+    // At most every second page is requested in vain.
     assert.ok(asked.length <= 2 * items.length, `${asked.length}`);
   });
 
-  it("of one object of 9 MiB and 1,000 small ones takes a few requests more than without it", async () => {
+  it("with one object of 9 MiB and 1,000 small ones takes only a few more requests", async () => {
     const items = range(1000).map((index) => sized(`pod-${index}`, index === 300 ? 9 * MIB : 1000));
     const asked: Asked[] = [];
     api = await fakeApi(pages(items, asked));
@@ -89,7 +91,7 @@ describe("a list", () => {
     assert.ok(asked.length < 35, `${asked.length}`);
   });
 
-  it("from the API server's memory is one request as long as it is short enough", async () => {
+  it("from the API server's memory is one request if it is short enough", async () => {
     const asked: Asked[] = [];
     api = await fakeApi(
       pages(
@@ -108,7 +110,7 @@ describe("a list", () => {
     );
   });
 
-  it("that is too long as a whole is read in pages, which begin with an eighth and are as current as any", async () => {
+  it("that is too long as a whole is read in current pages, the first with an eighth of the objects", async () => {
     const asked: Asked[] = [];
     const items = range(110).map((index) => sized(`pod-${index}`, 40_000));
     api = await fakeApi(pages(items, asked));
@@ -136,7 +138,7 @@ describe("a list", () => {
 });
 
 describe("a watch", () => {
-  it("gets an event of 9 MiB, and those after it", async () => {
+  it("receives an event of 9 MiB, and the events after it", async () => {
     const events = [
       { type: "ADDED", object: { ...sized("big", 9 * MIB) } },
       { type: "ADDED", object: object("small", "7") },

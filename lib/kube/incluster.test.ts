@@ -25,7 +25,7 @@ function start(t: TestContext) {
   };
 }
 
-test("access has the server, the token without white space and the CA as it is", async (t) => {
+test("access has the server, the token without white space, and the unchanged CA", async (t) => {
   const pod = start(t);
   const { server, ...rest } = await loadInCluster({ ...pod, port: "6443" });
   assert.equal(server.href, "https://10.96.0.1:6443/");
@@ -56,7 +56,7 @@ test("a file that is missing or empty is refused by name", async (t) => {
   }
 });
 
-test("without other paths the files are where the kubelet mounts them", async (t) => {
+test("by default the files are where the kubelet mounts them", async (t) => {
   const { host, port, tokenFile } = start(t);
   const pathOf = (error: unknown) => /file (\S+) /.exec(describeError(error))?.[1];
   for (const [load, path] of [

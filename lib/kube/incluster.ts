@@ -4,7 +4,7 @@ import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { Access } from "./credentials.ts";
 
 /**
- * In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT; tests can override the paths.
+ * In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT. Tests can override the paths.
  */
 export interface InCluster {
   host: string;
@@ -18,7 +18,7 @@ export interface InCluster {
 const ROOT = "/var/run/secrets/kubernetes.io/serviceaccount";
 export const TOKEN_FILE = `${ROOT}/token`;
 
-/** Reads token and CA; throws `config-invalid` if either is missing. */
+/** Reads token and CA. Throws `config-invalid` if either is missing. */
 export async function loadInCluster(from: InCluster): Promise<Access> {
   const token = (await readText(from.tokenFile ?? TOKEN_FILE)).trim();
   const caFile = from.caFile ?? `${ROOT}/ca.crt`;

@@ -10,7 +10,7 @@ import { KubeConfig } from "@kubernetes/client-node";
 import { stringify } from "yaml";
 import { KubeconfigFile } from "./kubeconfig-file.ts";
 
-// The same as the library's, wherever the library is right.
+// The expected values equal the library's, except where the library is wrong.
 
 const folder = mkdtempSync(join(tmpdir(), "switchback-kubeconfig-file-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -76,19 +76,19 @@ describe("a kubeconfig is read as the library reads it:", () => {
     });
   }
 
-  it("plain HTTP is refused otherwise", async () => {
+  it("plain HTTP is refused in all other cases", async () => {
     const path = write({ server: "http://c.test" }, {});
     await assert.rejects(optionsOf(new KubeConfig(), path));
     await assert.rejects(optionsOf(new KubeconfigFile(), path), /insecure-skip-tls-verify/);
   });
 });
 
-it("without a user, the CA still counts, unlike with the library", async () => {
+it("without a user the CA still counts, unlike in the library", async () => {
   const { ca } = await optionsOf(new KubeconfigFile(), write({ "certificate-authority": "ca.pem" }));
   assert.equal(Buffer.from(ca).toString(), "the ca");
 });
 
-it("a file that holds no mapping is refused", () => {
+it("a file without a mapping is refused", () => {
   const path = join(folder, "empty");
   for (const content of ["", "just text", "null"]) {
     writeFileSync(path, content);
@@ -96,7 +96,7 @@ it("a file that holds no mapping is refused", () => {
   }
 });
 
-it("does not load the library's classes for the API unless it has to", async () => {
+it("does not load the library's API classes unless it needs them", async () => {
   const loaded = async (path: string) => {
     const script = `
       import { registerHooks } from "node:module";

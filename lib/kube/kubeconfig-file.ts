@@ -6,7 +6,7 @@ import { newClusters, newContexts, newUsers } from "@kubernetes/client-node/dist
 import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
 import { parse } from "yaml";
 
-/** What is used of the library's KubeConfig. */
+/** The members of the library's KubeConfig that we use. */
 type Used =
   | "clusters"
   | "users"
@@ -23,9 +23,9 @@ type Used =
   | "applyToHTTPSOptions";
 
 /**
- * A kubeconfig, as the library's KubeConfig. The library also loads a class for each kind of the Kubernetes API:
- * 860 files, 88 MB and half of the CPU time that a command takes. Its parts that read the file and run exec plugins
- * are used here without these; the whole is loaded for auth providers (`oidc` and older ones) and for proxies.
+ * A kubeconfig, compatible with the library's KubeConfig. The library also loads a class for each kind of the
+ * Kubernetes API: 860 files, 88 MB and half of a command's CPU time. We load only its parts that read the file and
+ * run exec plugins. We load the whole library only for auth providers (`oidc` and older ones) and for proxies.
  */
 export class KubeconfigFile implements Pick<KubeConfig, Used> {
   clusters: Cluster[] = [];
@@ -35,7 +35,7 @@ export class KubeconfigFile implements Pick<KubeConfig, Used> {
   readonly #exec = new ExecAuth();
   #whole: KubeConfig | undefined;
 
-  /** Paths of certificates are relative to the file. Throws if it is not a kubeconfig. */
+  /** Reads a file. Paths of certificates are relative to it. Throws if it is not a kubeconfig. */
   loadFromFile(file: string): void {
     const content = parse(readFileSync(file, "utf8"), { logLevel: "error" });
     if (typeof content !== "object" || content === null) throw new Error("it has no clusters, users and contexts");
@@ -90,8 +90,8 @@ export class KubeconfigFile implements Pick<KubeConfig, Used> {
   }
 
   /**
-   * Sets TLS options, headers and `auth`. Reads certificate files again, and runs an exec plugin whose token has
-   * expired.
+   * Sets TLS options, headers and `auth`. Reads certificate files again, and runs an exec plugin again when its token
+   * has expired.
    */
   async applyToHTTPSOptions(options: RequestOptions): Promise<void> {
     const [cluster, user] = [this.getCurrentCluster(), this.getCurrentUser()];

@@ -15,11 +15,11 @@ interface Entries {
   readonly cluster?: object;
   readonly user?: object;
   readonly context?: object;
-  /** The current context; default: that of this name. */
+  /** The current context. Default: the context with this name. */
   readonly current?: string;
 }
 
-/** Writes a kubeconfig whose cluster, user and context have this name. */
+/** Writes a kubeconfig. Its cluster, user and context all have this name. */
 function write(name: string, { cluster, user = {}, context, current = name }: Entries = {}): string {
   const path = join(folder, `${name}.yaml`);
   const content = {
@@ -37,7 +37,7 @@ async function accessOf(path: string, context?: string) {
   return { server: server.href, ...rest };
 }
 
-test("the namespace is the context's, or default", async () => {
+test("the namespace comes from the context, and is `default` otherwise", async () => {
   assert.equal((await loadKubeconfig(write("a"))).namespace, "default");
   assert.equal((await loadKubeconfig(write("a", { context: { namespace: "shop" } }))).namespace, "shop");
 });
@@ -66,20 +66,20 @@ for (const [what, entries, headers, tls] of [
   });
 }
 
-test("access says where it is from, and where its CA is", async () => {
+test("access contains its origin and the location of its CA", async () => {
   const path = write("a");
   const { from } = await (await loadKubeconfig(path)).access();
   const ca = `certificate-authority-data of cluster "a" in kubeconfig ${path}`;
   assert.deepEqual(from, { context: "a", what: `context "a" of kubeconfig ${path}`, ca });
 });
 
-test("a proxy has an agent of its own", async () => {
+test("a proxy has its own agent", async () => {
   const { agent, ...rest } = await accessOf(write("a", { cluster: { "proxy-url": "http://127.0.0.1:3128" } }));
   assert.equal(typeof agent, "object");
   assert.deepEqual(rest, { server: "https://a.test/prefix", headers: {}, tls: {} });
 });
 
-test("credentials that cannot be read are an error with the context's name", async () => {
+test("unreadable credentials are an error that names the context", async () => {
   const command = join(folder, "absent");
   const exec = { apiVersion: "client.authentication.k8s.io/v1", command, interactiveMode: "Never" };
   const loaded = await loadKubeconfig(write("a", { user: { exec } }));
@@ -89,7 +89,7 @@ test("credentials that cannot be read are an error with the context's name", asy
   });
 });
 
-test("of several files the first that sets a value wins, and entries are taken from all", async () => {
+test("of several files, the first one that sets a value wins, and entries are merged from all", async () => {
   const [a, b] = [write("a", { user: { token: "of a" } }), write("b", { user: { token: "of b" } })];
   const both = ["", join(folder, "absent.yaml"), a, b].join(delimiter);
   assert.equal((await accessOf(both)).server, "https://a.test/prefix");
@@ -102,7 +102,7 @@ test("of several files the first that sets a value wins, and entries are taken f
   assert.equal((await accessOf([none, other].join(delimiter))).server, "https://d.test/prefix");
 });
 
-test("a context that is not there, or whose cluster is not, is an error with those that are", async () => {
+test("a context that is missing, or whose cluster is missing, is an error that lists the known ones", async () => {
   const dangling = write("e", { context: { cluster: "gone" } });
   for (const [path, context, text] of [
     [write("a"), "prod", `kubeconfig ${join(folder, "a.yaml")}: no context "prod"; available: a`],

@@ -8,17 +8,18 @@ import type { KubeconfigFile } from "./kubeconfig-file.ts";
 
 /** A parsed kubeconfig with its selected context. */
 interface LoadedKubeconfig {
-  /** Namespace of the context; `default` if it has none. */
+  /** Namespace of the context. Default: `default`. */
   namespace: string;
   /**
-   * Reads certificate files again and runs the exec plugin for a token; the library caches the token until it expires.
+   * Reads certificate files again and runs the exec plugin for a token. The library caches the token until it
+   * expires.
    */
   access(): Promise<Access>;
 }
 
 /**
- * Reads a kubeconfig. `paths` may contain several files, separated as in KUBECONFIG. Throws `config-invalid`.
- * What parses it is imported only here, on first use: a pod does not need it.
+ * Reads a kubeconfig. `paths` may contain several files, separated as in KUBECONFIG. Throws `config-invalid`. It
+ * imports the parser only here, on first use, because a pod does not need it.
  */
 export async function loadKubeconfig(paths: string, context?: string): Promise<LoadedKubeconfig> {
   const KubeconfigFile = await parser(paths);
@@ -63,7 +64,7 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
   };
 }
 
-/** The names of a kubeconfig's contexts. Throws `config-invalid`. */
+/** Returns the names of a kubeconfig's contexts. Throws `config-invalid`. */
 export async function contextNames(paths: string): Promise<string[]> {
   const KubeconfigFile = await parser(paths);
   return read(paths, () => new KubeconfigFile())
@@ -72,7 +73,8 @@ export async function contextNames(paths: string): Promise<string[]> {
 }
 
 /**
- * The library that it takes is on a person's machine only: the image leaves it out, since pods have a ServiceAccount.
+ * Loads the parser. It needs a library that is installed only on users' machines. The image does not include it,
+ * because pods have a ServiceAccount.
  */
 async function parser(paths: string): Promise<typeof KubeconfigFile> {
   try {
@@ -88,7 +90,10 @@ async function parser(paths: string): Promise<typeof KubeconfigFile> {
   }
 }
 
-/** The first file that sets a value wins, as with kubectl. Missing files are ignored if another one exists. */
+/**
+ * Reads the files. As with kubectl, the first file that sets a value wins. Missing files are ignored if another one
+ * exists.
+ */
 function read(paths: string, create: () => KubeconfigFile): KubeconfigFile {
   const named = paths.split(delimiter).filter((path) => path !== "");
   const present = named.filter((path) => existsSync(path));
@@ -108,7 +113,7 @@ function read(paths: string, create: () => KubeconfigFile): KubeconfigFile {
   return merged;
 }
 
-/** Adds entries that `into` does not have. */
+/** Adds the entries that `into` lacks. */
 function merge(into: KubeconfigFile, from: KubeconfigFile): void {
   const missing = <T extends { name: string }>(have: T[], more: T[]) =>
     more.filter((each) => !have.some((known) => known.name === each.name));
@@ -120,7 +125,7 @@ function merge(into: KubeconfigFile, from: KubeconfigFile): void {
   });
 }
 
-/** What the library makes of the context's user and cluster. */
+/** Builds access from the context's user and cluster, as the library reads them. */
 async function toAccess(
   config: KubeconfigFile,
   what: string,

@@ -9,7 +9,7 @@ const HEAD = { apiVersion: "coordination.k8s.io/v1", kind: "Lease" };
 const METADATA = { name: "leader", namespace: "own", uid: "u", resourceVersion: "7", annotations: { note: "x" } };
 const OPTIONS = { timeoutMs: 5 };
 
-/** A store whose calls are noted; each answers by `answer`. */
+/** A store that records its calls and answers each with `answer`. */
 function start(answer: (method: string) => Lease) {
   const calls: unknown[][] = [];
   const call =
@@ -33,7 +33,7 @@ test("a Lease is read", async () => {
   assert.deepEqual(calls, [["get", PATH, {}, OPTIONS]]);
 });
 
-test("a Lease that does not exist is created without a holder; another error is thrown", async () => {
+test("a missing Lease is created without a holder; other errors are thrown", async () => {
   const { calls, store } = start((method) => (method === "get" ? refused(404)() : LEASE));
   assert.equal(await store.read(OPTIONS), LEASE);
   const empty = { ...HEAD, metadata: { name: "leader", namespace: "own" }, spec: {} };
@@ -41,14 +41,14 @@ test("a Lease that does not exist is created without a holder; another error is 
   await assert.rejects(start(refused(500)).store.read(OPTIONS), { status: 500 });
 });
 
-test("a swap replaces the very object that was read, with all of its metadata", async () => {
+test("a swap replaces exactly the object that was read, with all of its metadata", async () => {
   const { calls, store } = start(() => LEASE);
   const spec = { holderIdentity: "b" };
   assert.equal(await store.swap({ metadata: METADATA, spec: { holderIdentity: "a" } }, spec, OPTIONS), LEASE);
   assert.deepEqual(calls, [["replace", PATH, { ...HEAD, metadata: METADATA, spec }, OPTIONS]]);
 });
 
-test("a swap of a Lease that has changed or gone gives nothing, another error is thrown", async () => {
+test("a swap of a Lease that has changed or was deleted returns undefined; other errors are thrown", async () => {
   const swap = (answer: () => Lease) => start(answer).store.swap(LEASE, {}, OPTIONS);
   for (const status of [409, 404]) assert.equal(await swap(refused(status)), undefined);
   await assert.rejects(swap(refused(403)), { status: 403 });

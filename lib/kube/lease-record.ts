@@ -19,7 +19,7 @@ export interface Lease {
 
 /** A Lease in the API server, written only by compare-and-swap. */
 export interface LeaseStore {
-  /** Reads the Lease; creates it without a holder if it does not exist. */
+  /** Reads the Lease. Creates it without a holder if it does not exist. */
   read(options: CallOptions): Promise<Lease>;
   /**
    * Updates the Lease if it is unchanged since `basis` was read. Returns undefined if it has changed or was deleted.
@@ -38,8 +38,8 @@ export function createLeaseStore(client: KubeClient, namespace: string, name: st
   const head = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name, namespace } };
 
   /**
-   * Uses server-side apply instead of POST, so that RBAC can restrict creation to this name. The applied Lease has
-   * no spec fields, so an apply after another replica has acquired the Lease does not change it.
+   * Uses server-side apply instead of POST, so that RBAC can restrict creation to this name. The applied Lease has no
+   * spec fields. So an apply after another replica has acquired the Lease does not change it.
    */
   const create = (options: CallOptions) =>
     client.apply<Lease>(path, { ...head, spec: {} }, { ...options, fieldManager: "switchback-election" });
@@ -58,7 +58,7 @@ export function createLeaseStore(client: KubeClient, namespace: string, name: st
       if (!metadata.resourceVersion)
         throw new SwitchbackError("data-corrupt", `GET ${path}: a Lease without resourceVersion`);
       try {
-        // The metadata has the uid: a recreated Lease is a different object.
+        // The metadata includes the uid: a recreated Lease is a different object.
         return await client.replace<Lease>(path, { ...head, metadata, spec }, options);
       } catch (error) {
         if (hasCode(error, "kube-status") && (error.status === 409 || error.status === 404)) return undefined;
@@ -69,7 +69,7 @@ export function createLeaseStore(client: KubeClient, namespace: string, name: st
 }
 
 /**
- * Formats a MicroTime: the API server requires six fractional digits and rejects three. `epochMs` is wall-clock time.
+ * Formats a MicroTime. The API server requires six fractional digits and rejects three. `epochMs` is wall-clock time.
  */
 export function microTime(epochMs: number): string {
   return new Date(epochMs).toISOString().replace("Z", "000Z");

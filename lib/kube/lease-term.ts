@@ -11,38 +11,38 @@ export interface ElectionOptions {
   /** Name of the Lease. */
   name: string;
   /**
-   * Unique to this process: the pod name and a random part. A process that finds its identity in the Lease
-   * considers itself the holder.
+   * Unique to this process: the pod name and a random part. A process that finds its identity in the Lease considers
+   * itself the holder.
    */
   identity: string;
-  /** How long after the last observed renewal another replica may take over. */
+  /** Seconds after the last observed renewal until another replica may take over. */
   leaseSeconds: number;
   /**
-   * How long after its last renewal a leader stops. Less than `leaseSeconds`; the difference is the margin for
-   * clock drift.
+   * Seconds after its last renewal until a leader stops. Must be less than `leaseSeconds`. The difference is the
+   * margin for clock drift.
    */
   renewDeadlineSeconds: number;
   /** Time between renewals, and between attempts to acquire the Lease. */
   retrySeconds: number;
   /**
-   * The leader's work. It must end soon after `signal` fires, because another replica may lead from then on. This
-   * process does not contend again before the returned promise has settled. A rejection ends the term; an early
+   * The leader's work. It must end soon after `signal` fires, because from then on another replica may lead. This
+   * process does not contend again before the returned promise has settled. A rejection ends the term, but an early
    * return does not.
    */
   onStartedLeading: (signal: AbortSignal, term: LeaderTerm) => void | Promise<void>;
   /** Called after the signal has fired. Codes: `renew-deadline`, `lease-lost`, `work-failed`, `stopped`. */
   onStoppedLeading?: (reason: Reason) => void;
   log: Logger;
-  /** A monotonic clock, milliseconds; only differences are used. */
+  /** A monotonic clock, milliseconds. Only differences are used. */
   now?: () => number;
   random?: () => number;
 }
 
-/** A term of leadership, as the leader's work sees it. */
+/** A term of leadership, as seen by the leader's work. */
 export interface LeaderTerm {
   /**
-   * Asks the API server, and resolves if the Lease is still this term's. Then all that was read before the call was
-   * read before any later term began. Throws `term-over`, or what the read throws.
+   * Asks the API server. Resolves if the Lease is still this term's. In that case, everything that was read before
+   * the call was read before any later term began. Throws `term-over`, or the error of the read.
    */
   confirm(): Promise<void>;
 }
@@ -54,7 +54,7 @@ export interface ElectionContext {
   readonly leaseMs: number;
   readonly deadlineMs: number;
   readonly retryMs: number;
-  /** Timeout of one call: half the renew deadline, so that there is time for another after one that hangs. */
+  /** Timeout of one call: half the renew deadline. So there is time for another call after one that hangs. */
   readonly callMs: number;
   readonly now: () => number;
   readonly random: () => number;
@@ -63,15 +63,15 @@ export interface ElectionContext {
 
 /** A term of leadership, from acquiring the Lease to losing it. */
 export interface Term {
-  /** As last written by this process, or as read after another took it. */
+  /** The Lease as this process last wrote it, or as it read the Lease after another process took it. */
   lease: Lease;
-  /** When the last successful renewal was sent, by the local clock. */
+  /** The local time at which the last successful renewal was sent. */
   renewedAt: number;
   /** The reason why it ended. */
   ended: Reason | undefined;
 }
 
-/** Compare-and-swap attempts in one round, if others write to the Lease too. */
+/** Maximum number of compare-and-swap attempts in one round, if others write to the Lease too. */
 const SWAPS_PER_ROUND = 3;
 
 /**
@@ -91,7 +91,7 @@ export async function runTerm(context: ElectionContext, term: Term): Promise<voi
     control.abort(new Error(`no longer the leader: ${reason.text}`));
   };
   const stop = () => end({ code: "stopped", text: "this process is stopping" });
-  /** A separate timer: a hanging renewal must not prolong the term. */
+  /** The deadline has its own timer, because a hanging renewal must not prolong the term. */
   const arm = () => {
     clearTimeout(deadline);
     const text = `the Lease could not be renewed for ${deadlineMs / 1000} s`;
@@ -124,7 +124,7 @@ function startWork(
   options.log.info({ identity: options.identity }, "leader election: leading");
   const leaderTerm: LeaderTerm = { confirm: () => confirm(context, term) };
   return (async () => options.onStartedLeading(signal, leaderTerm))().catch((error: unknown) => {
-    // After the end of the term, an error is only how the work stopped.
+    // After the end of the term, an error only shows how the work stopped.
     if (signal.aborted) return;
     options.log.error({ error: describeError(error) }, "leader election: the leader's work failed");
     end({ code: "work-failed", text: `the leader's work failed: ${describeError(error)}` });
@@ -138,7 +138,7 @@ async function confirm({ store, callMs }: ElectionContext, term: Term): Promise<
   }
 }
 
-/** Whether both are of one term. `leaseTransitions` counts each acquisition by another process. */
+/** Whether both belong to the same term. `leaseTransitions` counts each acquisition by another process. */
 function isSameTerm(one: Lease, other: Lease): boolean {
   return (
     one.metadata.uid === other.metadata.uid &&
@@ -147,7 +147,7 @@ function isSameTerm(one: Lease, other: Lease): boolean {
   );
 }
 
-/** Renews the Lease once. A failure does not end the term: the deadline does. */
+/** Renews the Lease once. A failure does not end the term. Only the deadline does. */
 async function renew(
   context: ElectionContext,
   term: Term,
@@ -163,12 +163,12 @@ async function renew(
       const next = await store.swap(term.lease, spec, limits);
       if (next) {
         term.lease = next;
-        // A response after the deadline does not restore the term.
+        // A response after the deadline does not continue the term.
         if (now() < term.renewedAt + context.deadlineMs) term.renewedAt = sentAt;
         return;
       }
       const current = await store.read(limits);
-      // Also without a holder: another may have led and released it since.
+      // This applies even without a holder: another process may have led and released the Lease since.
       if (!isSameTerm(term.lease, current)) {
         term.lease = current;
         const text = `${current.spec?.holderIdentity || "nobody"} holds the Lease`;
@@ -195,7 +195,7 @@ async function finish(context: ElectionContext, term: Term, work: Promise<void>)
   const releasable = term.ended?.code === "stopped" || term.ended?.code === "work-failed";
   const left = term.renewedAt + deadlineMs - now();
   let settled = await settles(work, Math.max(0, left));
-  // Only while this process certainly holds the Lease, and only after the work has ended.
+  // Release only while this process certainly holds the Lease, and only after the work has ended.
   if (releasable && settled && now() < term.renewedAt + deadlineMs) await release(context, term);
   while (!settled && !stopped.aborted) {
     options.log.warn(
@@ -204,11 +204,11 @@ async function finish(context: ElectionContext, term: Term, work: Promise<void>)
     );
     settled = await settles(work, leaseMs, stopped);
   }
-  // Work that fails immediately must not acquire the Lease again immediately.
+  // If the work fails immediately, do not acquire the Lease again immediately.
   if (term.ended?.code === "work-failed") await pause(leaseMs, stopped);
 }
 
-/** Whether `work` settles within `ms`; returns early when `signal` fires. */
+/** Whether `work` settles within `ms`. Returns early when `signal` fires. */
 async function settles(work: Promise<void>, ms: number, signal?: AbortSignal): Promise<boolean> {
   const done = new AbortController();
   const abort = () => done.abort();
@@ -221,7 +221,7 @@ async function settles(work: Promise<void>, ms: number, signal?: AbortSignal): P
   }
 }
 
-/** Releases the Lease, so that another replica need not wait for it to expire. */
+/** Releases the Lease, so that another replica does not have to wait for its expiry. */
 async function release({ options, store, callMs }: ElectionContext, term: Term): Promise<void> {
   const limits = { timeoutMs: callMs };
   const time = microTime(Date.now());
@@ -230,7 +230,7 @@ async function release({ options, store, callMs }: ElectionContext, term: Term):
     for (let swaps = 0; swaps < SWAPS_PER_ROUND; swaps++) {
       const spec = { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: time };
       if (await store.swap(lease, spec, limits)) return;
-      // A renewal in flight at the end of the term has changed the version.
+      // A renewal that was in flight at the end of the term may have changed the version.
       lease = await store.read(limits);
       if (lease.spec?.holderIdentity !== options.identity) return;
     }

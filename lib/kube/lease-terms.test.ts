@@ -10,7 +10,7 @@ useContenders();
 type LeaseSpec = NonNullable<FakeLeases["lease"]>["spec"];
 
 describe("a term", () => {
-  /** A leader, and what confirms its term. */
+  /** Returns a leader, and the function that confirms its term. */
   async function leading(leases: FakeLeases) {
     let term: LeaderTerm | undefined;
     const a = contend(leases, "a", {
@@ -22,7 +22,7 @@ describe("a term", () => {
     return { a, confirm: async () => await term?.confirm() };
   }
 
-  it("is confirmed for as long as nobody else has held the Lease, whatever else is written to it", async () => {
+  it("is confirmed as long as no other process has held the Lease, whatever else is written to it", async () => {
     const leases = new FakeLeases();
     const { confirm } = await leading(leases);
     await confirm();
@@ -39,7 +39,7 @@ describe("a term", () => {
     ],
     ["this process has acquired it again", (spec: LeaseSpec) => ({ ...spec, leaseTransitions: 3 })],
   ] as const) {
-    it(`is over once ${what}, although this process has not noticed, and ends at the next renewal`, async () => {
+    it(`is over once ${what}, even if this process has not noticed, and ends at the next renewal`, async () => {
       const leases = new FakeLeases();
       const { a, confirm } = await leading(leases);
       const { spec, metadata } = leases.lease!;
@@ -52,7 +52,7 @@ describe("a term", () => {
     });
   }
 
-  it("is over once it has ended here, without asking; that nobody answers is no answer", async () => {
+  it("is over without a request once it has ended here; a missing answer is not a decision", async () => {
     const leases = new FakeLeases();
     const { a, confirm } = await leading(leases);
     a.cut();
@@ -66,7 +66,7 @@ describe("a term", () => {
 });
 
 describe("a contender that does not lead", () => {
-  /** The times at which it reads the Lease, with the largest jitter unless it is another. */
+  /** The times at which it reads the Lease. Jitter is maximal unless the test sets it. */
   function watched(leases: FakeLeases, options: Partial<ElectionOptions> = {}) {
     const { client, cut, heal } = leases.client("b");
     const reads: number[] = [];
@@ -92,7 +92,7 @@ describe("a contender that does not lead", () => {
     assert.deepEqual(b.lines().slice(1), [["info", { identity: "b" }]]);
   });
 
-  it("logs once that there is no response, and again only after there was one", async () => {
+  it("logs once that there is no response, and again only after a response", async () => {
     const leases = new FakeLeases();
     const b = watched(leases, { random: () => 0 });
     const failures = () => b.log.lines.filter(({ level }) => level === "warn").length;
@@ -110,7 +110,7 @@ describe("a contender that does not lead", () => {
 });
 
 describe("the end of a term", () => {
-  it("is reported with its reason, to the log too, and an error of that is logged", async () => {
+  it("is reported with its reason and logged, and an error of the callback is logged", async () => {
     const leases = new FakeLeases();
     const log = new LineLog();
     const reasons: unknown[] = [];
@@ -156,7 +156,7 @@ describe("the end of a term", () => {
     });
   }
 
-  it("releases the Lease for a second, so that nobody waits for longer", async () => {
+  it("releases the Lease with a duration of one second, so that nobody waits longer", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(3);

@@ -75,7 +75,7 @@ describe("an election", () => {
   it("takes over from a dead leader when its Lease has expired by the local clock", async () => {
     const leases = new FakeLeases();
     await leases.client("dead").client.apply("", { metadata: {}, spec: {} }, { fieldManager: "x" });
-    // Its clock is years ahead: the time that it wrote does not matter.
+    // The dead leader's clock is years ahead. The time that it wrote does not matter.
     leases.lease!.spec = { holderIdentity: "dead", renewTime: "2099-01-01T00:00:00.000000Z", leaseDurationSeconds: 15 };
     const b = contend(leases, "b");
     await settle();
@@ -106,20 +106,20 @@ describe("a leader that cannot renew", () => {
     await pass(20.5);
     a.cut();
     await pass(30);
-    // The last renewal was sent at 20.
+    // The last renewal was sent at 20 s.
     assert.deepEqual(a.log, ["started@0", "aborted@30", "renew-deadline@30"]);
     assert.equal(a.election.leading, false);
     const [started] = b.log;
     assert.match(started!, /^started@3[5-7]/);
   });
 
-  it("measures from the time its last renewal was sent, not answered", async () => {
+  it("measures from the time when its last renewal was sent, not answered", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
     a.delayAnswers(3_000);
     await pass(3);
-    // Sent at 2, answered at 5; what is sent after that is not answered.
+    // The renewal was sent at 2 s and answered at 5 s. Later renewals get no answer.
     a.cut();
     await pass(10);
     assert.deepEqual(a.log, ["started@0", "aborted@12", "renew-deadline@12"]);
@@ -133,7 +133,7 @@ describe("a leader that cannot renew", () => {
     assert.deepEqual(a.log, []);
   });
 
-  it("stops although its renewal hangs", async () => {
+  it("stops even if its renewal hangs", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
@@ -148,7 +148,7 @@ describe("a leader that cannot renew", () => {
     const a = contend(leases, "a", { now: () => now });
     await settle();
     assert.equal(a.election.leading, true);
-    // As after the process was suspended.
+    // The same happens after the process was suspended.
     now = 10_000;
     assert.equal(a.election.leading, false);
   });
@@ -202,7 +202,7 @@ describe("a leader that cannot renew", () => {
 });
 
 describe("a Lease that others write to", () => {
-  it("taken by another replica ends the term at the next renewal", async () => {
+  it("ends the term at the next renewal, if another replica has taken it", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
@@ -213,7 +213,7 @@ describe("a Lease that others write to", () => {
     assert.equal(a.election.holder, "thief");
   });
 
-  it("annotated by a user stays held, with the annotation", async () => {
+  it("stays held and keeps the annotation, if a user annotates it", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
@@ -225,7 +225,7 @@ describe("a Lease that others write to", () => {
     assert.ok(leases.writes.length >= 5);
   });
 
-  it("deleted is recreated", async () => {
+  it("is recreated, if it is deleted", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
@@ -251,7 +251,7 @@ describe("work that fails", () => {
     assert.deepEqual(a.log, ["work-failed@0", "work-failed@17"]);
   });
 
-  it("by throwing at once, too; work that returns early does not end the term", async () => {
+  it("does the same if it throws at once; work that returns early does not end the term", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a", {
       onStartedLeading: () => {

@@ -5,15 +5,15 @@ import { pause, steadyNow } from "./time.ts";
 
 export interface Election {
   /**
-   * Whether this process is the leader now, by its own clock: false once the renew deadline has passed, even if no
-   * timer has fired yet.
+   * Whether this process is the leader now, by its own clock. It is false after the renew deadline, even if no timer
+   * has fired yet.
    */
   readonly leading: boolean;
-  /** The identity last seen in the Lease; empty or `undefined` if it is not held, or not read yet. */
+  /** The identity last seen in the Lease. Empty or `undefined` if nobody holds it, or if it was not read yet. */
   readonly holder: string | undefined;
   /**
-   * Ends a current term, waits for its work, and releases the Lease. Resolves when that is done, at about the renew
-   * deadline at the latest.
+   * Ends a current term, waits for its work, and releases the Lease. Resolves afterwards, at about the renew deadline
+   * at the latest.
    */
   stop(): Promise<void>;
 }
@@ -73,9 +73,9 @@ async function contend(context: ElectionContext, seen: Observation): Promise<Ter
   const lease = await store.read({ timeoutMs: callMs, signal: stopped });
   observe(context, seen, lease);
   if (!mayAcquire(context, seen, lease)) return undefined;
-  // Use the time of sending: others observe the renewal later, so they wait longer than this process assumes.
+  // Use the time of sending. Other replicas observe the renewal later, so they wait longer than this process assumes.
   const sentAt = now();
-  // Not aborted by `stopped`: if the Lease is acquired meanwhile, it must be released.
+  // `stopped` does not abort this call: if it acquires the Lease, the Lease must be released.
   const taken = await store.swap(lease, acquiredSpec(context, lease), { timeoutMs: callMs });
   if (taken === undefined) return undefined;
   seen.holder = options.identity;
@@ -95,8 +95,8 @@ function observe({ options, now }: ElectionContext, seen: Observation, lease: Le
 }
 
 /**
- * Whether the Lease is free, held by this process, or expired. Expiry is measured by the local clock, since clocks
- * of nodes differ.
+ * Whether the Lease is free, held by this process, or expired. The local clock measures expiry, because clocks of
+ * nodes differ.
  */
 function mayAcquire({ options, leaseMs, now }: ElectionContext, seen: Observation, { spec }: Lease): boolean {
   if (!spec?.holderIdentity || spec.holderIdentity === options.identity) return true;
@@ -109,7 +109,7 @@ function acquiredSpec({ options, leaseMs }: ElectionContext, { spec }: Lease): L
   const same = spec?.holderIdentity === options.identity;
   return {
     holderIdentity: options.identity,
-    // The API requires whole seconds; rounding up is safe.
+    // The API requires whole seconds. Rounding up is safe.
     leaseDurationSeconds: Math.ceil(leaseMs / 1000),
     acquireTime: (same ? spec?.acquireTime : undefined) ?? time,
     renewTime: time,

@@ -1,8 +1,8 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /**
- * A longer line cannot come from the API server. etcd takes objects of up to 1.5 MiB. Their JSON has at most six times
- * as many bytes (`<` is written as `\u003c`).
+ * The API server cannot send a longer line. etcd accepts objects of up to 1.5 MiB. Their JSON has at most six times
+ * as many bytes (`<` becomes `\u003c`).
  */
 const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 

@@ -4,45 +4,51 @@ import type { Query } from "./paths.ts";
 import { yieldToLoop } from "./time.ts";
 import type { ApiList, ReadOptions } from "./types.ts";
 
-/** Objects per page. By measurement, larger pages cost memory and smaller ones time (250 to 500 is the flat part). */
+/**
+ * Objects per page. According to measurements, larger pages cost memory and smaller ones time (250 to 500 is the flat
+ * part).
+ */
 export const PAGE_SIZE = 500;
 /**
- * The most bytes of a page with more than one object. Tenants choose how large their objects are. A page is in memory
- * several times while it is parsed, and this much is parsed in 20 ms. Ordinary pages have a third of it.
+ * Maximum number of bytes of a page with more than one object. Tenants choose how large their objects are. A page is
+ * in memory several times while it is parsed, and parsing this much takes 20 ms. Ordinary pages have a third of it.
  */
 const PAGE_BYTES = 3 * 1024 * 1024;
-/** A list that is too long as a whole is read in pages that begin with this part of the usual number of objects. */
+/**
+ * A list that is too long as a whole is read in pages. The first page has the usual number of objects divided by
+ * this.
+ */
 const FIRST_PART = 8;
 /** A list whose continue token keeps expiring fails after this many restarts. */
 const MAX_RESTARTS = 3;
 
-/** What reads a page: a `KubeClient`, say. */
+/** A client that reads a page, for example a `KubeClient`. */
 interface Getter {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
 }
 
-/** A paged list. `restart` is called when the continue token expired between two pages: discard earlier pages. */
+/** A paged list. `restart` is called when the continue token has expired between two pages: discard earlier pages. */
 interface PagedList<T> {
   client: Getter;
   path: string;
   query?: Query;
   options?: ReadOptions;
   /**
-   * Asks for the whole list first, as the API server has it in memory: that may be a moment old, and costs next to
-   * nothing where the API server has an index for the selector, as for the pods of a node. One with a limit is read
-   * from etcd before Kubernetes 1.34, page by page through all objects. A list of more than `PAGE_BYTES` is read in
-   * pages all the same.
+   * Requests the whole list first, from the API server's memory. The result may be a moment old. The request costs
+   * almost nothing if the API server has an index for the selector, as for the pods of a node. Before Kubernetes
+   * 1.34, a list with a limit is read from etcd, page by page through all objects. A list of more than `PAGE_BYTES`
+   * is read in pages anyway.
    */
   fromCache?: boolean;
-  /** Takes the objects out of a page; undefined: it is not a list. Default: `items`. */
+  /** Returns the objects of a page, or undefined if it is not a list. Default: `items`. */
   itemsOf?: (page: ApiList<T>) => readonly T[] | undefined;
   onPage: (items: readonly T[]) => void | Promise<void>;
   restart: () => void;
 }
 
 /**
- * Reads all pages, and yields to the event loop between them. A page of more than `PAGE_BYTES` is not read to its
- * end but requested again with half as many objects, down to one. Returns the resourceVersion of the list.
+ * Reads all pages, and yields to the event loop between them. If a page has more than `PAGE_BYTES`, it stops reading
+ * and requests half as many objects, down to one. Returns the resourceVersion of the list.
  */
 export async function listPages<T>(list: PagedList<T>): Promise<string> {
   for (let restarts = 0; ; restarts++) {
@@ -87,7 +93,7 @@ async function onePass<T>({
     limit = Math.min(most, limit * 2);
     const version = page.metadata?.resourceVersion;
     const items = itemsOf(page);
-    // Another object, or a page of another server, would count as an empty list, which would clear the cache.
+    // Without this check, another object or a page of another server would count as an empty list and clear the cache.
     if (!version || items === undefined) {
       throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not a list`);
     }
@@ -98,14 +104,14 @@ async function onePass<T>({
   }
 }
 
-/** The objects of a list; undefined: it is none. Every object of Kubernetes has metadata. */
+/** Returns the objects of a list, or undefined if it is not a list. Every object of Kubernetes has metadata. */
 export function itemsOfList<T>({ items }: ApiList<T>): readonly T[] | undefined {
   if (items === null) return [];
   const isObject = (item: unknown) => typeof item === "object" && item !== null && "metadata" in item;
   return Array.isArray(items) && items.every(isObject) ? items : undefined;
 }
 
-/** What `project` makes of each object of a list. The objects are not kept: they are many times larger. */
+/** Returns the projection of each object of a list. The objects are not kept: they are many times larger. */
 export async function listProjected<T, P>(client: Getter, path: string, project: (object: T) => P): Promise<P[]> {
   let all: P[] = [];
   await listPages<T>({

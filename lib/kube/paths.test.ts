@@ -4,7 +4,7 @@ import { hasCode } from "#lib/errors/errors.ts";
 import { corePath, resourcePath, serviceProxyPath, withQuery } from "./paths.ts";
 
 describe("API paths", () => {
-  it("of the core group and of others, with and without a namespace", () => {
+  it("have a form for the core group and one for others, with and without a namespace", () => {
     assert.equal(corePath("namespaces"), "/api/v1/namespaces");
     assert.equal(corePath("configmaps", "shop", "hosts"), "/api/v1/namespaces/shop/configmaps/hosts");
     const ingresses = { group: "networking.k8s.io", version: "v1", resource: "ingresses" };
@@ -15,7 +15,7 @@ describe("API paths", () => {
     );
   });
 
-  it("of a Service through the API server's proxy", () => {
+  it("lead to a Service through the API server's proxy", () => {
     assert.equal(
       serviceProxyPath("own", { name: "controller", port: "http" }, "/status"),
       "/api/v1/namespaces/own/services/controller:http/proxy/status",

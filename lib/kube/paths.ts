@@ -5,7 +5,7 @@ interface ResourcePath {
   /** Empty or omitted: the core group. */
   group?: string;
   version: string;
-  /** The plural: `ingresses`. */
+  /** The plural, for example `ingresses`. */
   resource: string;
   namespace?: string | undefined;
   name?: string | undefined;
@@ -14,8 +14,8 @@ interface ResourcePath {
 }
 
 /**
- * `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded or refused (`input-invalid`),
- * so that it cannot change the path.
+ * Returns a path such as `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded or refused
+ * (`input-invalid`), so that it cannot change the path.
  */
 export function resourcePath(of: ResourcePath): string {
   const parts = of.group ? ["apis", of.group, of.version] : ["api", of.version];
@@ -51,7 +51,7 @@ export function withQuery(path: string, query: Query = {}): string {
 }
 
 function segment(text: string): string {
-  // The API server decodes the path before it splits it: `web%2Fscale` would be the subresource. No name has these
+  // The API server decodes the path before it splits it, so `web%2Fscale` would become a subresource. No name has these
   // characters.
   if (text === "" || text === "." || text === ".." || /[/%]/.test(text)) {
     throw new SwitchbackError("input-invalid", `${JSON.stringify(text)} cannot be a part of an API path`);
@@ -60,7 +60,10 @@ function segment(text: string): string {
   return encodeURIComponent(text).replaceAll("%3A", ":");
 }
 
-/** `apps/v1` is of the group apps, `v1` of the core group "". Kinds of two groups may have one name. */
+/**
+ * Returns the group: `apps` for `apps/v1`, and "", the core group, for `v1`. Kinds of two groups may have the same
+ * name.
+ */
 export function groupOf(apiVersion: unknown): string {
   if (typeof apiVersion !== "string" || !apiVersion.includes("/")) return "";
   return apiVersion.slice(0, apiVersion.indexOf("/"));

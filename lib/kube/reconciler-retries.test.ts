@@ -22,7 +22,7 @@ test("a retry is not sooner than the API server's Retry-After", async () => {
   await reconciler.stop();
 });
 
-test("retries wait for the backoff, which a success resets", async () => {
+test("retries wait for the backoff, and a success resets it", async () => {
   const { reported, retry } = retries();
   const { reconciler, begun, pass, end, fail } = reconcilerRig({ retry });
   reconciler.enqueue();
@@ -41,7 +41,7 @@ test("retries wait for the backoff, which a success resets", async () => {
   assert.deepEqual(reported, [1_000, 2_000, 4_000, 4_000, 1_000]);
 });
 
-test("a run that throws before it returns a promise is a failure too", (t) => {
+test("a run that throws before it returns a promise is also a failure", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { reported, retry } = retries();
   let runs = 0;
@@ -72,7 +72,7 @@ test("without retry an error is not swallowed, and later enqueues still run", (t
   assert.equal(runs, 2);
 });
 
-test("an enqueue cuts a backoff short, unless it is held", async () => {
+test("an enqueue shortens a backoff, unless the backoff is held", async () => {
   for (const hold of [false, true]) {
     const { reconciler, begun, pass, fail } = reconcilerRig({ retry: retries(hold).retry });
     reconciler.enqueue();
@@ -86,7 +86,7 @@ test("an enqueue cuts a backoff short, unless it is held", async () => {
   }
 });
 
-test("an enqueue during a run that fails waits for a held backoff", async () => {
+test("an enqueue during a failing run waits for a held backoff", async () => {
   const { reconciler, begun, pass, fail } = reconcilerRig({ retry: retries(true).retry });
   reconciler.enqueue();
   await pass(0);
@@ -99,7 +99,7 @@ test("an enqueue during a run that fails waits for a held backoff", async () => 
   assert.deepEqual(begun, [0, 1_100]);
 });
 
-test("forget ends a held backoff and starts it over; it asks for no run that nobody asked for", async () => {
+test("forget ends a held backoff and resets it, but does not start a run without an enqueue", async () => {
   const { reported, retry } = retries(true);
   const { reconciler, begun, clock, pass, end, fail } = reconcilerRig({ retry });
   reconciler.enqueue();

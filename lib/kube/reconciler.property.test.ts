@@ -8,7 +8,7 @@ import type { StartTimer } from "./time.ts";
 const BASE_MS = 40;
 const CAP_MS = 200;
 
-/** Timers that fire in order, each at its time, when the test lets time pass. */
+/** Timers that fire in order, each at its time, when the test advances time. */
 function fakeTimers() {
   const timers = new Set<{ readonly at: number; readonly callback: () => void }>();
   const fake = { now: 0 };
@@ -31,13 +31,13 @@ function fakeTimers() {
   return { fake, startTimer, pass, pending: () => timers.size };
 }
 
-/** What a reconciler has to do, by its definition: when the next run is due, and until when none may begin. */
+/** The specified behavior of a reconciler: when the next run is due, and until when no run may begin. */
 function model(rules: { readonly hold: boolean; readonly pauseMs: number }) {
   const never = Number.POSITIVE_INFINITY;
   const state = { dueAt: never, blockedUntil: 0, running: false, stopped: false, backoffMs: BASE_MS };
   return {
     state,
-    /** When the next run begins unless something happens first. */
+    /** The time of the next run, unless something happens first. */
     nextRun: () => (state.running || state.stopped ? never : Math.max(state.dueAt, state.blockedUntil)),
     isIdle: () => !state.running && (state.stopped || state.dueAt === never),
     enqueue(now: number, afterMs: number): void {
@@ -61,7 +61,7 @@ function model(rules: { readonly hold: boolean; readonly pauseMs: number }) {
   };
 }
 
-/** How a run ends: it fails, or asks to be run again after some milliseconds, or does not. */
+/** The end of a run: it fails, asks to run again after some milliseconds, or does neither. */
 type Outcome = "fails" | number | undefined;
 
 const delay = fc.constantFrom(0, 1, 5, 20, 50, 300);
@@ -77,12 +77,12 @@ const step = fc.oneof(
 const setting = fc.record({
   hold: fc.boolean(),
   pauseMs: fc.constantFrom(0, 0, 10, 100),
-  /** How runs end that are over when they return; once these are used up, runs last until a step ends them. */
+  /** The outcomes of runs that end when they return. When these are used up, runs last until a step ends them. */
   synchronous: fc.array(outcome, { maxLength: 4 }),
   steps: fc.array(step, { maxLength: 40 }),
 });
 
-/** A reconciler beside its model; `faults` says where they differ. */
+/** A reconciler beside its model. `faults` lists their differences. */
 function rig({ hold, pauseMs, synchronous }: { hold: boolean; pauseMs: number; synchronous: readonly Outcome[] }) {
   const { fake, startTimer, pass, pending } = fakeTimers();
   const wanted = model({ hold, pauseMs });
@@ -96,7 +96,7 @@ function rig({ hold, pauseMs, synchronous }: { hold: boolean; pauseMs: number; s
   };
   const reconciler = new Reconciler({
     reconcile: () => {
-      // Thrown in here, it would be taken for a failure of the run.
+      // An error thrown here would count as a failure of the run.
       if (wanted.state.running) faults.push("two runs at once");
       if (wanted.state.stopped) faults.push("a run after stop");
       if (wanted.nextRun() !== fake.now) faults.push(`a run at ${fake.now} instead of ${wanted.nextRun()}`);
@@ -126,12 +126,12 @@ function rig({ hold, pauseMs, synchronous }: { hold: boolean; pauseMs: number; s
   return { fake, pass, pending, wanted, begun, faults, reconciler, end };
 }
 
-/** Lets promises settle. */
+/** Waits until promises have settled. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
 }
 
-test("property: runs begin when asked for and allowed, one at a time; stop and idle wait and end timers", async () => {
+test("property: runs begin when requested and allowed, one at a time; stop and idle wait, stop ends all", async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ steps, ...rules }) => {
       const { fake, pass, pending, wanted, begun, faults, reconciler, end } = rig(rules);
@@ -173,7 +173,7 @@ test("property: runs begin when asked for and allowed, one at a time; stop and i
         }
       }
       if (wanted.state.stopped) return;
-      // Whatever happened, one more enqueue leads to one more run.
+      // After any steps, one more enqueue leads to one more run.
       while (wanted.state.running) await end(undefined);
       const runs = begun.length;
       wanted.enqueue(fake.now, 0);

@@ -5,13 +5,13 @@ import { reconcilerRig, retries } from "#test/fakes/reconciler-rig.ts";
 import { isSettled } from "#test/fakes/stopped-time.ts";
 import { Reconciler } from "./reconciler.ts";
 
-test("nothing runs that is not enqueued", async () => {
+test("nothing runs without an enqueue", async () => {
   const { begun, clock, pass } = reconcilerRig();
   await pass(10_000);
   assert.deepEqual([begun, clock.pending], [[], 0]);
 });
 
-test("a run begins when the earliest enqueue is due, and satisfies the later ones", async () => {
+test("a run begins when the earliest enqueue is due, and also satisfies the later ones", async () => {
   const { reconciler, begun, clock, pass, end } = reconcilerRig();
   for (const ms of [500, 300, 400, 300]) reconciler.enqueue(ms);
   await pass(100);
@@ -25,7 +25,7 @@ test("a run begins when the earliest enqueue is due, and satisfies the later one
   assert.deepEqual([begun, clock.pending], [[300], 0]);
 });
 
-test("an enqueue that is due earlier than its predecessor is not put off by it", async () => {
+test("an earlier enqueue does not delay one that is due sooner", async () => {
   const { reconciler, begun, pass } = reconcilerRig();
   reconciler.enqueue(1_000);
   await pass(100);
@@ -34,7 +34,7 @@ test("an enqueue that is due earlier than its predecessor is not put off by it",
   assert.deepEqual(begun, [110]);
 });
 
-test("steady enqueues neither put a run off nor start a timer each", async () => {
+test("frequent enqueues do not delay a run, and do not start a timer each", async () => {
   const { reconciler, begun, clock, pass } = reconcilerRig();
   for (let passed = 0; passed < 50; passed += 10) {
     reconciler.enqueue(50);
@@ -44,7 +44,7 @@ test("steady enqueues neither put a run off nor start a timer each", async () =>
   assert.deepEqual(begun, [50]);
 });
 
-test("an enqueue during a run leads to one more run, right after it or when it is due", async () => {
+test("an enqueue during a run leads to one more run, right afterwards or when it is due", async () => {
   const { reconciler, begun, pass, end } = reconcilerRig();
   reconciler.enqueue();
   await pass(100);
@@ -63,7 +63,7 @@ test("an enqueue during a run leads to one more run, right after it or when it i
   assert.equal(begun.length, 3);
 });
 
-test("requeueAfter counts from the end of the run, and an earlier enqueue comes first", async () => {
+test("requeueAfter counts from the end of the run, and an earlier enqueue takes precedence", async () => {
   const { reconciler, begun, pass, end } = reconcilerRig();
   reconciler.enqueue();
   await pass(100);
@@ -79,7 +79,7 @@ test("requeueAfter counts from the end of the run, and an earlier enqueue comes 
   assert.equal(begun.length, 3, "the run satisfied the requeue too");
 });
 
-test("a run that is over when it returns runs in the timer's callback", (t) => {
+test("a run that ends when it returns runs in the timer's callback", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   let runs = 0;
   const reconciler = new Reconciler({
@@ -101,7 +101,7 @@ test("a run that is over when it returns runs in the timer's callback", (t) => {
   assert.equal(runs, 3);
 });
 
-test("no run begins in the pause after a run, however it ended and whatever is enqueued", async () => {
+test("no run begins in the pause after a run, whatever its result and whatever is enqueued", async () => {
   let pauseMs = 100;
   const { reconciler, begun, pass, end, fail } = reconcilerRig({ pauseMs: () => pauseMs, retry: retries().retry });
   reconciler.enqueue();
@@ -131,7 +131,7 @@ test("no run begins in the pause after a run, however it ended and whatever is e
   assert.equal(begun.length, 4);
 });
 
-test("idle waits for the runs in progress and those that are waited for, however long they are held back", async () => {
+test("idle waits for current and pending runs, however long they are delayed", async () => {
   const { reconciler, pass, end, fail } = reconcilerRig({ pauseMs: () => 50, retry: retries(true).retry });
   assert.equal(await isSettled(reconciler.idle()), true);
   reconciler.enqueue(10);
@@ -155,7 +155,7 @@ test("idle waits for the runs in progress and those that are waited for, however
   assert.equal(await isSettled(reconciler.idle()), false, "it counts from when it is asked");
 });
 
-test("stop settles idle: at once, or when the run in progress is over", async () => {
+test("stop resolves idle at once, or when the current run ends", async () => {
   for (const state of ["wait", "held", "run"] as const) {
     const { reconciler, pass, end, fail } = reconcilerRig({ retry: retries(true).retry });
     reconciler.enqueue(10);
@@ -174,7 +174,7 @@ test("stop settles idle: at once, or when the run in progress is over", async ()
   }
 });
 
-test("stop waits for the run in progress, and nothing begins afterwards", async () => {
+test("stop waits for the current run, and no run begins afterwards", async () => {
   for (const ends of ["end", "fail"] as const) {
     const { reported, retry } = retries();
     const { reconciler, begun, clock, pass, ...rest } = reconcilerRig({ retry, pauseMs: () => 50 });
@@ -197,7 +197,7 @@ test("stop waits for the run in progress, and nothing begins afterwards", async 
   }
 });
 
-test("stop leaves no timer: of a wait, of a pause, of a held backoff", async () => {
+test("stop leaves no timer of a wait, a pause or a held backoff", async () => {
   for (const state of ["wait", "pause", "held"] as const) {
     const { retry } = retries(true);
     const { reconciler, begun, clock, pass, end, fail } = reconcilerRig({
@@ -221,7 +221,7 @@ test("stop leaves no timer: of a wait, of a pause, of a held backoff", async () 
   }
 });
 
-test("a stop from within a run waits for that run", async () => {
+test("a stop within a run waits for that run", async () => {
   const stops: Promise<void>[] = [];
   const gate = Promise.withResolvers<undefined>();
   const clock = new FakeClock();
@@ -241,7 +241,7 @@ test("a stop from within a run waits for that run", async () => {
   assert.equal(await isSettled(stopped), true);
 });
 
-test("waits longer than a timer can be are waited for in full, and no clock is read that may be set", async (t) => {
+test("waits beyond the timer limit are waited for completely, and no adjustable clock is read", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   for (const clock of [Date, performance]) t.mock.method(clock, "now", () => assert.fail("a clock is read"));
   const DAY_MS = 86_400_000;

@@ -2,58 +2,62 @@ import type { Backoff } from "./backoff.ts";
 import { retryAfterOf } from "./status.ts";
 import { type StartTimer, startTimer } from "./time.ts";
 
-/** What a run that succeeded asks for. */
+/** What a successful run requests. */
 export interface ReconcileResult {
   /**
-   * Run again after this many milliseconds, unless something else asks for a run sooner; undefined: only when enqueued.
+   * Run again after this many milliseconds, unless something requests a run sooner. Undefined: run only when
+   * enqueued.
    */
   readonly requeueAfter?: number | undefined;
 }
 
-/** What happens after a run that failed. */
+/** What happens after a failed run. */
 interface RetryOptions {
-  /** The wait until the next run, not shorter than the API server's Retry-After; reset by a run that succeeds. */
+  /** The wait until the next run, at least the API server's Retry-After. A successful run resets it. */
   readonly backoff: Backoff;
   /** Reports a failure and the milliseconds until the retry. Also called for the last run, after `stop`. */
   readonly onError: (error: unknown, retryMs: number) => void;
-  /** Whether no enqueue cuts the backoff short. */
+  /** If true, an enqueue does not shorten the backoff. */
   readonly hold?: boolean;
 }
 
 export interface ReconcilerOptions {
-  /** One run. If it returns no promise, it is over when it returns. */
+  /** One run. If it does not return a promise, it ends when it returns. */
   readonly reconcile: () => ReconcileResult | undefined | Promise<ReconcileResult | undefined>;
-  /** Without it a run never fails by design: an error is rethrown, uncaught. */
+  /** Without it, a run must never fail: an error is rethrown, uncaught. */
   readonly retry?: RetryOptions;
-  /** The least time between the end of a run and the next run, milliseconds, asked at that end; by default 0. */
+  /**
+   * Minimum time between the end of a run and the next run, in milliseconds. Called at the end of the run. Default:
+   * 0.
+   */
   readonly pauseMs?: () => number;
-  /** Another one only in tests. */
+  /** Set only in tests. */
   readonly startTimer?: StartTimer;
 }
 
 interface Wait {
-  /** The wait when it began; what is left of it is never longer. */
+  /** The duration of the wait. The remaining time is never longer. */
   readonly ms: number;
   readonly cancel: () => void;
 }
 
 /**
- * Runs one function whenever it is enqueued: one run at a time, never two, and after an enqueue there is always a
- * run that begins later than it. Of several enqueues the earliest due counts; that run satisfies the others too. No
- * clock is read, so one that jumps changes no wait.
+ * Runs one function when it is enqueued, one run at a time. After an enqueue, there is always a run that begins later
+ * than the enqueue. Of several enqueues, the earliest due one counts, and its run satisfies the others too. No clock
+ * is read, so a clock change affects no wait.
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #startTimer: StartTimer;
-  /** More than one only if a later enqueue may be due earlier. The first to end ends all. */
+  /** Contains several waits only if a later enqueue may be due earlier. The first one that ends cancels the others. */
   readonly #waits = new Set<Wait>();
-  /** A wait has ended: a run begins as soon as it may. */
+  /** A wait has ended. A run begins as soon as it is allowed. */
   #due = false;
   #running = false;
-  /** Ends the pause or the backoff in which no run may begin. */
+  /** Cancels the pause or the backoff during which no run may begin. */
   #cancelHold: (() => void) | undefined;
   #stopped = false;
-  /** Settles those that wait until nothing is left to run. */
+  /** Resolves `idle` when nothing is left to run. */
   #idle: PromiseWithResolvers<void> | undefined;
 
   constructor(options: ReconcilerOptions) {
@@ -62,8 +66,8 @@ export class Reconciler {
   }
 
   /**
-   * Asks for a run that begins after now, `afterMs` from now at the latest unless a run, a pause or a held backoff
-   * is in the way.
+   * Requests a run that begins later than now, at the latest in `afterMs`. A current run, a pause or a held backoff
+   * may delay it.
    */
   enqueue(afterMs = 0): void {
     if (this.#stopped || this.#due) return;
@@ -72,7 +76,7 @@ export class Reconciler {
     this.#waits.add({ ms, cancel: this.#startTimer(() => this.#expire(), ms) });
   }
 
-  /** Forgets earlier failures: the backoff starts over, and a hold that is in the way of the next run ends. */
+  /** Forgets earlier failures: resets the backoff, and ends a hold that delays the next run. */
   forget(): void {
     this.#options.retry?.backoff.reset();
     this.#cancelHold?.();
@@ -83,7 +87,7 @@ export class Reconciler {
   }
 
   /**
-   * Resolves when no run is in progress and none is waited for, of an enqueue, a requeue or a retry. A run must not
+   * Resolves when no run is in progress and none is pending from an enqueue, a requeue or a retry. A run must not
    * wait for this.
    */
   async idle(): Promise<void> {
@@ -92,7 +96,7 @@ export class Reconciler {
     await this.#idle.promise;
   }
 
-  /** Begins no run any more. Resolves when the run in progress is over; a run must not wait for this. */
+  /** Prevents further runs. Resolves when the current run has ended. A run must not wait for this. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#due = false;

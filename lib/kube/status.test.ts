@@ -69,7 +69,7 @@ for (const [what, error, expected] of [
   });
 }
 
-test("a long message is cut after a thousand characters", () => {
+test("a long message is truncated after a thousand characters", () => {
   for (const [length, ending] of [
     [1_000, ""],
     [1_001, "..."],
@@ -79,6 +79,6 @@ test("a long message is cut after a thousand characters", () => {
   }
 });
 
-test("an error that is no Status has no Retry-After", () => {
+test("an error that is not a Status has no Retry-After", () => {
   assert.equal(retryAfterOf(Object.assign(new Error("x"), { retryAfterMs: 5 })), undefined);
 });

@@ -5,7 +5,7 @@ import type { ApiStatus } from "./types.ts";
 const MAX_MESSAGE_LENGTH = 1000;
 
 /**
- * An error response of the API server: `status` is the HTTP status; the message has the reason of its Status
+ * An error response of the API server. `status` is the HTTP status. The message contains the reason of its Status
  * (`NotFound`, `Conflict`, ...).
  */
 export class KubeStatusError extends SwitchbackError {
@@ -19,14 +19,14 @@ export class KubeStatusError extends SwitchbackError {
   }
 }
 
-/** The server's Retry-After in milliseconds, if it sent one. */
+/** Returns the server's Retry-After in milliseconds, if the server sent one. */
 export function retryAfterOf(error: unknown): number | undefined {
   return error instanceof KubeStatusError ? error.retryAfterMs : undefined;
 }
 
 /**
- * Creates an error from an error response. `retryAfter` is the header; only seconds are supported, as the API
- * server sends them.
+ * Creates an error from an error response. `retryAfter` is the header. Only seconds are supported, because the API
+ * server sends no other format.
  */
 export function statusError(what: string, status: number, body: string, retryAfter?: string): KubeStatusError {
   const parsed = parseStatus(body);

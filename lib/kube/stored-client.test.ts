@@ -42,7 +42,7 @@ describe("a list", () => {
     test(what, async () => assert.deepEqual(await listed(path, query), expected));
   }
 
-  test("of a kind that has no object is a 404, unless an answer says otherwise", async () => {
+  test("of a kind without objects is a 404, unless a stored answer exists", async () => {
     const path = "/apis/cert-manager.io/v1/issuers";
     await assert.rejects(stored().list(path), { status: 404 });
     const body = { metadata: { resourceVersion: "1" }, items: [] };
@@ -55,7 +55,7 @@ test("an object is found by its path", async () => {
   await assert.rejects(stored().get("/api/v1/namespaces/b/pods/y"), { status: 404 });
 });
 
-test("discovery has the kinds of the objects", async () => {
+test("discovery lists the kinds of the objects", async () => {
   const client = stored();
   assert.deepEqual(await client.get("/apis/example.com"), { versions: [{ version: "v1" }] });
   const verbs = ["list", "watch", "create"];
@@ -67,13 +67,13 @@ test("discovery has the kinds of the objects", async () => {
   await assert.rejects(client.get("/apis/other.example.com"), { status: 404 });
 });
 
-test("what failed fails again, with its message and status", async () => {
+test("a failed call fails again, with the same message and status", async () => {
   const client = stored({ [`GET ${PODS}`]: { status: 403, message: "M" }, "GET /x": { status: 0, message: "N" } });
   await assert.rejects(client.list(PODS), { code: "kube-status", status: 403, message: "M" });
   await assert.rejects(client.get("/x"), { code: "kube-unreachable", message: "N" });
 });
 
-test("pages and dry runs are as they were answered; nothing can be written", async () => {
+test("pages and dry runs return their stored answers, and writes are refused", async () => {
   const page = { status: 503, text: "[]", contentType: "text/plain" };
   const client = stored({ "GET /page": page, [`POST ${PODS}`]: { status: 201, body: { kind: "Pod" } } });
   assert.deepEqual(await client.raw("/page"), page);

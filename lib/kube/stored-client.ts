@@ -9,27 +9,27 @@ import { parseObjectPath, type StoredObjects } from "./stored-objects.ts";
 import type { StreamOptions } from "./stream.ts";
 import type { ApiList, ApiObject } from "./types.ts";
 
-/** An answer of the API server that is not a stored object: a page, a refusal, an empty list, discovery. */
+/** A stored answer of the API server that is not a stored object: a page, a refusal, an empty list, or discovery. */
 export interface StoredAnswer {
-  /** 0: there was no answer. */
+  /** The HTTP status. 0 means that there was no answer. */
   readonly status: number;
   /** A JSON answer. */
   readonly body?: object | undefined;
-  /** What `KubeClient.raw` gave. */
+  /** The result of `KubeClient.raw`. */
   readonly text?: string | undefined;
   readonly contentType?: string | undefined;
-  /** The whole message of a call that failed. */
+  /** The whole message of a failed call. */
   readonly message?: string | undefined;
 }
 
-/** What `storedClient` answers from. */
+/** The data from which `storedClient` answers. */
 export interface StoredCluster {
   readonly objects: StoredObjects;
   /** By `<method> <path>`. */
   readonly answers: ReadonlyMap<string, StoredAnswer>;
 }
 
-/** Groups that every API server has. A group of a definition that has no object is not served. */
+/** Groups that every API server has. Discovery does not serve another group whose definition has no object. */
 const BUILT_IN: ReadonlySet<string> = new Set([
   "apps",
   "batch",
@@ -40,9 +40,9 @@ const BUILT_IN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A client that answers from stored objects, as an API server that has them would: lists in pages, selectors,
- * discovery, and watches in which nothing happens. It refuses to write. A request that a stored answer is about
- * gets it: a call that failed then fails again, with the same message.
+ * A client that answers from stored objects, as an API server with these objects would: lists in pages, selectors,
+ * discovery, and watches without events. It refuses to write. If there is a stored answer for a request, it returns
+ * that answer. So a failed call fails again, with the same message.
  */
 export function storedClient(cluster: StoredCluster): KubeClient {
   const lists: OpenLists = new Map();
@@ -75,14 +75,14 @@ export function storedClient(cluster: StoredCluster): KubeClient {
   };
 }
 
-/** A watch without an event. */
+/** A watch that never sends an event. */
 async function silence({ signal, onOpen }: StreamOptions): Promise<never> {
   onOpen?.();
   if (!signal.aborted) await once(signal, "abort");
   throw signal.reason;
 }
 
-/** Lists of which pages were read, by the token of the next one: each object is parsed once for a list. */
+/** Partly read lists, by the token of their next page. Each object is parsed once per list. */
 type OpenLists = Map<string, Iterator<ApiObject, void>>;
 
 function answerTo({ objects, answers }: StoredCluster, lists: OpenLists, path: string, query: Query = {}): object {
@@ -127,7 +127,7 @@ function isBuiltIn(root: string): boolean {
   return root === "/api/v1" || BUILT_IN.has(group);
 }
 
-/** What discovery says of a group whose answer is not stored: the kinds of the objects. */
+/** Returns the discovery answer for a group without a stored answer: the kinds of the objects. */
 function served(objects: StoredObjects, path: string): object | undefined {
   const [, group, version] = /^\/apis\/([^/]+)(?:\/([^/]+))?$/.exec(path) ?? [];
   if (group === undefined) return undefined;

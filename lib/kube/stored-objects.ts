@@ -1,10 +1,13 @@
 import type { Query } from "./paths.ts";
 import type { ApiObject } from "./types.ts";
 
-/** The parts of a path: `/apis/networking.k8s.io/v1`, namespace, resource, name. A subresource has none of them. */
+/**
+ * The parts of a path: `/apis/networking.k8s.io/v1`, namespace, resource, name. The path of a subresource does not
+ * match.
+ */
 const PATH = /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+))?$/;
 
-/** What a path of the API leads to. Without a name it is a collection. */
+/** The object or collection at an API path. Without a name it is a collection. */
 export interface ObjectPath {
   /** `/api/v1` or `/apis/<group>/<version>`. */
   readonly root: string;
@@ -13,14 +16,14 @@ export interface ObjectPath {
   readonly name: string | undefined;
 }
 
-/** Undefined: the path is neither an object's nor a collection's. */
+/** Parses a path. Returns undefined if it is not the path of an object or a collection. */
 export function parseObjectPath(path: string): ObjectPath | undefined {
   const [, root, namespace, resource, name] = PATH.exec(path) ?? [];
   return root === undefined || resource === undefined ? undefined : { root, namespace, resource, name };
 }
 
 /**
- * The plural of a kind, as most definitions have it. A vowel before the last letter keeps it: Gateway, gateways.
+ * Returns the plural of a kind, as most definitions have it. After a vowel, the last letter stays: Gateway, gateways.
  */
 export function pluralOf(kind: string): string {
   const name = kind.toLowerCase();
@@ -28,18 +31,18 @@ export function pluralOf(kind: string): string {
   return /[^aeiou]y$/.test(name) ? `${name.slice(0, -1)}ies` : `${name}s`;
 }
 
-/** Objects of any kinds by their paths, each as JSON: a tenth of the memory that parsed objects take. */
+/** Objects of any kinds by their paths. Each is stored as JSON, which takes a tenth of the memory of parsed objects. */
 export class StoredObjects {
   /** By root and resource, then by `namespace/name`. */
   readonly #collections = new Map<string, Map<string, string>>();
   #length = 0;
 
-  /** Characters of all objects. */
+  /** Number of characters of all objects. */
   get length(): number {
     return this.#length;
   }
 
-  /** `json` is the object's own, where the caller has it. */
+  /** `json` is the object's JSON, if the caller already has it. */
   put(root: string, resource: string, object: ApiObject, json = JSON.stringify(object)): void {
     const { namespace = "", name = "" } = object.metadata ?? {};
     const collection = `${root}/${resource}`;
@@ -55,7 +58,7 @@ export class StoredObjects {
     return json === undefined ? undefined : parsed(json);
   }
 
-  /** Objects of a collection that the query selects, in their order. */
+  /** Yields the objects of a collection that the query selects, in their order. */
   *select({ root, resource, namespace }: ObjectPath, query: Query = {}): Generator<ApiObject, void> {
     const fits = selectedBy(query);
     for (const [key, json] of this.#collections.get(`${root}/${resource}`) ?? []) {
@@ -65,12 +68,12 @@ export class StoredObjects {
     }
   }
 
-  /** Each object as JSON. */
+  /** Yields each object as JSON. */
   *all(): Iterable<string> {
     for (const objects of this.#collections.values()) yield* objects.values();
   }
 
-  /** Roots of a group, such as `/apis/gateway.networking.k8s.io/v1`, and their resources with the kind. */
+  /** Returns the roots of a group, such as `/apis/gateway.networking.k8s.io/v1`, and their resources with the kind. */
   served(group: string): Map<string, Map<string, string>> {
     const roots = new Map<string, Map<string, string>>();
     for (const [collection, objects] of this.#collections) {
@@ -84,15 +87,15 @@ export class StoredObjects {
   }
 }
 
-/** An object that somebody wrote by hand has no version, and a watch refuses one without. */
+/** Parses an object. A handwritten object has no version, and a watch refuses objects without a version. */
 function parsed(json: string): ApiObject {
   const object: ApiObject = JSON.parse(json);
   return { ...object, metadata: { resourceVersion: "1", ...object.metadata } };
 }
 
 /**
- * What a query selects. Selectors are `key`, `!key`, `key=value`, `key!=value` and `key in (value,value)`, with commas
- * between them.
+ * Returns a filter for a query's selectors. Selectors are `key`, `!key`, `key=value`, `key!=value` and `key in
+ * (value,value)`, separated by commas.
  */
 export function selectedBy({ labelSelector, fieldSelector }: Query): (object: ApiObject) => boolean {
   const labels = termsOf(labelSelector);

@@ -9,7 +9,7 @@ import type { Exchange } from "./transport.ts";
 
 type Response = PassThrough & { statusCode: number | undefined; headers: Record<string, string> };
 
-/** A stream whose response is in the test's hands; time passes only in `pass`. */
+/** A stream whose response the test controls. Time passes only in `pass`. */
 function start(t: TestContext, options: Partial<StreamOptions> = {}) {
   const pass = stopTime(t, 1_000);
   const sent: Exchange[] = [];
@@ -54,7 +54,7 @@ function start(t: TestContext, options: Partial<StreamOptions> = {}) {
   return { pass, sent, seen, caller, ended, outcome, respond, listeners, dropped: () => dropped };
 }
 
-test("a stream is a GET on a connection of its own, with the media type that is asked for", async (t) => {
+test("a stream is a GET on its own connection, with the requested media type", async (t) => {
   for (const [accept, headers] of [
     [undefined, {}],
     ["application/x", { headers: { accept: "application/x" } }],
@@ -88,7 +88,7 @@ for (const [openMs, ms] of [
   });
 }
 
-test("lines come after the stream is open, and the time to open it does not count any more", async (t) => {
+test("lines come after the stream is open, and the time to open it no longer counts", async (t) => {
   const { pass, seen, sent, outcome, respond, dropped, listeners } = start(t);
   await pass(29_000);
   const response = await respond();
@@ -114,7 +114,7 @@ test("a stream is idle after idleMs without data", async (t) => {
   assert.deepEqual(seen, ["open"]);
 });
 
-test("a stream is closed after maxMs, whatever comes", async (t) => {
+test("a stream is closed after maxMs, whatever the server sends", async (t) => {
   const { pass, outcome, respond } = start(t, { maxMs: 120_000, idleMs: 3_600_000 });
   const response = await respond();
   for (let passed = 0; passed < 119_000; passed += 1_000) {
@@ -137,7 +137,7 @@ for (const [what, act, cause] of [
   ["by its connection", (response: Response) => void response.destroy(), "the connection was closed"],
   ["by an error", (response: Response) => void response.destroy(new Error("aborted")), "aborted"],
 ] as const) {
-  test(`a stream that ends ${what} is an error with that cause`, async (t) => {
+  test(`a stream that ends ${what} is an error with the right cause`, async (t) => {
     const { pass, outcome, ended, respond, listeners } = start(t);
     act(await respond());
     await pass(0);
@@ -146,7 +146,7 @@ for (const [what, act, cause] of [
   });
 }
 
-test("an error of a line's handler is thrown as it is, and no other line follows", async (t) => {
+test("an error of a line handler is thrown unchanged, and no other line follows", async (t) => {
   const lines: string[] = [];
   const broken = new TypeError("broken");
   const { pass, ended, respond, sent } = start(t, {
@@ -169,7 +169,7 @@ for (const [status, headers, text, expected] of [
   [410, {}, "", "kube-expired: GET /pods: 410"],
   [500, {}, "x".repeat(1024 * 1024 + 1), `data-corrupt: GET /pods: the response is longer than ${1024 * 1024} bytes`],
 ] as const) {
-  test(`a response of ${status} with ${text.length} bytes is an error, and the stream was never open`, async (t) => {
+  test(`a response of ${status} with ${text.length} bytes is an error, and the stream never opens`, async (t) => {
     const { pass, seen, outcome, respond } = start(t);
     const response = await respond(status, headers);
     response.end(text);
@@ -178,7 +178,7 @@ for (const [status, headers, text, expected] of [
   });
 }
 
-test("an error status has its Retry-After", async (t) => {
+test("an error response keeps its Retry-After", async (t) => {
   const { pass, ended, respond } = start(t);
   ended.catch(() => {});
   (await respond(429, { "retry-after": "7" })).end();
@@ -186,13 +186,13 @@ test("an error status has its Retry-After", async (t) => {
   await assert.rejects(ended, { retryAfterMs: 7_000 });
 });
 
-test("399 is no error status", async (t) => {
+test("399 is not an error status", async (t) => {
   const { seen, respond } = start(t);
   await respond(399);
   assert.deepEqual(seen, ["open"]);
 });
 
-test("a caller that aborts gets its own reason, also before the beginning", async (t) => {
+test("a caller that aborts gets its own reason, even before the start", async (t) => {
   const { pass, caller, ended, respond, sent, listeners } = start(t);
   ended.catch(() => {});
   await respond();

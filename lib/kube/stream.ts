@@ -28,8 +28,8 @@ export interface StreamOptions {
 const DEFAULT_OPEN_MS = 30_000;
 
 /**
- * Reads a response line by line until it ends. Rejects with `kube-unreachable` if the connection breaks, also in
- * the middle of a line, with the server's error status, and with the signal's reason when it fires.
+ * Reads a response line by line until it ends. Rejects with `kube-unreachable` if the connection breaks, even in the
+ * middle of a line. Also rejects with the server's error status, and with the signal's reason when it fires.
  */
 export async function openStream(
   transport: Transport,
@@ -72,7 +72,7 @@ export async function openStream(
   } finally {
     clearTimeout(opening);
     outer.removeEventListener("abort", abort);
-    // In every case, do not leave the connection partly read.
+    // Whatever happened, do not leave the connection partly read.
     inner.abort();
   }
 }

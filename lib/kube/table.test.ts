@@ -10,7 +10,7 @@ const tableOf = (rows: unknown, columnDefinitions: unknown = COLUMNS) =>
 const nodes = (objects: unknown) =>
   (objects as TableObject[]).map(({ metadata, columns }) => [metadata?.name, columns]);
 
-test("a row is its object's metadata and the cells of the columns that were asked for", () => {
+test("a row has its object's metadata and the cells of the requested columns", () => {
   const { itemsOf } = tableFormat(["Node", "Ready"]);
   const items = itemsOf(tableOf([row("a", "1/1", "node-1"), row("b", "0/1", "<none>"), row("c", 3, "")]));
   assert.deepEqual(nodes(items), [
@@ -20,7 +20,7 @@ test("a row is its object's metadata and the cells of the columns that were aske
   ]);
 });
 
-test("columns are found by name: those of the list hold for events without names, and others replace them", () => {
+test("columns are found by name: names of the list apply to events without names, new names replace them", () => {
   const { itemsOf, objectOf } = tableFormat(["Node"]);
   const event = (columns: unknown, ...cells: unknown[]) => objectOf(tableOf([row("a", ...cells)], columns));
   assert.deepEqual(nodes([event(null, "1/1", "node-1")]), [["a", {}]], "not known yet");
@@ -31,13 +31,13 @@ test("columns are found by name: those of the list hold for events without names
   assert.deepEqual(nodes([event([{ name: "Name" }], "node-4")]), [["a", {}]], "a server without the column");
 });
 
-test("lists and watches ask for the table with the objects' metadata", () => {
+test("lists and watches request the table with the objects' metadata", () => {
   const { listAccept, watchAccept, query } = tableFormat([]);
   const table = "application/json;as=Table;g=meta.k8s.io;v=v1";
   assert.deepEqual([listAccept, watchAccept, query], [table, table, { includeObject: "Metadata" }]);
 });
 
-test("an empty table is an empty list; what is no table, or has rows without objects, is no list and no object", () => {
+test("an empty table is an empty list; other answers, and rows without objects, are neither lists nor objects", () => {
   const { itemsOf, objectOf } = tableFormat(["Node"]);
   assert.deepEqual([itemsOf(tableOf(null)), itemsOf(tableOf([]))], [[], []]);
   const bad = [

@@ -3,20 +3,19 @@ import { itemsOfList } from "./list.ts";
 import type { Query } from "./paths.ts";
 import type { ApiList, ApiObject } from "./types.ts";
 
-/** How the API server is asked for objects, and how they are taken out of its answers. */
+/** Defines how to request objects from the API server, and how to extract them from its answers. */
 export interface ObjectFormat {
   readonly listAccept: string | undefined;
   readonly watchAccept: string | undefined;
   readonly query: Query;
-  /** The objects of a page of a list. Undefined: it is not a list. */
+  /** Returns the objects of a page of a list, or undefined if it is not a list. */
   itemsOf(page: ApiList<ApiObject>): readonly ApiObject[] | undefined;
-  /** The object of a watch event. Undefined: the event has no object. */
+  /** Returns the object of a watch event, or undefined if the event has no object. */
   objectOf(sent: ApiObject): ApiObject | undefined;
 }
 
 /**
- * An object's metadata, and the cells of the columns that were asked for, if any, by name; a cell that says nothing
- * is left out.
+ * An object's metadata, and the cells of the requested columns, if any, by name. Cells without a value are left out.
  */
 export interface TableObject extends ApiObject {
   readonly columns?: Readonly<Record<string, string>>;
@@ -27,7 +26,7 @@ interface Table extends ApiObject {
   readonly rows?: ReadonlyArray<{ readonly cells: readonly unknown[]; readonly object?: ApiObject }> | null;
 }
 
-/** Whole objects, or only their metadata. */
+/** The format for whole objects, or for their metadata only. */
 export function objectFormat(metadataOnly: boolean): ObjectFormat {
   return {
     listAccept: metadataOnly ? METADATA_LIST : undefined,
@@ -39,8 +38,9 @@ export function objectFormat(metadataOnly: boolean): ObjectFormat {
 }
 
 /**
- * Metadata and the named columns. The API server sends the columns' names with each page, and with the first event of
- * a watch. Another API server may have other columns, so the last names that came give the positions.
+ * The format for metadata and the named columns. The API server sends the names of the columns with each page, and
+ * with the first event of a watch. Another API server may have other columns, so the names that came last define the
+ * positions.
  */
 export function tableFormat(columns: readonly string[]): ObjectFormat {
   let positions: ReadonlyArray<readonly [name: string, position: number]> = [];
@@ -74,5 +74,5 @@ export function tableFormat(columns: readonly string[]): ObjectFormat {
   };
 }
 
-/** What the printers of Kubernetes write where there is no value. */
+/** Kubernetes prints this for a missing value. */
 const NO_VALUE = "<none>";

@@ -6,7 +6,7 @@ import { between, pause, StoredTimes, startPromptTimer, startTimer, steadyNow, t
 
 const HOUR_MS = 3_600_000;
 
-test("a wait that is longer than a timer can be ends when it is over, and can be cancelled at any time", (t) => {
+test("a wait beyond the timer limit ends at the right time, and can be cancelled at any time", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const started = t.mock.method(globalThis, "setTimeout");
   let calls = 0;
@@ -38,7 +38,7 @@ test("a short wait is one timer", (t) => {
   assert.deepEqual([calls, started.mock.callCount()], [1, 1]);
 });
 
-test("without a wait the callback comes in the same turn of the event loop, not at once; else by timer", async (t) => {
+test("without a wait the callback comes in the same turn, but not at once; otherwise by timer", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const calls: string[] = [];
   startPromptTimer(() => calls.push("prompt"), 0);
@@ -52,7 +52,7 @@ test("without a wait the callback comes in the same turn of the event loop, not 
   assert.deepEqual(calls, ["prompt", "late"]);
 });
 
-test("a pause ends when its time is over or its signal fires, and leaves neither timer nor listener", async (t) => {
+test("a pause ends when its time is over or its signal fires, and leaves no timer and no listener", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const cleared = t.mock.method(globalThis, "clearTimeout");
   const stop = new AbortController();
@@ -77,18 +77,18 @@ test("a pause ends when its time is over or its signal fires, and leaves neither
   await plain;
 });
 
-test("a number between two is one of them at the ends, and whole", () => {
+test("a random number is an integer from the lower to the upper bound, both included", () => {
   assert.deepEqual(
     [0, 0.5, 0.74, 0.76, 1].map((random) => between(10, 12, () => random)),
     [10, 11, 11, 12, 12],
   );
 });
 
-test("the steady clock is the wall clock, as long as nobody sets that", () => {
+test("the steady clock equals the wall clock, unless somebody sets the wall clock", () => {
   assert.ok(Math.abs(steadyNow() - Date.now()) < 60_000);
 });
 
-test("a stored time keeps its age whatever the wall clock does; a future one is as old as its first read", () => {
+test("a stored time keeps its age whatever the wall clock does; a future time has age 0 when it is first read", () => {
   const HOUR_MS = 3_600_000;
   const clock = { now: 5_000, wall: 1_700_000_000_000 };
   const times = new StoredTimes(
@@ -103,12 +103,12 @@ test("a stored time keeps its age whatever the wall clock does; a future one is 
     clock.now += 10;
     assert.deepEqual(all(), [5_000, 4_000, 5_000]);
   }
-  // What is forgotten is seen for the first time again: an hour in the future by now.
+  // A forgotten time is read for the first time again. By now it is an hour in the future.
   times.keep([earlier]);
   assert.deepEqual(all(), [5_020, 4_000, 5_020]);
 });
 
-test("a loop goes on within a slice; after it pending events are handled, then the next slice begins", async () => {
+test("a loop continues within a slice; afterwards pending events are handled, then the next slice begins", async () => {
   let now = 0;
   const sliceEnd = timeSlices(() => now);
   now = 9;

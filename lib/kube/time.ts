@@ -3,7 +3,7 @@ export function steadyNow(): number {
   return performance.timeOrigin + performance.now();
 }
 
-/** Resolves after `ms`, or at once when `signal` fires; never rejects. */
+/** Resolves after `ms`, or at once when `signal` fires. Never rejects. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
@@ -17,7 +17,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** Rejects with the reason of `signal` as soon as it fires, whether `work` ends or not. */
+/** Rejects with the reason of `signal` as soon as it fires, whether `work` has ended or not. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason);
@@ -27,17 +27,17 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   });
 }
 
-/** Lets pending I/O and timers run. */
+/** Resolves after pending I/O and timers have run. */
 export function yieldToLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** A long loop keeps the thread for this long at once, milliseconds. */
+/** Maximum time for which a long loop keeps the thread at once, milliseconds. */
 const SLICE_MS = 10;
 
 /**
- * Divides a long loop into slices. The loop calls the returned function after each step. It gives undefined, or, at
- * the end of a slice, a promise that resolves when pending I/O and timers have run.
+ * Divides a long loop into slices. The loop calls the returned function after each step. The function returns
+ * undefined. At the end of a slice it returns a promise that resolves when pending I/O and timers have run.
  */
 export function timeSlices(now: () => number = steadyNow): () => Promise<void> | undefined {
   let until = now() + SLICE_MS;
@@ -54,13 +54,13 @@ export function between(low: number, high: number, random: () => number): number
   return Math.round(low + (high - low) * random());
 }
 
-/** Calls back after some milliseconds, unless the returned function cancels that. */
+/** Calls back after some milliseconds, unless the returned function is called, which cancels it. */
 export type StartTimer = (callback: () => void, ms: number) => () => void;
 
-/** `setTimeout` overflows above 2^31-1 ms; a longer wait is one of several timers. */
+/** `setTimeout` overflows above 2^31-1 ms. A longer wait consists of several timers. */
 const MAX_TIMER_MS = 3_600_000;
 
-/** `setTimeout` for a wait of any length. */
+/** Like `setTimeout`, for a wait of any length. */
 export const startTimer: StartTimer = (callback, ms) => {
   let leftMs = ms;
   let timer: NodeJS.Timeout;
@@ -73,7 +73,7 @@ export const startTimer: StartTimer = (callback, ms) => {
   return () => clearTimeout(timer);
 };
 
-/** The same, but without a timer where there is nothing to wait for: then in the same turn of the event loop. */
+/** Like `startTimer`, but a wait of 0 has no timer. It then calls back in the same turn of the event loop. */
 export const startPromptTimer: StartTimer = (callback, ms) => {
   if (ms > 0) return startTimer(callback, ms);
   const immediate = setImmediate(callback);
@@ -81,22 +81,22 @@ export const startPromptTimer: StartTimer = (callback, ms) => {
 };
 
 /**
- * Ages of times that are stored by the wall clock. The first question about a time fixes its age; from then on the
- * monotonic clock of this process counts, and no jump of the wall clock changes the age. A time in the future has the
- * age 0 at the first question.
+ * Ages of times that were stored by the wall clock. The first query of a time fixes its age. From then on the
+ * monotonic clock of this process counts, so a jump of the wall clock does not change the age. A time in the future
+ * has age 0 at the first query.
  */
 export class StoredTimes {
   readonly #now: () => number;
   readonly #wallClock: () => number;
   #known = new Map<number, number>();
 
-  /** Both clocks in milliseconds. */
+  /** Both clocks return milliseconds. */
   constructor(now: () => number, wallClock: () => number) {
     this.#now = now;
     this.#wallClock = wallClock;
   }
 
-  /** The time that is stored as `at`, by the monotonic clock. */
+  /** Converts the stored time `at` to the monotonic clock. */
   of(at: number): number {
     const known = this.#known.get(at);
     if (known !== undefined) return known;
@@ -105,7 +105,7 @@ export class StoredTimes {
     return begun;
   }
 
-  /** Forgets all but these. */
+  /** Forgets all times except these. */
   keep(times: Iterable<number>): void {
     this.#known = new Map([...times].map((at) => [at, this.of(at)]));
   }

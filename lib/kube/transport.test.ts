@@ -25,7 +25,7 @@ const accessOf = (more: Partial<Access> = {}): Access => ({
 
 const GET: Omit<Exchange, "signal"> = { method: "GET", path: "/version", channel: "call", idempotent: true };
 
-/** A transport whose requests are in the test's hands. */
+/** A transport whose requests the test controls. */
 function start(t: TestContext, first = accessOf()) {
   const rig = { access: first, renewed: first, renewals: [] as Access[] };
   const requests: Request[] = [];
@@ -59,7 +59,7 @@ function start(t: TestContext, first = accessOf()) {
   const transport = createTransport(credentials, "switchback/test");
   t.after(() => transport.close());
   const control = new AbortController();
-  /** Sends and waits until the request is made. */
+  /** Sends a request and waits until it is made. */
   const send = async (exchange: Partial<Exchange> = {}) => {
     const count = requests.length;
     const response = transport.send({ ...GET, signal: control.signal, ...exchange });
@@ -87,7 +87,7 @@ function answer(request: Request, statusCode: number) {
 
 const reset = (code = "ECONNRESET") => Object.assign(new Error(`read ${code}`), { code });
 
-test("a request has the server's address, its path's prefix and all headers; access wins, then the call", async (t) => {
+test("a request has the server's address, path prefix and all headers; access wins, then the call", async (t) => {
   const { send, control } = start(t, accessOf({ server: new URL("https://api.test:6443/k8s/one/") }));
   const headers = { accept: "application/x", authorization: "none", "x-y": "z" };
   const { request } = await send({ method: "POST", path: "/api?a=b", headers, body: "é" });
@@ -125,7 +125,7 @@ for (const [server, protocol, host, port] of [
 }
 
 for (const server of ["https://10.96.0.1", "http://10.96.0.1"]) {
-  test(`calls to ${server} share at most 16 connections, watches have their own, any number`, async (t) => {
+  test(`calls to ${server} share at most 16 connections, and any number of watches have separate ones`, async (t) => {
     const { send } = start(t, accessOf({ server: new URL(server) }));
     const [call, again, watch] = [await send(), await send(), await send({ channel: "watch" })].map(
       ({ request }) => request.options.agent,
@@ -139,7 +139,7 @@ for (const server of ["https://10.96.0.1", "http://10.96.0.1"]) {
       const { keepAlive, keepAliveMsecs, timeout } = agent.options;
       assert.deepEqual([agent.maxSockets, keepAlive, keepAliveMsecs, timeout], [maxSockets, true, 30_000, 60_000]);
     }
-    // Of all connections one context: it is a parsed CA each.
+    // All connections share one context: each context is a parsed CA.
     const contexts = [call, watch].map((agent) => agent.options.secureContext);
     assert.equal(contexts[0], contexts[1]);
     assert.equal(contexts[0] instanceof Object, server.startsWith("https"));
@@ -158,7 +158,7 @@ function idle(agent: Agent) {
   return socket;
 }
 
-test("other TLS options mean other connections; those that are idle are closed, those in use finish", async (t) => {
+test("changed TLS options cause new connections; old idle ones are closed, and those in use finish", async (t) => {
   const { rig, send } = start(t);
   const [call, watch] = [
     (await send()).request.options.agent,
@@ -178,14 +178,14 @@ test("other TLS options mean other connections; those that are idle are closed, 
   assert.deepEqual([call.maxFreeSockets, watch.maxFreeSockets], [0, 0]);
 });
 
-test("an agent of the access is used for everything", async (t) => {
+test("an agent of the access is used for all requests", async (t) => {
   const agent = new https.Agent();
   const { send } = start(t, accessOf({ agent }));
   assert.equal((await send()).request.options.agent, agent);
   assert.equal((await send({ channel: "watch" })).request.options.agent, agent);
 });
 
-test("idle connections of calls and watches can be dropped, also where there are none yet", async (t) => {
+test("idle connections of calls and watches can be dropped, even if there are none yet", async (t) => {
   const { transport, send } = start(t);
   transport.dropIdle();
   const sockets = [
@@ -199,7 +199,7 @@ test("idle connections of calls and watches can be dropped, also where there are
   );
 });
 
-test("a transport that is closed has destroyed its agents", async (t) => {
+test("a closed transport has destroyed its agents", async (t) => {
   const { transport, send } = start(t);
   const agents = [(await send()).request.options.agent, (await send({ channel: "watch" })).request.options.agent];
   const destroyed = agents.map((agent) => t.mock.method(agent, "destroy"));
@@ -211,7 +211,7 @@ test("a transport that is closed has destroyed its agents", async (t) => {
 });
 
 for (const code of ["ECONNRESET", "EPIPE"]) {
-  test(`a kept connection that the server has closed (${code}) is no failure of an idempotent call`, async (t) => {
+  test(`a kept-alive connection that the server has closed (${code}) does not fail an idempotent call`, async (t) => {
     const { requests, send } = start(t);
     const { request, response } = await send();
     const socket = idle(request.options.agent);
@@ -227,7 +227,7 @@ for (const code of ["ECONNRESET", "EPIPE"]) {
   });
 }
 
-test("other errors, those of new connections and those of calls that are not idempotent come at once", async (t) => {
+test("errors of other kinds, of new connections and of calls that are not idempotent are thrown at once", async (t) => {
   for (const [reusedSocket, error, idempotent] of [
     [true, reset("ECONNREFUSED"), true],
     [false, reset(), true],
@@ -243,7 +243,7 @@ test("other errors, those of new connections and those of calls that are not ide
   }
 });
 
-test("a response that is not 401 is given as it is", async (t) => {
+test("a response other than 401 is returned unchanged", async (t) => {
   const { rig, send } = start(t);
   const { request, response } = await send();
   const given = answer(request, 403);
@@ -251,7 +251,7 @@ test("a response that is not 401 is given as it is", async (t) => {
   assert.deepEqual(rig.renewals, []);
 });
 
-test("after 401 the call is sent once more if there is new access, else the 401 is the response", async (t) => {
+test("after 401 the call is sent once more if there is new access; otherwise the 401 is the response", async (t) => {
   const { rig, requests, send } = start(t);
   const none = await send();
   const refused = answer(none.request, 401);
@@ -268,7 +268,7 @@ test("after 401 the call is sent once more if there is new access, else the 401 
   assert.equal(await response, again, "not a third time");
 });
 
-test("a call that is aborted while access is awaited sends nothing", async (t) => {
+test("a call that is aborted while it waits for access sends nothing", async (t) => {
   const { rig, requests, transport, control } = start(t);
   const reason = new Error("enough");
   const waiting = transport.send({ ...GET, signal: control.signal });

@@ -8,7 +8,7 @@ import { unlessAborted } from "./time.ts";
 /** One HTTP request to the API server. */
 export interface Exchange {
   method: string;
-  /** Including the query. */
+  /** The path, including the query. */
   path: string;
   headers?: Readonly<Record<string, string>>;
   body?: string;
@@ -16,14 +16,17 @@ export interface Exchange {
   channel: "call" | "watch";
   /** Whether the request can safely be sent twice. */
   idempotent: boolean;
-  /** Aborts the exchange at any point, also while the body is read. */
+  /** Aborts the exchange at any point, even while the body is read. */
   signal: AbortSignal;
 }
 
 export interface Transport {
-  /** Returns the response, of any status, with its body unread. Rejects without one, and when `signal` fires. */
+  /**
+   * Returns the response, whatever its status, with its body unread. Rejects if there is no response, and when
+   * `signal` fires.
+   */
   send(exchange: Exchange): Promise<IncomingMessage>;
-  /** Closes idle connections: after a timeout none of them can be trusted. */
+  /** Closes idle connections. After a timeout none of them can be trusted. */
   dropIdle(): void;
   close(): void;
 }
@@ -35,18 +38,18 @@ interface Agents {
 }
 
 /**
- * kube-apiserver closes idle connections after 90 s (the default of Go's server). Closing earlier avoids sending on
- * a closing one.
+ * kube-apiserver closes idle connections after 90 s (the default of Go's server). Closing earlier avoids sending a
+ * request on a connection that the server is closing.
  */
 const IDLE_SOCKET_MS = 60_000;
-/** As in client-go. */
+/** The same value as in client-go. */
 const TCP_KEEPALIVE_MS = 30_000;
-/** Maximum number of concurrent calls; more wait for a connection within their deadline. */
+/** Maximum number of concurrent calls. Further calls wait for a connection within their deadline. */
 const MAX_CALL_SOCKETS = 16;
 
 /**
- * HTTP/1.1 with keep-alive. HTTP/2 is avoided on purpose: all calls would share one connection, and if packets on
- * it were dropped, all would fail until the kernel closes it.
+ * Uses HTTP/1.1 with keep-alive. HTTP/2 is avoided on purpose: all calls would share one connection. If packets on it
+ * were dropped, all calls would fail until the kernel closes it.
  */
 export function createTransport(credentials: Credentials, userAgent: string): Transport {
   let agents: Agents | undefined;
@@ -88,7 +91,7 @@ export function createTransport(credentials: Credentials, userAgent: string): Tr
     dropIdle,
     close() {
       if (agents === undefined) return;
-      // Requests that still wait for a connection would leave one.
+      // Requests that still wait for a connection would leave one open.
       retire(agents);
       agents.call.destroy();
       agents.watch.destroy();
@@ -119,7 +122,7 @@ function request(access: Access, agent: Agent, exchange: Exchange, userAgent: st
       signal: exchange.signal,
     });
     sent.on("response", resolve);
-    // Without a listener node:http closes the connection after 101, and reports neither a response nor an error.
+    // Without a listener, node:http closes the connection after 101 and reports neither a response nor an error.
     sent.on("upgrade", (_response, socket) => {
       socket.destroy();
       reject(new Error("the server switched protocols (101), and was not asked to"));
@@ -136,7 +139,7 @@ function createAgents(access: Access): Agents {
   const options = { keepAlive: true, keepAliveMsecs: TCP_KEEPALIVE_MS, timeout: IDLE_SOCKET_MS };
   const { servername, rejectUnauthorized, ...material } = access.tls;
   const isTls = access.server.protocol === "https:";
-  // One for all connections: each would otherwise parse the CA again, and keep it.
+  // One context for all connections. Otherwise each connection would parse the CA again, and keep it.
   const secured = isTls && { secureContext: createSecureContext(material) };
   const named = {
     ...(servername !== undefined && { servername }),
@@ -149,7 +152,7 @@ function createAgents(access: Access): Agents {
   return { tls: access.tls, call: create(MAX_CALL_SOCKETS), watch: create(Number.POSITIVE_INFINITY) };
 }
 
-/** Lets running exchanges finish, and does not reuse their connections. */
+/** Lets running exchanges finish, but does not reuse their connections. */
 function retire(agents: Agents): void {
   for (const agent of [agents.call, agents.watch]) {
     agent.maxFreeSockets = 0;

@@ -4,7 +4,7 @@ export interface ObjectMeta {
   namespace?: string;
   generateName?: string;
   uid?: string;
-  /** Opaque: compare only for equality, which means unchanged. */
+  /** Opaque. Compare only for equality: equal means unchanged. */
   resourceVersion?: string;
   creationTimestamp?: string;
   deletionTimestamp?: string;
@@ -20,7 +20,7 @@ interface OwnerReference {
   kind: string;
   name: string;
   uid: string;
-  /** The one owner that manages the object. */
+  /** Whether this is the one owner that manages the object. */
   controller?: boolean;
 }
 
@@ -70,6 +70,6 @@ export interface CallOptions {
 export interface ReadOptions extends CallOptions {
   /** Media type for the Accept header; see `accept.ts`. Default: JSON. */
   accept?: string;
-  /** A longer response is an error (`TooLongError`); default 16 MiB, more than any object has. */
+  /** A longer response is an error (`TooLongError`). Default: 16 MiB, more than any object has. */
   maxBytes?: number;
 }

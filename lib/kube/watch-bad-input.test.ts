@@ -6,8 +6,8 @@ import type { Query } from "./paths.ts";
 import { KubeStatusError } from "./status.ts";
 import type { StreamEnd, StreamOptions } from "./stream.ts";
 
-// What an API server may say for a long time, and a clock that somebody sets: the last good state stays, one log
-// line says why, the counters that the metrics read go on, and the attempts stay few.
+// Bad answers that an API server may give for a long time, and a clock that somebody sets. The last good state stays,
+// one log line reports the reason, the counters for the metrics continue, and attempts stay few.
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -15,7 +15,7 @@ const HOUR = 60 * MINUTE;
 const status = (code: number, retryAfterMs?: number) =>
   new KubeStatusError("GET", code, { message: "refused", ...(retryAfterMs === undefined ? {} : { retryAfterMs }) });
 
-/** A watch with its real timings that has listed one object and follows. */
+/** A watch with its real timings. It has listed one object and follows. */
 async function followed(t: TestContext) {
   const pass = stopTime(t, 250);
   const refused: { list: Error | undefined; watch: Error | undefined } = { list: undefined, watch: undefined };
@@ -64,7 +64,7 @@ for (const [what, refusal] of [
       seen.logs.map(({ message, fields }) => [message, fields.code]),
       [["watch interrupted, will be retried", "expired"]],
     );
-    // Every 5 s, and each pass of a list has four attempts of its own.
+    // There is an attempt every 5 s, and each pass of a list has four attempts.
     assert.ok(state().errors > 500 && calls.watches + calls.lists < 5 * 800, JSON.stringify(calls));
     Object.assign(refused, { list: undefined, watch: undefined });
     await pass(10_000);
@@ -81,7 +81,7 @@ test("429 with a Retry-After of a minute", async (t) => {
   assert.deepEqual([...seen.watcher.objects().keys()], ["a"], "the last good state stays");
   assert.deepEqual([state().synced, state().following, state().problem?.code], [true, false, "throttled"]);
   assert.equal(seen.logs.length, 1);
-  // After 90 s each, the most that the jitter adds.
+  // Each attempt comes after 90 s, the maximum with jitter.
   assert.deepEqual([calls.lists, calls.watches], [0, 7]);
   assert.ok(state().inactiveMs < 3 * MINUTE, "no reason for a restart");
   Object.assign(refused, { list: undefined, watch: undefined });
@@ -94,7 +94,7 @@ for (const jump of [HOUR, -HOUR]) {
     const { pass, calls, seen, state } = await followed(t);
     const [wall, steady] = [Date.now, performance.now.bind(performance)];
     t.mock.method(Date, "now", () => wall() + jump);
-    // The stopped time takes the one from the other.
+    // The stopped clock subtracts one from the other.
     t.mock.method(performance, "now", () => steady() - jump);
     await pass(10_000);
     assert.deepEqual([calls.lists, calls.watches, seen.logs], [0, 0, []], "nothing is listed, opened or logged for it");

@@ -42,7 +42,7 @@ const failure = (code: number, reason: string, details?: object) => ({
 });
 
 const isWatch = ({ query }: FakeCall) => query.get("watch") === "true";
-/** `L`: a list; `W5`: a watch from version 5. */
+/** The calls so far. `L` is a list, `W5` a watch from version 5. */
 const calls = () => api.calls.filter((call) => !asksNewest(call));
 const order = () => calls().map((call) => (isWatch(call) ? `W${call.query.get("resourceVersion")}` : "L"));
 const gaps = () =>
@@ -51,10 +51,10 @@ const gaps = () =>
     .map((call, index) => call.at - (calls()[index]?.at ?? 0));
 
 const firstList = page([object("a", "1"), object("b", "1")], "5");
-/** What was missed while the watch was broken. */
+/** The change that was missed while the watch was broken. */
 const missed = watch([added("c", "7")]);
 
-/** The watch breaks as `first` says, then works. */
+/** A watch that breaks as `first` says, and then works. */
 const breaking = (first: Responder) => collection(firstList, inTurn(first, missed));
 
 describe("a watch that breaks resumes from its version, and misses nothing", () => {
@@ -143,7 +143,7 @@ describe("an expired version (410) causes a new list", () => {
     assert.equal(seen.watcher.state.errors, 0);
   });
 
-  it("repeatedly backs off", async () => {
+  it("repeatedly causes a backoff", async () => {
     const { watcher } = await start(collection(firstList, watch([failure(410, "Expired")], end)), {
       timings: { backoffMs: 50, backoffCapMs: 400 },
     });
@@ -209,7 +209,7 @@ describe("pauses", () => {
     assert.match(watcher.state.lastError ?? "", /closed as soon as it was opened/);
   });
 
-  it("start small again after a watch that stayed open for a while", async () => {
+  it("are short again after a watch that stayed open for a while", async () => {
     const steady: Responder = watch([], (call) => void setTimeout(() => reset(call), 120));
     const failures = Array.from({ length: 7 }, () => refuse(500, "InternalError"));
     await start(collection(inTurn(...failures, firstList), inTurn(steady, watch([added("c", "6")]))), {
@@ -217,7 +217,7 @@ describe("pauses", () => {
     });
     await until(() => seen.changes.includes("+c@6"), "the next watch");
     assert.ok(gaps()[6]! >= 640, "it had grown");
-    // 120 ms open and a pause of 10; without the reset the pause would be 1,280.
+    // The watch is open for 120 ms, then comes a pause of 10 ms. Without the reset the pause would be 1,280 ms.
     assert.ok(gaps().at(-1)! < 1_280, String(gaps()));
   });
 });

@@ -17,7 +17,7 @@ function start() {
 const status = (status: number) => new KubeStatusError("GET /pods", status, { message: "x" });
 const away = new SwitchbackError("kube-unreachable", "no answer");
 
-test("before anything has happened only time passes", () => {
+test("before anything has happened, only time advances", () => {
   const { clock, keeper } = start();
   clock.now += 300;
   assert.deepEqual(keeper.state, {
@@ -32,7 +32,7 @@ test("before anything has happened only time passes", () => {
   });
 });
 
-test("a response is contact and activity; a list, a watch and a version are counted and kept", () => {
+test("a response counts as contact and activity; lists, watches and versions are counted and kept", () => {
   const { clock, keeper, log } = start();
   clock.now += 10;
   keeper.contact();
@@ -75,7 +75,7 @@ for (const [what, error, code, level] of [
   ["broken data", new SwitchbackError("data-corrupt", "not JSON"), "corrupt", "warn"],
   ["an error of our own", new TypeError("x is undefined"), "internal", "warn"],
 ] as const) {
-  test(`a watch that ends by ${what} has the problem ${code}`, () => {
+  test(`a watch that ends because of ${what} has the problem ${code}`, () => {
     const { keeper, log } = start();
     keeper.failed(error);
     const { problem, lastError, errors } = keeper.state;
@@ -85,7 +85,7 @@ for (const [what, error, code, level] of [
   });
 }
 
-test("only an error status is a response of the API server; every failure is activity", () => {
+test("only an error status counts as a response of the API server, but every failure counts as activity", () => {
   const { clock, keeper } = start();
   keeper.opened();
   keeper.healthy();
@@ -97,7 +97,7 @@ test("only an error status is a response of the API server; every failure is act
   assert.deepEqual([keeper.state.lastContact, keeper.state.silentMs], [START + 1_000, 0]);
 });
 
-test("a problem is logged when it begins and changes, not when it repeats, and its end with its length", () => {
+test("a problem is logged when it begins, changes and ends (with its duration), but not when it repeats", () => {
   const { clock, keeper, log } = start();
   keeper.failed(away);
   clock.now += 2_000;
@@ -123,7 +123,7 @@ test("a problem is logged when it begins and changes, not when it repeats, and i
   );
 });
 
-test("handlers that fail are all counted, and logged once in ten seconds", () => {
+test("failing handlers are all counted, and logged once in ten seconds", () => {
   const { clock, keeper, log } = start();
   for (const after of [0, 9_999, 1, 9_999, 1]) {
     clock.now += after;
@@ -142,7 +142,7 @@ test("handlers that fail are all counted, and logged once in ten seconds", () =>
   assert.deepEqual([errors, lastError, problem], [5, error, undefined]);
 });
 
-test("a resource is unavailable where it is forbidden or not there", () => {
+test("a resource is unavailable if it is forbidden or not found", () => {
   const unavailable = [401, 402, 403, 404, 405, 410, 500].filter((one) => isUnavailable(status(one)));
   assert.deepEqual(unavailable, [403, 404]);
   assert.equal(isUnavailable(away), false);

@@ -3,28 +3,28 @@ import { describeError, hasCode, statusOf } from "#lib/errors/errors.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 
-/** The state of a watch. Its counters only grow, so that they can be metrics. */
+/** The state of a watch. Its counters never decrease, so they can be metrics. */
 export interface WatchState {
   /**
    * A complete list was processed, so `objects()` is complete. It stays true during outages, because the last state
-   * is kept; `following` and `silentMs` indicate its age.
+   * is kept. `following` and `silentMs` indicate the age of that state.
    */
   readonly synced: boolean;
-  /** A watch is open and healthy, or was just before: changes arrive at once. */
+  /** A watch is open and healthy, or was so until a moment ago. Changes arrive at once. */
   readonly following: boolean;
   /**
    * When the API server last responded on this watch, in milliseconds of the injected clock (default: since the
-   * epoch). 0: never.
+   * epoch). 0 means never.
    */
   readonly lastContact: number;
   /**
-   * Milliseconds since the API server last responded, or since the start. If not `following`, the possible age of
-   * the objects.
+   * Milliseconds since the API server last responded, or since the start. If not `following`, this is the maximum age
+   * of the objects.
    */
   readonly silentMs: number;
   /**
-   * Milliseconds since the last response or attempt, for a liveness probe: over three minutes the watch hangs and
-   * needs a restart. While the API server is down, attempts keep this low, because a restart would not help.
+   * Milliseconds since the last response or attempt, for a liveness probe. Above three minutes the watch hangs and
+   * needs a restart. While the API server is down, attempts keep this value low, because a restart would not help.
    */
   readonly inactiveMs: number;
   readonly resourceVersion?: string;
@@ -52,7 +52,7 @@ export interface StateKeeper {
 
 const HANDLER_LOG_EVERY_MS = 10_000;
 
-/** The stored fields of `WatchState`; the others are computed on access. */
+/** The stored fields of `WatchState`. The other fields are computed on access. */
 type Stored = { -readonly [K in keyof Omit<WatchState, "silentMs" | "inactiveMs" | "problem">]: WatchState[K] };
 
 export function createStateKeeper(path: string, log: Logger, now: () => number): StateKeeper {
@@ -97,11 +97,11 @@ export function createStateKeeper(path: string, log: Logger, now: () => number):
       stored.following = false;
       stored.lastError = next.text;
       lastActivity = now();
-      // An error status is a response too.
+      // An error status is also a response.
       if (statusOf(error) !== undefined) contact();
       if (problem === undefined) failingSince = now();
       if (problem?.code !== next.code) {
-        // An expired version is normal; the next list recovers from it.
+        // An expired version is normal. The next list recovers from it.
         const level = next.code === "expired" ? "info" : "warn";
         log[level]({ path, code: next.code, error: next.text }, "watch interrupted, will be retried");
       }
@@ -116,7 +116,7 @@ export function createStateKeeper(path: string, log: Logger, now: () => number):
   };
 }
 
-/** Whether the resource is unavailable for now (403, 404), so that frequent retries are pointless. */
+/** Whether the resource is currently unavailable (403, 404), so that frequent retries are pointless. */
 export function isUnavailable(error: unknown): boolean {
   const status = statusOf(error);
   return status === 404 || status === 403;
@@ -134,7 +134,7 @@ const STATUS_CODES: Readonly<Record<number, string>> = {
 };
 
 function problemCode(error: unknown): string {
-  // With 410, and without a status where the API server was restored from a backup.
+  // The API server answers 410. After its restore from a backup, our own check reports this, without a status.
   if (hasCode(error, "kube-expired")) return "expired";
   const status = statusOf(error);
   if (status !== undefined) return STATUS_CODES[status] ?? (status >= 500 ? "server-error" : "refused");

@@ -30,7 +30,7 @@ const status = (code: number, retryAfterMs?: number) =>
   new KubeStatusError("GET", code, { message: "refused", ...(retryAfterMs === undefined ? {} : { retryAfterMs }) });
 const metadata = (name: string | undefined, resourceVersion: string) => ({ name, uid: `u-${name}`, resourceVersion });
 
-/** A watch with its real timings, whose lists and streams are in the test's hands; time passes only in `pass`. */
+/** A watch with its real timings. The test controls its lists and streams, and time passes only in `pass`. */
 function start(t: TestContext, options: Partial<WatchOptions<string>> = {}) {
   const pass = stopTime(t, MINUTE);
   const begun = performance.now();
@@ -71,7 +71,7 @@ function start(t: TestContext, options: Partial<WatchOptions<string>> = {}) {
   const seen = watching(client, { timings, ...options });
   t.after(() => seen.watcher.stop());
   const stream = (index = -1): Stream => streams.at(index) ?? assert.fail("no stream");
-  /** The times between the attempts to open a stream within a period. */
+  /** Returns the times between the attempts to open a stream within a period. */
   const delays = async (ms: number, stepMs = 125) => {
     await pass(ms, stepMs);
     return opened.slice(1).map((time, index) => time - (opened[index] ?? 0));
@@ -86,7 +86,7 @@ test("nothing is called before watchObjects has returned", async (t) => {
   assert.equal(lists.length, 1);
 });
 
-test("a list and a watch have their queries and limits; with metadata only, its media types", async (t) => {
+test("a list and a watch have their queries and limits", async (t) => {
   const plain = start(t, { random: () => 0 });
   await settled();
   const { signal, ...list } = plain.lists[0]?.options ?? assert.fail();
@@ -105,7 +105,7 @@ test("a list and a watch have their queries and limits; with metadata only, its 
   assert.deepEqual([idleMs, maxMs, accept], [90_000, 330_000, undefined]);
 });
 
-test("with metadata only, the media types say so, also of the check after a watch has ended", async (t) => {
+test("with metadata only, the media types request metadata, even in the check after a watch has ended", async (t) => {
   const { lists, stream, pass } = start(t, {
     metadataOnly: true,
     labelSelector: "a=b",
@@ -132,7 +132,7 @@ test("a watch follows once it has been open for a second", async (t) => {
   assert.equal(state().following, true);
 });
 
-test("a watch that ended before it was open for a second has not followed", async (t) => {
+test("a watch that ended before it was open for a second never counted as following", async (t) => {
   const { pass, state, stream, rig } = start(t);
   await settled();
   rig.refuses = status(500);
@@ -141,21 +141,21 @@ test("a watch that ended before it was open for a second has not followed", asyn
   assert.equal(state().following, false);
 });
 
-test("attempts are 250 ms apart, then twice as long each time, up to 5 s", async (t) => {
+test("attempts are 250 ms apart, then the delay doubles each time, up to 5 s", async (t) => {
   const { rig, delays } = start(t);
   rig.refuses = status(500);
   assert.deepEqual(await delays(19_000), [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000]);
 });
 
 for (const code of [403, 404]) {
-  test(`attempts are a second apart after ${code}, then twice as long each time, up to 30 s`, async (t) => {
+  test(`attempts are a second apart after ${code}, then the delay doubles each time, up to 30 s`, async (t) => {
     const { rig, delays } = start(t);
     rig.refuses = status(code);
     assert.deepEqual(await delays(95_000, 500), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
   });
 }
 
-test("Retry-After delays the next attempt, and jitter lengthens it by a half at most", async (t) => {
+test("Retry-After delays the next attempt, and jitter lengthens it by at most a half", async (t) => {
   const { rig, delays } = start(t);
   rig.refuses = status(429, 7_000);
   assert.deepEqual(await delays(22_000, 500), [10_500, 10_500]);
@@ -202,7 +202,7 @@ for (const [what, openMs, act, errors] of [
   });
 }
 
-test("a watch that is idle is opened again at once, and is no failure", async (t) => {
+test("an idle watch is reopened at once, and does not count as a failure", async (t) => {
   const { stream, streams, state } = start(t);
   await settled();
   stream().end("idle");
@@ -210,7 +210,7 @@ test("a watch that is idle is opened again at once, and is no failure", async (t
   assert.deepEqual([streams.length, state().errors], [2, 0]);
 });
 
-test("everything is listed again after an hour at most, and a watch ends in time for it", async (t) => {
+test("everything is listed again after at most an hour, and the watch ends in time for that", async (t) => {
   const { pass, lists, streams, stream } = start(t);
   await settled();
   assert.equal(stream().query.timeoutSeconds, 600);
@@ -233,7 +233,7 @@ test("everything is listed again after an hour at most, and a watch ends in time
   );
 });
 
-test("a list that fails is tried again after a minute; the watch goes on meanwhile", async (t) => {
+test("a failed list is retried after a minute, and the watch continues meanwhile", async (t) => {
   const { pass, rig, lists, stream, streams, state } = start(t, { random: () => 0 });
   await settled();
   await pass(30 * MINUTE);
@@ -251,7 +251,7 @@ test("a list that fails is tried again after a minute; the watch goes on meanwhi
   assert.equal(lists.at(-1)?.query.limit, 500);
 });
 
-test("an expired version causes a list at the next attempt, and so do invalid data", async (t) => {
+test("an expired version causes a list at the next attempt, and so does invalid data", async (t) => {
   for (const [line, code] of [
     [JSON.stringify({ type: "ERROR", object: { code: 410, reason: "Expired" } }), "expired"],
     [JSON.stringify({ type: "RENAMED", object: { metadata: metadata("b", "6") } }), "corrupt"],
@@ -295,7 +295,7 @@ test("an ERROR that is not 410 resumes the watch", async (t) => {
   );
 });
 
-test("each event moves the version from which the next watch starts", async (t) => {
+test("each event advances the version from which the next watch starts", async (t) => {
   const { pass, stream, seen, state } = start(t);
   await settled();
   stream().line("ADDED", "b", "6");
@@ -310,7 +310,7 @@ test("each event moves the version from which the next watch starts", async (t) 
   assert.equal(stream().query.resourceVersion, "9");
 });
 
-test("a watch from a newer version than the API server has is ended, and everything is listed", async (t) => {
+test("a watch from a version that the API server has not reached is ended, and everything is listed", async (t) => {
   const { pass, rig, stream, lists, state } = start(t);
   await settled();
   stream().line("BOOKMARK", undefined, "100");
@@ -327,13 +327,13 @@ test("a watch from a newer version than the API server has is ended, and everyth
   );
 });
 
-test("a first watch after a list is not checked", async (t) => {
+test("the first watch after a list is not checked", async (t) => {
   const { lists, pass } = start(t);
   await pass(2_000, 1_000);
   assert.equal(lists.length, 1);
 });
 
-test("stopped by a handler during a list, no other handler is called", async (t) => {
+test("if a handler stops the watch during a list, no other handler is called", async (t) => {
   const said: string[] = [];
   const { rig, seen, streams } = start(t, {
     onChange: ({ key }) => {
@@ -347,7 +347,7 @@ test("stopped by a handler during a list, no other handler is called", async (t)
   assert.deepEqual([said, streams.length], [["a"], 0]);
 });
 
-test("other work runs between 500 changes of a list and the next", async (t) => {
+test("other work runs after every 500 changes of a list", async (t) => {
   const said: string[] = [];
   const { rig, seen } = start(t, {
     onChange: ({ key }) => {
@@ -361,7 +361,7 @@ test("other work runs between 500 changes of a list and the next", async (t) => 
   assert.deepEqual([said.length, seen.synced], [1_001, 1]);
 });
 
-test("a line that comes after the end is not processed", async (t) => {
+test("a line that arrives after the end is not processed", async (t) => {
   const { stream, seen } = start(t);
   await settled();
   const last = stream();

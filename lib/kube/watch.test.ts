@@ -82,14 +82,14 @@ describe("a watch", () => {
     assert.deepEqual([watcher.state.synced, seen.synced, changes, watcher.objects().size], [false, 0, [], 0]);
   });
 
-  it("resumes at once from the version where a watch ended, bookmarks included", async () => {
+  it("resumes at once from the version where a watch ended, including bookmarks", async () => {
     const clean: Responder = (call) => void setTimeout(() => end(call), 60);
     const { changes } = await start(
       collection(
         page([], "5"),
         inTurn(watch([added("a", "6")], end), watch([bookmark("77")], clean), watch([added("b", "78")])),
       ),
-      // A backoff would be an hour.
+      // A backoff would take an hour.
       { timings: { backoffMs: 3_600_000, backoffCapMs: 3_600_000 } },
     );
     await until(() => changes.length === 2, "two changes");
@@ -104,7 +104,7 @@ describe("a watch", () => {
   it("lists again periodically, and reports changes without an event", async () => {
     const first = page([object("same", "1"), object("again", "1"), object("gone", "1")], "9");
     const second = page([object("same", "1"), object("again", "1", { uid: "anew" }), object("new", "3")], "4");
-    // As after a restore from a backup: versions went back, and a watch from a future version gets no events.
+    // This happens after a restore from a backup: versions went back, and a watch from a future version gets no events.
     const { changes, watcher } = await start(collection(inTurn(first, second), watch()), {
       timings: { relistMs: [100, 100] },
     });

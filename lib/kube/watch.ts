@@ -11,21 +11,21 @@ import { between, pause, steadyNow, timeSlices, yieldToLoop } from "./time.ts";
 import type { ApiObject, WatchEvent } from "./types.ts";
 import { createStateKeeper, isUnavailable, type StateKeeper, type WatchState } from "./watch-state.ts";
 
-/** Milliseconds, unless noted. A random value of a range is used each time, to spread replicas. */
+/** Milliseconds, unless noted. A range means a new random value each time, to spread replicas. */
 export interface WatchTimings {
-  /** Idle timeout after which a watch is reopened: a dead connection has no other symptom. */
+  /** Idle timeout after which a watch is reopened. A dead connection has no other symptom. */
   idleMs: number;
   /** The requested duration of a watch (timeoutSeconds), seconds. */
   watchSeconds: readonly [number, number];
   /** How often everything is listed again, to pick up missed changes. */
   relistMs: readonly [number, number];
-  /** Delay of the next attempt if such a list fails; the watch continues meanwhile. */
+  /** Delay of the next attempt if such a list fails. The watch continues meanwhile. */
   relistRetryMs: number;
   backoffMs: number;
   backoffCapMs: number;
   /**
-   * Longest backoff after 403 and 404. The first delays are short: an API server that has just started refuses
-   * everyone for a moment.
+   * Longest backoff after 403 and 404. The first delays are short, because an API server that has just started
+   * briefly refuses everyone.
    */
   unavailableCapMs: number;
   /** A watch that stays open this long resets the backoff. */
@@ -49,25 +49,26 @@ const WATCH_TIMINGS: WatchTimings = {
   pageMs: 30_000,
 };
 
-/** P is the projection that is kept of an object, T the assumed type of the objects. */
+/** P is the projection that is kept of an object. T is the assumed type of the objects. */
 export interface WatchOptions<P, T = ApiObject> {
   client: Pick<KubeClient, "get" | "stream">;
-  /** Path of the collection, of one namespace or all. To watch one object use `fieldSelector: "metadata.name=x"`. */
+  /** Path of the collection, of one namespace or all. To watch one object, use `fieldSelector: "metadata.name=x"`. */
   path: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** Requests only metadata; `project` gets nothing else. */
+  /** Requests only metadata. `project` gets nothing else. */
   metadataOnly?: boolean;
   /**
-   * Requests metadata and these columns of `kubectl get -o wide`; `project` gets them in `columns`, a `TableObject`.
+   * Requests metadata and these columns of `kubectl get -o wide`. `project` gets a `TableObject`, with them in
+   * `columns`.
    */
   columns?: readonly string[];
   pageSize?: number;
-  /** Lists as `listPages` says. */
+  /** See `fromCache` of `listPages`. */
   fromCache?: boolean;
   /**
-   * Extracts the needed part; only this is kept. It must copy: a value that references the object retains all of
-   * it. Undefined: the object is of no interest, as if it did not exist.
+   * Extracts the needed part. Only this part is kept. It must copy: a value that references the object retains all of
+   * it. Undefined: the object is ignored, as if it did not exist.
    */
   project(object: T): P | undefined;
   /**
@@ -85,9 +86,9 @@ export interface WatchOptions<P, T = ApiObject> {
 
 export interface Informer<P> {
   readonly state: WatchState;
-  /** The current state; the map is updated in place. */
+  /** The current state. The map is updated in place. */
   objects(): ReadonlyMap<string, P>;
-  /** Stops at once: no handler is called any more. Resolves when the watch has ended. */
+  /** Stops at once and calls no handler any more. Resolves when the watch has ended. */
   stop(): Promise<void>;
 }
 
@@ -103,7 +104,7 @@ interface Loop<P> {
   readonly backoff: Backoff;
   readonly slowBackoff: Backoff;
   readonly stopped: AbortSignal;
-  /** The version from which the next watch starts; undefined: list first. */
+  /** The version from which the next watch starts. Undefined: list first. */
   resourceVersion: string | undefined;
   relistAt: number;
 }
@@ -151,7 +152,7 @@ function start<P>(options: WatchOptions<P>): Informer<P> {
 
 async function run<P>(loop: Loop<P>): Promise<void> {
   const { stopped, keeper, now } = loop;
-  // No handler runs before `watchObjects` has returned, so that the caller can finish its setup.
+  // No handler runs before `watchObjects` has returned. So the caller can finish its setup.
   await yieldToLoop();
   while (!stopped.aborted) {
     try {
@@ -210,8 +211,9 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
 }
 
 /**
- * Runs one watch to its end. Returns if the next may follow at once, throws on failure. A watch that `resumes`
- * starts at an earlier version, which may be from before a restore of the cluster; that is checked concurrently.
+ * Runs one watch to its end. Returns if the next watch may follow at once, and throws on failure. A watch that
+ * `resumes` starts at an earlier version, which may be from before a restore of the cluster. That is checked
+ * concurrently.
  */
 async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolean): Promise<void> {
   const { options, timings, keeper, format, now, random, stopped } = loop;
@@ -248,7 +250,7 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
       throw new SwitchbackError("kube-unreachable", `watch of ${options.path}: closed as soon as it was opened`);
     }
   } catch (error) {
-    // The data was invalid: only a new list gives a known state.
+    // The data was invalid. Only a new list gives a known state.
     if (hasCode(error, "data-corrupt")) loop.relistAt = 0;
     throw error;
   } finally {
@@ -259,7 +261,7 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
 }
 
 /**
- * Ends a watch that starts from a future version. If the check fails, the watch continues and the next one checks
+ * Ends a watch that starts from a future version. If the check fails, the watch continues and the next watch checks
  * again.
  */
 async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: AbortController): Promise<void> {
@@ -273,7 +275,7 @@ async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: 
   ending.abort(new SwitchbackError("kube-expired", text));
 }
 
-/** The duration of a watch, so that it ends in time for the next full list. */
+/** Returns the duration of a watch. It ends in time for the next full list. */
 function watchSeconds<P>({ relistAt, now }: Loop<P>, drawn: number): number {
   return Math.max(1, Math.min(drawn, Math.ceil((relistAt - now()) / 1000)));
 }

@@ -1,4 +1,4 @@
-/** The environment and outputs of a command. Only `cli/main.ts` reads the process' own. */
+/** The environment and outputs of a command. Only `cli/main.ts` reads those of the process. */
 export interface CliContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdout: Output;
@@ -12,26 +12,26 @@ export interface CliContext {
  */
 export interface Output {
   /**
-   * Writes one line and its line feed. Nothing in `text` begins another line; a terminal gets a long one broken at
-   * spaces.
+   * Writes one line with its line feed. Line feeds in `text` do not start a new line. On a terminal, long lines are
+   * wrapped at spaces.
    */
   line(text: string): void;
   /**
-   * Writes a text of several lines, such as a table or a JSON document. Values within must not contain line feeds
-   * of others, and are `printable` already if there is anything painted in the text.
+   * Writes a text of several lines, such as a table or a JSON document. Values from others must not contain line
+   * feeds. If the text contains colors, the caller has made these values `printable` already.
    */
   write(text: string): void;
   /** Aborted once the reader is gone (`switchback status | head -1`). Later writes have no effect. */
   readonly closed: AbortSignal;
-  /** Width of the terminal at this moment; undefined if it is none. */
+  /** Current width of the terminal. Undefined if the output is not a terminal. */
   readonly columns: number | undefined;
 }
 
-/** Shows on standard error what a command is waiting for, and for how long, once that takes more than 2 s. */
+/** Shows on standard error what a command is waiting for, and for how long, when that takes more than 2 s. */
 export interface Progress {
-  /** Runs `work` and shows `what` meanwhile; a function is asked each time. */
+  /** Runs `work` and shows `what` meanwhile. If `what` is a function, it is called for each update. */
   during<T>(what: string | (() => string), work: () => Promise<T>): Promise<T>;
-  /** Removes the line from the terminal, before something else is written there. */
+  /** Removes the line from the terminal. Call it before you write something else there. */
   clear(): void;
 }
 

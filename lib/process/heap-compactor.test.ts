@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createCompactor } from "./heap-compactor.ts";
 
-test("garbage is collected once, after a whole period without activity", () => {
+test("garbage is collected once, after one whole period without activity", () => {
   let collected = 0;
   const compactor = createCompactor((() => {
     collected += 1;

@@ -1,4 +1,4 @@
-/** Collects garbage once the process is idle. V8 alone may keep it for days: 5 to 20 MB after a start. */
+/** Collects garbage when the process is idle. Otherwise V8 may keep garbage for days: 5 to 20 MB after a start. */
 interface Compactor {
   /** Records activity. */
   recordActivity(): void;
@@ -6,7 +6,7 @@ interface Compactor {
   collectIfIdle(): void;
 }
 
-/** `collect` exists with `node --expose-gc`; without it nothing happens. A collection takes about 50 ms. */
+/** `collect` exists only with `node --expose-gc`. Without it, nothing happens. A collection takes about 50 ms. */
 export function createCompactor(collect: NodeJS.GCFunction | undefined): Compactor {
   let state: "clean" | "busy" | "idle" = "clean";
   return {

@@ -8,12 +8,12 @@ import type { CliContext } from "./context.ts";
 export interface Running {
   /** Drains; resolves when everything has finished. */
   stop(): Promise<void>;
-  /** Resolves on an unrecoverable failure: the component is then stopped, and the process exits with an error. */
+  /** Resolves on an unrecoverable failure. The component is then stopped, and the process exits with an error. */
   readonly broken?: Promise<Error>;
   readonly probes?: Probes;
 }
 
-/** What a component knows of its process: identity, addresses, log and the connection to the API server. */
+/** What a component knows about its process: identity, addresses, log and the connection to the API server. */
 export interface ProcessContext {
   readonly env: CliContext["env"];
   readonly identity: string;
@@ -21,12 +21,15 @@ export interface ProcessContext {
   /** Text of this process's own /etc/resolv.conf; "" if it is missing. */
   readonly resolvConf: string;
   readonly log: Logger;
-  /** Whether it runs in a pod with a token, or KUBECONFIG is set. A user's default kubeconfig is not used. */
+  /**
+   * Whether the process runs in a pod with a token, or KUBECONFIG is set. It does not use a user's default
+   * kubeconfig.
+   */
   readonly hasCluster: boolean;
   readonly connect: () => Promise<KubeClient>;
   /** The command of this process, with Node's flags and its arguments. */
   readonly command: () => readonly [string, ...string[]];
-  /** The same process under the name of one of its parts, for logs and the API server's audit log. */
+  /** The same process under the name of one of its parts. Logs and the API server's audit log show this name. */
   readonly as: (part: string) => ProcessContext;
 }
 
@@ -34,7 +37,8 @@ export interface ProcessContext {
 export type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
 
 /**
- * Starts a component with its own connection. Closes that once the component has stopped, or has failed to start.
+ * Starts a component with its own connection. Closes the connection when the component has stopped, or has failed to
+ * start.
  */
 export async function withOwnClient(
   connect: () => Promise<KubeClient>,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LogThrottle } from "./log-throttle.ts";
 
-test("one line per minute and key, with the number of suppressed lines", () => {
+test("each key gets one line per minute, with the number of suppressed lines", () => {
   let now = 1_000_000;
   const throttle = new LogThrottle(60_000, () => now);
   assert.equal(throttle.pass("a"), 0);
@@ -16,7 +16,7 @@ test("one line per minute and key, with the number of suppressed lines", () => {
   assert.equal(throttle.pass("a"), undefined);
 });
 
-test("a failure is one line for each reason, and one when it works again, whatever happens in between", () => {
+test("a failure is logged once for each reason, and once when it works again, whatever happens in between", () => {
   const throttle = new LogThrottle();
   const lines: string[] = [];
   const failed = (key: string, reason: string) => {
@@ -34,7 +34,7 @@ test("a failure is one line for each reason, and one when it works again, whatev
   assert.deepEqual(lines, ["map 503", "map 403", "other 503", "map works again", "map 403"]);
 });
 
-test("the end of a series tells its events, and how long there was none is known before", () => {
+test("the end of a series returns its number of events, and the time since its last event is known before", () => {
   let now = 5_000;
   const throttle = new LogThrottle(Number.POSITIVE_INFINITY, () => now);
   assert.deepEqual([throttle.quietMs("a"), throttle.end("a")], [Number.POSITIVE_INFINITY, undefined]);
@@ -52,7 +52,7 @@ test("the number of keys is limited", () => {
   assert.equal(throttle.pass("first"), 0);
 });
 
-test("a thousand keys are kept, also when one of them is due again; one more key drops all", () => {
+test("a thousand keys are kept, even when one of them is logged again; one more key drops all", () => {
   let now = 0;
   const throttle = new LogThrottle(60_000, () => now);
   for (let index = 0; index < 1_000; index += 1) throttle.pass(`key-${index}`);

@@ -7,25 +7,25 @@ interface Entry {
   events: number;
 }
 
-/** Keys may contain what tenants write. At this many keys all are dropped, which costs a few more log lines. */
+/** Keys may contain text of tenants. At this many keys all are dropped, which costs a few more log lines. */
 const MAX_KEYS = 1_000;
 
 /**
- * Decides which log lines are written. The first event of a key is logged. The events that follow are counted until
- * the period is over, the reason changes, or the key ends. So neither a retry nor a stranger can fill the log.
+ * Decides which log lines are written. It logs the first event of a key. It counts the following events until the
+ * period is over, the reason changes, or the key ends. So neither a retry loop nor an attacker can fill the log.
  */
 export class LogThrottle {
   readonly #periodMs: number;
   readonly #now: () => number;
   readonly #entries = new Map<string, Entry>();
 
-  /** Milliseconds. Without a period a key is logged again only for another reason, or after its end. */
+  /** `periodMs` in milliseconds. Without a period, a key is logged again only for another reason, or after its end. */
   constructor(periodMs = Number.POSITIVE_INFINITY, now: () => number = () => 0) {
     this.#periodMs = periodMs;
     this.#now = now;
   }
 
-  /** How many events of this key were held back since its last line; undefined: hold this one back, too. */
+  /** Returns how many events of this key were suppressed since its last line. Undefined: suppress this one, too. */
   pass(key: string, { reason = "", events = 1 } = {}): number | undefined {
     const now = this.#now();
     const entry = this.#entries.get(key);
@@ -39,12 +39,15 @@ export class LogThrottle {
     return entry === undefined ? 0 : entry.events - 1;
   }
 
-  /** Milliseconds since the last event of a key; without end if it had none. */
+  /** Milliseconds since the last event of a key. Infinite if there was no event. */
   quietMs(key: string): number {
     return this.#now() - (this.#entries.get(key)?.last ?? Number.NEGATIVE_INFINITY);
   }
 
-  /** Forgets a key. Returns its events since its last line, that one included; undefined: it had no line. */
+  /**
+   * Forgets a key. Returns the number of its events since its last line, including the logged one. Undefined: it had
+   * no line.
+   */
   end(key: string): number | undefined {
     const entry = this.#entries.get(key);
     this.#entries.delete(key);

@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { createLogger } from "./log.ts";
 
-test("a line is JSON with level, time, component, fields and message, without a line break of a field", () => {
+test("a line is JSON with level, time, component, fields and message, and line breaks in fields are escaped", () => {
   const lines: string[] = [];
   const log = createLogger({ level: "info" }, "agent", (line) => lines.push(line));
   log.warn({ pod: "shop/a\nb", count: 2 }, "not written");
@@ -17,7 +17,7 @@ test("a line is JSON with level, time, component, fields and message, without a 
   assert.match(time, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
 });
 
-test("a line controls no terminal, and is the same JSON", () => {
+test("a line cannot control a terminal, and its JSON value is unchanged", () => {
   const lines: string[] = [];
   const log = createLogger({ level: "info" }, "agent", (line) => lines.push(line));
   const pod = "a\u001b[2J\u009b2J\u202e\u2028\u{e0001}";
@@ -26,7 +26,7 @@ test("a line controls no terminal, and is the same JSON", () => {
   assert.equal(JSON.parse(lines[0] ?? "").pod, pod);
 });
 
-test("for people a line is text: time, level, component, message, and fields that show where they end", () => {
+test("in text format, a line has time, level, component, message, and fields with visible ends", () => {
   const lines: string[] = [];
   const log = createLogger({ level: "info", format: "text" }, "proxy", (line) => lines.push(line));
   log.warn(
@@ -57,7 +57,10 @@ for (const [level, written] of [
   });
 }
 
-/** A process that runs `script`, which has a logger of the real standard error, once its standard input ends. */
+/**
+ * Starts a process that runs `script` when its standard input ends. The script has a logger on the real standard
+ * error.
+ */
 function logging(script: string): ChildProcessByStdio<Writable, Readable, Readable> {
   const source = `
     import { Socket } from "node:net";
@@ -69,8 +72,8 @@ function logging(script: string): ChildProcessByStdio<Writable, Readable, Readab
   return spawn(process.execPath, args, { cwd: import.meta.dirname, stdio: ["pipe", "pipe", "pipe"] });
 }
 
-test("lines go to standard error at once, and nothing else does", async () => {
-  // It is killed at once: a line that was not written by then is lost.
+test("lines go to standard error at once, and nothing else goes there", async () => {
+  // The process is killed at once. A line that it had not written by then would be lost.
   const child = logging(
     `log.debug({}, "none"); log.info({ count: 2 }, "one"); log.error({ pod: "\\u009b\\u202e" }, "two"); ` +
       `process.kill(process.pid, "SIGKILL");`,
@@ -92,7 +95,7 @@ test("lines go to standard error at once, and nothing else does", async () => {
   );
 });
 
-test("a standard error that nobody reads any more ends no component: the lines are lost", async () => {
+test("a closed standard error ends no component: the lines are lost", async () => {
   const child = logging(`log.info({}, "lost"); process.stdout.write("goes on");`);
   child.stderr.destroy();
   await once(child.stderr, "close");
@@ -100,8 +103,8 @@ test("a standard error that nobody reads any more ends no component: the lines a
   assert.equal(await text(child.stdout), "goes on");
 });
 
-test("a reader that has fallen behind is waited for, but not for ever", async () => {
-  // A socket of Node's makes the file descriptor non-blocking, as another process with the same log may.
+test("the logger waits for a slow reader, but not forever", async () => {
+  // A socket of Node makes the file descriptor non-blocking. Another process with the same log may do that, too.
   const child = logging(`
     new Socket({ fd: 2 });
     log.info({ filler: "x".repeat(1 << 22) }, "more than a pipe holds");

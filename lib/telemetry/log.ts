@@ -1,7 +1,7 @@
 import { writeSync } from "node:fs";
 import { printable, printableLines } from "#lib/errors/printable.ts";
 
-/** The logger of all components: structured fields first, then a short message. */
+/** The logger of all components. Its methods take structured fields first, then a short message. */
 export interface Logger {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -9,7 +9,7 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
-/** The values of `log.level`, the least important first. */
+/** The values of `log.level`, least important first. */
 const LEVELS: readonly string[] = ["trace", "debug", "info", "warn", "error"];
 const STDERR = 2;
 
@@ -21,7 +21,10 @@ interface LogOptions {
   readonly format?: "json" | "text";
 }
 
-/** Creates a logger that writes lines with the name of the component to standard error, each before it returns. */
+/**
+ * Creates a logger that writes to standard error, with the name of the component in each line. A call returns after
+ * its line is written.
+ */
 export function createLogger(
   options: LogOptions,
   component: string,
@@ -43,12 +46,12 @@ interface LineHead {
   readonly component: string;
 }
 
-/** JSON leaves C1 controls and text direction as they are; their escapes mean the same. */
+/** JSON.stringify leaves C1 controls and text direction characters unescaped. Their escapes have the same meaning. */
 function jsonLine(head: LineHead, fields: object, msg: string): string {
   return printableLines(JSON.stringify({ ...head, ...fields, msg }));
 }
 
-/** The longest name of a level. */
+/** Length of the longest level name. */
 const LEVEL_WIDTH = 5;
 
 /**
@@ -61,7 +64,7 @@ function textLine({ level, time, component }: LineHead, fields: object, msg: str
   return printable(`${time} ${level.toUpperCase().padEnd(LEVEL_WIDTH)} ${component}: ${msg}${pairs.join("")}`);
 }
 
-/** A word as it is; everything else as JSON, which shows where a value ends. */
+/** Shows a word unchanged, and everything else as JSON, which makes the end of a value visible. */
 function textValue(value: unknown): string {
   return typeof value === "string" && /^[^\s"=]+$/.test(value) ? value : String(JSON.stringify(value));
 }
@@ -70,7 +73,7 @@ function textValue(value: unknown): string {
 const WAITS = 5;
 const WAIT_MS = 10;
 
-/** Writes a line. One that cannot be written is lost: a component goes on without its log. */
+/** Writes a line. A line that cannot be written is lost: a component continues without its log. */
 function writeLine(line: string): void {
   let rest: Uint8Array = Buffer.from(line);
   for (let waits = 0; rest.length > 0 && waits < WAITS; ) {

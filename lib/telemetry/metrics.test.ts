@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { fc } from "#test/property.ts";
 import { countBy, MetricsRegistry } from "./metrics.ts";
 
-/** The lines of a scrape that are samples. */
+/** Returns the sample lines of a scrape. */
 function samples(registry: MetricsRegistry): string[] {
   return registry
     .metrics()
@@ -43,7 +43,7 @@ ours_wait_seconds_count 3
   );
 });
 
-test("a counter without labels is there from the start, one with labels from the first event of each", () => {
+test("a counter without labels exists from the start; with labels, a series exists from its first event", () => {
   const registry = new MetricsRegistry();
   registry.counter("ours_plain_total", "p");
   const labelled = registry.labelledCounter("ours_labelled_total", "l");
@@ -57,7 +57,7 @@ test("a counter without labels is there from the start, one with labels from the
   assert.deepEqual(samples(registry).slice(2), ['ours_labelled_total{code="b"} 3', 'ours_labelled_total{code="c"} 0']);
 });
 
-test("what is kept elsewhere is read at each scrape", () => {
+test("values that are kept elsewhere are read at each scrape", () => {
   const registry = new MetricsRegistry();
   let count = 1;
   registry.counterOf("ours_events_total", "e", () => count);
@@ -72,13 +72,13 @@ test("what is kept elsewhere is read at each scrape", () => {
   ]);
 });
 
-test("a name is registered once", () => {
+test("a name can be registered only once", () => {
   const registry = new MetricsRegistry();
   registry.counter("ours_events_total", "e");
   assert.throws(() => registry.gauge("ours_events_total", "e", () => 1), /exists already/);
 });
 
-test("counts by a label", () => {
+test("countBy counts values by a label", () => {
   assert.deepEqual(
     countBy("code", ["aa", "b", "ac"], (text) => text.slice(0, 1)),
     [
@@ -88,7 +88,7 @@ test("counts by a label", () => {
   );
 });
 
-test("no label value and no help text adds a line, a label or a series, and each is read back as it was", () => {
+test("no label value or help text adds a line, a label or a series, and each is read back unchanged", () => {
   const hostile = fc.string({
     unit: fc.constantFrom("\\", '"', "\n", "}", "{", ",", "=", "n", " ", "é"),
     maxLength: 12,
@@ -106,7 +106,7 @@ test("no label value and no help text adds a line, a label or a series, and each
   );
 });
 
-/** As Prometheus' parser reads a label value or a help text. */
+/** Reads a label value or a help text as Prometheus' parser does. */
 function unescaped(text: string): string {
   return text.replace(/\\(.)/g, (_, char: string) => (char === "n" ? "\n" : char));
 }

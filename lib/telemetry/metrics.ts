@@ -6,12 +6,12 @@ export interface MetricsText {
   metrics(): string | Promise<string>;
 }
 
-/** 48 bits: what a double holds exactly. */
+/** 48 bits, which a double represents exactly. */
 const HASH_DIGITS = 12;
 
-/** Values of a series' labels, by label name. They may hold any text: they are escaped. */
+/** The labels of a series: values by label name. Values may contain any text, because they are escaped. */
 export type Labels = Readonly<Record<string, string | number>>;
-/** One series of a metric, as it is at a scrape. */
+/** One series of a metric at the time of a scrape. */
 export type Sample = readonly [labels: Labels, value: number];
 
 /** A metric at one scrape. */
@@ -19,23 +19,26 @@ interface MetricFamily {
   readonly name: string;
   readonly help: string;
   readonly type: "counter" | "gauge" | "histogram";
-  /** A histogram's samples have a suffix to the metric's name: `_bucket`, `_sum` or `_count`. */
+  /** The samples of a histogram add a suffix to the metric's name: `_bucket`, `_sum` or `_count`. */
   readonly samples: ReadonlyArray<{ readonly suffix: string; readonly labels: Labels; readonly value: number }>;
 }
 
-/** How a metric's series are read at a scrape; a number: the one series without labels. */
+/** Reads the series of a metric at a scrape. A number is a single series without labels. */
 type Collect = () => number | Iterable<Sample>;
 
 /** A counter of events. */
 export interface Counter {
-  /** `by` is not negative. */
+  /** `by` must not be negative. */
   inc(by?: number): void;
 }
 
-/** A counter with a series for each set of labels, from its first event. */
+/** A counter with one series for each set of labels. A series exists from its first event. */
 interface LabelledCounter {
   inc(labels: Labels): void;
-  /** The counter of one series, which is there from then on. For a series that counts often: no look-up by labels. */
+  /**
+   * Returns the counter of one series, and creates the series. Use it for frequent events: it saves the look-up by
+   * labels.
+   */
   with(labels: Labels): Counter;
 }
 
@@ -47,7 +50,7 @@ interface Histogram {
 /** The counts of one series of a histogram. */
 interface HistogramCounts {
   readonly labels: Labels;
-  /** Observations in each bucket, not cumulated; one more than there are bounds, for what exceeds them all. */
+  /** Observations in each bucket, not cumulative. The last bucket has those above all bounds. */
   readonly counts: readonly number[];
   readonly sum: number;
 }
@@ -55,19 +58,19 @@ interface HistogramCounts {
 /**
  * A component's metrics in Prometheus' text format, version 0.0.4
  * (https://prometheus.io/docs/instrumenting/exposition_formats/). Most values exist already when a scrape asks for
- * them, so a metric is a function that reads them; a client library takes 7 MB of each process' memory to keep a
- * second copy (docs/decisions).
+ * them, so a metric is a function that reads them. A client library would keep a second copy, for 7 MB of memory in
+ * each process (docs/decisions).
  */
 export class MetricsRegistry implements MetricsText {
   readonly contentType = "text/plain; version=0.0.4; charset=utf-8";
   readonly #families = new Map<string, () => MetricFamily>();
 
-  /** Adds a gauge that is read at each scrape. Throws if the name is taken. */
+  /** Adds a gauge whose value is read at each scrape. Throws if the name is taken. */
   gauge(name: string, help: string, collect: Collect): void {
     this.#add({ name, help, type: "gauge" }, () => plain(collect()));
   }
 
-  /** Adds a counter whose count is kept elsewhere, and read at each scrape. */
+  /** Adds a counter whose count is kept elsewhere and read at each scrape. */
   counterOf(name: string, help: string, collect: Collect): void {
     this.#add({ name, help, type: "counter" }, () => plain(collect()));
   }
@@ -83,7 +86,7 @@ export class MetricsRegistry implements MetricsText {
     };
   }
 
-  /** Adds a counter with labels. Their values must be bounded: each set of them stays for the life of the process. */
+  /** Adds a counter with labels. Label values must be bounded: each set of labels exists until the process ends. */
   labelledCounter(name: string, help: string): LabelledCounter {
     const series = new Map<string, [Labels, number]>();
     this.counterOf(name, help, () => series.values());
@@ -100,7 +103,7 @@ export class MetricsRegistry implements MetricsText {
     return { with: counterWith, inc: (labels) => counterWith(labels).inc() };
   }
 
-  /** Adds a histogram without labels. `bounds`: the upper bounds of its buckets, ascending and inclusive. */
+  /** Adds a histogram without labels. `bounds` are the inclusive upper bounds of its buckets, in ascending order. */
   histogram(name: string, help: string, bounds: readonly number[]): Histogram {
     const counts = new Array<number>(bounds.length + 1).fill(0);
     let sum = 0;
@@ -115,12 +118,12 @@ export class MetricsRegistry implements MetricsText {
     };
   }
 
-  /** Adds a histogram whose counts are kept elsewhere, and read at each scrape. */
+  /** Adds a histogram whose counts are kept elsewhere and read at each scrape. */
   histogramOf(name: string, help: string, bounds: readonly number[], collect: () => Iterable<HistogramCounts>): void {
     this.#add({ name, help, type: "histogram" }, () => [...collect()].flatMap((series) => bucketsOf(series, bounds)));
   }
 
-  /** Every metric as it is now. */
+  /** Reads every metric now. */
   families(): MetricFamily[] {
     return [...this.#families.values()].map((read) => read());
   }
@@ -135,14 +138,14 @@ export class MetricsRegistry implements MetricsText {
   }
 }
 
-/** How many values there are of each kind: a gauge's samples with one label. */
+/** Counts values by a key. Returns the samples of a gauge with one label. */
 export function countBy<T>(label: string, values: Iterable<T>, keyOf: (value: T) => string): Sample[] {
   return [...Map.groupBy(values, keyOf)].map(([key, of]) => [{ [label]: key }, of.length] as const);
 }
 
 /**
- * A revision as the value of a gauge: one series for all revisions, with equal values for equal ones. As a label each
- * revision would be a series, and each change of a tenant's names makes a revision.
+ * Returns a number for a revision, as the value of a gauge. Equal revisions have equal numbers. All revisions share
+ * one series. As a label, each revision would be a new series, and each change of a tenant's names makes a revision.
  */
 export function hashValue(revision: string): number {
   return Number.parseInt(hash("sha256", revision, "hex").slice(0, HASH_DIGITS), 16);
@@ -153,7 +156,7 @@ function plain(collected: number | Iterable<Sample>): MetricFamily["samples"] {
   return Array.from(samples, ([labels, value]) => ({ suffix: "", labels, value }));
 }
 
-/** Buckets are cumulative in the text. */
+/** Returns the bucket samples. In the text format, buckets are cumulative. */
 function bucketsOf({ labels, counts, sum }: HistogramCounts, bounds: readonly number[]): MetricFamily["samples"] {
   let count = 0;
   const buckets = counts.map((inBucket, index) => {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { processMetrics } from "./process-metrics.ts";
 
-test("a process says which version it is, since when it runs, and what it takes", () => {
+test("a process reports its version, its start time and its resource use", () => {
   const started = Date.now() / 1000 - process.uptime();
   const families = new Map(
     processMetrics()

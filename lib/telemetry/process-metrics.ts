@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { MetricsRegistry } from "./metrics.ts";
 
-/** What every component serves beside its own metrics, by the names that client libraries use, too. */
+/** Metrics that every component serves beside its own. The names are those that Prometheus client libraries use. */
 export function processMetrics(): MetricsRegistry {
   const registry = new MetricsRegistry();
   const labels = { version: ownVersion(), node: process.versions.node };
@@ -18,7 +18,7 @@ export function processMetrics(): MetricsRegistry {
   return registry;
 }
 
-/** Also of the image's bundle, which lies in a folder of the same depth. */
+/** Reads our own version. It works in the image's bundle too, which is in a folder of the same depth. */
 function ownVersion(): string {
   try {
     const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));

@@ -28,7 +28,7 @@ function rig(t: TestContext) {
   return { kube, heard, open };
 }
 
-test("a Namespace's label and annotation are kept, nothing else", () => {
+test("only the label and the annotation of a Namespace are kept", () => {
   const metadata = { name: "shop", labels: { [INJECT]: "yes", a: "b" }, annotations: { [ON_CHANGE]: "live", c: "d" } };
   assert.deepEqual(namespaceFacts({ metadata }), { inject: "yes", onChange: "live" });
   assert.deepEqual(namespaceFacts({ metadata: { labels: { [INJECT]: "yes" } } }), {
@@ -37,13 +37,13 @@ test("a Namespace's label and annotation are kept, nothing else", () => {
   });
 });
 
-test("namespaces that say nothing share one object", () => {
+test("namespaces without the label and the annotation share one object", () => {
   const silent = namespaceFacts({ metadata: { name: "a", labels: { a: "b" } } });
   assert.deepEqual(silent, { inject: undefined, onChange: undefined });
   assert.equal(namespaceFacts({}), silent);
 });
 
-test("the first list is reported once, after a change for each Namespace that says something", async (t) => {
+test("each Namespace with the label or annotation is reported as a change, then the list as complete", async (t) => {
   const { kube, heard, open } = rig(t);
   for (const [name, labels] of Object.entries({ a: { [INJECT]: "x" }, b: {}, c: { [INJECT]: "y" } }))
     kube.put(`/api/v1/namespaces/${name}`, { metadata: { labels } });
@@ -73,7 +73,7 @@ for (const [what, before, after, changes] of [
   });
 }
 
-test("a deletion is a change where the Namespace said something", async (t) => {
+test("the deletion of a Namespace is a change if it had the label or the annotation", async (t) => {
   const { kube, heard, open } = rig(t);
   kube.put(SHOP, { metadata: { labels: { [INJECT]: "enabled" } } });
   kube.put("/api/v1/namespaces/other", {});

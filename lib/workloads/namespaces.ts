@@ -7,7 +7,7 @@ import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
 
 /**
- * What a Namespace says about its pods: the values of its label `switchback.dev/inject` and annotation
+ * The facts of a Namespace: the values of its label `switchback.dev/inject` and of its annotation
  * `switchback.dev/on-change`.
  */
 export interface NamespaceFacts {
@@ -15,14 +15,17 @@ export interface NamespaceFacts {
   readonly onChange: string | undefined;
 }
 
-/** Most namespaces have neither: they share one object. */
+/** Most namespaces have neither of the two. They share this object. */
 const SILENT: NamespaceFacts = { inject: undefined, onChange: undefined };
 
 /** All Namespaces, by name. */
 export function watchNamespaces(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
-  /** Called for each change of a Namespace's facts, also during the first list; one that says nothing has none. */
+  /**
+   * Called for each change of a Namespace's facts, also during the first list. A Namespace without facts causes no
+   * call.
+   */
   readonly onChange: (change: ObjectChange<NamespaceFacts>) => void;
   /** Called once, after the first complete list. */
   readonly onSynced: () => void;

@@ -62,7 +62,7 @@ for (const [what, of, parentOf, key, code] of TABLE) {
   });
 }
 
-test("an owner is named whole, with why it cannot be restarted", () => {
+test("an owner is named in full, with the reason why it cannot be restarted", () => {
   assert.deepEqual(ownerOf(pod("apps/v1", "StatefulSet", "db"), UNREAD), {
     namespace: "shop",
     kind: "StatefulSet",
@@ -82,7 +82,7 @@ test("an owner is named whole, with why it cannot be restarted", () => {
 const OWNER = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-1", uid: "u" };
 const { uid: _, ...REFERENCE } = OWNER;
 
-test("of several owners, the controller counts; no other", () => {
+test("of several owners, only the controller counts", () => {
   const others = [OWNER, { ...OWNER, name: "other", controller: false }];
   assert.deepEqual(controllerOf({ ownerReferences: [...others, { ...OWNER, controller: true }] }), REFERENCE);
   assert.deepEqual(
@@ -91,7 +91,7 @@ test("of several owners, the controller counts; no other", () => {
   );
 });
 
-test("a ReplicaSet's owner is one of the group apps, or none", () => {
+test("a ReplicaSet's owner counts only if it is of the group apps", () => {
   const ownedBy = (change: object) => ({ ownerReferences: [{ ...OWNER, controller: true, ...change }] });
   assert.deepEqual(replicaSetOwner(ownedBy({ kind: "Deployment", name: "web" })), { kind: "Deployment", name: "web" });
   assert.equal(replicaSetOwner(ownedBy({ apiVersion: "argoproj.io/v1alpha1", kind: "Rollout" })), "none");
@@ -103,14 +103,14 @@ test("only a ReplicaSet of the group apps has an owner to look up", () => {
   assert.deepEqual(found.map(isReplicaSet), [true, false, false, false]);
 });
 
-test("the Deployment is inferred from the whole hash at the end of the name alone", () => {
+test("the Deployment is inferred only if the name ends with the whole hash", () => {
   const infer = (name: string, hash: string) => ownerOf(pod("apps/v1", "ReplicaSet", name, hash), inferFromNames).key;
   assert.equal(infer("a-7d9-7d9", "7d9"), "shop/Deployment/a-7d9");
   assert.equal(infer("web7d9", "7d9"), "shop/ReplicaSet/web7d9");
   assert.equal(infer("web-7d9-x", "7d9"), "shop/ReplicaSet/web-7d9-x");
 });
 
-test("a ReplicaSet is looked up only by a name that an object can have", () => {
+test("a ReplicaSet is looked up only if its name is valid", () => {
   const longest = "a".repeat(253);
   for (const [name, valid] of [
     ["web-1", true],
@@ -137,7 +137,7 @@ test("a ReplicaSet is looked up only by a name that an object can have", () => {
   }
 });
 
-test("of an owner whose name no object can have, that is said, whatever its kind could do", () => {
+test("an owner with an invalid name is reported as such, whatever its kind", () => {
   for (const kind of ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"]) {
     assert.deepEqual(ownerOf(pod("apps/v1", kind, "a/b"), OF_WEB), {
       namespace: "shop",

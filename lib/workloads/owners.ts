@@ -5,7 +5,7 @@ import { type WorkloadName, workloadKey } from "./workload-keys.ts";
 import { isWorkloadKind } from "./workload-kinds.ts";
 
 /**
- * RFC 1123 subdomain. The API server only checks that an owner's name is not empty. So any user with the right to
+ * RFC 1123 subdomain. The API server checks only that an owner's name is not empty. So any user with the right to
  * create pods can set any text.
  */
 export const WORKLOAD_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -17,7 +17,7 @@ export interface OwnerRef {
   readonly name: string;
 }
 
-/** The object that has to change before a pod is recreated. */
+/** The object that must change before its controller recreates a pod. */
 export interface Owner extends WorkloadName {
   /** `namespace/Kind/name`. */
   readonly key: string;
@@ -33,18 +33,18 @@ interface OwnedPod {
   readonly templateHash?: string | undefined;
 }
 
-/** A ReplicaSet's owner in the group apps. */
+/** A ReplicaSet's owner in the group apps, or "none". */
 export type ReplicaSetOwner = { readonly kind: string; readonly name: string } | "none";
 
-/** Looks up a ReplicaSet's owner. Undefined: not known, so that the owner is inferred from names. */
+/** Looks up a ReplicaSet's owner. Undefined means unknown. The owner is then inferred from names. */
 export type OwnerOfReplicaSet = (namespace: string, name: string) => ReplicaSetOwner | undefined;
 
 /** For callers that do not read ReplicaSets. */
 export const inferFromNames: OwnerOfReplicaSet = () => undefined;
 
 /**
- * Pod -> ReplicaSet -> Deployment, or StatefulSet, or DaemonSet. A ReplicaSet's owner that `ownerOfReplicaSet` does
- * not know is inferred from names.
+ * Returns the owner of a pod: its Deployment (through the ReplicaSet), StatefulSet, DaemonSet or other owner. If
+ * `ownerOfReplicaSet` does not know a ReplicaSet's owner, it is inferred from names.
  */
 export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Owner {
   const { namespace, name, owner } = pod;
@@ -67,12 +67,12 @@ export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Ow
     : appsOwner(namespace, parent.kind, parent.name);
 }
 
-/** More than any kind, name or group and version may have. */
+/** Longer than any valid kind, name or apiVersion. */
 const MAX_OWNER_TEXT = 512;
 
 /**
- * The owner that manages an object, if any. Copied, so that the rest of the object can be collected, however long
- * its texts are.
+ * Returns the owner that manages an object, if any. The result is a copy, so that the rest of the object can be
+ * collected. Long texts are truncated.
  */
 export function controllerOf(metadata: ObjectMeta = {}): OwnerRef | undefined {
   const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
@@ -103,9 +103,9 @@ function isApps({ apiVersion }: OwnerRef): boolean {
 }
 
 /**
- * Infers the Deployment from names alone, which takes no right to read ReplicaSets. The Deployment controller calls
- * a ReplicaSet `<deployment>-<pod-template-hash>` and labels its pods with the hash; other owners of ReplicaSets
- * use labels of their own.
+ * Infers the Deployment from names alone, which needs no right to read ReplicaSets. The Deployment controller names a
+ * ReplicaSet `<deployment>-<pod-template-hash>` and labels its pods with the hash. Other owners of ReplicaSets use
+ * other labels.
  */
 function inferDeployment(replicaSet: string, templateHash: string | undefined): ReplicaSetOwner {
   const suffix = `-${templateHash}`;

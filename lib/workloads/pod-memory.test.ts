@@ -18,7 +18,7 @@ function rig(limit?: number) {
 /** A string that shares no memory with an equal one. */
 const copy = (text: string) => Buffer.from(text).toString();
 
-test("texts of several pods are one, and so is their owner", () => {
+test("equal texts of several pods are kept once, and so are equal owners", () => {
   const { memory } = rig();
   const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-1" };
   const facts = { owner, hosts: "a".repeat(100), revision: "r", node: "n", onChange: "live", restartedAt: "t" };
@@ -28,7 +28,7 @@ test("texts of several pods are one, and so is their owner", () => {
   assert.equal(first?.owner, second?.owner);
 });
 
-test("a selection is charged once, however many pods have it, until the last of them is gone", () => {
+test("a selection is charged once, however many pods share it, until the last of them is gone", () => {
   const { memory } = rig();
   const text = "x".repeat(MAX_HOSTS_TEXT);
   memory.keep(pod("1", { hosts: text }));
@@ -42,7 +42,7 @@ test("a selection is charged once, however many pods have it, until the last of 
   assert.equal(memory.bytes, 0);
 });
 
-test("pods that do not fit are left out with a reason and one log line, and who came first stays", () => {
+test("pods that do not fit are left out with a reason and one log line; earlier pods stay", () => {
   const { memory, log, clock } = rig(10_000);
   const kept = Array.from({ length: 100 }, (_, index) => memory.keep(pod(`${index}`))).filter(Boolean);
   assert.ok(kept.length > 10 && kept.length < 30, `${kept.length}`);
@@ -55,12 +55,12 @@ test("pods that do not fit are left out with a reason and one log line, and who 
   memory.release(pod("0"));
   assert.ok(memory.keep(pod("99")));
   assert.match(memory.shed?.text ?? "", new RegExp(`^${99 - kept.length} pods are not observed`));
-  // A pod that was left out and is gone is not reported: it is missing when everything is listed again.
+  // The deletion of a pod that was left out is not reported. The pod is missing when everything is listed again.
   clock.now += 65 * 60_000;
   assert.equal(memory.shed, undefined);
 });
 
-test("a namespace whose pods all select differently takes an eighth at most, and leaves room to others", () => {
+test("a namespace whose pods have different selections takes at most an eighth, and leaves room for others", () => {
   const { memory } = rig(8_000_000);
   const hosts = (index: number) => `${index}`.padEnd(MAX_HOSTS_TEXT, "x");
   const own = Array.from({ length: 200 }, (_, index) => memory.keep(pod(`h${index}`, { hosts: hosts(index) })));
@@ -69,7 +69,7 @@ test("a namespace whose pods all select differently takes an eighth at most, and
   assert.ok(memory.keep(pod("plain")), "pods of that namespace without a selection still fit");
 });
 
-test("a pod that changes is charged for what it is now", () => {
+test("a changed pod is charged for its current facts", () => {
   const { memory } = rig();
   memory.keep(pod("1"));
   const { bytes } = memory;
@@ -79,12 +79,12 @@ test("a pod that changes is charged for what it is now", () => {
   assert.equal(memory.bytes, bytes);
 });
 
-test("the default limit is a share of the heap that this process may have", () => {
+test("the default limit is a share of the heap limit of this process", () => {
   const { memory } = rig();
   assert.ok(memory.keep(pod("1", { hosts: "x".repeat(MAX_HOSTS_TEXT) })));
 });
 
-test("property: never beyond the limit, and nothing is charged when all pods are gone", () => {
+test("property: charges never exceed the limit, and are 0 when all pods are gone", () => {
   const step = fc.record({
     uid: fc.constantFrom("1", "2", "3", "4"),
     namespace: fc.constantFrom("a", "b"),

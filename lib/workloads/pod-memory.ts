@@ -5,63 +5,63 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { OwnerRef } from "./owners.ts";
 import type { PodFacts } from "./pods.ts";
 
-/** What a pod costs apart from its texts: its facts, and its entries in the maps of watches and of the rollout. */
+/** Bytes per pod apart from its texts: its facts, and its entries in the maps of the watches and of the rollout. */
 const POD_BYTES = 400;
-/** Share of the heap that pods may take: the map, the sources and the API server's answers need the rest. */
+/** Share of the heap that pods may take. The map, the sources and the API server's answers need the rest. */
 const HEAP_SHARE = 0.4;
 /** Share of the limit that the selections (`switchback.dev/hosts`) of one namespace may take. */
 const NAMESPACE_SHARE = 1 / 8;
 /**
- * Texts in a table, and their length: what pods of one workload or node have in common is short, and they arrive
- * together.
+ * Maximum number and length of the texts in a table. Texts that pods of one workload or node share are short, and
+ * such pods arrive together.
  */
 const MAX_INTERNED = 16_384;
 const MAX_INTERNED_LENGTH = 128;
 /**
- * Pods that are left out are counted up to this number, and for this long: everything is listed again at least once
- * an hour.
+ * Maximum number of left-out pods that are counted, and how long each is counted. Everything is listed again at least
+ * once an hour.
  */
 const MAX_COUNTED = 10_000;
 const COUNTED_MS = 65 * 60_000;
 
 interface Selection {
   readonly text: string;
-  /** The namespace that brought it first, and pays for it. */
+  /** The namespace whose pod brought the selection first. The selection is charged to it. */
   readonly namespace: string;
   pods: number;
 }
 
 /**
- * Bounds what is kept of pods, whatever their owners write into them. Equal texts are kept once. A pod that does
- * not fit is left out, with a reason. Pods that came earlier stay.
+ * Limits the memory for pods, whatever their owners write into them. Equal texts are kept once. A pod that does not
+ * fit is left out, with a reason. Earlier pods stay.
  */
 export class PodMemory {
   readonly #limit: number;
   readonly #log: Logger;
-  /** By uid: what each pod is charged, and its selection. */
+  /** The kept facts of each pod, by uid. They determine its charge. */
   readonly #pods = new Map<string, PodFacts>();
   readonly #selections = new Map<string, Selection>();
   readonly #selectionBytes = new Map<string, number>();
   readonly #texts = new Map<string, string>();
   readonly #owners = new Map<string, OwnerRef>();
-  /** When each pod was left out, by uid, the oldest first. */
+  /** The time when each pod was left out, by uid, oldest first. */
   readonly #shed = new Map<string, number>();
   readonly #now: () => number;
   #bytes = 0;
 
-  /** `limit` in bytes; `now` is a monotonic clock in milliseconds. */
+  /** `limit` is in bytes. `now` is a monotonic clock in milliseconds. */
   constructor(deps: { readonly log: Logger; readonly limit?: number; readonly now?: () => number }) {
     this.#log = deps.log;
     this.#limit = deps.limit ?? Math.floor(getHeapStatistics().heap_size_limit * HEAP_SHARE);
     this.#now = deps.now ?? steadyNow;
   }
 
-  /** Bytes that pods are charged; not less than what they take. */
+  /** Bytes charged for all pods. Never less than their actual size. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** How many pods are left out; more than 10,000 are not counted. */
+  /** Number of pods that are left out. It counts at most 10,000. */
   get shedPods(): number {
     for (const [uid, at] of this.#shed) {
       if (at > this.#now() - COUNTED_MS) break;
@@ -70,7 +70,7 @@ export class PodMemory {
     return this.#shed.size;
   }
 
-  /** Why pods are left out; undefined: no pod is. */
+  /** The reason why pods are left out. Undefined if no pod is left out. */
   get shed(): Reason | undefined {
     const { shedPods } = this;
     if (shedPods === 0) return undefined;
@@ -82,8 +82,8 @@ export class PodMemory {
   }
 
   /**
-   * Returns the facts to be kept in place of these and of earlier ones of the pod. Undefined: there is no room for
-   * them.
+   * Returns the facts to keep, which replace these facts and earlier ones of the same pod. Undefined: there is no
+   * room.
    */
   keep(facts: PodFacts): PodFacts | undefined {
     this.release(facts);
@@ -108,7 +108,7 @@ export class PodMemory {
     return kept;
   }
 
-  /** The pod is gone. */
+  /** Removes the charge of a pod that is gone. */
   release({ uid }: PodFacts): void {
     const kept = this.#pods.get(uid);
     if (kept === undefined) return;
@@ -132,7 +132,10 @@ export class PodMemory {
     if (isFirst) this.#log.warn({ code: "pods-shed", limit: this.#limit }, this.shed?.text ?? "");
   }
 
-  /** With texts that other pods have too, so that they are in memory once. Names and uids are of one pod. */
+  /**
+   * Returns the facts with texts that other pods share, so that each text is in memory once. Names and uids are not
+   * shared.
+   */
   #interned(facts: PodFacts): PodFacts {
     const { owner, hosts } = facts;
     return {
@@ -165,7 +168,7 @@ export class PodMemory {
   }
 }
 
-/** Of equal values the first. A table that is full is emptied: its values stay where they are used. */
+/** Returns the first of equal values. A full table is emptied. Its values stay where they are in use. */
 function oneOf<T>(table: Map<string, T>, key: string, create: () => T): T {
   const known = table.get(key);
   if (known !== undefined) return known;
@@ -175,7 +178,7 @@ function oneOf<T>(table: Map<string, T>, key: string, create: () => T): T {
   return value;
 }
 
-/** As if no text were shared and each took two bytes a character, without the selection. */
+/** The charge of a pod without its selection, as if no text were shared and each character took two bytes. */
 function bytesOf({ namespace, name, uid, node, owner, templateHash, inject, ...facts }: PodFacts): number {
   const { revision, onChange, restartedAt } = facts;
   const texts = [namespace, name, name, uid, node, owner?.apiVersion, owner?.kind, owner?.name, templateHash, inject];

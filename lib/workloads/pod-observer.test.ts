@@ -11,7 +11,7 @@ const NAMESPACES = "/api/v1/namespaces";
 const pods = (namespace: string) => `${NAMESPACES}/${namespace}/pods`;
 const OPTED_IN = { metadata: { labels: { "switchback.dev/inject": "enabled" } } };
 
-/** A cluster in which `shop` and the excluded `own` opted in, each with a pod. */
+/** A cluster in which `shop` and the excluded `own` opted in. Each has a pod. */
 function rig(t: TestContext, options: { always?: boolean; withNodes?: boolean; optIn?: OptInRules } = {}) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const kube = new MemoryKube();
@@ -38,7 +38,7 @@ function rig(t: TestContext, options: { always?: boolean; withNodes?: boolean; o
     onSynced: () => void reported.push("synced"),
   });
   t.after(() => observer.stop());
-  /** What came since the last call. */
+  /** Returns what was reported since the last call. */
   const news = async () => {
     await settled();
     return reported.splice(0);
@@ -46,7 +46,7 @@ function rig(t: TestContext, options: { always?: boolean; withNodes?: boolean; o
   return { kube, observer, news };
 }
 
-test("where something follows, the pods of opted-in namespaces are observed from the start", async (t) => {
+test("if something follows pods, the pods of opted-in namespaces are observed from the start", async (t) => {
   const { kube, observer, news } = rig(t, { always: true });
   assert.equal(observer.unknown?.code, "namespaces-not-listed");
   const first = await news();
@@ -64,7 +64,7 @@ test("where something follows, the pods of opted-in namespaces are observed from
   assert.equal(observer.unknown, undefined);
 });
 
-test("pods have nodes only where nodes matter", async (t) => {
+test("pods have nodes only if nodes matter", async (t) => {
   const nodes = [];
   for (const withNodes of [false, true]) {
     const { observer } = rig(t, { always: true, withNodes });
@@ -75,7 +75,7 @@ test("pods have nodes only where nodes matter", async (t) => {
   assert.deepEqual(nodes, [undefined, "node-1"]);
 });
 
-test("a namespace that opts in later brings its pods, one that opts out or is deleted takes them away", async (t) => {
+test("a namespace that opts in later adds its pods; one that opts out or is deleted removes them", async (t) => {
   const { kube, news } = rig(t, { always: true });
   kube.put(`${pods("bank")}/web`, { metadata: {} });
   await news();
@@ -87,7 +87,7 @@ test("a namespace that opts in later brings its pods, one that opts out or is de
   assert.deepEqual(await news(), ["-namespace shop", "-pod shop/web"]);
 });
 
-test("where nothing follows, nothing is watched, and the state is unknown", async (t) => {
+test("if nothing follows pods, nothing is watched, and the state is unknown", async (t) => {
   const { kube, observer, news } = rig(t);
   assert.deepEqual([await news(), kube.watched, kube.reads], [[], [], []]);
   assert.equal(observer.unknown?.code, "not-observed");
@@ -110,7 +110,7 @@ test("a request starts the observation, which ends five minutes after the last r
   assert.deepEqual([kube.watched, observer.pods().size], [[], 0]);
 });
 
-test("a request while the end is still reported opens it once that is done", async (t) => {
+test("a request while the end is still being reported opens the observation again afterwards", async (t) => {
   const { kube, observer, news } = rig(t);
   observer.request();
   await news();
@@ -123,7 +123,7 @@ test("a request while the end is still reported opens it once that is done", asy
   assert.equal(kube.watched.length, 4);
 });
 
-test("a listed namespace is observed, also one that is created later, unless its label is disabled", async (t) => {
+test("a listed namespace is observed, even one that is created later, unless its label is disabled", async (t) => {
   const optIn = { excluded: new Set<string>(), listed: new Set(["listed"]) };
   const { kube, observer, news } = rig(t, { always: true, optIn });
   kube.put(`${pods("listed")}/web`, { metadata: {} });
@@ -135,7 +135,7 @@ test("a listed namespace is observed, also one that is created later, unless its
   assert.ok((await news()).includes("+pod listed/web"));
 });
 
-test("a handler that fails costs its change, also while the end is reported", async (t) => {
+test("if a handler fails, only its change is lost, also while the end is reported", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const kube = new MemoryKube();
   const log = new LineLog();
@@ -169,7 +169,7 @@ test("a handler that fails costs its change, also while the end is reported", as
   assert.equal(observer.pods().size, 2, "it can be observed again");
 });
 
-test("why the state is not known is what is missing first, with the API server's answer", async (t) => {
+test("the reason for an unknown state is the first missing list, with the API server's answer", async (t) => {
   const { kube, observer } = rig(t, { always: true });
   kube.onRead = (path) => {
     if (path === NAMESPACES) throw new Error("refused by the test");
@@ -181,7 +181,7 @@ test("why the state is not known is what is missing first, with the API server's
   });
 });
 
-test("once stopped, nothing is watched, reported or opened", async (t) => {
+test("after stop, nothing is watched, reported or opened", async (t) => {
   const { kube, observer, news } = rig(t);
   observer.request();
   await news();

@@ -13,27 +13,27 @@ import type { PodFacts } from "./pods.ts";
 interface ObserverDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
-  /** Whether something follows the pods all the time. If not, they are observed while `request` is called. */
+  /** Whether something follows the pods all the time. If not, the pods are observed only after `request` was called. */
   readonly always: boolean;
-  /** Whether the pods' nodes matter: only to agents. */
+  /** Whether the pods' nodes matter. Only agents need them. */
   readonly withNodes: boolean;
   readonly optIn: OptInRules;
 }
 
-/** What the observer reports of pods and Namespaces. */
+/** The events of the observer about pods and Namespaces. */
 interface ObserverEvents {
   /**
    * Called for each change of a pod's or Namespace's facts, also during the first list; `before` and `after` differ.
    */
   readonly onPod: (change: ObjectChange<PodFacts>) => void;
   readonly onNamespace: (change: ObjectChange<NamespaceFacts>) => void;
-  /** Called when `unknown` has changed. */
+  /** Called when the value of `unknown` has changed. */
   readonly onSynced: () => void;
 }
 
-/** Observation that was requested ends this long after the last request. */
+/** A requested observation ends this long after the last request. */
 export const IDLE_MS = 5 * 60_000;
-/** Objects that are reported as gone in one step when the observation ends. */
+/** Number of objects that are reported as gone in one step when the observation ends. */
 const REPORTED_AT_ONCE = 500;
 
 interface Observation {
@@ -41,12 +41,15 @@ interface Observation {
   readonly watches: PodWatches;
 }
 
-/** The pods that may have opted in, and all Namespaces, while something follows them or somebody asks. */
+/**
+ * Observes the pods that may have opted in, and all Namespaces, while something follows them or somebody requests
+ * them.
+ */
 export class PodObserver {
   readonly #deps: ObserverDeps;
   #events: ObserverEvents = { onPod: () => {}, onNamespace: () => {}, onSynced: () => {} };
   #current: Observation | undefined;
-  /** Settles when an observation that has ended is reported as gone. */
+  /** Resolves when all objects of an ended observation have been reported as gone. */
   #closing: Promise<void> | undefined;
   #idle: NodeJS.Timeout | undefined;
   #stopped = false;
@@ -60,17 +63,17 @@ export class PodObserver {
     if (this.#deps.always) this.#open();
   }
 
-  /** By `namespace/name`; updated in place. */
+  /** The pods by `namespace/name`. The map is updated in place. */
   pods(): ReadonlyMap<string, PodFacts> {
     return this.#current?.watches.objects() ?? new Map();
   }
 
-  /** By name; updated in place. */
+  /** The Namespaces by name. The map is updated in place. */
   namespaces(): ReadonlyMap<string, NamespaceFacts> {
     return this.#current?.namespaces.objects() ?? new Map();
   }
 
-  /** Somebody asks for the state of the pods: they are observed from now on, for `IDLE_MS`. */
+  /** Somebody requests the state of the pods. Observes them from now on, for `IDLE_MS`. */
   request(): void {
     if (this.#deps.always || this.#stopped) return;
     clearTimeout(this.#idle);
@@ -78,7 +81,7 @@ export class PodObserver {
     if (this.#closing === undefined) this.#open();
   }
 
-  /** Why the pods are not known. Undefined: they are. */
+  /** The reason why the pods are not known. Undefined if they are known. */
   get unknown(): Reason | undefined {
     if (this.#current === undefined && this.#idle === undefined) return NOT_OBSERVED;
     const { state } = this.#current?.namespaces ?? { state: undefined };
@@ -87,24 +90,24 @@ export class PodObserver {
     return { code: "namespaces-not-listed", text: `the namespaces of the cluster are not known yet${detail}` };
   }
 
-  /** What is worth knowing about how the pods are observed. */
+  /** A notice for users about how the pods are observed, if any. */
   get notice(): Reason | undefined {
     return this.#current?.watches.notice;
   }
 
-  /** How many pods are left out because there is no room for them. */
+  /** Number of pods that are left out because there is no room for them. */
   get shedPods(): number {
     return this.#current?.watches.shedPods ?? 0;
   }
 
-  /** The longest time since a watch received or tried anything, milliseconds. */
+  /** The longest time since a watch received or tried anything, in milliseconds. */
   get inactiveMs(): number {
     if (this.#current === undefined) return 0;
     const { namespaces, watches } = this.#current;
     return Math.max(namespaces.state.inactiveMs, watches.inactiveMs);
   }
 
-  /** Stops at once, without a report. Resolves when every watch has ended. */
+  /** Stops at once and reports nothing. Resolves when every watch has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#idle);
@@ -125,7 +128,8 @@ export class PodObserver {
       },
       onSynced: () => {
         const objects = namespaces.objects();
-        // Also those of the list that do not exist: a namespace without a label is not reported when it is created.
+        // Includes listed namespaces that do not exist: the later creation of a namespace without a label is not
+        // reported.
         const names = [...this.#deps.optIn.listed, ...objects.keys()];
         watches.begin(names.filter((name) => this.#isOptedIn(name, objects.get(name))));
         onSynced();
@@ -143,7 +147,7 @@ export class PodObserver {
     return isNamespaceOptedIn(name, facts?.inject, this.#deps.optIn);
   }
 
-  /** Ends the observation. All that was reported is reported as gone, so that no receiver keeps it. */
+  /** Ends the observation. Reports every object as gone, so that no receiver keeps it. */
   async #close(): Promise<void> {
     const current = this.#current;
     this.#idle = undefined;
@@ -166,7 +170,7 @@ export class PodObserver {
   }
 }
 
-/** Why pods are not known while nothing follows them. */
+/** The reason why pods are not known while nothing follows them. */
 export const NOT_OBSERVED: Reason = {
   code: "not-observed",
   text:
@@ -174,7 +178,7 @@ export const NOT_OBSERVED: Reason = {
     "observed while somebody asks for the status",
 };
 
-/** A handler that fails costs its change: the others are reported. */
+/** Wraps a handler. If it fails, only that change is lost; the others are still reported. */
 function guarded<T extends { readonly key: string }>(handler: (change: T) => void, log: Logger): (change: T) => void {
   return (change) => {
     try {

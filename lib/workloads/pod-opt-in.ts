@@ -3,7 +3,7 @@ import { decideOptIn, MIRROR_KEY, type OptInRules } from "#hostmap/opt-in.ts";
 import type { NamespaceFacts } from "./namespaces.ts";
 import type { PodFacts } from "./pods.ts";
 
-/** Whether a pod with these facts opted in. `namespaceOf` is undefined where the Namespace has no label, or is gone. */
+/** Whether a pod with these facts opted in. `namespaceOf` is undefined if the Namespace has no label or is gone. */
 export function isOptedIn(
   { namespace, inject, mirror }: Pick<PodFacts, "namespace" | "inject" | "mirror">,
   namespaceOf: NamespaceFacts | undefined,

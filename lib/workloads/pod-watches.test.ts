@@ -12,7 +12,7 @@ const OWN = { "switchback.dev/inject": "enabled" };
 const pods = (namespace: string) => `/api/v1/namespaces/${namespace}/pods`;
 const OPEN_EVERY_MS = 100;
 
-/** Changes of the annotation `revision` of pods, as they were reported. */
+/** Records the reported changes of the annotation `revision` of pods. */
 function rig(t: TestContext, memory?: PodMemory) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const kube = new MemoryKube();
@@ -33,7 +33,7 @@ function rig(t: TestContext, memory?: PodMemory) {
     const annotations = { "switchback.dev/revision": revision };
     kube.put(`${pods(namespace)}/${name}`, { metadata: { labels, annotations }, spec: { nodeName: "node-1" } });
   };
-  /** What came since the last call. */
+  /** Returns what was reported since the last call. */
   const reported = async () => {
     await settled();
     return changes.splice(0);
@@ -42,7 +42,7 @@ function rig(t: TestContext, memory?: PodMemory) {
   return { kube, log, watches, synced, put, reported, namespaces };
 }
 
-test("pods are found by the webhook's label, by their own, and else in the namespaces that opted in", async (t) => {
+test("pods are found by the webhook's label, by their own label, or in namespaces that opted in", async (t) => {
   const { kube, watches, put, reported, namespaces } = rig(t);
   put("a/injected", "1", INJECTED);
   put("b/own", "2", OWN);
@@ -61,7 +61,7 @@ test("pods are found by the webhook's label, by their own, and else in the names
   assert.deepEqual([kube.watched.filter((path) => path === ALL).length, namespaces()], [2, [pods("shop")]]);
 });
 
-test("it is complete once both labels and every namespace of the beginning are listed, and says so once", async (t) => {
+test("it is complete once both labels and all initial namespaces are listed, and reports that once", async (t) => {
   const { kube, watches, synced } = rig(t);
   kube.silent.add(ALL);
   kube.silent.add(pods("bank"));
@@ -81,7 +81,7 @@ test("it is complete once both labels and every namespace of the beginning are l
   assert.deepEqual([watches.unknown, synced.count], [undefined, 1]);
 });
 
-test("no namespace is needed, and one that opts out before it is listed is not waited for", async (t) => {
+test("it needs no namespace, and does not wait for one that opts out before it is listed", async (t) => {
   const { kube, watches, synced } = rig(t);
   kube.silent.add(pods("shop"));
   await settled();
@@ -93,7 +93,7 @@ test("no namespace is needed, and one that opts out before it is listed is not w
   assert.equal(synced.count, 1);
 });
 
-test("why pods are not known is the API server's answer", async (t) => {
+test("the reason why pods are unknown contains the API server's answer", async (t) => {
   const { kube, watches } = rig(t);
   kube.onRead = (path) => {
     if (path === ALL) throw refusal(path, 500);
@@ -103,7 +103,7 @@ test("why pods are not known is the API server's answer", async (t) => {
   assert.match(watches.unknown?.text ?? "", /^the pods of the cluster are not known yet: .*refused by the test/);
 });
 
-test("a pod whose label somebody takes off, or puts on, is one pod all the time", async (t) => {
+test("a pod whose label is removed or added is one pod all the time", async (t) => {
   const { watches, put, reported } = rig(t);
   watches.begin(["shop"]);
   put("shop/web", "1", INJECTED);
@@ -122,7 +122,7 @@ test("a pod whose label somebody takes off, or puts on, is one pod all the time"
   }
 });
 
-test("a change of no fact is not reported, whichever watch brings it", async (t) => {
+test("a change of no fact is not reported, whichever watch reports it", async (t) => {
   const { watches, put, reported } = rig(t);
   watches.begin(["shop"]);
   put("shop/web", "1", INJECTED);
@@ -131,7 +131,7 @@ test("a change of no fact is not reported, whichever watch brings it", async (t)
   assert.deepEqual(await reported(), []);
 });
 
-test("a namespace is watched while it is opted in; then its pods are gone, those with labels stay", async (t) => {
+test("a namespace is watched while it is opted in; afterwards only its pods with labels stay", async (t) => {
   const { watches, put, reported, namespaces } = rig(t);
   watches.begin([]);
   put("shop/early", "1");
@@ -147,7 +147,7 @@ test("a namespace is watched while it is opted in; then its pods are gone, those
   assert.deepEqual([...watches.objects().keys()], ["shop/injected"]);
 });
 
-test("watches are opened sixteen at a time", async (t) => {
+test("at most sixteen watches are opened at a time", async (t) => {
   const { watches, synced, namespaces } = rig(t);
   watches.begin(Array.from({ length: 40 }, (_, index) => `n${index}`));
   const open: number[] = [];
@@ -159,7 +159,7 @@ test("watches are opened sixteen at a time", async (t) => {
   assert.deepEqual([open, synced.count], [[16, 32, 40, 40], 1]);
 });
 
-test("beyond the limit one watch of the cluster replaces those of namespaces, and no pod is gone", async (t) => {
+test("above the limit, one watch of the cluster replaces those of namespaces, and no pod is gone", async (t) => {
   const { kube, log, watches, synced, put, reported, namespaces } = rig(t);
   const many = Array.from({ length: MAX_NAMESPACES }, (_, index) => `n${index}`);
   put("n1/web", "1");
@@ -188,7 +188,7 @@ test("beyond the limit one watch of the cluster replaces those of namespaces, an
   assert.deepEqual(namespaces(), [pods("other")]);
 });
 
-test("a later watch of the cluster replaces the earlier one, with the namespaces of both", async (t) => {
+test("a later watch of the cluster replaces the earlier one, and keeps the namespaces of both", async (t) => {
   const { kube, watches, put, reported, namespaces } = rig(t);
   const many = (letter: string) => Array.from({ length: MAX_NAMESPACES + 1 }, (_, index) => `${letter}${index}`);
   put("a1/web", "1");
@@ -204,7 +204,7 @@ test("a later watch of the cluster replaces the earlier one, with the namespaces
   assert.deepEqual(await reported(), ["a1/web 1>3"]);
 });
 
-test("no pod is in two of the selections", async (t) => {
+test("no pod matches two of the selections", async (t) => {
   const { kube, watches } = rig(t);
   const selectors = new Set<unknown>();
   const { get } = kube.client;
@@ -218,7 +218,7 @@ test("no pod is in two of the selections", async (t) => {
   assert.deepEqual([...selectors].sort(), [`!${own},!${injected}`, `${own},!${injected}`, injected].sort());
 });
 
-test("once stopped, nothing is watched or reported", async (t) => {
+test("after stop, nothing is watched or reported", async (t) => {
   const { kube, watches, put, reported } = rig(t);
   watches.begin(Array.from({ length: 20 }, (_, index) => `n${index}`));
   put("n1/web", "1");
@@ -229,7 +229,7 @@ test("once stopped, nothing is watched or reported", async (t) => {
   assert.deepEqual([await reported(), kube.watched], [[], []]);
 });
 
-test("pods beyond what may be kept are left out, with a reason, until others are gone", async (t) => {
+test("pods above the memory limit are left out, with a reason, until others are gone", async (t) => {
   const log = new LineLog();
   const { kube, watches, put, reported } = rig(t, new PodMemory({ log, limit: 3_000 }));
   watches.begin([]);

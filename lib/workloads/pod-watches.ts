@@ -10,17 +10,20 @@ import { PodMemory } from "./pod-memory.ts";
 import { type PodFacts, watchPods } from "./pods.ts";
 
 /**
- * Namespaces whose pods are watched one by one. A watch is a connection, and takes 100 KB of memory and 2.5 ms of
- * CPU to open (400 and 800 of them, TLS, API server 1.36).
+ * Maximum number of namespaces whose pods are watched one by one. A watch is a connection. It takes 100 KB of memory,
+ * and 2.5 ms of CPU to open (400 and 800 of them, TLS, API server 1.36).
  */
 export const MAX_NAMESPACES = 1_000;
-/** So many watches are opened at once, and the next ones after a pause: an API server has other clients. */
+/**
+ * Number of watches that are opened at once. The next ones follow after a pause, because an API server has other
+ * clients.
+ */
 const OPEN_AT_ONCE = 16;
 const OPEN_EVERY_MS = 100;
-/** Pods that are looked at in one step when watches are replaced. */
+/** Number of pods that are processed in one step when watches are replaced. */
 const UPDATED_AT_ONCE = 500;
 
-/** Three selections that have no pod in common, so that a pod is sent once. */
+/** Three selections without a common pod, so that the API server sends each pod once. */
 const INJECTED = INJECTED_KEY;
 const OWN_LABEL = `${INJECT_KEY},!${INJECTED_KEY}`;
 const NO_LABEL = `!${INJECT_KEY},!${INJECTED_KEY}`;
@@ -30,40 +33,43 @@ interface PodWatchesDeps {
   readonly log: Logger;
   /** Whether the pods' nodes matter. */
   readonly withNodes: boolean;
-  /** Another one only in tests. */
+  /** Set only in tests. */
   readonly memory?: PodMemory;
   /** Called for each change of a pod's facts; `before` and `after` differ. */
   readonly onChange: (change: ObjectChange<PodFacts>) => void;
-  /** Called when everything that was followed at first is listed. */
+  /** Called when everything that was followed at first has been listed. */
   readonly onSynced: () => void;
 }
 
 type Pods = Informer<PodFacts>;
 
-/** One watch of the whole cluster, of which the pods of some namespaces are kept. */
+/** One watch of the whole cluster. Only the pods of these namespaces are kept. */
 interface WideWatch {
   readonly pods: Pods;
   readonly namespaces: ReadonlySet<string>;
 }
 
 /**
- * The pods that may have opted in: those with the webhook's label, those with their own label `switchback.dev/inject`,
- * and the rest of each opted-in namespace. The rest was created while the webhook was away, or somebody removed the
- * label. Labels make this cheap and decide nothing: pods that did not opt in may be among them.
+ * The pods that may have opted in: those with the webhook's label, those with their own label
+ * `switchback.dev/inject`, and the rest of each opted-in namespace. The rest are pods that were created while the
+ * webhook was away, or whose label somebody removed. Labels only make the search cheap: pods that did not opt in may
+ * be among the results.
  */
 export class PodWatches {
   readonly #deps: PodWatchesDeps;
   readonly #pods = new Map<string, PodFacts>();
   readonly #memory: PodMemory;
-  /** Of a pod that is in two watches for a moment, because a label was changed, the first counts. */
+  /** If a label changes, two watches may briefly hold the same pod. Then the first watch counts. */
   readonly #byLabel: readonly Pods[];
   readonly #byNamespace = new Map<string, Pods>();
-  /** A second one while it is listed; it then replaces the first, and the watches of its namespaces. */
+  /**
+   * A second watch exists while it is being listed. Then it replaces the first one and the watches of its namespaces.
+   */
   #wide: readonly WideWatch[] = [];
   /** Namespaces whose watches are not open yet. */
   readonly #queue = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
-  /** Namespaces that were opted in at first and are not listed yet. Undefined: these are not known yet. */
+  /** Initially opted-in namespaces that are not listed yet. Undefined until `begin` is called. */
   #pending: Set<string> | undefined;
   #isComplete = false;
   #stopped = false;
@@ -80,7 +86,7 @@ export class PodWatches {
     return this.#pods;
   }
 
-  /** Follows the rest of these namespaces: all that are opted in at first. */
+  /** Follows the rest of these namespaces: all that are initially opted in. */
   begin(namespaces: readonly string[]): void {
     this.#pending = new Set(namespaces);
     for (const namespace of namespaces) this.#queue.add(namespace);
@@ -95,7 +101,7 @@ export class PodWatches {
     this.#openMore();
   }
 
-  /** The pods of a namespace that has opted out are of no interest; in a watch of the whole cluster they stay. */
+  /** Stops following a namespace that has opted out. Its pods in a watch of the whole cluster stay. */
   unfollow(namespace: string): void {
     this.#queue.delete(namespace);
     this.#pending?.delete(namespace);
@@ -105,7 +111,7 @@ export class PodWatches {
     this.#checkComplete();
   }
 
-  /** Why the pods are not known yet. Undefined: they are. */
+  /** The reason why the pods are not known yet. Undefined if they are known. */
   get unknown(): Reason | undefined {
     if (this.#isComplete) return undefined;
     const problem = this.#all()
@@ -115,12 +121,12 @@ export class PodWatches {
     return { code: "pods-not-listed", text: `the pods of the cluster are not known yet${detail}` };
   }
 
-  /** Set if pods are left out, or if more namespaces opted in than are watched one by one. */
+  /** Set if pods are left out, or if too many namespaces opted in to watch them one by one. */
   get notice(): Reason | undefined {
     return this.#memory.shed ?? this.#manyNamespaces;
   }
 
-  /** How many pods are left out because there is no room for them. */
+  /** Number of pods that are left out because there is no room for them. */
   get shedPods(): number {
     return this.#memory.shedPods;
   }
@@ -134,12 +140,12 @@ export class PodWatches {
     return { code: "many-namespaces", text };
   }
 
-  /** The longest time since a watch received or tried anything, milliseconds. */
+  /** The longest time since a watch received or tried anything, in milliseconds. */
   get inactiveMs(): number {
     return Math.max(...this.#all().map(({ state }) => state.inactiveMs));
   }
 
-  /** Stops at once, without a report. Resolves when every watch has ended. */
+  /** Stops at once and reports nothing. Resolves when every watch has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
@@ -164,10 +170,13 @@ export class PodWatches {
     }, OPEN_EVERY_MS);
   }
 
-  /** Replaces the watches of all namespaces, and an earlier one of the whole cluster, once it is listed. */
+  /**
+   * Opens a watch of the whole cluster. When it is listed, it replaces the watches of all namespaces and an earlier
+   * watch of the whole cluster.
+   */
   #openWide(): void {
     const [earlier] = this.#wide;
-    // One that is still being listed: what opts in meanwhile waits for it.
+    // While an earlier watch is still being listed, newly opted-in namespaces wait for it.
     if (this.#wide.length > 1 || (earlier !== undefined && !earlier.pods.state.synced)) return;
     const namespaces = new Set([...(earlier?.namespaces ?? []), ...this.#byNamespace.keys(), ...this.#queue]);
     this.#queue.clear();
@@ -196,7 +205,7 @@ export class PodWatches {
     return watchPods({ client, log, withNodes, keep, onSynced: () => this.#checkComplete(), ...options, onChange });
   }
 
-  /** These are no sources any more: their pods are what the others have of them. In slices, as they may be many. */
+  /** Stops these sources. Their pods are looked up in the other sources, in slices, because there may be many. */
   #end(sources: readonly Pods[]): void {
     const ending = Promise.all(sources.map((pods) => pods.stop())).then(async () => {
       let count = 0;

@@ -5,7 +5,7 @@ import { MemoryKube } from "#test/fakes/memory-kube.ts";
 import { settled } from "#test/fakes/stopped-time.ts";
 import { hasEnded, hostAliasesOf, NOT_ENDED, podFacts, watchPods } from "./pods.ts";
 
-test("a pod has ended once it succeeded or failed, and the API server can select the others", () => {
+test("a pod has ended if it succeeded or failed, and a field selector excludes ended pods", () => {
   const ended = ["Succeeded", "Failed", "Running", "Pending", "Unknown", ""].map((phase) =>
     hasEnded({ status: { phase } }),
   );
@@ -14,7 +14,7 @@ test("a pod has ended once it succeeded or failed, and the API server can select
   assert.equal(NOT_ENDED, "status.phase!=Succeeded,status.phase!=Failed");
 });
 
-test("hostAliases as the API server may send them: none, null, and an entry without hostnames", () => {
+test("hostAliases are read in every form that the API server sends: none, null, or an entry without hostnames", () => {
   assert.deepEqual(
     [hostAliasesOf({}), hostAliasesOf({ spec: {} }), hostAliasesOf({ spec: { hostAliases: null } })],
     [[], [], []],
@@ -31,7 +31,7 @@ test("hostAliases as the API server may send them: none, null, and an entry with
   ]);
 });
 
-test("facts of a pod: its controller, its labels and annotations that count", () => {
+test("the facts of a pod: its controller, and the labels and annotations that count", () => {
   const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-1", uid: "u" };
   const metadata = {
     namespace: "shop",
@@ -71,7 +71,7 @@ test("facts of a pod: its controller, its labels and annotations that count", ()
   assert.deepEqual([namespace, name, uid], ["", "", ""]);
 });
 
-test("the node of a pod that is bound, and undefined for one that is not", () => {
+test("the node of a bound pod, and undefined for an unbound one", () => {
   const nodes = [{ nodeName: "node-1" }, { nodeName: "" }, {}].map((spec) => podFacts({ spec }).node);
   assert.deepEqual(nodes, ["node-1", undefined, undefined]);
 });
@@ -111,7 +111,7 @@ describe("the watch of pods", () => {
     assert.deepEqual(heard, { changes: [], synced: 1 });
   });
 
-  test("does not report a change of no fact, such as a status, and reports a deletion", async (t) => {
+  test("does not report a change of no fact, such as a status, but reports a deletion", async (t) => {
     const kube = new MemoryKube();
     kube.put(POD, { status: { phase: "Pending" } });
     const { heard } = open(t, kube);
@@ -124,7 +124,7 @@ describe("the watch of pods", () => {
     assert.equal(heard.changes.length, 2);
   });
 
-  test("has the nodes of pods where they matter, also of one that is bound later", async (t) => {
+  test("has the nodes of pods if they matter, also after a later binding", async (t) => {
     const kube = new MemoryKube();
     const put = (nodeName: string | undefined) => kube.put(POD, { metadata: {}, spec: { nodeName } });
     put(undefined);
@@ -137,7 +137,7 @@ describe("the watch of pods", () => {
     assert.deepEqual(nodes(), [undefined, "node-1"]);
   });
 
-  test("has only the pods of the selection, of one namespace, or of the wanted ones", async (t) => {
+  test("has only the pods of the selection, of one namespace, or of the wanted namespaces", async (t) => {
     const kube = new MemoryKube();
     for (const [namespace, labels] of Object.entries({ shop: {}, bank: {}, left: { other: "yes" } }))
       kube.put(`/api/v1/namespaces/${namespace}/pods/web`, { metadata: { labels } });

@@ -12,7 +12,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import { controllerOf, type OwnerRef } from "./owners.ts";
 import { truncate } from "./truncate.ts";
 
-/** A pod from the API server: the parts that any process reads. */
+/** The parts of a pod from the API server that any process reads. */
 export interface RawPod extends ApiObject {
   readonly spec?: {
     readonly nodeName?: string | undefined;
@@ -25,31 +25,32 @@ export interface RawPod extends ApiObject {
 }
 
 /**
- * What the controller keeps of a pod: only what shows whether it opted in and is current, since it watches many pods.
+ * The facts that the controller keeps of a pod. It watches many pods, so it keeps only what shows whether a pod opted
+ * in and is current.
  */
 export interface PodFacts {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Undefined: not bound yet, or not known. */
+  /** Undefined if the pod is not bound, or if its node is not read. */
   readonly node: string | undefined;
   readonly owner: OwnerRef | undefined;
   readonly templateHash: string | undefined;
   /** Value of the label that opts in or out. */
   readonly inject: string | undefined;
-  /** The kubelet's copy of a static pod. */
+  /** Whether it is the kubelet's mirror of a static pod. */
   readonly mirror: boolean;
   readonly hosts: string | undefined;
   readonly revision: string | undefined;
   readonly onChange: string | undefined;
   readonly restartedAt: string | undefined;
-  /** It is being deleted; only its replacement counts. */
+  /** It is being deleted. Only its replacement counts. */
   readonly terminating: boolean;
 }
 
 const ENDED: readonly (string | undefined)[] = ["Succeeded", "Failed"];
 
-/** Field selector of pods that have not ended. A pod that has ended resolves no names. */
+/** Field selector for pods that have not ended. An ended pod resolves no names. */
 export const NOT_ENDED = ENDED.map((phase) => `status.phase!=${phase}`).join();
 
 /** Whether every container of a pod has ended for good. */
@@ -65,14 +66,14 @@ export function hostAliasesOf({ spec }: RawPod): HostAlias[] {
 interface PodsDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
-  /** Undefined: of all namespaces. */
+  /** Default: all namespaces. */
   readonly namespace?: string;
   readonly labelSelector: string;
   /** Namespaces whose pods are kept; default: all. */
   readonly isWanted?: (namespace: string) => boolean;
   /** Whether the facts include the pods' nodes. */
   readonly withNodes: boolean;
-  /** What is kept of a pod; undefined: nothing. Default: its facts as they are. */
+  /** Returns what to keep of a pod, or undefined to keep nothing. Default: its facts unchanged. */
   readonly keep?: (facts: PodFacts) => PodFacts | undefined;
   /** Called for each change of a pod's facts, also during the first list; `before` and `after` differ. */
   readonly onChange: (change: ObjectChange<PodFacts>) => void;
@@ -81,9 +82,9 @@ interface PodsDeps {
 }
 
 /**
- * The pods of a selection that have not ended, as metadata: the phase is not metadata, so the API server selects by
- * it. The node is not metadata either, but a column of what `kubectl get pods -o wide` prints, for a tenth of the
- * bytes of a pod.
+ * Watches the pods of a selection that have not ended, as metadata. The phase is not metadata, so the API server
+ * selects by it. The node is not metadata either. It is a column of `kubectl get pods -o wide`, which has a tenth of
+ * the bytes of a pod.
  */
 export function watchPods(deps: PodsDeps): Informer<PodFacts> {
   const { client, log, namespace, labelSelector, isWanted = () => true, withNodes, onChange, onSynced } = deps;
@@ -109,15 +110,18 @@ export function watchPods(deps: PodsDeps): Informer<PodFacts> {
 
 const NODE_COLUMN = "Node";
 
-/** More than is read of the annotation `switchback.dev/hosts`, so that it is reported as cut. */
+/**
+ * One character more than is used of the annotation `switchback.dev/hosts`, so that a longer text is reported as
+ * truncated.
+ */
 export const MAX_HOSTS_TEXT = 16 * 1024 + 1;
-/** More than any valid value of the other annotations has. */
+/** Longer than any valid value of the other annotations. */
 export const MAX_WORD = 128;
 
-/** RFC 1123 subdomain. */
+/** Maximum length of an RFC 1123 subdomain. */
 const MAX_NODE_NAME = 253;
 
-/** What is kept of a pod; annotations are cut, since a pod may have 256 KiB of them. */
+/** Returns the facts of a pod. Annotations are truncated, because a pod may have 256 KiB of them. */
 export function podFacts({ metadata = {}, spec }: RawPod): PodFacts {
   const { labels = {}, annotations = {} } = metadata;
   return {

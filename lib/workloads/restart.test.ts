@@ -20,7 +20,7 @@ async function seen(kube: MemoryKube) {
   return workloadState("Deployment", await kube.client.get<RawWorkload>(PATH));
 }
 
-test("a restart is one annotation on the template, with uid and resourceVersion as preconditions", async () => {
+test("a restart sets one annotation on the template, with uid and resourceVersion as preconditions", async () => {
   const kube = withWeb({ replicas: 2 });
   const outcome = await restartWorkload(kube.client, WEB, await seen(kube), OPTIONS);
   const body = {
@@ -32,7 +32,7 @@ test("a restart is one annotation on the template, with uid and resourceVersion 
   assert.deepEqual(outcome.workload, kube.at(PATH));
 });
 
-test("a newer version, and another object of the same name, are conflicts", async () => {
+test("a newer version and another object of the same name are conflicts", async () => {
   for (const change of [{ spec: { replicas: 3 } }, { metadata: { uid: "another", resourceVersion: "1" } }]) {
     const kube = withWeb();
     const state = await seen(kube);
@@ -72,7 +72,7 @@ for (const [status, result] of [
   });
 }
 
-test("any other failure is uncertain, and thrown", async () => {
+test("any other failure leaves the outcome uncertain, and is thrown", async () => {
   const kube = withWeb();
   const state = await seen(kube);
   for (const error of [refusal(PATH, 500), refusal(PATH, 429), new Error("no answer")]) {
@@ -86,7 +86,7 @@ test("any other failure is uncertain, and thrown", async () => {
   await assert.rejects(restartWorkload(kube.client, WEB, state, { ...OPTIONS, signal }), /the term is over/);
 });
 
-test("after a conflict it is read again, ten times in all", async () => {
+test("after a conflict the workload is read again, at most ten times in all", async () => {
   for (const [conflicts, result] of [
     [9, "restarted"],
     [10, "conflict"],
@@ -101,7 +101,7 @@ test("after a conflict it is read again, ten times in all", async () => {
   }
 });
 
-test("only a conflict is tried again", async () => {
+test("only a conflict is retried", async () => {
   const kube = withWeb();
   kube.onWrite = () => {
     throw refusal(PATH, 403);
@@ -112,7 +112,7 @@ test("only a conflict is tried again", async () => {
   await assert.rejects(readAndRestart(kube.client, WEB, AGAIN), { status: 404 });
 });
 
-test("the caller's refusal is asked for at each read, and comes before the workload's own", async () => {
+test("the caller's refusal is checked after each read, before the workload's own refusals", async () => {
   const kube = withWeb();
   kube.onWrite = () => void kube.put(PATH, { spec: { paused: true } });
   const reason = { code: "mine", text: "mine" };

@@ -16,20 +16,26 @@ type RestartResult =
   | { readonly result: "restarted"; readonly workload: RawWorkload }
   /** Nothing was sent: the workload must not be restarted. */
   | { readonly result: "refused"; readonly reason: Reason }
-  /** `conflict`: it has changed since it was read. `forbidden`: a missing right, or an admission plugin's refusal. */
+  /**
+   * `conflict`: the workload changed since it was read. `forbidden`: a right is missing, or an admission plugin
+   * refused.
+   */
   | { readonly result: "conflict" | "gone" | "forbidden"; readonly error: unknown };
 
 interface RestartOptions {
   /** Value of the annotation `switchback.dev/restartedAt`: RFC 3339. */
   readonly stamp: string;
-  /** The writer's name in the workload's managedFields. */
+  /** The field manager of the restart, in the workload's managedFields. */
   readonly fieldManager: string;
   readonly signal?: AbortSignal;
 }
 
 interface RereadOptions extends Omit<RestartOptions, "stamp"> {
   readonly stamp: () => string;
-  /** Why the workload as it was read is not to be restarted; asked before its own refusals. */
+  /**
+   * Returns the reason not to restart the workload that was read. It is called before the workload's own refusals are
+   * checked.
+   */
   readonly refuse?: (state: WorkloadState, raw: RawWorkload) => Reason | undefined;
 }
 
@@ -41,14 +47,14 @@ const RESULTS: Readonly<Record<number, "conflict" | "gone" | "forbidden">> = {
 };
 
 /**
- * Controllers update a workload's status at any time, and each update is a conflict for a restart that was based on
- * the state before.
+ * Controllers update a workload's status at any time. Each update is a conflict for a restart that is based on the
+ * state before it.
  */
 const MAX_READS = 10;
 
 /**
- * Restarts a workload as `kubectl rollout restart` does, but only in the state in which it was seen. A newer version,
- * or another object of the same name, is a conflict. Throws when the outcome is uncertain.
+ * Restarts a workload as `kubectl rollout restart` does, but only in the state that was read. A newer version, or
+ * another object of the same name, is a conflict. Throws if the outcome is uncertain.
  */
 export async function restartWorkload(
   client: Pick<KubeClient, "mergePatch">,
@@ -70,8 +76,9 @@ export async function restartWorkload(
 }
 
 /**
- * Reads a workload and restarts it, after a conflict again from a new read, at most ten times. Throws what a read
- * throws, also a `kube-status` of 404 where the workload is not there, and when the outcome is uncertain.
+ * Reads a workload and restarts it. After a conflict it tries again with a new read, at most ten times. Throws the
+ * error of a read, including a `kube-status` of 404 if the workload does not exist. Also throws if the outcome is
+ * uncertain.
  */
 export async function readAndRestart(
   client: Pick<KubeClient, "get" | "mergePatch">,

@@ -4,7 +4,7 @@ import { controllerOf } from "./owners.ts";
 import { podFacts } from "./pods.ts";
 import { truncate } from "./truncate.ts";
 
-test("a text is kept up to a length, and truncated beyond it", () => {
+test("a text is unchanged up to the maximum length, and truncated above it", () => {
   assert.deepEqual(
     [truncate("abc", 3), truncate("abcd", 3), truncate("", 3), truncate(undefined, 3)],
     ["abc", "abc", "", undefined],
@@ -17,7 +17,7 @@ test("an owner's texts are kept up to 512 characters", () => {
   assert.deepEqual(controllerOf({ ownerReferences: [owner] }), { apiVersion: whole, kind: whole, name: whole });
 });
 
-test("of annotations, 128 characters are kept, and of the names that a pod chooses 16 KiB and one", () => {
+test("annotations are kept up to 128 characters, and the names that a pod selects up to 16 KiB and one", () => {
   const length = (key: string, of: "hosts" | "revision" | "onChange" | "restartedAt") =>
     podFacts({ metadata: { annotations: { [`switchback.dev/${key}`]: "x".repeat(20_000) } } })[of]?.length;
   assert.deepEqual(

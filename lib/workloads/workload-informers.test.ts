@@ -16,10 +16,10 @@ function podOf(kind: string, namespace = "shop", apiVersion = "apps/v1") {
   return podFacts({ metadata: { namespace, name: `of-${kind}`, ownerReferences: [owner] } });
 }
 
-/** Kinds of owners of pods; a ReplicaSet's is a Deployment. */
+/** Kinds of pod owners. A ReplicaSet stands for a Deployment. */
 const OWNERS = ["ReplicaSet", "StatefulSet", "DaemonSet"];
 
-/** `open` starts with a pod of each owner in each of the namespaces. */
+/** `open` starts with one pod of each owner in each namespace. */
 function rig(t: TestContext, namespaces: readonly string[] = ["shop"]) {
   const kube = new MemoryKube();
   const log = new LineLog();
@@ -45,7 +45,7 @@ const versionOf = (workloads: WorkloadInformers) => {
   return typeof state === "string" ? state : state.resourceVersion;
 };
 
-test("a workload is unknown until its kind and the ReplicaSets are listed, and absent if not there then", async (t) => {
+test("a workload is unknown until its kind and the ReplicaSets are listed, then absent if missing", async (t) => {
   for (const last of ["deployments", "replicasets"]) {
     const { kube, open, heard } = rig(t);
     kube.silent.add(`${SHOP}/${last}`);
@@ -62,7 +62,7 @@ test("a workload is unknown until its kind and the ReplicaSets are listed, and a
   }
 });
 
-test("a workload is forbidden while its kind or the ReplicaSets may not be listed, then known", async (t) => {
+test("a workload is forbidden while listing its kind or the ReplicaSets is refused, then known", async (t) => {
   for (const refused of ["deployments", "replicasets"]) {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { kube } = rig(t);
@@ -90,7 +90,7 @@ test("a workload is forbidden while its kind or the ReplicaSets may not be liste
   }
 });
 
-test("a change names the workload or ReplicaSet, and each first list the namespace", async (t) => {
+test("a change has the key of the workload or ReplicaSet, and each first list reports the namespace", async (t) => {
   const { kube, open, heard } = rig(t);
   kube.put(`${SHOP}/replicasets/web-1`, { metadata: {} });
   open();
@@ -99,7 +99,7 @@ test("a change names the workload or ReplicaSet, and each first list the namespa
   assert.deepEqual(heard.all.toSorted(), ["shop", "shop", "shop", "shop", first, replicaSet]);
 });
 
-test("of a namespace that is not listed, and a kind that is none, nothing is known or watched", async (t) => {
+test("an unlisted namespace and an unsupported kind are unknown and not watched", async (t) => {
   const { kube, open } = rig(t);
   const workloads = open();
   await settled();
@@ -153,7 +153,7 @@ test("a kind is watched in a namespace from the first pod it may own until five 
   assert.equal(heard.changes, 0);
 });
 
-test("a workload without pods is watched while somebody asks for it, and unknown until it is listed", async (t) => {
+test("a workload without pods is watched while its state is requested, and unknown until it is listed", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { kube } = rig(t);
   const options = { client: kube.client, log: new LineLog(), namespaces: ["shop"] };
@@ -178,7 +178,7 @@ test("a workload without pods is watched while somebody asks for it, and unknown
   assert.deepEqual(kube.watched, [], "once stopped, nothing is opened");
 });
 
-test("a ReplicaSet's parent is its controller of the group apps, others are nobody's", async (t) => {
+test("a ReplicaSet's parent is its controller of the group apps, or none", async (t) => {
   const { kube, open } = rig(t);
   const owner = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u", controller: true };
   const owners: Record<string, object[]> = {
@@ -209,12 +209,12 @@ for (const kind of ["deployments", "statefulsets", "daemonsets", "replicasets"])
   });
 }
 
-/** Patches the version that the watch shows, as if it had just been decided on. */
+/** Patches the version that the watch shows, as if the restart had just been decided. */
 function patch(workloads: WorkloadInformers, { key = KEY, version = versionOf(workloads), signal = never } = {}) {
   return workloads.patch(key, { stamp: STAMP, resourceVersion: version ?? "", signal });
 }
 
-test("what is patched is the version that was decided on, also if the watch has a newer one by now", async (t) => {
+test("the version of the decision is patched, even if the watch already has a newer one", async (t) => {
   const { kube, open } = rig(t);
   const workloads = open();
   await settled();
@@ -226,7 +226,7 @@ test("what is patched is the version that was decided on, also if the watch has 
   assert.equal(kube.at(`${SHOP}/deployments/web`)?.spec, undefined);
 });
 
-test("a restart is one stamp on the template, of exactly the object that was seen, in our name", async (t) => {
+test("a restart sets one annotation on the template, only on the object that was seen, in our name", async (t) => {
   const { kube, open } = rig(t);
   const workloads = open();
   await settled();
@@ -244,7 +244,7 @@ test("a restart is one stamp on the template, of exactly the object that was see
   ]);
 });
 
-test("the answer to a patch counts until the watch tells of the workload again", async (t) => {
+test("the answer to a patch counts until the watch reports the workload again", async (t) => {
   const { kube, open } = rig(t);
   const workloads = open();
   await settled();
@@ -257,7 +257,7 @@ test("the answer to a patch counts until the watch tells of the workload again",
   kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 3 } });
   await settled();
   assert.equal(versionOf(workloads), "4");
-  // Another of the same name and of another kind says nothing about it.
+  // Changes of another Deployment, and of another kind with the same name, do not affect it.
   await patch(workloads);
   kube.put(`${SHOP}/statefulsets/web`, {});
   kube.put(`${SHOP}/deployments/other`, {});
@@ -268,7 +268,7 @@ test("the answer to a patch counts until the watch tells of the workload again",
   assert.equal(workloads.stateOf(KEY), "absent");
 });
 
-test("somebody's change that the watch has not told of yet is a conflict, and nothing is written", async (t) => {
+test("a change that the watch has not reported yet is a conflict, and nothing is written", async (t) => {
   const { kube, log, open } = rig(t);
   const workloads = open();
   await settled();
@@ -297,7 +297,7 @@ for (const [status, outcome] of [
   [409, "conflict"],
   [422, "forbidden"],
 ] as const) {
-  test(`a patch that is answered with ${status} is ${outcome}, and what was seen stays`, async (t) => {
+  test(`a patch that is answered with ${status} is ${outcome}, and the known state stays`, async (t) => {
     const { kube, open } = rig(t);
     const workloads = open();
     await settled();
@@ -309,7 +309,7 @@ for (const [status, outcome] of [
   });
 }
 
-test("any other end of a patch is uncertain, and thrown", async (t) => {
+test("any other failure of a patch leaves the outcome uncertain, and is thrown", async (t) => {
   const { kube, open, log } = rig(t);
   const workloads = open();
   await settled();
@@ -325,7 +325,7 @@ test("any other end of a patch is uncertain, and thrown", async (t) => {
   assert.deepEqual(log.messages, []);
 });
 
-test("a workload that is not known is no workload that is gone: neither is patched", async (t) => {
+test("an unknown workload is not a deleted one, and neither is patched", async (t) => {
   const { kube, open } = rig(t);
   const workloads = open();
   assert.equal(await patch(workloads), "conflict");
@@ -334,7 +334,7 @@ test("a workload that is not known is no workload that is gone: neither is patch
   assert.deepEqual(kube.writes, []);
 });
 
-test("inactiveMs is that of the watch that has heard nothing for longest, 0 without any", async (t) => {
+test("inactiveMs is the longest silence of any watch, and 0 without a watch", async (t) => {
   let steady = performance.now();
   t.mock.method(performance, "now", () => steady);
   const { kube, open } = rig(t);
@@ -350,7 +350,7 @@ test("inactiveMs is that of the watch that has heard nothing for longest, 0 with
   }
 });
 
-test("once stopped it watches nothing", async (t) => {
+test("after stop, nothing is watched", async (t) => {
   const { kube, open, heard } = rig(t, ["shop", "bank"]);
   const workloads = open();
   await settled();

@@ -10,47 +10,48 @@ import { partsOf } from "./workload-keys.ts";
 import { isWorkloadKind, replicaSetPath, type WorkloadKind, workloadPath } from "./workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "./workload-state.ts";
 
-/** Marks the controller's restarts in `kubectl get -o yaml --show-managed-fields`. */
+/** Field manager of the controller's restarts. `kubectl get -o yaml --show-managed-fields` shows it. */
 const FIELD_MANAGER = "switchback-restart";
 
 /**
- * `conflict`: the workload changed meanwhile, or is not known now; to be looked at again. An uncertain outcome is
- * thrown instead.
+ * `conflict`: the workload changed meanwhile, or is not known now. The caller should look again. An uncertain outcome
+ * is thrown.
  */
 export type PatchResult = "patched" | "conflict" | "gone" | "forbidden";
 
-/** What changed: one workload or ReplicaSet, or everything of its namespace. */
+/** A change of one workload or ReplicaSet, or of everything in its namespace. */
 export interface WorkloadChange {
   readonly namespace: string;
-  /** `namespace/Kind/name`; undefined: what was unknown in this namespace is known now, or the reverse. */
+  /** `namespace/Kind/name`. Undefined: unknown state in this namespace became known, or known state became unknown. */
   readonly key: string | undefined;
 }
 
-/** A watch that is opened once somebody needs it. */
+/** A watch that is opened when somebody needs it. */
 interface Watched<P> {
   readonly informer: Informer<P>;
-  /** Observed pods that such an object may own. */
+  /** Number of observed pods that objects of this watch may own. */
   pods: number;
-  /** Ends a watch that is no longer needed. */
+  /** Ends the watch when it is no longer needed. */
   timer: NodeJS.Timeout | undefined;
 }
 
-/** A watch is kept this long after the last pod was gone, or its state was asked for. */
+/** A watch is kept this long after its last pod is gone, or after the last request for a state. */
 export const KEEP_MS = 5 * 60_000;
 
 /**
- * Informers of the workloads in the listed namespaces, and the one patch that is made to them. A kind is watched in
- * a namespace while observed pods there are owned by one, or somebody asks for one: a watch takes 100 KB of memory.
+ * Informers of the workloads in the listed namespaces, and the one patch that we make to workloads. A kind is watched
+ * in a namespace while observed pods there have an owner of that kind, or somebody asks for one. A watch takes 100 KB
+ * of memory.
  */
 export class WorkloadInformers {
   readonly #client: KubeClient;
   readonly #log: Logger;
   readonly #listed: ReadonlySet<string>;
-  /** By `namespace/Kind`. */
+  /** Watches of workloads, by `namespace/Kind`. */
   readonly #kinds = new Map<string, Watched<WorkloadState>>();
-  /** By namespace. */
+  /** Watches of ReplicaSets, by namespace. */
   readonly #replicaSets = new Map<string, Watched<ReplicaSetOwner>>();
-  /** Answers to patches, until the watch brings the same version or a newer one. */
+  /** States from answers to patches. An entry stays until the watch reports the workload again. */
   readonly #patched = new Map<string, WorkloadState>();
   readonly #ending = new Set<Promise<void>>();
   #onChange: (change: WorkloadChange) => void = () => {};
@@ -77,13 +78,13 @@ export class WorkloadInformers {
     if (before !== undefined) this.#count(before, -1);
   }
 
-  /** `unknown` until the first list; `forbidden` where the API server refuses it. */
+  /** `unknown` until the first list is complete. `forbidden` while the API server refuses the list. */
   stateOf(key: string): WorkloadState | "unknown" | "forbidden" | "absent" {
     const { namespace, kind, name } = partsOf(key);
     if (!this.#listed.has(namespace) || !isWorkloadKind(kind) || this.#stopped) return "unknown";
     const watched = this.#watchKind(namespace, kind);
     this.#release(watched, () => this.#dropKind(namespace, kind));
-    // Without the ReplicaSets the pods' owners are uncertain.
+    // Without the ReplicaSets, the owners of the pods are uncertain.
     const replicaSets = kind === "Deployment" ? this.#watchReplicaSets(namespace) : this.#replicaSets.get(namespace);
     if (replicaSets !== undefined) this.#release(replicaSets, () => this.#dropReplicaSets(namespace));
     const unread = [watched, replicaSets].filter((each) => each?.informer.state.synced === false);
@@ -97,8 +98,8 @@ export class WorkloadInformers {
   }
 
   /**
-   * Restarts the workload in the version that was decided on: any other is a conflict. Throws when the outcome is
-   * uncertain.
+   * Restarts the workload only in the version of the decision. Any other version is a conflict. Throws if the outcome
+   * is uncertain.
    */
   async patch(
     key: string,
@@ -107,7 +108,7 @@ export class WorkloadInformers {
     const { namespace, kind, name } = partsOf(key);
     const state = this.stateOf(key);
     if (state === "absent") return "gone";
-    // What is not known now was known when the restart was decided on.
+    // The state was known when the restart was decided.
     if (state === "unknown" || state === "forbidden") return "conflict";
     const workload = { namespace, kind: kind as WorkloadKind, name };
     const outcome = await restartWorkload(
@@ -124,7 +125,7 @@ export class WorkloadInformers {
       this.#patched.set(key, workloadState(workload.kind, outcome.workload));
       return "patched";
     }
-    // The refusal came after the decision.
+    // The workload was changed after the decision, and now it must not be restarted.
     const result = outcome.result === "refused" ? "conflict" : outcome.result;
     const why = outcome.result === "refused" ? outcome.reason.text : describeError(outcome.error);
     this.#log.warn({ workload: key, outcome: result }, `not restarted: ${why}`);
@@ -162,7 +163,7 @@ export class WorkloadInformers {
     this.#release(watched, () => this.#dropKind(namespace, kind));
   }
 
-  /** From now on a watch without pods is not needed. */
+  /** Starts the timer of a watch without pods, or stops the timer of one with pods. */
   #release(watched: Watched<unknown>, drop: () => void): void {
     clearTimeout(watched.timer);
     watched.timer = watched.pods > 0 || this.#stopped ? undefined : setTimeout(drop, KEEP_MS);
@@ -223,7 +224,7 @@ export class WorkloadInformers {
   }
 }
 
-/** The watch with this key. It is opened if it is missing. */
+/** Returns the watch with this key. Opens it if it is missing. */
 function upsert<P>(watches: Map<string, Watched<P>>, key: string, open: () => Informer<P>): Watched<P> {
   const known = watches.get(key);
   if (known !== undefined) return known;

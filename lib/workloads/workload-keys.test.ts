@@ -12,7 +12,7 @@ test("a key and its parts; a missing part is empty", () => {
   assert.equal(workloadKey(WEB), KEY);
 });
 
-test("the API path of a workload, of all of its kind, and of a ReplicaSet", () => {
+test("the API path of a workload, of all workloads of a kind, and of a ReplicaSet", () => {
   const kinds = { Deployment: "deployments", StatefulSet: "statefulsets", DaemonSet: "daemonsets" };
   assert.deepEqual(WORKLOAD_KINDS, Object.keys(kinds));
   for (const kind of WORKLOAD_KINDS) {
@@ -23,7 +23,7 @@ test("the API path of a workload, of all of its kind, and of a ReplicaSet", () =
   assert.deepEqual([replicaSetPath("shop"), replicaSetPath("shop", "web-1")], [path, `${path}/web-1`]);
 });
 
-test("a kind that is not one of the three cannot be restarted, whatever it is called", () => {
+test("a kind other than the three cannot be restarted, whatever its name", () => {
   const kinds = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "deployment", "toString", ""];
   assert.deepEqual(kinds.map(isWorkloadKind), [true, true, true, false, false, false, false]);
 });

@@ -1,4 +1,4 @@
-/** What identifies a workload, or another owner of pods; `kind` is `Pod` for a pod without an owner. */
+/** Identifies a workload or another owner of pods. `kind` is `Pod` for a pod without an owner. */
 export interface WorkloadName {
   readonly namespace: string;
   readonly kind: string;

@@ -1,21 +1,21 @@
 import { resourcePath } from "#lib/kube/paths.ts";
 
-/** Kinds whose controllers recreate the pods when the pod template changes, all of the group apps/v1. */
+/** Kinds whose controllers recreate the pods when the pod template changes. All are in the group apps/v1. */
 const RESOURCES = { Deployment: "deployments", StatefulSet: "statefulsets", DaemonSet: "daemonsets" } as const;
 export type WorkloadKind = keyof typeof RESOURCES;
 export const WORKLOAD_KINDS = Object.keys(RESOURCES) as readonly WorkloadKind[];
 
-/** Whether a change of the pod template recreates the pods: only these kinds can be restarted. */
+/** Whether a change of the pod template recreates the pods. Only these kinds can be restarted. */
 export function isWorkloadKind(kind: string): kind is WorkloadKind {
   return Object.hasOwn(RESOURCES, kind);
 }
 
-/** API path of one workload, or of all of its kind in a namespace. */
+/** API path of one workload, or of all workloads of its kind in a namespace. */
 export function workloadPath(namespace: string, kind: WorkloadKind, name?: string): string {
   return appsPath(RESOURCES[kind], namespace, name);
 }
 
-/** API path of one ReplicaSet, or of all in a namespace. */
+/** API path of one ReplicaSet, or of all ReplicaSets in a namespace. */
 export function replicaSetPath(namespace: string, name?: string): string {
   return appsPath("replicasets", namespace, name);
 }

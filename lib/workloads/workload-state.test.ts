@@ -51,7 +51,7 @@ for (const [kind, status, text] of MISSING) {
   });
 }
 
-test("what its owner does not want is refused", () => {
+test("a restart that the workload's own settings exclude is refused", () => {
   const codeOf = (raw: Partial<RawWorkload>) =>
     workloadState("Deployment", { ...SETTLED.Deployment, ...raw }).refusal?.code;
   assert.equal(codeOf({}), undefined);
@@ -61,17 +61,17 @@ test("what its owner does not want is refused", () => {
   assert.equal(codeOf({ metadata: { ...metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } }), "being-deleted");
 });
 
-test("a rollout that its controller has given up has failed", () => {
+test("a rollout has failed when its controller has given up", () => {
   const conditions = [{ type: "Progressing", status: "False" }];
   const raw = { ...SETTLED.Deployment, status: { ...SETTLED.Deployment.status, conditions } };
   assert.equal(workloadState("Deployment", raw).failed, true);
   assert.equal(workloadState("Deployment", SETTLED.Deployment).failed, false);
-  // Of the rollout before the last change.
+  // The failure belongs to the rollout before the last change.
   const earlier = { ...raw, metadata: { ...metadata, generation: 4 } };
   assert.equal(workloadState("Deployment", earlier).failed, false);
 });
 
-test("a workload that nothing has written a status or generation of yet is at generation 0", () => {
+test("a workload without a status and a generation is at generation 0", () => {
   const state = workloadState("DaemonSet", { metadata: {} } as RawWorkload);
   assert.deepEqual(state, {
     uid: "",
@@ -85,7 +85,7 @@ test("a workload that nothing has written a status or generation of yet is at ge
   });
 });
 
-test("a Deployment or StatefulSet without replicas in its spec has one, and counts that are not set are 0", () => {
+test("a Deployment or StatefulSet without replicas in its spec has one, and missing counts are 0", () => {
   const bare = { metadata: {}, status: {} } as RawWorkload;
   assert.equal(workloadState("Deployment", bare).unsettled, "0 of 1 replicas updated");
   assert.equal(workloadState("StatefulSet", bare).unsettled, "0 of 1 available");
@@ -93,12 +93,12 @@ test("a Deployment or StatefulSet without replicas in its spec has one, and coun
   assert.equal(workloadState("Deployment", { ...bare, status }).unsettled, "0 of 1 available");
 });
 
-test("the partition 0 is no partition", () => {
+test("the partition 0 counts as no partition", () => {
   const spec = { updateStrategy: { rollingUpdate: { partition: 0 } } };
   assert.equal(workloadState("StatefulSet", { ...SETTLED.StatefulSet, spec }).refusal, undefined);
 });
 
-test("a StatefulSet's pods are available once they are ready too", () => {
+test("a StatefulSet's pods must also be ready to be available", () => {
   const unsettled = (status: object) =>
     workloadState("StatefulSet", { ...SETTLED.StatefulSet, status: { ...SETTLED.StatefulSet.status, ...status } })
       .unsettled;
@@ -116,7 +116,7 @@ test("only the condition Progressing with the status False is a failure", () => 
   assert.equal(failed(available, progressing), true);
 });
 
-test("the stamp is that of the template, the mode that of the workload itself", () => {
+test("the stamp is read from the template, the mode from the workload itself", () => {
   const annotations = { "switchback.dev/on-change": "live", "switchback.dev/restartedAt": "workload" };
   const template = {
     metadata: { annotations: { "switchback.dev/on-change": "t", "switchback.dev/restartedAt": "then" } },

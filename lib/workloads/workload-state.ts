@@ -3,7 +3,7 @@ import type { Reason } from "#hostmap/types.ts";
 import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { WorkloadKind } from "./workload-kinds.ts";
 
-/** The parts of apps/v1 workloads that are read; the fields of the three kinds do not contradict each other. */
+/** The parts of apps/v1 workloads that are read. The fields of the three kinds do not contradict each other. */
 export interface RawWorkload {
   readonly metadata: ObjectMeta;
   readonly spec?: {
@@ -33,7 +33,7 @@ export interface RawWorkload {
   };
 }
 
-/** The parts of a Deployment, StatefulSet or DaemonSet that decide about a restart. */
+/** The parts of a Deployment, StatefulSet or DaemonSet that decide whether it may be restarted. */
 export interface WorkloadState {
   readonly uid: string;
   readonly resourceVersion: string;
@@ -42,15 +42,15 @@ export interface WorkloadState {
   readonly restartedAt: string | undefined;
   /** `switchback.dev/on-change` of the workload itself. */
   readonly onChange: string | undefined;
-  /** Why it must not be restarted however stale it is: paused, OnDelete, a partition, being deleted. */
+  /** The reason why it must not be restarted, however stale it is: paused, OnDelete, a partition, or being deleted. */
   readonly refusal: Reason | undefined;
-  /** Undefined: rolled out and every replica available. Else what is missing. */
+  /** What is missing. Undefined if it is rolled out and every replica is available. */
   readonly unsettled: string | undefined;
-  /** The rollout exceeded its progress deadline. */
+  /** Whether the rollout exceeded its progress deadline. */
   readonly failed: boolean;
 }
 
-/** Projects a workload of `kind`. */
+/** Returns the state of a workload of `kind`. */
 export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadState {
   const { metadata, spec = {}, status = {} } = raw;
   return {
@@ -61,8 +61,8 @@ export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadSta
     onChange: metadata.annotations?.[ON_CHANGE_KEY],
     refusal: refusalOf(raw),
     unsettled: isSeen(raw) ? MISSING[kind](raw) : "its controller has not yet seen the last change",
-    // The Deployment controller sets this condition once a rollout made no progress for progressDeadlineSeconds.
-    // Until it has seen the last change, the condition is of the rollout before.
+    // The Deployment controller sets this condition when a rollout makes no progress for progressDeadlineSeconds. Until
+    // the controller has seen the last change, the condition belongs to the previous rollout.
     failed:
       isSeen(raw) && (status.conditions ?? []).some(({ type, status: is }) => type === "Progressing" && is === "False"),
   };
@@ -88,7 +88,7 @@ function isSeen({ metadata, status = {} }: RawWorkload): boolean {
   return (status.observedGeneration ?? 0) >= (metadata.generation ?? 0);
 }
 
-/** What `kubectl rollout status` would wait for. Undefined: nothing. */
+/** What `kubectl rollout status` would wait for. Undefined if it would not wait. */
 const MISSING: Readonly<Record<WorkloadKind, (raw: RawWorkload) => string | undefined>> = {
   Deployment({ spec = {}, status = {} }) {
     const { replicas: wanted = 1 } = spec;

@@ -1,4 +1,4 @@
-// How the state of a workload is called: by `switchback status` and by the dashboard.
+// Texts for the state of a workload, used by `switchback status` and the dashboard.
 
 interface Standing {
   readonly standing: "in-step" | "waiting" | "left" | "stuck";
@@ -6,7 +6,7 @@ interface Standing {
   readonly stale: number;
 }
 
-/** `stale` alone may mean that a restart is due, so a workload that cannot be restarted has another state. */
+/** `stale` alone may mean that a restart is due. So a workload that cannot be restarted has its own state. */
 const STATES: Readonly<Record<Standing["standing"], string>> = {
   "in-step": "up to date",
   waiting: "stale",
@@ -14,12 +14,12 @@ const STATES: Readonly<Record<Standing["standing"], string>> = {
   stuck: "stuck",
 };
 
-/** The state of a workload in words. */
+/** Returns the state of a workload as text. */
 export function stateText({ standing, stale }: Standing): string {
   return STATES[stale === 0 ? "in-step" : standing];
 }
 
-/** Some of its pods lack current names, and nothing changes that until somebody acts. */
+/** Whether some of its pods lack current names, and will do so until somebody acts. */
 export function isStuck({ standing, stale }: { readonly standing: string; readonly stale: number }): boolean {
   return standing === "stuck" && stale > 0;
 }

@@ -15,7 +15,7 @@ const object = (parts: Raw, annotations: Raw = {}): Raw => ({
   metadata: { namespace: "shop", name: "web", creationTimestamp: CREATED, annotations },
   ...parts,
 });
-/** `name class addresses admitted`, or `name: code`. */
+/** Each claim as `name class addresses admitted`, or as `name: code`. */
 const shown = (claims: readonly UnresolvedClaim[]) =>
   claims.map(({ hostname, hints }) =>
     "code" in hints
@@ -33,7 +33,7 @@ function configured(parts: object): ClaimingKind {
 }
 const HOSTS = configured({ hostnames: "$.spec.hosts[*]" });
 
-/** What a router writes into the status of a Route that it admitted. */
+/** The entry that a router writes into the status of a Route that it admitted. */
 const routerEntry = (routerName: string, more: object = {}) => ({
   routerName,
   routerCanonicalHostname: `router-${routerName}.apps.com`,
@@ -193,7 +193,7 @@ describe("a configured kind", () => {
     assert.deepEqual(read(kind, object({ spec: { host: "a.com" } })), ["a.com fallback - false"]);
   });
 
-  it("with names between commas", () => {
+  it("reads comma-separated names", () => {
     const kind = configured({ hostnames: "$.metadata.annotations['example.com/hosts']", syntax: "list" });
     assert.deepEqual(read(kind, object({}, { "example.com/hosts": "a.com, b.com,,*" })), [
       "a.com - - true",
@@ -201,7 +201,7 @@ describe("a configured kind", () => {
     ]);
   });
 
-  it("is ignored with the switchback.dev annotation", () => {
+  it("is ignored if it has the switchback.dev annotation", () => {
     const raw = object({ spec: { hosts: ["a.com"] } }, { "switchback.dev/ignore": "true" });
     assert.deepEqual(read(HOSTS, raw), ["a.com: ignored"]);
   });
@@ -209,7 +209,7 @@ describe("a configured kind", () => {
 
 describe("untrusted values", () => {
   const judge = createClaimPolicy(parseConfig({}).policy, undefined);
-  /** The policy's result for each claim, with a target that accepts it. */
+  /** The policy's decision about each claim, with a target that accepts the claim. */
   const decisions = (hosts: unknown) =>
     HOSTS.read(object({ spec: { hosts } }), "Widget").map((claim) => {
       const { hints, ...rest } = claim;
@@ -236,26 +236,26 @@ describe("untrusted values", () => {
     it(`${what}: ${expected}`, () => assert.deepEqual(decisions([value]), [expected]));
   }
 
-  it("an empty value, and a star, claim nothing", () => {
+  it("an empty value or a star claims no name", () => {
     assert.deepEqual(decisions([null, "", "*"]), []);
     assert.deepEqual(decisions("a.com"), []);
     assert.deepEqual(decisions(undefined), []);
   });
 
-  it("a reason shows a value sanitized for a terminal, at most one line of it", () => {
+  it("a reason shows at most one line of a value, sanitized for a terminal", () => {
     const [claim] = HOSTS.read(object({ spec: { hosts: [{ x: "\u001b\u009b".repeat(100) }] } }), "Widget");
     assert.ok(claim !== undefined && "code" in claim.hints);
     assert.match(claim.hints.text, /^\$\.spec\.hosts\[\*\] selects [\u0020-\u007e]{1,600}$/);
   });
 
-  it("a million names are limited, as separate values or in one text", () => {
+  it("a million names are limited, as separate values and in one text", () => {
     const many = Array.from({ length: 100_000 }, (_, index) => `n${index}.com`);
     assert.equal(decisions(many).length, MAX_NAMES_PER_OBJECT + 1);
     const kind = configured({ hostnames: "$.spec.hosts", syntax: "list" });
     assert.equal(read(kind, object({ spec: { hosts: many.join() } })).length, MAX_NAMES_PER_OBJECT + 1);
   });
 
-  it("an object nested too deeply for its path is rejected, and nothing is thrown", () => {
+  it("an object that is nested too deeply for its path is rejected without an exception", () => {
     let deep: Raw = {};
     for (let level = 0; level < 5_000; level++) deep = { a: deep };
     assert.deepEqual(read(configured({ hostnames: "$..host" }), object({ spec: deep })), [
@@ -269,7 +269,7 @@ describe("untrusted values", () => {
     const raw = fc.record({ metadata: part, spec: part, status: part }, { requiredKeys: [] });
     fc.assert(
       fc.property(raw, (parts) => {
-        // As received from the API server: plain JSON.
+        // Plain JSON, as received from the API server.
         const plain = JSON.parse(JSON.stringify(parts)) as Raw;
         for (const claim of [...readers.flatMap((reader) => reader(plain, "Widget")), ...serviceClaims(plain)]) {
           assert.equal(typeof claim.hostname, "string");
@@ -300,7 +300,7 @@ describe("a Service with external-dns's annotation", () => {
     });
   });
 
-  it("claims nothing without it; is refused without a short-circuited address, or with switchback.dev's", () => {
+  it("claims nothing without it, and is refused if not a load balancer, or if ignored", () => {
     assert.deepEqual(serviceClaims(service("LoadBalancer", {})), []);
     assert.deepEqual(shown(serviceClaims(service("ClusterIP", { [HOSTNAME]: "a.com" }))), [
       "a.com: not-a-load-balancer",
@@ -309,7 +309,7 @@ describe("a Service with external-dns's annotation", () => {
     assert.deepEqual(shown(serviceClaims(service("LoadBalancer", ignored))), ["a.com: ignored"]);
   });
 
-  it("without an address is not admitted", () => {
+  it("is not admitted without an address", () => {
     const pending = { ...service("LoadBalancer", { [HOSTNAME]: "a.com" }), status: {} };
     assert.deepEqual(shown(serviceClaims(pending)), ["a.com - - false"]);
   });

@@ -7,11 +7,11 @@ import { ignoredBy, type ObjectOrigin, originOf, type Raw, textOf, withChoice } 
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
-/** Where the objects of a kind have what a claim needs: JSONPaths (RFC 9535) from the top of the object. */
+/** The paths to what a claim needs in the objects of a kind: JSONPaths (RFC 9535) from the root of the object. */
 export interface ClaimPaths {
   readonly hostnames: string;
   readonly syntax: CustomSource["syntax"];
-  /** Paths to the class; the first that exists is used, else `className`. */
+  /** Paths to the class. The first one that exists is used, else `className`. */
   readonly classes: readonly string[];
   readonly className: string | undefined;
   /** The controller that serves the kind, as an IngressClass names it. */
@@ -19,21 +19,21 @@ export interface ClaimPaths {
   readonly addresses?: string | undefined;
   /** Selects a value once a controller has admitted the object. */
   readonly admitted?: string | undefined;
-  /** Whether an object that is not admitted has no name, whatever the policy says. */
+  /** Whether an object needs admission for any name, whatever the policy says. */
   readonly mustBeAdmitted?: boolean;
 }
 
 /**
- * The hostname of a claim whose value is not a name, so that the status can report it: `.invalid` is reserved (RFC
- * 2606).
+ * The hostname of a claim whose value is not a name, so that the status can report the claim. RFC 2606 reserves
+ * `.invalid`.
  */
 const UNREADABLE = "unreadable.invalid";
-/** The number of addresses and classes that are read. */
+/** Maximum number of addresses and of classes that are read. */
 const MAX_VALUES = 16;
 
 /**
- * Converts an object, of a kind that the API server may not have validated, to claims. `kind` is the API's name of
- * the kind.
+ * Converts an object to claims. The API server may not have validated objects of its kind. `kind` is the API's name
+ * of the kind.
  */
 export type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 
@@ -68,7 +68,7 @@ function claimValue(
   claims.add(UNREADABLE, { code: "syntax-invalid", text });
 }
 
-/** The routing hints of an object. It counts as admitted if the kind has no path for that. */
+/** The routing hints of an object. If the kind has no path for admission, the object counts as admitted. */
 function clueReader(source: ClaimPaths): (raw: Raw, origin: ObjectOrigin) => RoutingHints | Reason {
   const classes = source.classes.map(jsonPath);
   const addresses = source.addresses === undefined ? undefined : jsonPath(source.addresses);

@@ -20,7 +20,7 @@ function hintsOf(raw: object, kind: ClaimPaths = KIND) {
   return claims[0]?.hints;
 }
 
-test("the class is the first that any path selects, in the paths' order, and no empty or other value", () => {
+test("the class is the first non-empty text that any path selects, in the order of the paths", () => {
   const classOf = (raw: object) => {
     const hints = hintsOf(raw);
     return hints && "className" in hints ? hints.className : hints;
@@ -31,7 +31,7 @@ test("the class is the first that any path selects, in the paths' order, and no 
   assert.equal(classOf({ second: "" }), "fallback");
 });
 
-test("of classes and addresses 16 values are read; an address counts once", () => {
+test("at most 16 classes and addresses are read, and duplicate addresses are removed", () => {
   const texts = (count: number) => Array.from({ length: count }, (_, index) => `n${index}`);
   const addressesOf = (list: readonly unknown[]) => {
     const hints = hintsOf({ addresses: list });
@@ -41,14 +41,14 @@ test("of classes and addresses 16 values are read; an address counts once", () =
   assert.deepEqual(addressesOf(["a", "b", "a", 5, ""]), ["a", "b"]);
 });
 
-test("an object is admitted once its path selects a value; without a path it is", () => {
+test("an object is admitted once its path selects a value, or if there is no path", () => {
   const expected = (admitted: boolean) => ({ className: "fallback", addresses: [], admitted });
   assert.deepEqual(hintsOf({ ready: [true] }), expected(true));
   assert.deepEqual(hintsOf({ ready: [false] }), expected(false));
   assert.deepEqual(hintsOf({}, { ...KIND, admitted: undefined }), expected(true));
 });
 
-test("without a path for addresses there are none, without a class none either", () => {
+test("without a path for addresses there are no addresses, and without a class no class", () => {
   const { addresses: _, ...rest } = KIND;
   const kind = { ...rest, addresses: undefined, className: undefined, classes: [] };
   assert.deepEqual(hintsOf({ addresses: ["a"], ready: [true] }, kind), {
@@ -58,19 +58,19 @@ test("without a path for addresses there are none, without a class none either",
   });
 });
 
-test("an object is ignored by the annotation's value true alone", () => {
+test("an object is ignored only if the annotation's value is the text true", () => {
   const ignored = (value: unknown) => hintsOf({ metadata: { annotations: { "switchback.dev/ignore": value } } });
   assert.deepEqual(ignored("true"), { code: "ignored", text: 'the Widget carries switchback.dev/ignore: "true"' });
   for (const value of ["false", "", true]) assert.ok("addresses" in (ignored(value) ?? {}), String(value));
 });
 
-test("an object without metadata has claims all the same, from an object without a name", () => {
+test("an object without metadata still has claims, with an empty name of the object", () => {
   const [claim] = customReader(KIND)({ hosts: ["a.com"] }, "Widget");
   const { from, created } = claim ?? {};
   assert.deepEqual([from, created], [{ kind: "Widget", namespace: "", name: "" }, ""]);
 });
 
-test("a value of another syntax is reported beside the names that can be read", () => {
+test("a value with another syntax is reported in addition to the readable names", () => {
   const claims = customReader(KIND)({ hosts: ["a.com", 5, null, "b.com"] }, "Widget");
   const text = '$.hosts[*] selects "5", which does not have the syntax name';
   assert.deepEqual(
@@ -83,7 +83,7 @@ test("a value of another syntax is reported beside the names that can be read", 
   );
 });
 
-test("names in a text, by syntax", () => {
+test("namesIn reads names from a text by its syntax", () => {
   assert.deepEqual(namesIn("a.com, b.com", "name"), ["a.com, b.com"]);
   assert.deepEqual(namesIn(" a.com ,b.com. ,, * ,.,c.com..", "list"), ["a.com", "b.com", "c.com."]);
   assert.deepEqual(namesIn("Host(`a.com`) || HostHeader(`b.com.`)", "traefik-rule"), ["a.com", "b.com"]);
@@ -108,7 +108,7 @@ const service = (more: object = {}, annotations: object = {}) => ({
   ...more,
 });
 
-test("a Service's claim as a whole: addresses before names of each entry, those that are texts", () => {
+test("all fields of a Service's claim; each status entry adds its address before its host name", () => {
   assert.deepEqual(serviceClaims(service()), [
     {
       hostname: "a.com",
@@ -124,7 +124,7 @@ test("a Service's claim as a whole: addresses before names of each entry, those 
   ]);
 });
 
-test("a Service may have its names in either annotation of external-dns, or in both", () => {
+test("a Service may have its names in either or both annotations of external-dns", () => {
   const namesOf = (annotations: object) =>
     serviceClaims({ metadata: { annotations }, spec: { type: "LoadBalancer" } }).map(({ hostname }) => hostname);
   const now = "external-dns.kubernetes.io/hostname";
@@ -133,7 +133,7 @@ test("a Service may have its names in either annotation of external-dns, or in b
   assert.deepEqual(namesOf({ [`x${now}`]: "a.com" }), []);
 });
 
-test("with other prefixes in the configuration, a Service has its names in their annotations alone", () => {
+test("if other prefixes are configured, only their annotations are read", () => {
   const annotations = { [HOSTNAME]: "a.com", "internal.example.com/hostname": "b.com" };
   const service = { metadata: { annotations }, spec: { type: "LoadBalancer" } };
   const claims = serviceClaims(service, ["internal.example.com/"]);
@@ -143,7 +143,7 @@ test("with other prefixes in the configuration, a Service has its names in their
   );
 });
 
-test("why a Service's names are refused", () => {
+test("each reason to refuse the names of a Service", () => {
   const reason = (raw: object) => serviceClaims(raw as never).map(({ hints }) => hints);
   assert.deepEqual(reason(service({ spec: {} })), [
     { code: "not-a-load-balancer", text: "the Service is not of type LoadBalancer: pods reach its address directly" },

@@ -5,10 +5,10 @@ import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 
 /**
  * The claims of an OpenShift Route (route.openshift.io/v1). Each router writes an entry of `status.ingress` with the
- * host that it serves (openshift/api, route/v1/types.go). So a Route with `spec.subdomain` has its name there alone.
- * An entry counts if its router admitted the Route. `routerCanonicalHostname` is what a CNAME record should have: a
- * name below the router's domain, and no load balancer address. Host and policy of a Route do not change, so those
- * of `spec` say what an entry leaves out.
+ * host that it serves (openshift/api, route/v1/types.go). So a Route with `spec.subdomain` has its name only there.
+ * An entry counts if its router admitted the Route. `routerCanonicalHostname` is the value for a CNAME record: a name
+ * below the router's domain, not a load balancer address. Host and policy of a Route are immutable, so `spec`
+ * provides those that an entry omits.
  */
 export function routeClaims(raw: Raw, kind: string): readonly UnresolvedClaim[] {
   const origin = originOf(kind, raw);
@@ -46,7 +46,9 @@ function isAdmitted({ conditions }: Raw): boolean {
     .some(({ type, status }) => type === "Admitted" && status === "True");
 }
 
-/** With policy `Subdomain` the first label of the host is a placeholder (openshift/api, WildcardPolicySubdomain). */
+/**
+ * With the policy `Subdomain`, the first label of the host is a placeholder (openshift/api, WildcardPolicySubdomain).
+ */
 function wildcardOf(host: string): string {
   return `*.${host.slice(host.indexOf(".") + 1)}`;
 }

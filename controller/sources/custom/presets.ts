@@ -7,7 +7,7 @@ import { routeClaims } from "./openshift-route.ts";
 /** A kind to read, and how its objects become claims. */
 export interface ClaimingKind {
   readonly group: string;
-  /** The preferred first. */
+  /** The supported versions, the preferred one first. */
   readonly versions: readonly string[];
   readonly resource: string;
   readonly read: CustomReader;
@@ -25,7 +25,7 @@ const TRAEFIK = {
   controller: "traefik.io/ingress-controller",
 } as const;
 
-/** Kinds of well-known ingress controllers, for use in the configuration. Istio's are a source of their own. */
+/** Kinds of well-known ingress controllers, for use in the configuration. Istio's kinds have a separate source. */
 export const PRESETS: Readonly<Record<Exclude<PresetName, IstioPreset>, ClaimingKind>> = {
   "traefik-ingressroute": byPaths({ ...TRAEFIK, resource: "ingressroutes" }),
   "traefik-ingressroutetcp": byPaths({ ...TRAEFIK, resource: "ingressroutetcps" }),
@@ -41,13 +41,13 @@ export const PRESETS: Readonly<Record<Exclude<PresetName, IstioPreset>, Claiming
     controller: "projectcontour.io/ingress-controller",
     addresses: "$.status.loadBalancer.ingress[*]['ip','hostname']",
     admitted: "$[?@.currentStatus == 'valid']",
-    // Of several HTTPProxies with one name, those that Contour does not serve are not valid.
+    // If several HTTPProxies have one name, those that Contour does not serve are not valid.
     mustBeAdmitted: true,
   }),
   "openshift-route": { group: "route.openshift.io", versions: ["v1"], resource: "routes", read: routeClaims },
 };
 
-/** A configured kind in the same form. */
+/** Converts a configured kind to the same form. */
 export function customKind(source: CustomSource): ClaimingKind {
   const { version, class: classPath, ...rest } = source;
   return byPaths({

@@ -6,9 +6,9 @@ import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
 /**
- * The claims of a Service: the names that external-dns publishes for it, comma-separated in its annotation `hostname`.
- * One external-dns reads one prefix (source/annotations/annotations.go, `SetAnnotationPrefix`), and a cluster may have
- * several of them. Only a load balancer's address is short-circuited.
+ * The claims of a Service: the comma-separated names in its annotation `hostname`, which external-dns publishes. Each
+ * external-dns reads one prefix (source/annotations/annotations.go, `SetAnnotationPrefix`), and a cluster may have
+ * several of them. Only the address of a load balancer is short-circuited.
  */
 export function serviceClaims(
   raw: Raw,

@@ -42,7 +42,7 @@ for (const [rule, hosts] of RULES) {
   test(`${JSON.stringify(rule)}: ${hosts?.join(", ") ?? "no rule"}`, () => assert.deepEqual(hostsOfRule(rule), hosts));
 }
 
-test("a rule of only brackets, or a long one, exhausts nothing", () => {
+test("a very long rule, or one with only brackets, exhausts neither stack nor time", () => {
   const begun = performance.now();
   assert.equal(hostsOfRule("(".repeat(60_000)), undefined);
   assert.deepEqual(hostsOfRule(`${"(".repeat(20_000)}Host(\`a.com\`)${")".repeat(20_000)}`), ["a.com"]);

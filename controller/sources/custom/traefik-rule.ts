@@ -1,17 +1,17 @@
 /**
- * Matchers whose arguments are hostnames, in lower case: Traefik accepts any case. Matchers by regular expression
- * name no host.
+ * Matchers whose arguments are hostnames. They are in lower case here, because Traefik accepts any case. Matchers by
+ * regular expression name no host.
  */
 const HOST_MATCHERS = new Set(["host", "hostheader", "hostsni"]);
-/** A longer rule is not read. */
+/** Maximum length of a rule that is read. */
 const MAX_RULE = 65_536;
 
 /** A name, an operator, a bracket, or a text between backticks or (with escapes) between quotation marks. */
 const TOKEN = /\s*(?:([A-Za-z_]\w*)|(&&|\|\||[!(),])|`([^`]*)`|"((?:[^"\\]|\\.)*)")/y;
 
 /**
- * The hosts in a rule of Traefik, as in ``Host(`a.example.com`, `b.example.com`) && PathPrefix(`/x`) ||
- * Host(`c.example.com`)``; without negated hosts (`!`). Undefined if the text is not a rule.
+ * The hosts in a rule of Traefik, without negated hosts (`!`). An example of a rule is ``Host(`a.example.com`,
+ * `b.example.com`) && PathPrefix(`/x`) || Host(`c.example.com`)``. Undefined: not a rule.
  */
 export function hostsOfRule(rule: string): string[] | undefined {
   if (rule.length > MAX_RULE) return undefined;
@@ -32,14 +32,14 @@ class RuleReader {
   readonly #brackets: boolean[] = [false];
   /** Whether a `!` precedes the next token. */
   #not = false;
-  /** The matcher that was named last; `inside`: its arguments are being read. */
+  /** The last named matcher; `inside`: its arguments are being read. */
   #matcher: { readonly name: string; inside: boolean } | undefined;
 
   get done(): boolean {
     return this.#brackets.length === 1 && this.#matcher === undefined && !this.#not;
   }
 
-  /** False if the token is not valid here. */
+  /** Takes one token. Returns false if the token is not valid here. */
   take([, name, mark, raw, quoted]: RegExpExecArray): boolean {
     if (this.#matcher?.inside === true) return this.#argument(mark, raw ?? unquote(quoted));
     if (this.#matcher !== undefined) return this.#open(mark);

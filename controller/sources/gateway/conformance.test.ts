@@ -6,8 +6,8 @@ import { type AttachmentContext, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
 import { type RouteKind, viewGateway, viewRoute } from "./view.ts";
 
-// The examples of the specification's conformance suite (kubernetes-sigs/gateway-api, conformance/tests, v1.4),
-// each with the names for which a client's requests are served, or why there are none.
+// The examples of the specification's conformance suite (kubernetes-sigs/gateway-api, conformance/tests, v1.4). Each
+// has the names for which requests of clients are served, or the reason why there are none.
 
 const same = (...hostnames: (string | undefined)[]) =>
   hostnames.map((hostname) => ({ from: "Same", ...(hostname !== undefined && { hostname }) }));
@@ -69,7 +69,7 @@ const AROUND: AttachmentContext = {
   requireAccepted: true,
 };
 
-/** The names with a target, and the others with their codes. */
+/** The names that have a target, and the other names with their codes. */
 function outcome(kind: RouteKind, route: Raw, around: AttachmentContext = AROUND): string[] {
   return (claimsOfRoute(viewRoute(kind, route), around) ?? []).map(({ hostname, hints }) =>
     "code" in hints ? `${hostname}: ${hints.code}` : hostname,
@@ -93,7 +93,7 @@ const at = (name: string, sectionName?: string, port?: number): Raw => ({
 const section = (sectionName: string) => at("listener-hostname-matching", sectionName);
 const INTERSECTION = ["httproute-hostname-intersection"];
 const isolated = (sectionName: string) => at("http-listener-isolation", sectionName);
-/** All four routes have the same hosts; each attaches to its own listener. */
+/** All four routes have the same hosts, and each attaches to its own listener. */
 const intersecting = (sectionName: string, expected: readonly string[]): Example => ({
   parents: [at("http-listener-isolation-with-hostname-intersection", sectionName)],
   hostnames: ["bar.com", "*.example.com", "*.foo.example.com", "abc.foo.example.com"],
@@ -165,7 +165,7 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
     },
     "backend-v3": { parents: [at("httproute-listener-port-matching", "listener-4", 8090)], expected: ["foo.com"] },
   },
-  // Isolation decides which listener serves a name: in any case, the Gateway serves it.
+  // Isolation decides which listener serves a name, but the Gateway serves it in any case.
   GatewayHTTPListenerIsolation: {
     "attaches-to-empty-hostname": { parents: [isolated("empty-hostname")], expected: [] },
     "attaches-to-wildcard-example-com": { parents: [isolated("wildcard-example-com")], expected: ["*.example.com"] },

@@ -5,9 +5,7 @@ import { GatewayRegistry } from "./gateway-registry.ts";
 import type { Labels } from "./selector.ts";
 import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
-/**
- * Gateways, ListenerSets and routes of YAML files. No controller writes their status, so acceptance is not required.
- */
+/** Gateways, ListenerSets and routes from YAML files. No controller writes their status, so they need no acceptance. */
 export class GatewayFiles {
   readonly #registry: GatewayRegistry;
   #known: ReadonlySet<string> = new Set();
@@ -42,7 +40,7 @@ export class GatewayFiles {
   }
 }
 
-/** Istio has Gateways too: the group distinguishes them. */
+/** Checks the group too, because Istio also has Gateways. */
 export function isGatewayKind(object: FileObject): boolean {
   return ["Gateway", "ListenerSet", ...ROUTE_KINDS].some((kind) => isOfKind(object, GATEWAY_GROUP, kind));
 }

@@ -6,7 +6,7 @@ import { viewGateway, viewRoute } from "./view.ts";
 
 const OPTIONS: GatewayRegistryOptions = { requireAccepted: true, listeners: false };
 
-/** An open registry, and what it has reported since the last call. */
+/** An open registry, and its reports since the last call. */
 function openRegistry(options: Partial<GatewayRegistryOptions> = {}) {
   const reported: [object: string, names: readonly string[]][] = [];
   const it = new GatewayRegistry({ ...OPTIONS, ...options }, (object, claims) => {
@@ -37,7 +37,7 @@ describe("the registry", () => {
     ]);
   });
 
-  it("evaluates a changed route alone, and a changed Gateway with only its routes", () => {
+  it("evaluates only a changed route, or a changed Gateway with its routes", () => {
     const { it: registry, reported, gateway, route, key } = openRegistry();
     registry.open();
     gateway("one", {});
@@ -77,7 +77,7 @@ describe("the registry", () => {
     assert.deepEqual(reported(), []);
   });
 
-  it("forgets a route that is deleted, or that is detached from a Gateway", () => {
+  it("forgets a route that is deleted or detached from a Gateway", () => {
     const { it: registry, reported, gateway, route, key } = openRegistry();
     registry.open();
     gateway("one", {});
@@ -116,7 +116,7 @@ describe("the registry", () => {
     assert.equal(registry.selects, false);
   });
 
-  it("with 10,000 routes on 200 Gateways evaluates one route, or the fifty of one Gateway", () => {
+  it("evaluates one of 10,000 routes, or the fifty routes of one of 200 Gateways", () => {
     const { it: registry, reported, gateway, route, key } = openRegistry();
     registry.open();
     for (let index = 0; index < 200; index++) gateway(`gw${index}`, {});
@@ -143,7 +143,7 @@ describe("the controller of a GatewayClass", () => {
   };
   const edge = viewGateway(gatewayObject("gw", [{ hostname: "*.a.com" }]));
 
-  it("is a hint of its Gateways and their routes, whichever comes first", () => {
+  it("is a hint of its Gateways and their routes, in any order of events", () => {
     const { registry, of } = claims();
     registry.setGateway(`${INFRA}/gw`, edge);
     registry.setRoute("r", viewRoute(HTTP, routeObject("web", ["gw"], ["www.a.com"])));
@@ -156,7 +156,7 @@ describe("the controller of a GatewayClass", () => {
     assert.deepEqual(later.of(`Gateway ${INFRA}/gw`), ["example.com/controller"]);
   });
 
-  it("may change, or be gone; an event that says the same, or of another class, costs nothing", () => {
+  it("may change or disappear; events without a change, or about another class, cause no reports", () => {
     const { registry, of, clear, size } = claims();
     registry.setClass("example", "example.com/one");
     registry.setGateway(`${INFRA}/gw`, edge);

@@ -8,26 +8,26 @@ import type { GatewayView, ListenerSetView, ParentView, RouteView } from "./view
 export interface GatewayRegistryOptions {
   /** Use only Gateways and routes that their controllers have accepted. */
   readonly requireAccepted: boolean;
-  /** Gateways and ListenerSets claim the hostnames of their listeners. */
+  /** Whether Gateways and ListenerSets claim the hostnames of their listeners. */
   readonly listeners: boolean;
-  /** The claims of an object could not be determined. */
+  /** Called if the claims of an object could not be determined. */
   readonly onError?: (key: string, error: unknown) => void;
 }
 
 /**
- * Gateways, ListenerSets, routes and their claims, updated incrementally: a changed route is evaluated alone, a
- * changed ListenerSet with the routes that have it as a parent, a changed Gateway with its routes and its
- * ListenerSets. Objects set before `open` are evaluated then, all at once.
+ * Gateways, ListenerSets, routes and their claims, updated incrementally. A changed route is evaluated alone. A
+ * changed ListenerSet is evaluated with the routes that have it as a parent, and a changed Gateway with its routes
+ * and its ListenerSets. Objects that are set before `open` are evaluated by `open`, all at once.
  */
 export class GatewayRegistry {
   readonly #options: GatewayRegistryOptions;
   readonly #sink: UnresolvedClaimSink;
   readonly #gateways = new Map<string, GatewayView>();
-  /** By GatewayClass. */
+  /** Controllers by GatewayClass. */
   readonly #controllers = new Map<string, string>();
   readonly #sets = new Map<string, ListenerSetView>();
   readonly #routes = new Map<string, RouteView>();
-  /** Keys of the routes by their parents (`idOf`), whether these exist or not. */
+  /** Keys of the routes by their parents (`idOf`), even if a parent does not exist. */
   readonly #routesOf = new KeyIndex();
   /** Keys of the ListenerSets by their Gateway. */
   readonly #setsOf = new KeyIndex();
@@ -43,7 +43,7 @@ export class GatewayRegistry {
     this.#sink = sink;
   }
 
-  /** Whether the labels of namespaces matter. */
+  /** Whether any object selects namespaces by labels. */
   get selects(): boolean {
     return this.#selecting.size + this.#selectingSets.size > 0;
   }
@@ -66,7 +66,7 @@ export class GatewayRegistry {
 
   setGateway(key: string, own: GatewayView | undefined): void {
     const view = own && this.#withController(own);
-    // A Gateway's status counts its routes: each route changes the object, but nothing that matters here.
+    // A Gateway's status counts its routes, so each route changes the object, but no field that matters here.
     if (isDeepStrictEqual(this.#gateways.get(key), view)) return;
     if (view === undefined) this.#gateways.delete(key);
     else this.#gateways.set(key, view);
@@ -79,7 +79,7 @@ export class GatewayRegistry {
 
   setListenerSet(key: string, view: ListenerSetView | undefined): void {
     const before = this.#sets.get(key);
-    // As with Gateways: its status counts routes.
+    // The status of a ListenerSet counts routes, as with Gateways.
     if (isDeepStrictEqual(before, view)) return;
     if (before?.gateway !== undefined) this.#setsOf.remove(before.gateway, key);
     if (view?.gateway !== undefined) this.#setsOf.add(view.gateway, key);
@@ -89,7 +89,7 @@ export class GatewayRegistry {
     this.#decideSetAndRoutes(key);
   }
 
-  /** `key` distinguishes routes of different kinds. */
+  /** `key` must differ for routes of different kinds. */
   setRoute(key: string, view: RouteView | undefined): void {
     const before = this.#routes.get(key);
     if (isDeepStrictEqual(before, view)) return;
@@ -100,7 +100,7 @@ export class GatewayRegistry {
     this.#decideRoute(key);
   }
 
-  /** Sets the labels of all namespaces, which are known from now on. */
+  /** Sets the labels of all namespaces. They are known from now on. */
   setNamespaces(namespaces: ReadonlyMap<string, Labels>): void {
     this.#namespaces = namespaces;
     this.#decideSelected();
@@ -111,7 +111,7 @@ export class GatewayRegistry {
     if (this.#namespaces !== undefined) this.#decideSelected(name);
   }
 
-  /** `namespace` limits it to objects of that namespace, and the routes of its ListenerSets. */
+  /** `namespace` limits the evaluation to objects of that namespace, and to the routes of its ListenerSets. */
   #decideSelected(namespace?: string): void {
     const isConcerned = (object: RouteView | ListenerSetView | undefined) =>
       object !== undefined && (namespace === undefined || object.ref.namespace === namespace);
@@ -156,7 +156,7 @@ export class GatewayRegistry {
     );
   }
 
-  /** One odd object costs itself: its earlier claims stay, and the loop that decides on several goes on. */
+  /** An object that cannot be evaluated affects only itself: its earlier claims stay, and the caller's loop goes on. */
   #guarded(key: string, claimsOf: () => readonly UnresolvedClaim[] | undefined): void {
     try {
       const claims = claimsOf();

@@ -3,13 +3,14 @@ import { test } from "node:test";
 import { fc } from "#test/property.ts";
 import { narrowerOf } from "./hostnames.ts";
 
-/** The name that both serve, as route attachment takes it from the narrower side. */
+/** The name that both serve. Route attachment takes it from the narrower side. */
 function intersect(listener: string | undefined, route: string | undefined): string | undefined {
   const side = narrowerOf(listener, route);
   return side === "listener" ? listener : side && route;
 }
 
-// The examples are those of `HTTPRouteSpec.hostnames` and `Listener.hostname` (gateway.networking.k8s.io/v1).
+// The examples in the documentation of `HTTPRouteSpec.hostnames` and `Listener.hostname`
+// (gateway.networking.k8s.io/v1).
 const EXAMPLES: ReadonlyArray<
   readonly [listener: string | undefined, route: string | undefined, common: string | undefined]
 > = [

@@ -1,8 +1,8 @@
 /**
- * Which hostname is the intersection of a listener's and a route's hostname, or undefined if they do not intersect.
- * Either may be a wildcard, which covers every name below it, at any depth, but not the name itself; undefined
- * covers all names (gateway.networking.k8s.io/v1: `HTTPRouteSpec.hostnames`, `Listener.hostname`). Names must be in
- * lower case already, because a Gateway with many listeners calls this very often.
+ * Which hostname is the intersection of a listener's and a route's hostname; undefined: they do not intersect. Either
+ * may be a wildcard, which covers every name below it, at any depth, but not the name itself. An undefined hostname
+ * covers all names (gateway.networking.k8s.io/v1: `HTTPRouteSpec.hostnames`, `Listener.hostname`). Names must already
+ * be in lower case, because a Gateway with many listeners calls this very often.
  */
 export function narrowerOf(listener: string | undefined, route: string | undefined): "listener" | "route" | undefined {
   if (listener === undefined || route === undefined) return route === undefined ? "listener" : "route";

@@ -31,7 +31,7 @@ describe("a Gateway whose only addresses are names of Services", () => {
     });
   }
 
-  it("is ingress if it has another address too, or none yet", () => {
+  it("is ingress if it also has another address, or no address yet", () => {
     assert.equal(codeOf(["gw.infra.svc", "203.0.113.9"]), "ingress");
     assert.equal(codeOf([]), "ingress");
   });
@@ -49,7 +49,7 @@ describe("a Gateway that asks Istio for a type of Service", () => {
   }
 });
 
-it("its own names, those of its routes and of its ListenerSets have the reason", () => {
+it("a Gateway, its routes and its ListenerSets have the reason as their decision", () => {
   const conditions = [{ type: "Accepted", status: "True" }];
   const status = { conditions, addresses: [{ type: "Hostname", value: "gw.infra.svc" }] };
   const gateway = viewGateway(gatewayObject("gw", [{ hostname: "*.a.com" }], { status }, { from: "All" }));

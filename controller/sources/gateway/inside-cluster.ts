@@ -4,16 +4,17 @@ import type { Reason } from "#hostmap/types.ts";
 import { mapOf, type Raw } from "../raw-object.ts";
 
 /**
- * On a Gateway: the type of the Service that Istio makes for it
- * (istio, pilot/pkg/config/kube/gatewaycommon/deploymentcontroller.go).
+ * Annotation of a Gateway: the type of the Service that Istio makes for it (istio,
+ * pilot/pkg/config/kube/gatewaycommon/deploymentcontroller.go).
  */
 const SERVICE_TYPE = "networking.istio.io/service-type";
 const DEFAULT_DOMAIN = "cluster.local";
 
 /**
- * Why a Gateway is not ingress: it is reached inside the cluster alone. Istio reports the name of the Service as the
- * address if it has no external one (pilot/pkg/config/kube/gateway/conversion.go, `reportGatewayStatus`). So an egress
- * gateway, or a mesh's, has such a name. A load balancer that has no address yet may have it for a moment.
+ * Why a Gateway is not ingress: it is reachable only inside the cluster. Istio reports the name of the Service as the
+ * address if the Service has no external one (pilot/pkg/config/kube/gateway/conversion.go, `reportGatewayStatus`). So
+ * an egress gateway, or a mesh's gateway, has such a name. A load balancer may have it briefly, until it gets its
+ * address.
  */
 export function insideCluster(
   raw: Raw,
@@ -29,7 +30,7 @@ export function insideCluster(
   return { code: "gateway-inside-cluster", text };
 }
 
-/** Whether an address is the DNS name of a Service: `*.svc`, or the same with the cluster's domain. */
+/** Whether an address is the DNS name of a Service: `*.svc`, or `*.svc` with the cluster's domain. */
 function isServiceName(address: string, clusterDomain: string): boolean {
   if (isIP(address) !== 0) return false;
   const name = address.toLowerCase().replace(/\.$/, "");

@@ -15,8 +15,8 @@ import { GatewayRegistry } from "./gateway-registry.ts";
 import { type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 // The examples of the specification's conformance suite (kubernetes-sigs/gateway-api,
-// conformance/tests/listenerset-*, v1.7), and further rules of GEP-1713. An implementation reports what it rejects in
-// the status.
+// conformance/tests/listenerset-*, v1.7), and further rules of GEP-1713. An implementation reports rejections in the
+// status.
 
 const ALL = { from: "All" };
 const SELECTED = { from: "Selector", selector: { matchLabels: { allowed: "ns" } } };
@@ -33,7 +33,7 @@ const setRef = (name: string, sectionName?: string, namespace = INFRA): Raw => (
 });
 const gatewayRef = (name: string, sectionName: string): Raw => ({ name, namespace: INFRA, sectionName });
 
-/** The status of a ListenerSet of which listeners are in conflict with others of the Gateway. */
+/** The status of a ListenerSet whose listeners `names` conflict with others of the Gateway. */
 function conflicted(accepted: string, ...names: string[]): Raw {
   const conditions = [
     { type: "Accepted", status: "False", reason: "PortUnavailable" },
@@ -82,7 +82,7 @@ function world(options: { readonly requireAccepted?: boolean; readonly listeners
   };
 }
 
-describe("which ListenerSets a Gateway takes", () => {
+describe("the ListenerSets that a Gateway accepts", () => {
   const own = listenerSetObject("set", "gw", [{ hostname: "set.com" }]);
   const other = listenerSetObject("set", "gw", [{ hostname: "set.com" }], { namespace: BACKEND });
   const cases: readonly (readonly [example: string, allowed: object | undefined, own: boolean, other: boolean])[] = [
@@ -156,7 +156,7 @@ describe("a route and its direct parent", () => {
     assert.deepEqual(route(viaGateway), ["ls.com: no-matching-listener"]);
   });
 
-  it("ListenerSetRouteStatusScopedToParentRef: acceptance by the Gateway is none by its ListenerSet", () => {
+  it("ListenerSetRouteStatusScopedToParentRef: acceptance by the Gateway does not count for its ListenerSet", () => {
     const { gateway, set, route } = world();
     gateway("gw", { from: "Same" });
     set(listenerSetObject("set", "gw", [{ hostname: "*.com" }]));
@@ -165,7 +165,7 @@ describe("a route and its direct parent", () => {
     assert.deepEqual(route({ ...object, status: { parents } }), ["a.com: not-accepted"]);
   });
 
-  it("ListenerSetAllowedRoutesNamespaces, of a set beside its Gateway and of one elsewhere", () => {
+  it("ListenerSetAllowedRoutesNamespaces, for a set in its Gateway's namespace and for one elsewhere", () => {
     const { registry, gateway, set, route } = world();
     registry.setNamespaces(
       new Map([
@@ -205,7 +205,7 @@ describe("a route and its direct parent", () => {
 });
 
 describe("ListenerSetHostnameConflict, ListenerSetProtocolConflict, ListenerSetReferenceGrant", () => {
-  it("a listener that its controller rejects has no names, and takes no routes; the others of its set do", () => {
+  it("a rejected listener has no names and takes no routes, but the other listeners of its set do", () => {
     const { gateway, set, route } = world();
     gateway("gw", { from: "Same" });
     const listeners = [
@@ -223,7 +223,7 @@ describe("ListenerSetHostnameConflict, ListenerSetProtocolConflict, ListenerSetR
     assert.deepEqual(set(none), ["own.com: listener-refused"]);
   });
 
-  it("once the conflict has gone, its names are there", () => {
+  it("after the conflict has ended, the names of the listener are used", () => {
     const { gateway, set, route, outcome } = world();
     gateway("gw", { from: "Same" });
     const listeners = [{ name: "bad", hostname: "late.com" }];
@@ -235,7 +235,7 @@ describe("ListenerSetHostnameConflict, ListenerSetProtocolConflict, ListenerSetR
 });
 
 describe("a ListenerSet", () => {
-  it("has the hints of its Gateway: class, addresses and ports; one without listeners has those of the set", () => {
+  it("has its Gateway's class, addresses and ports; if the Gateway has no listeners, the ports are the set's", () => {
     const { gateway, set, claims } = world();
     const hints = () => claims(`ListenerSet ${INFRA}/set`)[0]?.hints;
     gateway("gw", ALL);
@@ -247,14 +247,14 @@ describe("a ListenerSet", () => {
     assert.deepEqual(hints(), { ...common, ports: [8443] });
   });
 
-  it("claims no names if listeners' own names are not read", () => {
+  it("claims no names if the hostnames of listeners are not read", () => {
     const { gateway, set, reported } = world({ listeners: false });
     gateway("gw", ALL);
     set(listenerSetObject("set", "gw", [{ hostname: "set.com" }]));
     assert.deepEqual(reported(), []);
   });
 
-  it("without acceptance, of itself or of its Gateway, is not used", () => {
+  it("is not used while it, or its Gateway, is not accepted", () => {
     const waiting = listenerSetObject("set", "gw", [{ hostname: "set.com" }], { status: NO_STATUS });
     const { gateway, set, registry, outcome } = world();
     gateway("gw", ALL);
@@ -268,7 +268,7 @@ describe("a ListenerSet", () => {
     assert.deepEqual(lax.set(waiting), ["set.com"]);
   });
 
-  it("that is ignored, or whose Gateway is, has no names, nor have its routes", () => {
+  it("has no names if it or its Gateway is ignored, and neither have its routes", () => {
     const { gateway, set, route, registry } = world();
     gateway("gw", ALL);
     const listeners = [{ hostname: "*.com" }];
@@ -282,7 +282,7 @@ describe("a ListenerSet", () => {
     assert.deepEqual(route({ ...web }), ["a.com: ignored"]);
   });
 
-  it("has a Gateway of its own namespace by default, and no other kind of parent", () => {
+  it("has a Gateway of its own namespace by default, and accepts no other kind of parent", () => {
     const { gateway, set, route } = world();
     gateway("gw", ALL);
     const listeners = [{ hostname: "set.com", ...ALL }];
@@ -297,7 +297,7 @@ describe("a ListenerSet", () => {
 });
 
 describe("changes", () => {
-  it("of a Gateway concern its ListenerSets and their routes, those of a set only its own", () => {
+  it("of a Gateway affect its ListenerSets and their routes; those of a set affect only its own routes", () => {
     const { gateway, set, route, reported, outcome } = world();
     route(routeObject("web", [setRef("set")], ["a.com"]));
     set(listenerSetObject("set", "gw", [{ hostname: "*.com" }]));
@@ -314,7 +314,7 @@ describe("changes", () => {
     assert.deepEqual(outcome(web), ["a.com: listener-set-not-allowed"]);
   });
 
-  it("of status that count routes change nothing, and a set that moves leaves its Gateway", () => {
+  it("of route counts in a status have no effect; a set that moves leaves its former Gateway", () => {
     const { gateway, set, reported } = world();
     gateway("gw", ALL);
     gateway("next", ALL);
@@ -331,7 +331,7 @@ describe("changes", () => {
     assert.deepEqual(reported(), [`Gateway ${INFRA}/gw`]);
   });
 
-  it("that delete a set take its names and those of its routes", () => {
+  it("that delete a set remove its names and those of its routes", () => {
     const { registry, gateway, set, route, outcome } = world();
     gateway("gw", ALL);
     set(listenerSetObject("set", "gw", [{ hostname: "a.com" }]));
@@ -341,7 +341,7 @@ describe("changes", () => {
     assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["a.com: listener-set-not-found"]);
   });
 
-  it("of a namespace's labels concern its sets and their routes; until they are known, nothing changes", () => {
+  it("of a namespace's labels affect its sets and their routes; while labels are unknown, claims stay", () => {
     const { registry, gateway, set, route, reported, outcome } = world();
     assert.equal(registry.selects, false);
     gateway("gw", SELECTED);

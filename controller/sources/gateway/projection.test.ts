@@ -16,7 +16,7 @@ const gateway = (spec: Raw, status: Raw = {}) => viewGateway({ metadata: METADAT
 const listener = (parts: Raw, status: Raw = {}) =>
   gateway({ listeners: [{ name: "web", protocol: "HTTP", ...parts }] }, status).listeners[0];
 
-test("a Gateway as a whole, and one of which nothing is known", () => {
+test("all fields of a Gateway, and of an empty one", () => {
   const spec = {
     gatewayClassName: "edge",
     listeners: [
@@ -82,7 +82,7 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
   });
 });
 
-test("which ListenerSets a Gateway allows: none by default; a whole ListenerSet, and an unknown one", () => {
+test("a Gateway allows no ListenerSets by default; all fields of a ListenerSet, and of an empty one", () => {
   const allowed = (namespaces: unknown) => gateway({ allowedListeners: { namespaces } }, {}).allowedSets;
   assert.deepEqual(
     [{ from: "Same" }, { from: "All", selector: {} }, { from: "Selector", selector: { a: 1 } }, {}, 5].map(allowed),
@@ -123,7 +123,7 @@ test("which ListenerSets a Gateway allows: none by default; a whole ListenerSet,
   });
 });
 
-test("which kinds of routes a listener allows: those of its protocol, of those that it lists", () => {
+test("a listener allows the kinds of routes of its protocol, limited to those that it lists", () => {
   const kinds = (protocol: unknown, ...listed: Raw[]) =>
     listener({ protocol, allowedRoutes: { kinds: listed } })?.kinds;
   const GROUP = "gateway.networking.k8s.io";
@@ -140,7 +140,7 @@ test("which kinds of routes a listener allows: those of its protocol, of those t
   assert.equal(kinds("TCP", { kind: "HTTPRoute" }), undefined);
 });
 
-test("from where routes may attach: Same by default, None if unknown; the selector only with Selector", () => {
+test("routes attach from Same by default, from None if the value is unknown; only Selector has a selector", () => {
   const from = (value: unknown) => {
     const { from: of, selector } =
       listener({ allowedRoutes: { namespaces: { from: value, selector: { a: 1 } } } }) ?? {};
@@ -161,7 +161,7 @@ test("from where routes may attach: Same by default, None if unknown; the select
   );
 });
 
-test("a listener is refused if its controller does not accept it, or finds it in conflict", () => {
+test("a listener is refused if its controller does not accept it, or reports a conflict", () => {
   const refused = (name: string, ...conditions: Raw[]) =>
     listener(
       {},
@@ -180,7 +180,7 @@ test("a listener is refused if its controller does not accept it, or finds it in
   assert.equal(refused("elsewhere", { type: "Accepted", status: "False" }), false);
 });
 
-test("addresses of a Gateway: IP addresses and host names, each once; with one it is admitted", () => {
+test("addresses of a Gateway are unique IP addresses and host names; a Gateway with one is admitted", () => {
   const hints = (addresses: unknown, conditions: unknown = []) => {
     const found = gateway({}, { addresses, conditions }).hints;
     assert.ok("addresses" in found);
@@ -223,7 +223,7 @@ function route(spec: Raw, parents: readonly Raw[] = []) {
   return viewRoute("HTTPRoute", { metadata: { ...METADATA, name: "r", annotations: {} }, spec, status: { parents } });
 }
 
-test("a route as a whole, and one of which nothing is known", () => {
+test("all fields of a route, and of an empty one", () => {
   const spec = { hostnames: ["a.com", "", 5, "b.com", "a.com"], parentRefs: [PARENT] };
   assert.deepEqual(route(spec, [{ parentRef: PARENT, conditions: accepted("True") }]), {
     kind: "HTTPRoute",
@@ -243,7 +243,7 @@ test("a route as a whole, and one of which nothing is known", () => {
   });
 });
 
-test("a parent is a Gateway or a ListenerSet by group and kind; its namespace is the route's by default", () => {
+test("a parent is a Gateway or a ListenerSet by group and kind; its default namespace is the route's", () => {
   const parentRefs = [
     { name: "a" },
     { name: "b", group: "gateway.networking.k8s.io", kind: "Gateway", namespace: "x" },
@@ -260,7 +260,7 @@ test("a parent is a Gateway or a ListenerSet by group and kind; its namespace is
   );
 });
 
-test("a status is that of the same parent, listener and port; one controller that accepts is enough", () => {
+test("a status belongs to the same parent, listener and port; acceptance by one controller is enough", () => {
   const state = (...statuses: readonly (readonly [parentRef: Raw, status: string, reason?: string])[]) => {
     const parents = statuses.map(([parentRef, status, reason]) => ({
       parentRef,

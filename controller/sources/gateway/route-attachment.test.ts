@@ -42,7 +42,7 @@ function reasonOf(route: Raw, surroundings: AttachmentContext): string {
 }
 
 describe("a route's claims", () => {
-  it("are listed once, however many names have no Gateway", (t) => {
+  it("are computed once, however many names have no Gateway", (t) => {
     const listed = t.mock.getter(ClaimList.prototype, "all");
     const names = Array.from({ length: 3 }, (_, index) => `${index}.com`);
     outcome(routeObject("web", ["gone"], names), one({}));
@@ -67,7 +67,7 @@ describe("a route's claims", () => {
     ]);
   });
 
-  it("have each name once, even if several listeners of a Gateway have it", () => {
+  it("have each name once, even if several listeners of a Gateway have the name", () => {
     const gateway = one({ hostname: "a.com" }, { hostname: "A.com", port: 443, protocol: "HTTPS" }, {});
     assert.deepEqual(outcome(routeObject("web", ["gw"], ["a.com"]), gateway), ["a.com"]);
     assert.deepEqual(outcome(routeObject("web", ["gw"]), gateway), ["A.com"]);
@@ -84,12 +84,12 @@ describe("a route's claims", () => {
     assert.deepEqual(outcome(routeObject("web", ["gw", "other"], ["a.com"]), both), ["a.com", "a.com"]);
   });
 
-  it("need one parent that works; the reasons of the others are then omitted", () => {
+  it("need one parent that works; then the reasons of other parents are omitted", () => {
     const route = routeObject("web", ["missing", "gw"], ["a.com"]);
     assert.deepEqual(outcome(route, one({})), ["a.com"]);
   });
 
-  it("that no parent accepts have the reason of the parent where they got furthest", () => {
+  it("have the reason of the parent where they got furthest, if no parent accepts them", () => {
     const surroundings = one({ hostname: "b.com" });
     for (const parents of [
       ["gw", "missing"],
@@ -107,7 +107,7 @@ describe("a route's claims", () => {
     assert.deepEqual(outcome(routeObject("web", ["plain"], ["a.com"]), unknown), ["a.com"]);
   });
 
-  it("of an unknown namespace are not selected by any selector", () => {
+  it("are not allowed by any selector if their namespace is unknown", () => {
     const gateway = gatewayObject("gw", [
       { from: "Selector", selector: { matchExpressions: [{ key: "x", operator: "DoesNotExist" }] } },
     ]);

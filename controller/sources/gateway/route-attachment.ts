@@ -17,7 +17,9 @@ import {
   type RouteView,
 } from "./view.ts";
 
-/** The other objects and options that the claims of a route or a ListenerSet depend on. Keys are `namespace/name`. */
+/**
+ * The other objects and options that decide about the claims of a route or a ListenerSet. Keys are `namespace/name`.
+ */
 export interface AttachmentContext {
   gateway(key: string): GatewayView | undefined;
   listenerSet(key: string): ListenerSetView | undefined;
@@ -27,20 +29,20 @@ export interface AttachmentContext {
   readonly requireAccepted: boolean;
 }
 
-/** How far a route got with one parent. The parent where it got furthest provides the reason. */
+/** How far a route got with one parent. If no parent works, the one where it got furthest provides the reason. */
 type Attachment =
   | { readonly listeners: readonly ListenerView[]; readonly hints: RoutingHints | Reason; readonly stage: number }
   | { readonly reason: Reason; readonly stage: number }
   | "unknown";
 
-/** The number of listeners in a reason. */
+/** Maximum number of listeners in a reason. */
 const MAX_SHOWN = 4;
 
 const STAGES = { parent: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } as const;
 
 /**
- * The claims of a route: for each of its parents the names that both route and listener cover, or why there are
- * none. Undefined while a listener selects namespaces and their labels are not known yet.
+ * The claims of a route. For each parent, they are the names that both route and listener cover, or the reason why
+ * there are none. Undefined while a listener selects namespaces whose labels are not known yet.
  */
 export function claimsOfRoute(route: RouteView, around: AttachmentContext): UnresolvedClaim[] | undefined {
   const claims = new ClaimList(route, { anyDepth: true });
@@ -51,14 +53,17 @@ export function claimsOfRoute(route: RouteView, around: AttachmentContext): Unre
     attachments.filter((attachment) => attachment !== "unknown"),
     route,
   );
-  // A route without hostnames has those of its listeners.
+  // A route without hostnames uses those of its listeners.
   for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
     claimOne(hostname, route, known, claims);
   }
   return claims.all;
 }
 
-/** The route's own choice comes before its parents'. Hints are compared by identity: equal ones stay one object. */
+/**
+ * A route's own choice takes precedence over those of its parents. Hints are compared by identity, so equal ones must
+ * stay one object.
+ */
 function withChoices(
   attachments: readonly Exclude<Attachment, "unknown">[],
   route: RouteView,
@@ -125,7 +130,7 @@ function attach(route: RouteView, parent: ParentView, around: AttachmentContext)
     return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
   }
   const decisions = named.map((listener) => allows(listener, route, owner.ref.namespace, around));
-  // One listener that allows the route is not enough while another is undecided: the names of both are used.
+  // If a listener is still undecided, one that allows the route is not enough, because the names of both are used.
   if (decisions.includes("unknown")) return "unknown";
   const listeners = named.filter((_, index) => decisions[index] === true);
   if (listeners.length === 0) {
@@ -140,11 +145,11 @@ function describe({ kind, key }: Pick<ParentView, "kind" | "key">): string {
 }
 
 /**
- * The object with the listeners that a route attaches to: only the parent itself, never also the ListenerSets of a
- * Gateway.
+ * The object with the listeners that a route attaches to. It is only the parent itself: a Gateway does not include
+ * its ListenerSets.
  */
 interface ListenerOwner extends Pick<GatewayView, "ref" | "hints" | "listeners"> {
-  /** The annotated one of the parent and its Gateway. */
+  /** The parent or its Gateway, whichever has the ignore annotation. */
   readonly ignoredBy: ObjectRef | undefined;
 }
 
@@ -181,8 +186,8 @@ function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayV
 }
 
 /**
- * A Gateway's ListenerSets have the hints of the Gateway. If the Gateway has no listeners, its ports are those of
- * the set.
+ * The hints of a ListenerSet are those of its Gateway. If the Gateway has no listeners, the ports are those of the
+ * set.
  */
 function hintsOfSet(set: ListenerSetView, { hints }: GatewayView): RoutingHints {
   const { listeners } = set;
@@ -230,14 +235,16 @@ function refusalOf(
 }
 
 /**
- * The claims of a Gateway itself: its listeners' hostnames, also before a route exists. cert-manager requests
+ * The claims of a Gateway itself: its listeners' hostnames, even before a route exists. cert-manager requests
  * certificates for them, and its self-check runs before any route is accepted.
  */
 export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): UnresolvedClaim[] {
   return claimsOfListeners(gateway, objectRefusal(gateway, requireAccepted) ?? gateway.hints);
 }
 
-/** The same of a ListenerSet. Undefined while its Gateway selects namespaces and their labels are not known yet. */
+/**
+ * The claims of a ListenerSet itself. Undefined while its Gateway selects namespaces whose labels are not known yet.
+ */
 export function claimsOfListenerSet(set: ListenerSetView, around: AttachmentContext): UnresolvedClaim[] | undefined {
   const gateway = gatewayOfSet(set, around);
   if (gateway === "unknown") return undefined;

@@ -3,8 +3,8 @@ import { listOf, mapOf, textMapOf, textOf } from "../raw-object.ts";
 export type Labels = Readonly<Record<string, string>>;
 
 /**
- * Whether labels match a `LabelSelector` (meta/v1). An empty selector matches all labels; an unknown operator
- * matches none.
+ * Whether labels match a `LabelSelector` (meta/v1). An empty selector matches all labels. An unknown operator matches
+ * no labels.
  */
 export function matchesSelector(selector: unknown, labels: Labels): boolean {
   const { matchLabels, matchExpressions } = mapOf(selector);

@@ -42,7 +42,7 @@ for (const [selector, expected] of [
   });
 }
 
-test("a Gateway's route count is not kept, so that its routes are not evaluated again", () => {
+test("a Gateway's count of routes is not kept, so that a change of it does not evaluate routes again", () => {
   const status = (attachedRoutes: number) => ({
     conditions: [{ type: "Accepted", status: "True", lastTransitionTime: `2026-01-01T00:00:0${attachedRoutes}Z` }],
     listeners: [{ name: "listener-1", attachedRoutes, conditions: [] }],
@@ -132,7 +132,7 @@ test("property: for fields of any type, an object has claims with string hostnam
   );
 });
 
-test("a route of 3,000 parents with 3,000 statuses is viewed in linear time; equal parents are one", () => {
+test("a route with 3,000 parents and statuses is viewed in linear time; equal parents are merged", () => {
   const refs = Array.from({ length: 3_000 }, (_, index) => ({ name: `gateway-${index}` }));
   const conditions = [{ type: "Accepted", status: "True" }];
   const object = (parentRefs: object[]) => ({

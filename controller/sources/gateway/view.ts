@@ -32,7 +32,7 @@ export interface GatewayView extends ObjectOrigin {
 
 /** The projection of a ListenerSet (gateway.networking.k8s.io/v1, GEP-1713): further listeners of a Gateway. */
 export interface ListenerSetView extends ObjectOrigin {
-  /** As of a Gateway. */
+  /** See `GatewayView`. */
   readonly accepted: boolean;
   readonly refusal: string | undefined;
   /** `namespace/name` of its Gateway; undefined if its parent is of another kind. */
@@ -47,23 +47,23 @@ export interface NamespaceChoice {
   readonly selector: unknown;
 }
 
-/** A listener with a protocol that has hostnames. */
+/** A listener with a protocol that uses hostnames. */
 export interface ListenerView extends NamespaceChoice {
   readonly name: string;
   readonly port: number | undefined;
   /** As written, or undefined for all names. */
   readonly hostname: string | undefined;
-  /** The same in lower case. */
+  /** `hostname` in lower case. */
   readonly folded: string | undefined;
   readonly kinds: readonly RouteKind[];
-  /** The controller rejects this listener, for instance because another one has its hostname and port. */
+  /** Whether the controller rejects this listener, for instance because another one has its hostname and port. */
   readonly refused: boolean;
 }
 
 /** The projection of a route. */
 export interface RouteView extends ObjectOrigin {
   readonly kind: RouteKind;
-  /** As written, without duplicates. Empty for the hostnames of its listeners. */
+  /** As written, without duplicates. If empty, the route uses the hostnames of its listeners. */
   readonly hostnames: readonly string[];
   /** Its parents that are Gateways or ListenerSets. */
   readonly parents: readonly ParentView[];
@@ -101,7 +101,7 @@ interface GatewayOrigin {
   readonly clusterDomain?: string | undefined;
 }
 
-/** Projects a Gateway. If the fields that are used are the same, the projections are deeply equal. */
+/** Projects a Gateway. The projections of two versions are deeply equal if all used fields are the same. */
 export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {}): GatewayView {
   const spec = mapOf(raw.spec);
   const own = viewListeners(raw);
@@ -126,7 +126,7 @@ export function viewGateway(raw: Raw, { file, clusterDomain }: GatewayOrigin = {
   };
 }
 
-/** Projects a ListenerSet, as `viewGateway` does a Gateway. */
+/** Projects a ListenerSet, like `viewGateway`. */
 export function viewListenerSet(raw: Raw, file?: string): ListenerSetView {
   const own = originOf("ListenerSet", raw, { namespace: "default", file });
   const parent = mapOf(mapOf(raw.spec).parentRef);
@@ -134,13 +134,13 @@ export function viewListenerSet(raw: Raw, file?: string): ListenerSetView {
   return { ...own, ...viewListeners(raw), gateway };
 }
 
-/** The ports of listeners, as routing hints have them. */
+/** The ports of listeners, in the form of routing hints. */
 export function portsOf(listeners: readonly ListenerView[]): Pick<RoutingHints, "ports"> {
   const ports = new Set(listeners.flatMap(({ port }) => port ?? []));
   return ports.size > 0 ? { ports: [...ports].sort((a, b) => a - b) } : {};
 }
 
-/** What a Gateway and a ListenerSet have in common. */
+/** The fields that Gateways and ListenerSets have in common. */
 function viewListeners(raw: Raw): Pick<GatewayView, "accepted" | "refusal" | "listeners"> {
   const status = mapOf(raw.status);
   const accepted = conditionOf(status.conditions, "Accepted");
@@ -185,7 +185,7 @@ function kindsOf(protocol: string, listed: readonly unknown[]): readonly RouteKi
   return (possible ?? ROUTE_KINDS).filter((kind) => names.includes(kind));
 }
 
-/** An unknown value allows no namespace. */
+/** Reads where objects may attach from. An unknown value allows no namespace. */
 function choiceOf({ from, selector }: Raw, usual: "Same" | "None"): NamespaceChoice {
   const value = from === undefined ? usual : from;
   const known = value === "Same" || value === "All" || value === "Selector" ? value : "None";
@@ -208,7 +208,7 @@ export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
   const refs = listOf(spec.parentRefs)
     .map(mapOf)
     .filter((ref) => parentKindOf(ref) !== undefined);
-  // The API allows no two equal parents; a CRD without its limits would make of them as many claims.
+  // The API allows no two equal parents. Without this check, a CRD without limits could turn them into as many claims.
   const parents = new Map(refs.map((ref) => [refKey(ref, namespace), ref]));
   return {
     kind,
@@ -218,14 +218,14 @@ export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
   };
 }
 
-/** The statuses of each parent with listeners, by its `refKey`. Several controllers may have written one. */
+/** The statuses of each parent with listeners, by its `refKey`. Several controllers may have written a status. */
 function statusesByParent(statuses: readonly Raw[], namespace: string): ReadonlyMap<string, readonly Raw[]> {
   const relevant = statuses.filter(({ parentRef }) => parentKindOf(mapOf(parentRef)) !== undefined);
   return Map.groupBy(relevant, ({ parentRef }) => refKey(mapOf(parentRef), namespace));
 }
 
 function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): ParentView {
-  // One controller that accepts it is enough.
+  // It is enough if one controller accepts the route.
   const conditions = statuses.map((status) => conditionOf(status.conditions, "Accepted"));
   const accepted = conditions.some(({ status }) => status === "True");
   return {
@@ -239,7 +239,7 @@ function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): Pare
 }
 
 /**
- * Group and kind have defaults (`ParentReference`); a parent that is a Service is for a mesh, and other kinds are
+ * Group and kind have defaults (`ParentReference`). A parent that is a Service is for a mesh. Other kinds are
  * unknown.
  */
 function parentKindOf({ group, kind = "Gateway" }: Raw): ParentView["kind"] | undefined {

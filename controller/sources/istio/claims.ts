@@ -6,18 +6,18 @@ import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { type ServerHosts, virtualHosts } from "./hosts.ts";
 import type { GatewayView, VirtualServiceView } from "./view.ts";
 
-/** A Gateway, with what its VirtualServices need. */
+/** A Gateway, with the hints and hosts that its VirtualServices need. */
 export interface KnownGateway {
   readonly view: GatewayView;
   readonly hosts: ServerHosts;
   readonly hints: RoutingHints | Reason;
 }
 
-/** The class that a configured target lists. */
+/** The class that a configured target must list. */
 const CLASS = "istio";
 const WILDCARDS = { anyDepth: true };
 
-/** What a Gateway says about the Service that serves it. Its status says nothing. */
+/** The hints of a Gateway about the Service that serves it. They come from its spec, because its status has none. */
 export function hintsOf(view: GatewayView): RoutingHints | Reason {
   const { ref, ignored, selector } = view;
   if (ignored) return ignoredBy(ref.kind);
@@ -26,7 +26,7 @@ export function hintsOf(view: GatewayView): RoutingHints | Reason {
   return withChoice({ className: CLASS, addresses: [], admitted: true, selector }, view);
 }
 
-/** A Gateway claims the hosts of its servers. `*` alone claims nothing. */
+/** A Gateway claims the hosts of its servers. A single `*` claims no name. */
 export function claimsOfGateway({ view, hints }: KnownGateway): UnresolvedClaim[] {
   const claims = new ClaimList(view, WILDCARDS);
   for (const { name } of view.hosts) if (isName(name)) claims.add(name, hints);
@@ -58,7 +58,7 @@ export function claimsOfVirtualService(
   return claims.all;
 }
 
-/** Why no Gateway can serve it. */
+/** Why no Gateway can serve a VirtualService. */
 function refusalOf({ ref, ignored, exportedTo, gateways, unrouted = "" }: VirtualServiceView): Reason | undefined {
   if (ignored) return ignoredBy(ref.kind);
   if (exportedTo?.length === 0) return { code: "not-exported", text: "`exportTo` is ~: no Gateway has it" };
@@ -71,7 +71,7 @@ function exported(hints: RoutingHints | Reason, { exportedTo }: VirtualServiceVi
   return "code" in hints || exportedTo === undefined ? hints : { ...hints, exportedTo };
 }
 
-/** The hints of an earlier Gateway if they are equal: the list of claims compares them by identity. */
+/** Returns the hints of an earlier Gateway if they are equal, because the list of claims compares hints by identity. */
 function shared(known: Map<string, RoutingHints | Reason>, hints: RoutingHints | Reason): RoutingHints | Reason {
   const key = JSON.stringify("code" in hints ? hints : [Object.entries(hints.selector ?? {}).sort(), hints.chosen]);
   const before = known.get(key);

@@ -9,7 +9,7 @@ function common(gateway: readonly string[], hosts: readonly string[], namespace 
   return [...new Set([...servers.common(virtualHosts(hosts), namespace)].map(([, name]) => name))].sort();
 }
 
-// istio/istio, pkg/config/host/name_test.go, TestNameMatches.
+// Source: istio/istio, pkg/config/host/name_test.go, TestNameMatches.
 const MATCHES: ReadonlyArray<readonly [a: string, b: string, matches: boolean]> = [
   ["a.facebook.com", "*.facebook.COM", false],
   ["foo.com", "foo.com", true],
@@ -33,14 +33,14 @@ const MATCHES: ReadonlyArray<readonly [a: string, b: string, matches: boolean]> 
   ["foo.bar.baz", "*.baz", true],
 ];
 
-test("hosts match as in Istio's own table, either way round", () => {
+test("hosts match as in Istio's own test table, in both directions", () => {
   for (const [a, b, matches] of MATCHES) {
     assert.equal(common([a], [b]).length > 0, matches, `${a} ${b}`);
     assert.equal(common([b], [a]).length > 0, matches, `${b} ${a}`);
   }
 });
 
-// istio/istio, pkg/config/host/names_test.go, TestNamesIntersection.
+// Source: istio/istio, pkg/config/host/names_test.go, TestNamesIntersection.
 const INTERSECTIONS: ReadonlyArray<readonly [a: string[], b: string[], names: string[]]> = [
   [["foo,com"], ["bar.com"], []],
   [["foo.com", "bar.com"], ["bar.com"], ["bar.com"]],
@@ -60,11 +60,11 @@ const INTERSECTIONS: ReadonlyArray<readonly [a: string[], b: string[], names: st
   [["foo.com"], ["Foo.com"], []],
 ];
 
-test("the names in common are those of Istio's intersection", () => {
+test("the common names are those of Istio's intersection", () => {
   for (const [a, b, names] of INTERSECTIONS) assert.deepEqual(common(a, b), names, `${a} ${b}`);
 });
 
-test("the namespace before a slash limits the VirtualServices", () => {
+test("the namespace before a slash limits which VirtualServices may use a host", () => {
   const CASES: ReadonlyArray<readonly [server: string, inShop: boolean, inInfra: boolean]> = [
     ["a.com", true, true],
     ["*/a.com", true, true],
@@ -84,7 +84,7 @@ test("the namespace before a slash limits the VirtualServices", () => {
   assert.deepEqual(common(["other/a.com", "shop/a.com"], ["a.com"]), ["a.com"]);
 });
 
-/** istio/istio, pkg/config/host/name.go, SubsetOf, as written there. */
+/** Copied from istio/istio, pkg/config/host/name.go, SubsetOf. */
 function isSubset(n: string, o: string): boolean {
   if (n.startsWith("*")) {
     return o.startsWith("*") && n.length >= o.length && n.slice(1).endsWith(o.slice(1));
@@ -92,7 +92,7 @@ function isSubset(n: string, o: string): boolean {
   return o.startsWith("*") ? n.endsWith(o.slice(1)) : n === o;
 }
 
-test("property: the same as comparing every pair", () => {
+test("property: the result is the same as that of comparing every pair", () => {
   const label = fc.constantFrom("a", "b", "c");
   const name = fc.array(label, { minLength: 1, maxLength: 4 }).map((labels) => labels.join("."));
   const host = fc.oneof(

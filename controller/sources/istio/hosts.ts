@@ -1,16 +1,22 @@
-/** A name or wildcard of a Gateway's server, and the namespace whose VirtualServices may have it: undefined, all. */
+/**
+ * A name or wildcard of a Gateway's server, and the namespace whose VirtualServices may use it; undefined: all
+ * namespaces.
+ */
 export interface ServerHost {
   readonly name: string;
   readonly namespace: string | undefined;
 }
 
 /**
- * Longer or deeper names are refused by the policy (`lib/hostmap/hostnames.ts`), so they need no match. A wildcard
- * has two bytes more than the name below it.
+ * The policy refuses longer or deeper names (`lib/hostmap/hostnames.ts`), so they need no match. A wildcard has two
+ * bytes more than the name below it.
  */
 const MAX_BYTES = 255;
 const MAX_LABELS = 33;
-/** The wildcards of a VirtualService for which narrower hosts are looked for: each is compared with every host. */
+/**
+ * Maximum number of a VirtualService's wildcards that are compared with narrower hosts. Each is compared with every
+ * host.
+ */
 const MAX_WIDE = 8;
 
 /**
@@ -25,9 +31,9 @@ export function serverHost(text: string, own: string): ServerHost {
 }
 
 /**
- * The wildcards that cover a host, apart from itself. They cover any number of labels, and `*` everything; letters
- * are compared as written (istio/istio, pkg/config/host/name.go, SubsetOf). Istio also reads `*-x.example.com`, which
- * is no name that could be mapped: it covers nothing here.
+ * The wildcards that cover a host, without the host itself. A wildcard covers any number of labels, and `*` covers
+ * everything. Letter case matters (istio/istio, pkg/config/host/name.go, SubsetOf). Istio also reads
+ * `*-x.example.com`. It is no name that could be mapped, so it covers nothing here.
  */
 function wildcardsAbove(host: string): readonly string[] {
   if (host === "*" || host.length > MAX_BYTES) return [];
@@ -45,7 +51,7 @@ function wildcardsAbove(host: string): readonly string[] {
 export class ServerHosts {
   /** By name: the namespaces whose VirtualServices may have it, or undefined for all. */
   readonly #namespaces = new Map<string, Set<string | undefined>>();
-  /** The lengths of the wildcards: most suffixes of a name need no look. */
+  /** The lengths of the wildcards. With them, most suffixes of a name need no look-up. */
   readonly #lengths = new Set<number>();
 
   constructor(hosts: readonly ServerHost[]) {
@@ -58,9 +64,9 @@ export class ServerHosts {
   }
 
   /**
-   * The names that a VirtualService's hosts and these have in common, each with the host of the VirtualService that
-   * it comes from: of two that match, the narrower (istio/istio, pilot/pkg/networking/core/gateway.go,
-   * pickMatchingGatewayHosts; pkg/config/host/names.go, Intersection).
+   * The names that a VirtualService's hosts and these hosts have in common. Each has the host of the VirtualService
+   * that it comes from. If two hosts match, the narrower one is the common name (istio/istio,
+   * pilot/pkg/networking/core/gateway.go, pickMatchingGatewayHosts; pkg/config/host/names.go, Intersection).
    */
   *common(hosts: VirtualHosts, namespace: string): Generator<readonly [host: string, name: string]> {
     for (const [host, above] of hosts.above) {
@@ -80,11 +86,11 @@ export class ServerHosts {
   }
 }
 
-/** The hosts of a VirtualService, prepared to be compared with those of several Gateways. */
+/** The hosts of a VirtualService, prepared for the comparison with several Gateways. */
 export interface VirtualHosts {
-  /** Each with the wildcards that cover it. */
+  /** Each host with the wildcards that cover it. */
   readonly above: ReadonlyMap<string, readonly string[]>;
-  /** Those that are compared with narrower hosts. */
+  /** The wildcards that are compared with narrower hosts. */
   readonly wildcards: readonly string[];
 }
 

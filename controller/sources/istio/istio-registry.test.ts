@@ -51,7 +51,7 @@ test("a Gateway claims its servers' hosts, with its selector; wildcards cover an
   });
 });
 
-test("a VirtualService claims what it has in common with its Gateways; the mesh is none", () => {
+test("a VirtualService claims the names that it shares with its Gateways; the mesh adds none", () => {
   const { registry, gateway, service, of } = rig({ gateways: false });
   registry.open();
   gateway("infra/public", [server("*.a.com", "other/b.com")]);
@@ -67,7 +67,7 @@ test("a VirtualService claims what it has in common with its Gateways; the mesh 
   assert.equal(of("Gateway", "infra/public"), undefined);
 });
 
-test("Gateways with the same selector give one claim, with another a second", () => {
+test("Gateways with equal selectors yield one claim, and another selector a second one", () => {
   const { registry, gateway, service, whole } = rig();
   registry.open();
   gateway("infra/one", [server("a.com")], { selector: { a: "1", b: "2" } });
@@ -81,7 +81,7 @@ test("Gateways with the same selector give one claim, with another a second", ()
   );
 });
 
-test("a change costs its object, that of a Gateway also its VirtualServices, and nothing if it says the same", () => {
+test("a change evaluates its object, or a Gateway with its VirtualServices; without a change nothing happens", () => {
   const { registry, gateway, service, decided, of } = rig();
   gateway("infra/public", [server("a.com")]);
   gateway("infra/other", [server("b.com")]);
@@ -107,7 +107,7 @@ test("a change costs its object, that of a Gateway also its VirtualServices, and
   assert.deepEqual(of("Gateway", "infra/public"), []);
 });
 
-test("our annotation excludes the names of the object, on a Gateway also those of its VirtualServices", () => {
+test("our annotation excludes the names of an object; on a Gateway also those of its VirtualServices", () => {
   const { registry, gateway, service, of } = rig();
   registry.open();
   const IGNORE = { "switchback.dev/ignore": "true" };
@@ -121,7 +121,7 @@ test("our annotation excludes the names of the object, on a Gateway also those o
   assert.deepEqual(of("VirtualService", "shop/web"), ["a.com: ignored"]);
 });
 
-test("an odd object costs itself: its claims stay, and the others are reported", () => {
+test("an object that cannot be evaluated affects only itself, and the others are reported", () => {
   const failed: string[] = [];
   const reported: string[] = [];
   const sink = (key: string) => {
@@ -134,7 +134,7 @@ test("an odd object costs itself: its claims stay, and the others are reported",
   assert.deepEqual([failed, reported], [["Gateway odd"], ["Gateway fine"]]);
 });
 
-test("a selector that is no map of labels, or too large, is no evidence", () => {
+test("a selector that is not a map of labels, or too large, is no evidence", () => {
   const { registry, gateway, of } = rig();
   registry.open();
   const many = Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`l${index}`, "x"]));
@@ -144,7 +144,7 @@ test("a selector that is no map of labels, or too large, is no evidence", () => 
   }
 });
 
-// istio/istio, pilot/pkg/networking/core/gateway.go, isGatewayMatch; route/route.go, sourceMatchHTTP.
+// Source: istio/istio, pilot/pkg/networking/core/gateway.go, isGatewayMatch; route/route.go, sourceMatchHTTP.
 for (const [what, rules, expected] of [
   ["a rule without match", { http: [{ route: [] }] }, ["a.com"]],
   ["an empty match list", { http: [{ match: [] }] }, ["a.com"]],
@@ -165,7 +165,7 @@ for (const [what, rules, expected] of [
   });
 }
 
-// istio/istio, pilot/pkg/model/push_context.go, initVirtualServices.
+// Source: istio/istio, pilot/pkg/model/push_context.go, initVirtualServices.
 for (const [exportTo, expected] of [
   [undefined, undefined],
   [[], undefined],
@@ -189,8 +189,8 @@ for (const [exportTo, expected] of [
   });
 }
 
-// istio/istio, pilot/pkg/model/config.go, resolveGatewayName.
-test("the name of a Gateway in its former forms", () => {
+// Source: istio/istio, pilot/pkg/model/config.go, resolveGatewayName.
+test("the former forms of a Gateway's name are read", () => {
   const names = ["gw", "./gw", "infra/gw", "gw.infra", "gw.infra.svc.cluster.local"];
   assert.deepEqual(
     names.map((name) => gatewayKey(name, "shop")),
@@ -205,7 +205,7 @@ test("fields of other types count as missing", () => {
   }
 });
 
-test("property: any object gives claims", () => {
+test("property: any object yields valid claims", () => {
   const field = fc.jsonValue();
   const spec = fc.record({ selector: field, servers: fc.array(field), hosts: field, gateways: field });
   const property = fc.property(field, spec, (metadata, any) => {
@@ -219,7 +219,7 @@ test("property: any object gives claims", () => {
   fc.assert(property);
 });
 
-test("hostile objects: ten thousand hosts, a thousand Gateways, deep wildcards take bounded time", () => {
+test("hostile: ten thousand hosts, a thousand Gateways or deep wildcards take bounded time", () => {
   const { registry, gateway, service, of, whole } = rig();
   registry.open();
   const deep = "a.".repeat(30);

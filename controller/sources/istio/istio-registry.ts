@@ -6,22 +6,23 @@ import { ServerHosts } from "./hosts.ts";
 import type { GatewayView, VirtualServiceView } from "./view.ts";
 
 interface IstioRegistryOptions {
-  /** Gateways claim the hosts of their servers. */
+  /** Whether Gateways claim the hosts of their servers. */
   readonly gateways: boolean;
-  /** The claims of an object could not be determined. */
+  /** Called if the claims of an object could not be determined. */
   readonly onError?: (key: string, error: unknown) => void;
 }
 
 /**
- * Istio's Gateways, VirtualServices and their claims, updated incrementally: a changed VirtualService is evaluated
- * alone, a changed Gateway with its VirtualServices. Objects set before `open` are evaluated then, all at once.
+ * Istio's Gateways, VirtualServices and their claims, updated incrementally. A changed VirtualService is evaluated
+ * alone, and a changed Gateway with its VirtualServices. Objects that are set before `open` are evaluated by `open`,
+ * all at once.
  */
 export class IstioRegistry {
   readonly #options: IstioRegistryOptions;
   readonly #sink: UnresolvedClaimSink;
   readonly #gateways = new Map<string, KnownGateway>();
   readonly #services = new Map<string, VirtualServiceView>();
-  /** Keys of the VirtualServices by their Gateways, whether these exist or not. */
+  /** Keys of the VirtualServices by their Gateways, even if a Gateway does not exist. */
   readonly #servicesOf = new KeyIndex();
   #open = false;
 
@@ -68,7 +69,7 @@ export class IstioRegistry {
     );
   }
 
-  /** One odd object costs itself: its earlier claims stay, and the loop that decides on several goes on. */
+  /** An object that cannot be evaluated affects only itself: its earlier claims stay, and the caller's loop goes on. */
   #report(key: string, claimsOf: () => readonly UnresolvedClaim[]): void {
     if (!this.#open) return;
     try {

@@ -2,33 +2,36 @@ import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import { listOf, mapOf, type ObjectOrigin, originOf, type Raw, textMapOf, textsOf } from "../raw-object.ts";
 import { type ServerHost, serverHost } from "./hosts.ts";
 
-/** The Gateways of a VirtualService that are read: a tenant may name a thousand, each with a thousand hosts. */
+/**
+ * Maximum number of Gateways that are read per VirtualService. A tenant may name a thousand, each with a thousand
+ * hosts.
+ */
 const MAX_GATEWAYS = 8;
-/** The namespaces of `exportTo` that are read. */
+/** Maximum number of namespaces that are read from `exportTo`. */
 const MAX_NAMESPACES = 32;
-/** The labels of a selector that are read. An object has few labels. */
+/** Maximum number of labels in a selector. Objects have few labels. */
 const MAX_LABELS = 32;
 
 const IN_DEFAULT = { namespace: "default" };
 
 /** The projection of a Gateway (networking.istio.io). */
 export interface GatewayView extends ObjectOrigin {
-  /** The labels of the pods that serve it; undefined if these are no labels, or too many. */
+  /** The labels of the pods that serve it; undefined if the selector is not a map of labels, or is too large. */
   readonly selector: Readonly<Record<string, string>> | undefined;
-  /** One more than an object may claim, so that this is reported. */
+  /** At most one more than an object may claim, so that the excess is reported. */
   readonly hosts: readonly ServerHost[];
 }
 
 /** The projection of a VirtualService (networking.istio.io). */
 export interface VirtualServiceView extends ObjectOrigin {
   readonly hosts: readonly string[];
-  /** `namespace/name` of its Gateways that one of its rules is for. The mesh is none. */
+  /** `namespace/name` of its Gateways that a rule is for. The mesh does not count. */
   readonly gateways: readonly string[];
-  /** The first Gateway that it names and none of its rules is for. */
+  /** The first Gateway that it names, but that no rule is for. */
   readonly unrouted: string | undefined;
-  /** The namespaces whose proxies have it; undefined: all. */
+  /** The namespaces whose proxies get it; undefined: all namespaces. */
   readonly exportedTo: readonly string[] | undefined;
-  /** Whether it names further Gateways, which are ignored. */
+  /** Whether it names more Gateways, which are ignored. */
   readonly hasMore: boolean;
 }
 
@@ -48,7 +51,7 @@ export function viewGateway(raw: Raw): GatewayView {
 }
 
 /**
- * Istio ignores a server without a port (istio/istio, pilot/pkg/model/gateway.go, mergeGateways). One with
+ * Istio ignores a server without a port (istio/istio, pilot/pkg/model/gateway.go, mergeGateways). A server with
  * AUTO_PASSTHROUGH routes by names of the mesh (pilot/pkg/networking/core/gateway.go,
  * builtAutoPassthroughFilterChains).
  */
@@ -80,10 +83,10 @@ export function viewVirtualService(raw: Raw): VirtualServiceView {
 }
 
 /**
- * The Gateways that a rule is for: one without `match` is for all, and so is a match without `gateways`. For the
- * others Istio builds no route (istio/istio, pilot/pkg/networking/core/route/route.go, sourceMatchHTTP and
- * BuildHTTPRoutesForVirtualService; pilot/pkg/networking/core/gateway.go, isGatewayMatch). Istio admits no
- * VirtualService without a rule.
+ * The Gateways that the rules are for. A rule without `match` is for all Gateways, and so is a match without
+ * `gateways`. Istio builds no route for other Gateways (istio/istio, pilot/pkg/networking/core/route/route.go,
+ * sourceMatchHTTP and BuildHTTPRoutesForVirtualService; pilot/pkg/networking/core/gateway.go, isGatewayMatch). Istio
+ * admits no VirtualService without a rule.
  */
 function routedGateways(spec: Raw, own: string): ReadonlySet<string> | "all" {
   const rules = [spec.http, spec.tls, spec.tcp].flatMap(listOf).map(mapOf);
@@ -95,10 +98,10 @@ function routedGateways(spec: Raw, own: string): ReadonlySet<string> | "all" {
 }
 
 /**
- * The namespaces of the proxies that have a VirtualService: `*` is all, `~` none, `.` its own (istio/istio,
- * pilot/pkg/model/push_context.go, initVirtualServices and VirtualServicesForGateway). A gateway's namespace is that of
- * its pods, not of the Gateway. The mesh may have another default than all, `defaultVirtualServiceExportTo`, which is
- * not read.
+ * The namespaces whose proxies get a VirtualService: `*` is all, `~` none, `.` its own (istio/istio,
+ * pilot/pkg/model/push_context.go, initVirtualServices and VirtualServicesForGateway). The namespace of a gateway is
+ * that of its pods, not of the Gateway object. A mesh may have another default than all,
+ * `defaultVirtualServiceExportTo`, which is not read.
  */
 function exportedTo(value: unknown, own: string): readonly string[] | undefined {
   const names = textsOf(value);
@@ -108,8 +111,8 @@ function exportedTo(value: unknown, own: string): readonly string[] | undefined 
 }
 
 /**
- * `namespace/name`, `name` in the namespace of the VirtualService, or the former `name.namespace[.svc.cluster.local]`
- * (istio/istio, pilot/pkg/model/config.go, resolveGatewayName).
+ * Reads the name of a Gateway: `namespace/name`, `name` in the namespace of the VirtualService, or the former
+ * `name.namespace[.svc.cluster.local]` (istio/istio, pilot/pkg/model/config.go, resolveGatewayName).
  */
 export function gatewayKey(text: string, own: string): string {
   if (text.startsWith("./")) return `${own}${text.slice(1)}`;
