@@ -42,7 +42,7 @@ test("reads the version and every entry's bundle", async () => {
   assert.deepEqual([...new Set(kube.reads)], [PATH]);
 });
 
-test("a configuration that cannot be read is not an absent one", async () => {
+test("a configuration that cannot be read is an error, not a missing configuration", async () => {
   const { kube, writer } = rig();
   const error = refusal(PATH, 403);
   kube.onRead = () => {

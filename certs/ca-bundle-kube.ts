@@ -24,7 +24,7 @@ const CONFIGURATION: FencedObject = {
 interface BundleWriterDeps {
   readonly client: KubeClient;
   readonly log: Logger;
-  /** Of the current leader term. */
+  /** The fence of the current leader term. */
   readonly fence: Fence;
 }
 

@@ -74,7 +74,7 @@ for (const [what, hostile] of [
       },
   ],
 ] as const) {
-  test(`patches of the caBundle that ${what} back off, and events do not change that`, async (t) => {
+  test(`patches of the caBundle that ${what} back off, even if events arrive`, async (t) => {
     const { manager, writes, bundles, pass, relent } = await rig(t, hostile);
     await pass(0);
     for (let seconds = 0; seconds < 12; seconds += 1) {

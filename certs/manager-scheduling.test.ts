@@ -11,7 +11,7 @@ import { type CertManagerOptions, runCertManager } from "./manager.ts";
 import { runTurn } from "./reconcile.ts";
 import { CA_SECRET, type SecretContent, type SecretName, TLS_SECRET } from "./secret-store.ts";
 
-// When turns run. A turn of a steady installation reads the caBundle once, so its reads are counted.
+// Tests when turns run. A turn of a steady installation reads the caBundle once, so the tests count these reads.
 
 const SECOND = 1_000;
 const GAP_MS = 100;
@@ -71,7 +71,7 @@ async function rig(t: TestContext, change: Partial<CertManagerOptions> = {}) {
       ...change,
     });
   t.after(() => stop.abort());
-  /** The number of turns that begin within so many milliseconds. */
+  /** The number of turns that begin within `ms` milliseconds. */
   const turnsWithin = async (ms: number) => {
     const already = turns.begun;
     await pass(ms);
@@ -93,7 +93,7 @@ test("without an event a turn runs every minute, and only a changed state is log
 });
 
 test("a turn runs when a step is due, if that is sooner", async (t) => {
-  // Two thirds of the leaf's 90 days have passed in five seconds.
+  // Two thirds of the leaf's 90 days will have passed in five seconds.
   const now = () => Date.now() + 60 * DAY - 5 * SECOND;
   const makeKey = t.mock.fn(() => Promise.reject(new Error("no key yet")));
   const { begin, turns, turnsWithin } = await rig(t, { now, makeKey });
@@ -164,7 +164,7 @@ test("turns back off after failures, up to one a minute; a success resets that",
   assert.equal(await turnsWithin(GAP_MS), 1, "the first retry is after a second again");
 });
 
-test("a turn that throws is reported as a failure with its time, and logged once while it is the same", async (t) => {
+test("a turn that throws is reported as a failure with its time; the same failure is logged once", async (t) => {
   const { begin, store, turnsWithin, log } = await rig(t);
   let fault: string | undefined = "no route";
   const { read } = store;

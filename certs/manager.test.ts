@@ -117,7 +117,7 @@ test("a bundle that another writer keeps changing is restored at most ten times,
   fighter.abort();
 });
 
-test("reads of a bundle that cannot be read back off", async () => {
+test("failing reads of the bundle back off", async () => {
   let reads = 0;
   const read = () => {
     reads += 1;

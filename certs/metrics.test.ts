@@ -40,7 +40,7 @@ test("the leader reports expiry in seconds, the state, whether it fails, and wha
   assert.deepEqual(await scrape(STATUS, STATUS), [samples, samples]);
 });
 
-test("what is not known, or not any more, is not reported", async () => {
+test("unknown values, and values that are no longer known, are not reported", async () => {
   const state = { code: "starting", text: "t" };
   const unknown = { ...STATUS, state, caNotAfter: undefined, leafNotAfter: undefined, lastError: undefined };
   const idle = ["switchback_certificates_failing 0", "switchback_cabundle_restored_total 0"];

@@ -11,10 +11,10 @@ import { runTurn } from "./reconcile.ts";
 import { type SecretStore, TLS_SECRET } from "./secret-store.ts";
 
 /**
- * Switchback and cert-manager maintain certificate and caBundle in turn. They change over at any moment, also while
- * Switchback's leader still works. API servers and replicas are late, each by up to the overlap. Switchback's last
- * write must match everything that may be in use. Its bundle verifies every leaf that a replica may serve. Its leaf
- * verifies against every bundle that an API server may have.
+ * Switchback and cert-manager maintain certificate and caBundle in turn. The change may come at any moment, even
+ * while Switchback's leader still works. API servers and replicas are late, each by up to the overlap. Switchback's
+ * last write must match everything that may be in use. Its bundle verifies every leaf that a replica may serve. Its
+ * leaf verifies against every bundle that an API server may have.
  */
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
@@ -101,7 +101,7 @@ class World {
     );
   }
 
-  /** cert-manager issues. */
+  /** cert-manager issues a leaf. */
   async issue(index: number): Promise<void> {
     const { ca, leaf } = foreign[index]!;
     const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": ca };
@@ -110,7 +110,7 @@ class World {
     this.check();
   }
 
-  /** Its cainjector follows, at once or later, and again after each write by Switchback. */
+  /** cert-manager's cainjector follows, at once or later, and again after each write by Switchback. */
   async injectCa(): Promise<void> {
     const ca = (await this.store.read(TLS_SECRET))?.data["ca.crt"] ?? "";
     this.#live.set([{ name: "namespace.switchback.dev", bundle: ca }]);

@@ -40,7 +40,7 @@ test("a leaf of another CA: that CA stays trusted, and Switchback's is the next 
   assert.equal(takeOver(written, used), written, "once is enough");
 });
 
-test("its Secret is deleted, but the API server still trusts it: replicas may still serve its leaf", () => {
+test("another CA's TLS Secret is deleted, but the API server trusts that CA: replicas may still serve its leaf", () => {
   const taken = takeOver(state, { now, chain: [], offered: [], live: certs(theirs) });
   assert.equal(taken.fault?.code, "bundle-foreign");
   assert.deepEqual([ids([taken.next]), ids(taken.previous)], [ids([state.signer]), ids(certs(theirs))]);
@@ -61,7 +61,7 @@ test("if an API server has lost the next CA, the wait for it starts again", () =
   assert.equal(takeOver(waiting, held), waiting);
 });
 
-test("a restored bundle without the next CA: its wait starts again", () => {
+test("a restored bundle without the next CA: the wait for the next CA starts again", () => {
   const next = { ...loadPair(other), key: other.key };
   const waiting = { ...state, next, nextSince: now - 1 };
   const put = takeOver(waiting, { now, chain: certs(ourLeaf), offered: [], live: certs(ours) });

@@ -37,16 +37,16 @@ export function takeOver(ca: CaState, used: InUse): CaState {
   const needed = found.filter((authority) => chainsTo(chain, authority));
   const previous = firstDistinct([...needed, ...replaced, ...ca.previous, ...found], [kept.signer, kept.next]);
   const grown = previous.some(({ id }) => !ca.previous.some((known) => known.id === id));
-  // If an API server has lost the next CA, its wait starts again.
+  // If an API server has lost the next CA, the wait for the next CA starts again.
   const nextSince = kept.next === ca.next && includesAny(used.live, [ca.next]) ? ca.nextSince : undefined;
   if (kept.signer === ca.signer && !grown && nextSince === ca.nextSince) return ca;
   return { ...kept, nextSince, previous, previousSince: grown ? undefined : ca.previousSince, fault: reason };
 }
 
 /**
- * Somebody restored an older bundle or leaf (a backup, a late cainjector). Some API server or replica lost the newer
- * one, so its wait starts again. The property test found the case of an old bundle without the next CA, restored during
- * its wait.
+ * Somebody restored an older bundle or leaf (a backup, a late cainjector). Some API server or replica has lost the
+ * newer one, so the wait for the newer one starts again. The property test found the case of an old bundle that lacks
+ * the next CA and is restored during the wait for this CA.
  */
 function restartWaits(ca: CaState, chain: readonly Certificate[], live: readonly Certificate[]): CaState {
   if (ca.nextSince !== undefined && live.length > 0 && !includesAny(live, [ca.next])) {

@@ -44,7 +44,7 @@ describe("a PEM text", () => {
     });
   }
 
-  test("of others: the CAs that parse, without leaves", () => {
+  test("of another writer gives the CAs that parse, without leaves", () => {
     const pems = readableAuthorities(`${BROKEN}${leaf.cert}${ca.cert}${BROKEN}${other.cert}`).map(({ pem }) => pem);
     assert.deepEqual(pems, [ca.cert, other.cert]);
     assert.deepEqual(readableAuthorities("text"), []);
@@ -52,7 +52,7 @@ describe("a PEM text", () => {
 });
 
 describe("a pair", () => {
-  test("that can be served is its first certificate", () => {
+  test("that can be served loads as its first certificate", () => {
     assert.equal(loadPair({ cert: leaf.cert + ca.cert, key: leaf.key }).id, one(leaf.cert).id);
   });
 
@@ -73,7 +73,7 @@ test("a certificate is signed by its own CA, not by another", () => {
   assert.deepEqual(signed, [true, false]);
 });
 
-test("a chain is accepted for its CA, for itself, and through what comes with it", () => {
+test("a chain leads to its CA and to its own leaf, even with other certificates in it", () => {
   const [first, authority, foreign] = [leaf, ca, other].map(({ cert }) => one(cert));
   assert.ok(first && authority && foreign);
   assert.equal(chainsTo([first], authority), true);

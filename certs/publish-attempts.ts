@@ -10,7 +10,7 @@ export class PublishAttempts {
   #written: string | undefined;
   #conflicts = 0;
 
-  /** Why this turn writes no bundle any more. Undefined if it may. */
+  /** Why this turn must not write the bundle again. Undefined if it may. */
   get error(): unknown {
     return this.#error;
   }

@@ -142,7 +142,7 @@ test("a whole rotation of the CA, step by step", async () => {
   assert.equal(done.caNotAfter, now - 20 * MINUTE + 300 * DAY);
 });
 
-test("a deleted TLS Secret: a new leaf of the same CA at once", async () => {
+test("a deleted TLS Secret: the same CA issues a new leaf at once", async () => {
   await turn();
   const bundle = await live();
   store.remove(TLS_SECRET);
@@ -206,7 +206,7 @@ test("a broken next CA is recreated, and so is a broken TLS pair", async () => {
   assert.ok(verifies(await leaf(), await live()));
 });
 
-test("a new cluster domain: a leaf with its name", async () => {
+test("a new cluster domain: the CA issues a leaf with its name", async () => {
   await turn();
   const names = servingNames("switchback-webhook", "switchback-system", "cozy.local");
   assert.deepEqual((await turn({ names })).steps, ["issue-leaf"]);
@@ -252,7 +252,7 @@ test("a Secret that cannot be read stops the turn: unknown is not absent", async
   assert.equal(await store.read(CA_SECRET), before);
 });
 
-test("the state and the steps are reported whole, and each step is logged", async () => {
+test("a turn reports its complete state and all steps, and each step is logged", async () => {
   const log = new LineLog();
   const first = await turn({ log });
   assert.deepEqual(

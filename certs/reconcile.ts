@@ -95,7 +95,7 @@ async function newAuthority({ now, caDays, makeKey }: TurnContext): Promise<Auth
   return { ...loadPair(pair), key: pair.key };
 }
 
-/** The CA Secret's next content, for the steps that are a write to it. */
+/** The next content of the CA Secret, for the steps that write it. */
 async function nextCa(step: StepName, ca: CaState, context: TurnContext): Promise<Omit<CaState, "fault">> {
   switch (step) {
     case "create-signer":

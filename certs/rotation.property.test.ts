@@ -101,7 +101,7 @@ function checkTrust(world: World, bundleLag: number): void {
   }
 }
 
-/** A leader at work; `steps` bounds how far it gets before it crashes. */
+/** A leader's turn. The leader crashes after `steps` steps if the turn has not ended by then. */
 function work(world: World, bundleLag: number, steps = 20): void {
   for (let done = 0; done < steps; done += 1) {
     const { step } = planRotation(seen(world).state, world.now, { overlapMs: OVERLAP });
@@ -155,7 +155,7 @@ function perform(world: World, act: Action, bundleLag: number, bothMayVanish: bo
   }
 }
 
-/** Without further disturbance, every world becomes steady within two overlaps. */
+/** Without further disturbance, every world is steady after 45 minutes. */
 function checkPeace(world: World, bundleLag: number): void {
   world.bundle ??= [];
   for (let minute = 0; minute < 45; minute += 1) {
@@ -183,7 +183,7 @@ test("every leaf that may be served verifies against every bundle in use, even i
   );
 });
 
-test("the same holds with both Secrets deleted at once, for API servers that are late by half a minute", () => {
+test("the same holds if both Secrets are deleted at once and API servers are at most half a minute late", () => {
   fc.assert(
     fc.property(fc.array(action, { maxLength: 40 }), (actions) => {
       const world = newWorld();
@@ -195,7 +195,7 @@ test("the same holds with both Secrets deleted at once, for API servers that are
   );
 });
 
-test("a year of minutes: leaf and CA are renewed in time, and a new CA is in the bundle before it signs", () => {
+test("over a year, leaf and CA are renewed in time, and a new CA is in the bundle before it signs", () => {
   const world = newWorld();
   let signers = 0;
   let last: string | undefined;

@@ -1,8 +1,9 @@
 /**
- * Decides the next step of a rotation. Pure: facts and a time in, a step and its reason out.
+ * Decides the next step of a rotation. A pure function of facts and a time, which returns a step and its reason.
  *
- * Two things spread slowly and independently: the caBundle to every API server, and the leaf to every webhook replica.
- * Each should arrive within the overlap (`certs.overlapSeconds`). So at most one of them changes in an overlap:
+ * Two things spread slowly and independently: the caBundle to every API server, and the leaf to every webhook
+ * replica. Each should arrive within the overlap (`certs.overlapSeconds`). So at most one of them changes in an
+ * overlap:
  *
  *     create-next   next CA created                       bundle: signer
  *     publish                                             bundle: next + signer
@@ -12,9 +13,9 @@
  *     stamp-previous                             ── overlap: old and new leaf, one bundle ──
  *     drop-previous                                       bundle: signer
  *
- * Every step is one write, and the state is read again before each. So a crash or a change of leader between two steps
- * only delays the next one. The same steps repair deleted or damaged objects, and take over from another manager
- * (mode-change.ts): Switchback's CA is then the next one, and the other manager's CA a previous one.
+ * Every step is one write, and the state is read again before each. So a crash or a change of leader between two
+ * steps only delays the next one. The same steps repair deleted or damaged objects, and take over from another
+ * manager (mode-change.ts): Switchback's CA is then the next one, and the other manager's CA a previous one.
  */
 import type { Reason } from "#hostmap/types.ts";
 
@@ -57,7 +58,7 @@ export interface RotationState {
   readonly nextSince: number | undefined;
   /** CAs that no longer sign but may have signed a leaf that is still served. */
   readonly previous: readonly CertFacts[];
-  /** When the current leaf was first one of `signer`. */
+  /** When the current leaf was first a leaf of `signer`. */
   readonly previousSince: number | undefined;
   readonly leaf: LeafFacts | undefined;
   /** Why the stored leaf is unusable. */

@@ -12,7 +12,7 @@ import { CA_SECRET, TLS_SECRET } from "./secret-store.ts";
 import { KubeSecretStore } from "./secret-store-kube.ts";
 import { secretSource } from "./serving-secret.ts";
 
-// Certificates are read from, written to and watched in the API server. The API server's own rules: test/integration/.
+// Tests how certificates are read, written and watched. test/integration/ tests the API server's own rules.
 
 const SECRETS = "/api/v1/namespaces/ns/secrets";
 const TLS = `${SECRETS}?metadata.name=${TLS_SECRET}`;
@@ -21,7 +21,10 @@ const WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigura
 const CONFIGURATION = `${WEBHOOKS}?metadata.name=${WEBHOOK_CONFIGURATION}`;
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
-/** Records its writes and responds to each read with the result of `read`. The touch of a term gives version 9. */
+/**
+ * Records its writes and responds to each read with the result of `read`. The write of a leader term
+ * (`switchback-term`) returns version 9.
+ */
 function writing(read: () => unknown = () => assert.fail("read")) {
   const writes: unknown[][] = [];
   const note = async (...call: unknown[]) => void writes.push(call);
@@ -113,7 +116,7 @@ test("the caBundle is read from each entry, and written to each at the version t
   ]);
 });
 
-/** Watches what `collections` names; returns the events received since the last call. */
+/** Starts a watch with `begin`. `take` returns the number of events since its last call. */
 async function heardOf(t: TestContext, begin: (api: MemoryApi, changed: () => void, signal: AbortSignal) => void) {
   const api = new MemoryApi();
   const stop = new AbortController();

@@ -31,7 +31,7 @@ interface SecretStoreDeps {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly log: Logger;
-  /** Of the current leader term. */
+  /** The fence of the current leader term. */
   readonly fence: Fence;
 }
 

@@ -90,7 +90,7 @@ test("a pair that does not load is rejected with one warning, and the old one st
   }
 });
 
-test("a source without a pair removes nothing", () => {
+test("a source that loses its pair does not remove the pair in use", () => {
   const { watch, warnings, offer } = follow();
   offer(leaves[0]!);
   offer({ code: "secret-missing", text: "gone" });
@@ -207,7 +207,7 @@ test("files: two files written one after the other are read together", async (t)
   assert.deepEqual(problems, []);
 });
 
-test("files: the poll finds a directory that is created later; deleted files remove nothing", async (t) => {
+test("files: the poll finds a directory that is created later; deleted files do not remove the pair", async (t) => {
   const late = join(folder, "late");
   const [certFile, keyFile] = [join(late, "tls.crt"), join(late, "tls.key")];
   const watch = watchServingCertificate(fileSource({ certFile, keyFile, pollMs: 50 }), () => undefined, options);

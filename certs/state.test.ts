@@ -17,7 +17,7 @@ before(async () => {
   for (let at = 0; at < 3; at += 1) pairs.push(await issueAuthority({ now: now + at * 1000, days: 10 }, pooledKey));
 });
 
-test("what is encoded is read back, at every stage of a rotation", () => {
+test("decodeCa reads back what encodeCa wrote, at every stage of a rotation", () => {
   const [old, signer, next] = [certificate(0), authority(1), authority(2)];
   const none = { next: undefined, nextSince: undefined, previous: [], previousSince: undefined };
   for (const state of [
@@ -96,7 +96,7 @@ test("a CA that is broken can no longer sign, but its certificate stays trusted,
   }
 });
 
-test("a leaf in place of the CA is not accepted as a CA", async () => {
+test("a leaf that is stored instead of the CA is not accepted as a CA", async () => {
   const leaf = await issueLeaf(pairs[0]!, NAMES, { now, days: 1 }, pooledKey);
   const state = decodeCa(secret({ "ca.crt": leaf.cert, "ca.key": leaf.key }), []);
   assert.deepEqual([state.fault?.code, state.signer, state.previous], ["ca-broken", undefined, []]);

@@ -39,7 +39,7 @@ export function addressText(bytes: AddressBytes): string {
   return bytes.length === 4 ? `${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}` : ipv6Text(bytes);
 }
 
-/** An address with a port, for people: IPv6 in brackets, as in a URL. */
+/** An address with a port as readable text: IPv6 in brackets, as in a URL. */
 export function endpointText(address: string, port: number): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }

@@ -14,7 +14,7 @@ import type { MakeEngine } from "./engine.ts";
 import { runProxy } from "./run.ts";
 
 /*
- * What a tenant can change about a discovered target applies at once, whatever else the document brings.
+ * A tenant's changes to a discovered target apply at once, whatever else the document contains.
  */
 const CONFIG = parseConfig({ proxy: { address: "127.0.0.1", healthPort: 0, drainSeconds: 5 } });
 
@@ -29,7 +29,7 @@ function target(
   { protocol = "none", ...ports }: Port,
   upstreamIPs?: readonly string[] | undefined,
 ): PublishedTarget {
-  // A name that a tenant's DNS answers, or never answers.
+  // The tenant's DNS server may or may not answer for this name.
   return { name, upstream: `${name}.test`, upstreamIPs, ports: [{ port: 443, protocol, ...ports }], clusterIPs: [] };
 }
 
@@ -83,7 +83,7 @@ async function proxyWith(t: TestContext, first: readonly PublishedTarget[]) {
   };
 }
 
-test("listeners of a removed target, or of a gone Service close while a name is looked up", async (t) => {
+test("listeners of a removed target or a deleted Service close even while a name is looked up", async (t) => {
   await using upstream = await Upstream.listen();
   const [one, two, slow] = [await freePort(), await freePort(), await freePort()];
   const gone = (ips: readonly string[]) => target("gone", { listenPort: two, upstreamPort: upstream.port }, ips);
@@ -102,14 +102,14 @@ test("listeners of a removed target, or of a gone Service close while a name is 
   await proxy.publish([gone([]), waiting]);
   assert.deepEqual(proxy.listening(), []);
   assert.equal((await endOf(proxy.dial(two))).how, "ECONNREFUSED");
-  // Open connections have their backend, which no change of a Service moves.
+  // An open connection keeps its backend, whatever changes in the Service.
   client.end(" again");
   assert.equal((await endOf(arrived)).bytes.toString(), "hello again");
   arrived.end();
   assert.deepEqual(proxy.asked, ["waiting.test"], "names of discovered targets are not looked up");
 });
 
-test("other addresses of a discovered target apply to the next connection, and its name never counts", async (t) => {
+test("new addresses of a discovered target apply to the next connection; its name is never looked up", async (t) => {
   await using before = await Upstream.listen();
   await using after = await Upstream.listen("127.0.0.2", before.port);
   const listenPort = await freePort();
@@ -123,7 +123,7 @@ test("other addresses of a discovered target apply to the next connection, and i
   assert.deepEqual([before.sockets.length, proxy.asked.length], [1, 0]);
 });
 
-test("a target that gets another name keeps its addresses until that name is looked up", async (t) => {
+test("a target whose host name changes keeps its addresses until the new name is resolved", async (t) => {
   await using upstream = await Upstream.listen();
   const listenPort = await freePort();
   const at = (host: string): PublishedTarget => {
@@ -151,7 +151,7 @@ test("with protocol none, discovered targets refuse clients' PROXY headers, conf
   const client = proxy.dial(configured);
   client.end(header);
   let text = "";
-  // The refused client's connection may have got as far as the upstream, without a byte.
+  // The refused client's connection may have reached the upstream, but without a byte.
   while (text === "") text = (await endOf(await upstream.next())).bytes.toString();
   assert.equal(text, header);
 });

@@ -4,9 +4,10 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { EngineLimits } from "./engine.ts";
 
 /**
- * How long the header waits for the client's first bytes before it is sent alone. A client usually sends as soon as its
- * handshake is complete, while the proxy still dials. So only two kinds of clients wait: preconnected ones, and those
- * of protocols whose server sends first. These get the server's greeting this much later, once per connection.
+ * How long the header waits for the client's first bytes before it is sent alone. A client usually sends as soon as
+ * its handshake is complete, while the proxy still dials. Only two kinds of clients wait: clients that connect in
+ * advance, and clients of protocols in which the server sends first. The second kind gets the server's greeting this
+ * much later, once per connection.
  */
 const FIRST_BYTES_MS = 50;
 /** Descriptors for other purposes than connections: listeners, DNS, the health server, libuv. */
@@ -25,7 +26,7 @@ export function engineLimits(proxy: ProxyConfig, log: Logger, filesOfOthers = 0)
   }
   return {
     maxConnections,
-    // In proportion, so that no source gets a larger share than configured.
+    // Reduced in proportion, so that no source gets a larger share than configured.
     maxConnectionsPerSource: Math.ceil((proxy.maxConnectionsPerSource * maxConnections) / proxy.maxConnections),
     connectTimeoutMs: proxy.connectTimeoutSeconds * 1000,
     idleTimeoutMs: proxy.idleTimeoutSeconds * 1000,

@@ -22,7 +22,7 @@ interface EngineUpdaterOptions {
   readonly log: Logger;
 }
 
-/** Starts the engine, and updates it after changes of the targets, of their upstreams' addresses and of the proxy's. */
+/** Starts the engine. Updates it when the targets, their upstreams' addresses or the proxy's own addresses change. */
 export class EngineUpdater {
   readonly #options: EngineUpdaterOptions;
   #phase: "starting" | "running" | "stopping" = "starting";
@@ -50,7 +50,7 @@ export class EngineUpdater {
   }
 
   /**
-   * Applies published targets. Removals and other addresses apply at once. Only a listener whose upstream has a new
+   * Applies published targets. Removals and changed addresses apply at once. Only a listener whose upstream has a new
    * name waits for the lookup of that name. Connections of unchanged targets are not affected.
    */
   apply(targets: PublishedTargets): void {
@@ -115,7 +115,7 @@ function listenerSpec(settings: ListenerSettings, listener: Listener, upstream: 
     port: listener.listenPort,
     declaredPort: listener.port,
     protocol: listener.protocol,
-    // A tenant may have chosen both the upstream of a discovered target and that it gets no header.
+    // A tenant may have chosen the upstream of a discovered target, and that this upstream gets no header.
     refusesClientHeaders: listener.protocol === "none" && listener.upstreamIPs !== undefined,
     tlvs: { crc32c: settings.v2Checksum, uniqueId: settings.v2UniqueId },
     upstream,

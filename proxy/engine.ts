@@ -23,7 +23,7 @@ export interface UpstreamSpec {
 export interface ListenerSpec {
   /** Unique in a spec. The same name in the next spec means the same listener, with its connections. */
   readonly name: string;
-  /** The target whose counters it adds to. */
+  /** The target whose counters include this listener's connections. */
   readonly target: string;
   /** IP literal to bind. `::` accepts IPv4 too. */
   readonly address: string;
@@ -31,14 +31,14 @@ export interface ListenerSpec {
   readonly port: number;
   /**
    * Destination port in the header: the port that the client connected to, as a load balancer would report it. The
-   * bound port is behind a Service. Receivers that select https or a filter chain by the destination port do not know
-   * it.
+   * bound port may differ, because a Service is in front of it. Receivers that select https or a filter chain by the
+   * destination port do not know the bound port.
    */
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";
   /**
-   * With `none`; default: false. Resets clients that begin with the signature of a PROXY header. Their upstream may
-   * read one, and would trust it, because it comes from this proxy's address.
+   * With `none`; default: false. Resets clients that begin with the signature of a PROXY header. The upstream may
+   * read such a header, and would trust it, because it comes from this proxy's address.
    */
   readonly refusesClientHeaders?: boolean;
   /** With v2; default: none. */
@@ -48,7 +48,7 @@ export interface ListenerSpec {
 
 /** Addresses at which this proxy itself is reachable. */
 export interface SelfEndpoints {
-  /** Of this machine or pod. Each, with the port of a bound listener, is an endpoint of this proxy. */
+  /** Addresses of this machine or pod. Each one, with the port of a bound listener, is an endpoint of this proxy. */
   readonly interfaceAddresses: readonly string[];
   /** ClusterIPs of the front Services, with each of their ports. */
   readonly frontEndpoints: readonly Endpoint[];
@@ -70,11 +70,11 @@ export const LINGER_MS = 30_000;
 export interface EngineLimits {
   readonly maxConnections: number;
   readonly maxConnectionsPerSource: number;
-  /** For each address of the upstream. */
+  /** Timeout of the connect to one address of the upstream. */
   readonly connectTimeoutMs: number;
-  /** Without traffic in either direction. */
+  /** Maximum time without traffic in either direction. */
   readonly idleTimeoutMs: number;
-  /** Without traffic in either direction, once the upstream has sent its FIN. */
+  /** Maximum time without traffic in either direction, once the upstream has sent its FIN. */
   readonly halfClosedMs: number;
   /** First TCP keepalive probe after this much silence, on both sides. */
   readonly keepaliveMs: number;
@@ -139,7 +139,7 @@ export interface RelayEngine {
    */
   update(plan: RelaySpec): Promise<void>;
   listeners(): readonly ListenerStatus[];
-  /** By target. Readable at any time, also after close. */
+  /** Counters by target. Readable at any time, also after close. */
   stats(): ReadonlyMap<string, Readonly<TargetStats>>;
   /** Stops accepting, waits up to `graceMs` for connections to finish, resets the rest, and closes the engine. */
   drain(graceMs: number): Promise<DrainResult>;
@@ -152,8 +152,8 @@ export type MakeEngine = (options: EngineOptions) => RelayEngine;
 /** Maximum number of upstream addresses tried per connection. A client must not wait for a long list of dead ones. */
 export const MAX_DIALS = 3;
 /**
- * How long an address may take to answer a connect while another one is left to try, in milliseconds; longer than the
- * 1 s after which a lost SYN is sent again (RFC 6298). A node that loses IPv6 alone drops packets in silence.
+ * Timeout of a connect while another address is left to try, in milliseconds. It is longer than the 1 s after which a
+ * lost SYN is sent again (RFC 6298). A node that has lost only IPv6 drops packets silently.
  */
 export const NEXT_ADDRESS_MS = 1_500;
 

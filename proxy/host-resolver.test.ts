@@ -65,7 +65,7 @@ test("the same addresses in another order are not a change", async () => {
   assert.deepEqual([server.asked, changes(), resolver.addresses], [2, 1, ["192.0.2.7", "192.0.2.8"]]);
 });
 
-test("a failed dial advances the next lookup, but to no less than a second after the last one", async () => {
+test("a failed dial makes the next lookup earlier, but at least a second after the last one", async () => {
   const { resolver, server, clock } = setUp(["192.0.2.7"]);
   await resolver.firstLookup;
   for (let times = 0; times < 5; times += 1) resolver.refresh();
@@ -127,7 +127,7 @@ for (const [intervalMs, isGone] of [
     const { resolver, server, clock, log, changes } = setUp(["192.0.2.7"], "ingress.test", intervalMs);
     await resolver.firstLookup;
     server.answer = NXDOMAIN;
-    // Asked again 1, 3, 7, 15, 31 and 63 seconds after the first time, and then at the interval.
+    // The name is looked up again 1, 3, 7, 15, 31 and 63 seconds after the first lookup, and then at the interval.
     await clock.pass(intervalMs + 63_000 + intervalMs);
     assert.equal(server.asked, 9);
     assert.deepEqual([resolver.addresses, changes()], isGone ? [[], 2] : [["192.0.2.7"], 1]);
@@ -142,7 +142,7 @@ for (const [intervalMs, isGone] of [
   });
 }
 
-test("the system looks up all addresses", async () => {
+test("systemLookup returns all addresses", async () => {
   assert.deepEqual(await systemLookup("127.0.0.1"), ["127.0.0.1"]);
 });
 
@@ -155,7 +155,7 @@ test("an answer that comes after stop changes nothing", async () => {
   }
 });
 
-test("a failed dial during a lookup starts no other", async () => {
+test("a failed dial during a lookup does not start another lookup", async () => {
   const { resolver, server, clock } = setUp("never");
   resolver.refresh();
   await clock.pass(LOOKUP_TIMEOUT_MS - 1);
@@ -173,7 +173,7 @@ test("a name that never had an address reports the cause, and is retried at grow
   assert.deepEqual([resolver.addresses, resolver.failure], [["192.0.2.7"], undefined]);
 });
 
-test("a name that does not exist for two minutes loses its addresses; one without an answer never does", async () => {
+test("a name that is missing for two minutes loses its addresses; a name without an answer keeps them", async () => {
   const gone = setUp(["192.0.2.7"]);
   await gone.resolver.firstLookup;
   gone.server.answer = NXDOMAIN;
@@ -189,7 +189,7 @@ test("a name that does not exist for two minutes loses its addresses; one withou
   assert.deepEqual(silent.resolver.addresses, ["192.0.2.7"]);
 });
 
-test("the time of a missing name restarts after an answer in between", async () => {
+test("an answer restarts the two minutes after which a missing name loses its addresses", async () => {
   const { resolver, server, clock } = setUp(["192.0.2.7"]);
   await resolver.firstLookup;
   for (let round = 0; round < 4; round += 1) {

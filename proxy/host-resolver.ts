@@ -5,7 +5,7 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { Clock } from "./clock.ts";
 import { type DialCause, lookupCause } from "./close-causes.ts";
 
-/** All addresses of a host name; rejects as `node:dns` does. */
+/** Returns all addresses of a host name. Rejects as `node:dns` does. */
 export type HostLookup = (host: string) => Promise<readonly string[]>;
 
 /** getaddrinfo: uses the pod's search list and /etc/hosts, and orders address families by RFC 6724. */
@@ -20,8 +20,8 @@ export const LOOKUP_TIMEOUT_MS = 5_000;
 export const MIN_INTERVAL_MS = 1_000;
 /**
  * NXDOMAIN removes the last addresses only after it has been the answer for this long. A name server that has just
- * started may return it in error. But the ClusterIP of a deleted Service may be reused. Its next Service must not
- * receive this target's clients forever.
+ * started may return it in error. But the ClusterIP of a deleted Service may be reused. The next Service with this IP
+ * must not receive this target's clients forever.
  */
 export const NXDOMAIN_HOLD_MS = 120_000;
 
@@ -29,7 +29,7 @@ export interface LookupOptions {
   readonly lookup: HostLookup;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Between two lookups while they succeed. */
+  /** Interval between two lookups while they succeed. */
   readonly intervalMs: number;
 }
 

@@ -22,7 +22,7 @@ function reaches(wanted: string, bindAddress: string, self: SelfEndpoints): bool
   );
 }
 
-/** Linux connects the unspecified address to the loopback one. */
+/** On Linux, a connect to the unspecified address reaches the loopback address. */
 function isUnspecified(address: string): boolean {
   return address === "::" || address === "0.0.0.0";
 }

@@ -159,7 +159,7 @@ test("the names, types and labels of all series", async () => {
   ]);
 });
 
-test("a series whose subject is gone is gone, whatever the metric", async () => {
+test("no metric keeps a series of a removed target, listener or upstream", async () => {
   const { stats, listeners, upstreams, registry } = setUp();
   stats.set("web", newTargetStats());
   listeners.push({ name: "web:443", target: "web", address: "::", port: 1, bound: true });

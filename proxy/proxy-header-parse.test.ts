@@ -29,7 +29,7 @@ const encoded = fc.record({
   options,
 });
 
-test("what the encoder writes, the parser reads, whatever follows the header", () => {
+test("the parser reads every header that the encoder writes, whatever bytes follow it", () => {
   fc.assert(
     fc.property(encoded, fc.uint8Array({ maxLength: 40 }), ({ version, endpoints, options: v2 }, payload) => {
       const header = encodeHeader(version, endpoints, v2);
@@ -63,7 +63,7 @@ test("every beginning of a header is partial, never invalid, never complete", ()
   );
 });
 
-test("random bytes, also behind a true start, give a result and no exception", () => {
+test("random bytes, even after a valid start, never make the parser throw", () => {
   const starts = [text(""), text("PROXY "), text("PROXY TCP4 "), hex(SIGNATURE), hex(SIGNATURE, "2111")];
   fc.assert(
     fc.property(fc.constantFrom(...starts), fc.uint8Array({ maxLength: 300 }), (start, bytes) => {
@@ -75,7 +75,7 @@ test("random bytes, also behind a true start, give a result and no exception", (
   );
 });
 
-test("one flipped bit in a header with a checksum never passes as the same header", () => {
+test("a header with a checksum and one flipped bit is never read as the original header", () => {
   const header = encodeHeader(
     "v2",
     { source: { address: "192.0.2.7", port: 1 }, destination: { address: "192.0.2.8", port: 2 } },

@@ -26,8 +26,8 @@ export interface ParsedHeader {
   readonly version: 1 | 2;
   readonly command: "PROXY" | "LOCAL";
   /**
-   * Undefined for LOCAL, UNKNOWN, UNIX and datagrams: the connection's own addresses count.
-   * An IPv4-mapped address is read as IPv4.
+   * Undefined for LOCAL, UNKNOWN, UNIX and datagrams: then the connection's own addresses apply. An IPv4-mapped
+   * address is read as IPv4.
    */
   readonly endpoints: Endpoints | undefined;
   readonly tlvs: readonly Tlv[];

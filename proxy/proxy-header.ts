@@ -78,10 +78,10 @@ export function v2Options(wanted: TlvOptions | undefined): V2Options {
 }
 
 /**
- * The header for one connection. An IPv4-mapped IPv6 address counts as IPv4. If only one end is IPv4, both are written
- * as IPv6, with the IPv4 one mapped, as HAProxy does. 2.1 requires both addresses in one family, and allows `UNKNOWN`
- * only "when it is not possible to correctly fill the PROXY line". Throws `input-invalid` if an address is no IP
- * literal, a port is out of range or the unique id is too long.
+ * The header for one connection. An IPv4-mapped IPv6 address counts as IPv4. If only one end is IPv4, both are
+ * written as IPv6, with the IPv4 one mapped, as HAProxy does. 2.1 requires both addresses in one family, and allows
+ * `UNKNOWN` only "when it is not possible to correctly fill the PROXY line". Throws `input-invalid` if an address is
+ * not an IP literal, a port is out of range or the unique id is too long.
  */
 export function encodeHeader(
   version: "v1" | "v2",
@@ -105,7 +105,7 @@ interface EndBytes {
   readonly destinationPort: number;
 }
 
-/** The same for addresses in bytes. */
+/** Like `encodeHeader`, for addresses in bytes. */
 export function encodeHeaderOf(version: "v1" | "v2", ends: EndBytes, options: V2Options = NO_OPTIONS): Buffer {
   const { source, destination } = ends;
   const isOneFamily = source.length === destination.length;
@@ -137,7 +137,7 @@ function encodeV2(from: AddressBytes, to: AddressBytes, ends: EndBytes, options:
   return header;
 }
 
-/** The optional TLVs. The checksum's is still zero and comes last. */
+/** The optional TLVs. The checksum TLV comes last, and its value is still zero. */
 function tlvs({ uniqueId, crc32c: withChecksum }: V2Options): Buffer[] {
   const parts: Buffer[] = [];
   if (uniqueId !== undefined) {

@@ -3,7 +3,7 @@ import { LogThrottle } from "#lib/telemetry/log-throttle.ts";
 import type { Clock } from "./clock.ts";
 import type { RefusalCause } from "./close-causes.ts";
 
-/** After this long without a refusal of a cause, these refusals are over. */
+/** A series of refusals with the same cause ends after this time without a further refusal. */
 export const QUIET_MS = 10_000;
 
 const TEXTS: Record<Exclude<RefusalCause, "upstream">, string> = {
@@ -14,7 +14,7 @@ const TEXTS: Record<Exclude<RefusalCause, "upstream">, string> = {
   "local-limit": "out of file descriptors or socket memory: new connections are reset",
 };
 
-/** Logs the first refusal of a cause, and the number of refusals when they are over, but not each client. */
+/** Logs the first refusal of a series, and the number of refusals when the series ends, but not each client. */
 export class RefusalLog {
   readonly #log: Logger;
   readonly #clock: Clock;

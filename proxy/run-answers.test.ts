@@ -33,7 +33,7 @@ async function answerOf(proxy: RunningProxy): Promise<ReportedAnswer> {
 }
 
 test("the page of answers shows what a port does with a header; metrics count the rounds", async (t) => {
-  // Like nginx without `proxy_protocol`, a header is a bad request to it.
+  // Like nginx without `proxy_protocol`, this server answers a header with 400 (bad request).
   const refusing = createServer((_request, response) => response.writeHead(404).end());
   refusing.listen(0, "127.0.0.1");
   t.after(() => refusing.close());
@@ -54,7 +54,7 @@ test("the page of answers shows what a port does with a header; metrics count th
   const targetsReader: TargetsReader = {
     start(found, asked = () => {}) {
       found({ revision: "first", targets: [] });
-      // Before the proxy has started.
+      // This question arrives before the proxy has started.
       asked([question]);
       ask = asked;
       return { stop: async () => {} };
@@ -69,7 +69,7 @@ test("the page of answers shows what a port does with a header; metrics count th
   assert.equal(await page(proxy, ANSWERS_PATH), '{"answers":[]}\n');
 });
 
-test("its own listeners and front Services are not asked", async (t) => {
+test("the proxy does not ask its own listeners and front Services", async (t) => {
   const own = await freePort();
   const front: PublishedTarget = {
     name: "a",

@@ -26,7 +26,7 @@ const GIVEN = {
   ports: [{ port: 443, listenPort: 16_443 }],
 };
 
-/** A proxy on a fake engine and clock, whose names all have one address. */
+/** A proxy on a fake engine and clock. All names resolve to one address. */
 function start(
   t: TestContext,
   proxy: object,
@@ -137,7 +137,7 @@ test("the engine's spec: each port with its upstream, and the addresses of this 
   assert.deepEqual(asked.sort(), ["nginx.ingress.svc.cozy.local.", "switchback-web.own.svc.cozy.local."]);
 });
 
-test("names are looked up every resolveSeconds, in the cluster's domain that is given", async (t) => {
+test("names are looked up every resolveSeconds, in the given cluster domain", async (t) => {
   const { running, asked, clock } = start(t, { resolveSeconds: 20 }, { targets: [WEB], clusterDomain: "other.local" });
   await running;
   const first = asked.splice(0).sort();
@@ -148,7 +148,7 @@ test("names are looked up every resolveSeconds, in the cluster's domain that is 
   assert.deepEqual(asked.sort(), first);
 });
 
-test("without other addresses this proxy's are those of the machine's interfaces", async (t) => {
+test("by default, the proxy's addresses are those of the machine's network interfaces", async (t) => {
   const { engine, running } = start(t, {});
   await running;
   const own = Object.values(networkInterfaces()).flatMap((entries) => entries?.map(({ address }) => address) ?? []);
@@ -156,7 +156,7 @@ test("without other addresses this proxy's are those of the machine's interfaces
   assert.ok(own.length > 0);
 });
 
-test("more connections than the process has files for are not accepted, and that is logged", async (t) => {
+test("the connection limit is lowered to what the process's file limit allows, and this is logged", async (t) => {
   const wanted = 1_000_000_000;
   const { engine, running, log } = start(t, { maxConnections: wanted, maxConnectionsPerSource: 1 });
   const { healthPort } = await running;
@@ -171,7 +171,7 @@ test("more connections than the process has files for are not accepted, and that
   assert.match(metrics, new RegExp(`^switchback_proxy_connections_limit ${maxConnections}$`, "m"));
 });
 
-test("each listener is logged with its port, or that there is none", async (t) => {
+test("each listener is logged with its port; a proxy without listeners logs a warning", async (t) => {
   const some = start(t, { maxConnections: 10, maxConnectionsPerSource: 1 });
   const { ports } = await some.running;
   assert.deepEqual(
@@ -210,7 +210,7 @@ test("until the engine has started the proxy is alive, not ready, and lists no t
   assert.deepEqual(await get("/targets"), [200, '{"listening":["given","web"]}']);
 });
 
-test("a dial's report reaches the upstream's state, and draining the metrics", async (t) => {
+test("a dial report updates the upstream's state, and a drain updates the metrics", async (t) => {
   const { engine, running } = start(t, {});
   const proxy = await running;
   const text = async (path: string) => await (await fetch(`http://127.0.0.1:${proxy.healthPort}${path}`)).text();

@@ -39,7 +39,7 @@ async function start(
   return proxy;
 }
 
-/** A test that fails before it stops its proxy would leave the file without an end. */
+/** A proxy that a failed test did not stop would keep this test file running. */
 const started: RunningProxy[] = [];
 after(async () => {
   for (const proxy of started) await proxy.stop();
@@ -125,9 +125,7 @@ test("is ready without an upstream address, reports the cause, and serves once t
   await proxy.stop();
 });
 
-/**
- * The engine's threads get the new addresses some time after they are known here, and reset their clients until then.
- */
+/** The engine's threads get new addresses a little later than this thread, and reset their clients until then. */
 async function dialUntil(arrived: Promise<Socket>, proxy: RunningProxy): Promise<Socket> {
   for (;;) {
     const client = dial(proxy);
@@ -191,7 +189,7 @@ test("throws listen-failed and leaves nothing running if a port is in use", asyn
   await assert.rejects(fetch(`http://127.0.0.1:${healthPort}/healthz`));
 });
 
-/** Waits until a port takes no connection: the engine's threads close it some time after a stop or a removal. */
+/** Waits until a port refuses connections: the engine's threads close it a little after a stop or a removal. */
 async function refusal(port: number): Promise<string | undefined> {
   let code: string | undefined;
   await until(async () => {
@@ -201,7 +199,7 @@ async function refusal(port: number): Promise<string | undefined> {
       (error: NodeJS.ErrnoException) => error.code,
     );
     code = await soon(connected, "an answer to a dial");
-    // A connection that was taken before ends here.
+    // Closes a connection that was still accepted.
     client.resetAndDestroy();
     return code !== undefined && code !== "ECONNRESET";
   }, "a refused connection");
@@ -259,7 +257,7 @@ function published(name: string, upstreamPort: number, listenPort: number, proto
   return { name, upstream: "127.0.0.1", ports, clusterIPs: [] };
 }
 
-/** The engine of this machine, and how to wait for what its updates bring about, and for its reports of dials. */
+/** The engine for this machine, with functions that wait for its updates and for its dial reports. */
 async function observedEngine() {
   const make = await chooseEngine(configOf().proxy, silentLogger);
   const events = new EventEmitter();
@@ -312,7 +310,7 @@ test("targets come and go without a restart, each with its own header; other con
   assert.equal((await takeHeader(second)).version, 2);
   publish([a]);
   await afterUpdates(async () => (await listening(proxy)) === "a", "one target");
-  // After its removal, its connections still finish.
+  // The connections of a removed target can still finish.
   other.write(" again");
   assert.equal((await take(second, 11)).toString(), "hello again");
   staying.write(" too");
@@ -363,7 +361,7 @@ test("if open files lower the connection limit, a source gets no larger share of
     limits = options.limits;
     throw new Error("seen");
   };
-  // More than any process may have open.
+  // More connections than any process may open.
   const config = configOf({ maxConnections: 1_000_000_000, maxConnectionsPerSource: 100_000_000 });
   await assert.rejects(start([], { makeEngine }, config), /seen/);
   assert.ok(limits !== undefined && limits.maxConnections < 1_000_000_000);

@@ -26,11 +26,11 @@ const REBIND_MS = 5_000;
 /** Dependencies of the proxy. All but the log have a default. */
 export interface ProxyDeps {
   readonly log: Logger;
-  /** Default: the config's. If neither is set, the pod's search list completes names. */
+  /** Default: the config's cluster domain. If neither is set, the pod's search list completes names. */
   readonly clusterDomain?: string | undefined;
   /** Addresses of this pod or machine. Default: those of its network interfaces. */
   readonly interfaceAddresses?: readonly string[];
-  /** Default: those of the published targets, or of the config's targets without `targetsReader`. */
+  /** Default: the listeners of the published targets or, without `targetsReader`, of the config's targets. */
   readonly listeners?: readonly Listener[];
   /** Reads published targets. Without it, only the config's targets are used. */
   readonly targetsReader?: TargetsReader;
@@ -126,7 +126,7 @@ interface RelayParts {
   readonly asker: HeaderAsker;
 }
 
-/** Creates the engine, and what tells it the addresses. */
+/** Creates the engine and the parts that provide its addresses. */
 function createParts(
   config: Config,
   deps: ProxyDeps,
@@ -221,7 +221,7 @@ function relayInputs(config: Config, deps: ProxyDeps, published: PublishedTarget
   };
 }
 
-/** The targets all of whose listeners are bound. */
+/** The targets whose listeners are all bound. */
 function listeningTargets(updater: EngineUpdater): string[] {
   const listeners = updater.listeners() ?? [];
   const unbound = new Set(listeners.filter(({ bound }) => !bound).map(({ target }) => target));

@@ -62,7 +62,7 @@ test("each resolved address is combined with each port, and names that do not re
   assert.equal(clock.pending, 0);
 });
 
-test("published front Services take the place of those that were looked up", async () => {
+test("published front Services replace the ones that were looked up", async () => {
   const clock = new FakeClock();
   const lookup = async () => ["10.96.0.9"];
   const options = { lookup, clock, log: new LineLog(), intervalMs: 1000 };

@@ -13,8 +13,8 @@ interface FrontService {
 }
 
 /**
- * The front Services of all relayed targets. Their names are resolved only if an upstream is a Service: a cluster
- * exists.
+ * The front Services of all relayed targets. Their names are resolved only if an upstream is a Service, because this
+ * shows that a cluster exists.
  */
 export function frontServices(config: Config, clusterDomain: string | undefined): FrontService[] {
   const hasCluster = config.targets.some(({ upstream }) => "service" in upstream);
@@ -61,7 +61,7 @@ export class SelfAddresses {
     this.#onChange = onChange;
   }
 
-  /** Replaces the front Services by ones with known addresses. */
+  /** Replaces the front Services with ones whose addresses are known. */
   replace(services: readonly FrontService[]): void {
     this.stop();
     this.#services = services.map((service) => ({ service, resolver: undefined }));

@@ -5,9 +5,9 @@ const V1_SIGNATURE: Uint8Array = Buffer.from("PROXY", "latin1");
 
 /**
  * Detects whether a stream begins with the signature of a PROXY header, version 1 or 2, in pieces of any size. It
- * delays no piece. No receiver takes the beginning of a signature for a header, so that may be passed on. Only the
- * piece with the signature's last byte is withheld. So a client may send `P` and wait for an answer, and a server may
- * speak first.
+ * delays no piece. No receiver takes the beginning of a signature for a header, so this beginning may be passed on.
+ * Only the piece with the signature's last byte is withheld. So a client may send `P` and wait for an answer, and a
+ * server may speak first.
  */
 export class SignatureMatcher {
   #signature: Uint8Array | undefined;

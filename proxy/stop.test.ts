@@ -83,7 +83,7 @@ test("stop drains at once, whatever the feed does, and then looks up no more nam
   await assert.rejects(healthz());
 });
 
-test("once it stops, neither new targets nor new addresses reach the engine", async (t) => {
+test("after stop, neither new targets nor new addresses reach the engine", async (t) => {
   const { engine, clock, seen, begin, tell } = rig(t);
   const proxy = await begin();
   const plans = engine.plans.length;
@@ -109,7 +109,7 @@ test("new targets and new addresses reach the engine", async (t) => {
   );
 });
 
-test("an unbound listener is retried every five seconds until it is bound, or until the end", async (t) => {
+test("an unbound listener is retried every five seconds until it is bound or the proxy stops", async (t) => {
   const { engine, begin, tell } = rig(t);
   const proxy = await begin();
   engine.unbound.add("b:443");
@@ -139,7 +139,7 @@ test("an unbound listener is retried every five seconds until it is bound, or un
   assert.equal(await triesWithin(REBIND_MS * 3), 0);
 });
 
-test("a listener is ready, and listed, once it is bound", async (t) => {
+test("the proxy is ready, and lists a target, once the listeners are bound", async (t) => {
   const { engine, begin, tell } = rig(t);
   const proxy = await begin();
   const get = async (path: string) => await fetch(`http://127.0.0.1:${proxy.healthPort}${path}`);

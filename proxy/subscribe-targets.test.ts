@@ -50,7 +50,7 @@ test("starts with the first document of the feed, and reports later ones", async
   assert.equal(handle.stopped, true);
 });
 
-test("passes the last questions of before the subscription on, and each later change", async () => {
+test("passes on the latest questions from before the subscription, and each later change", async () => {
   const { feed, handle } = manual();
   const beginning = subscribeTargets(feed, NOT_ASKED, new LineLog());
   handle.asked([]);

@@ -14,7 +14,7 @@ export const CONNECT_BUCKETS: readonly number[] = [
 
 /** Counters of one target. All but `active` are monotonic. */
 export interface TargetStats {
-  /** Admitted clients. Includes refused ones only with cause `upstream`, `local-limit` or `client-header`. */
+  /** Admitted clients. Includes refused clients only with cause `upstream`, `local-limit` or `client-header`. */
   accepted: number;
   active: number;
   /** Payload bytes read from clients, without the header. */

@@ -18,7 +18,7 @@ test("addresses are tried round robin, and each list has all of them", () => {
   );
 });
 
-test("addresses of another family than the first are tried after it, as the first one is asked", () => {
+test("addresses of another family than the first address are tried last, as only the first one is asked", () => {
   const order = new CandidateOrder();
   const all = ["192.0.2.1", "2001:db8::1", "192.0.2.2"];
   assert.deepEqual(order.next(all, 0), ["192.0.2.1", "192.0.2.2", "2001:db8::1"]);
@@ -52,7 +52,7 @@ test("if all addresses have failed, all are tried", () => {
   assert.deepEqual([...order.next(ABC, 1)].sort(), ABC);
 });
 
-test("the failure of an address is dropped with the address", () => {
+test("the failure of an address is forgotten when the address is removed", () => {
   const order = new CandidateOrder();
   order.failed("a", 0);
   order.next(["x"], 1);

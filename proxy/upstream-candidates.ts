@@ -12,10 +12,10 @@ export interface FailureTimes {
 }
 
 /**
- * The order in which a listener's connections try its upstream's addresses: round robin among those of the first one's
- * family, then the others, and recent failures last. All addresses of a dual-stack Service lead to the same pods. But
- * an ingress controller may trust the proxies' addresses of one family alone, and only the first address is asked
- * (`AskedPort.choose`).
+ * The order in which a listener's connections try its upstream's addresses: round robin among the addresses of the
+ * first one's family, then the other family, and recently failed addresses last. All addresses of a dual-stack
+ * Service lead to the same pods. But an ingress controller may trust only one family of the proxies' addresses, and
+ * the proxy asks only the first address about headers (`AskedPort.choose`).
  */
 export class CandidateOrder {
   #turn = 0;

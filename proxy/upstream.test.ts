@@ -133,7 +133,7 @@ test("changed listeners: kept ones keep their state, names of removed ones are n
   assert.equal(clock.pending, 0);
 });
 
-test("the name of a discovered target is never looked up; other addresses apply at once", async () => {
+test("the name of a discovered target is never looked up; its new addresses apply at once", async () => {
   const { upstreams, phase, asked, clock } = setUp({ "web.test": ["192.0.2.66"] });
   const found: Listener = { ...WEB, upstreamIPs: ["198.51.100.4"] };
   await upstreams.setListeners([found]);

@@ -10,7 +10,7 @@ export interface UpstreamState {
   readonly port: number;
   readonly host: string;
   readonly addresses: readonly string[];
-  /** The failure of the last lookup. `addresses` are then from an earlier one. */
+  /** The failure of the last lookup. `addresses` are then from an earlier lookup. */
   readonly lookupFailure: DialCause | undefined;
   readonly phase: DialPhase;
   /** Milliseconds since the epoch. */

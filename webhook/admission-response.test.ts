@@ -83,7 +83,7 @@ test("the warnings of a selection are answered, counted by code and logged witho
   assert.deepEqual(log.lines, [{ level: "warn", fields, message: "pod admitted with warnings" }, debug("injected")]);
 });
 
-test("a warning of a namespace is logged once a minute, and counted each time, another namespace's apart", () => {
+test("a warning is logged once a minute for each namespace, and counted each time", () => {
   const { answer, log, recorded, state } = rig();
   state.map = undefined;
   const warned = () =>
@@ -106,7 +106,7 @@ test("a warning has at most 120 characters", () => {
   assert.deepEqual(rig(500, () => decision).answer().warnings, [`switchback: ${text}`.slice(0, 120)]);
 });
 
-test("a decision that fails admits the pod with a warning; its error is logged, and not answered", () => {
+test("a decision that fails admits the pod with a warning; its error is only in the log", () => {
   const { answer, log, recorded } = rig(500, () => {
     throw new Error("inner-detail");
   });

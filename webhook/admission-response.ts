@@ -32,7 +32,7 @@ const FAULT: InjectionDecision = {
 /** What the path of a request says about the pod's namespace. */
 export interface Path {
   readonly optIn: OptIn;
-  /** By the namespace's label; undefined: it has none, or the install's default. */
+  /** The delivery that the namespace's label selects. Undefined without the label, or for the install's default. */
   readonly delivery?: string;
 }
 

@@ -32,9 +32,9 @@ const reviewSchema = object({
 /** In bodies up to this size, values are not counted. */
 const UNCOUNTED_BYTES = 64 * 1024;
 /**
- * The most values in a larger body. Parsing 20,000 takes up to 15 ms (as keys of one object); more would delay
- * other admissions, and `[[],[],...]` takes 14 times its bytes of heap. A pod has some hundreds, and one for each
- * of its hostnames.
+ * Maximum number of values in a larger body. Parsing 20,000 takes up to 15 ms (as keys of one object), and more would
+ * delay other admissions. `[[],[],...]` takes 14 times its size on the heap. A pod has some hundreds of values, and
+ * one for each of its hostnames.
  */
 const MAX_VALUES = 20_000;
 

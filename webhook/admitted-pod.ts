@@ -35,7 +35,7 @@ const podSchema = object({
 export function readPod(pod: unknown): AdmittedPod | Reason {
   const { value, flaw } = attempt(podSchema, pod);
   if (flaw !== undefined) {
-    // Two levels only: below metadata.labels and the like, the path contains what a user wrote.
+    // Names two levels only: below metadata.labels and similar maps, the path contains a user's text.
     const field = flaw.path.slice(0, 2).join(".") || "the object";
     return { code: "pod-malformed", text: `the pod cannot be read: ${field}: ${flaw.message}` };
   }

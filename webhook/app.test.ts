@@ -295,7 +295,7 @@ test("metrics count pods by code and opt-in, and refusals by status", async () =
   assert.match(text, /switchback_webhook_admission_duration_seconds_count 2/);
 });
 
-test("the path carries by what the pods of a namespace get their names", async () => {
+test("the path states how the pods of a namespace get their names", async () => {
   const codeOf = async (path: string, fallback: "hosts" | "dns") => {
     const { app, metrics } = start({ delivery: { fallback, deliveries: [fakeDelivery()] } });
     const labelled = { metadata: { labels: { "switchback.dev/inject": "enabled" } } };
@@ -314,7 +314,7 @@ test("the path carries by what the pods of a namespace get their names", async (
   }
 });
 
-test("the entry that asks whether the webhook is reached is allowed, and counts as no pod", async () => {
+test("a review at /reachable is allowed, and not counted as a pod", async () => {
   const { app, metrics } = start();
   const { body } = await request(app).post("/reachable").send(review()).expect(200);
   assert.deepEqual(body.response, { uid: "uid-1", allowed: true });
@@ -322,6 +322,6 @@ test("the entry that asks whether the webhook is reached is allowed, and counts 
   await request(app).post("/reachable").send({}).expect(400);
 });
 
-test("the path of a delivery that there is none of is not found", async () => {
+test("the path of an unknown delivery gets 404", async () => {
   await request(start().app).post("/mutate/namespace/dns").send(review()).expect(404);
 });

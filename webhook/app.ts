@@ -14,7 +14,7 @@ export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
   readonly maxBodyBytes: number;
 }
 
-/** What bounds the memory of requests in flight. */
+/** Limits of the memory for requests in flight. */
 interface Buffers {
   readonly read: BodyReader;
   /** Answers that their clients have not read. */
@@ -22,17 +22,21 @@ interface Buffers {
 }
 
 /**
- * All unread answers together; beyond it, the oldest connection is closed. An answer with 500 names has about 40 KB.
+ * Maximum bytes of all unread answers together. Beyond it, the connection with the oldest answer is closed. An answer
+ * with 500 names has about 40 KB.
  */
 const UNREAD_BUDGET_BYTES = 8 * 1024 * 1024;
-/** One log line for each namespace and reason in this time. */
+/** Within this time, one line is logged for each namespace and reason. */
 const LOG_PERIOD_MS = 60_000;
-/** Answers up to this size are not counted: those of all connections together are smaller than the budget. */
+/**
+ * Answers up to this size are not counted. At most 640 connections (MAX_CONNECTIONS in server.ts) hold one each, 10
+ * MiB together.
+ */
 const SMALL_ANSWER_BYTES = 16 * 1024;
 
 /**
- * A path says what opted the pod in. It may end with the label `switchback.dev/via` of the pod's namespace, if that is
- * not the install's default.
+ * A path states what opted the pod in. It may end with the value of the label `switchback.dev/via` of the pod's
+ * namespace, if that is not the install's default.
  */
 function pathsOf(deliveries: readonly Delivery[]): readonly (readonly [path: string, about: Path])[] {
   const names = [BY_HOSTS, ...deliveries.map(({ name }) => name)];
@@ -43,9 +47,10 @@ function pathsOf(deliveries: readonly Delivery[]): readonly (readonly [path: str
 }
 
 /**
- * Serves POST /mutate/namespace, /mutate/pod and those below them, transport only. A request that is not a review
- * gets 4xx and a sentence. A review always gets `allowed: true`, even after an internal error. POST /reachable takes
- * the same, decides nothing, and counts nothing: the controller finds out whether the API server gets this far.
+ * Serves POST /mutate/namespace, /mutate/pod and the paths below them. It handles only the transport. A request that
+ * is not a review gets 4xx and a sentence. A review always gets `allowed: true`, even after an internal error. POST
+ * /reachable takes the same reviews, decides nothing, and counts nothing. The controller uses it to find out whether
+ * the API server reaches the webhook.
  */
 export function createApp(appOptions: AppOptions): Express {
   const options = { ...appOptions, throttle: new LogThrottle(LOG_PERIOD_MS, steadyNow) };

@@ -34,7 +34,7 @@ function start() {
   return { server, started, reports, connect };
 }
 
-test("of a crowd from one address, the oldest and the newest take turns; another address goes first", async () => {
+test("the oldest and the newest connection of a crowded address take turns; another address goes first", async () => {
   const { server, started, reports, connect } = start();
   const crowd = Array.from({ length: 6 }, () => connect("192.0.2.1"));
   const other = connect("192.0.2.2");
@@ -49,7 +49,7 @@ test("of a crowd from one address, the oldest and the newest take turns; another
   assert.deepEqual(reports, [...Array(7).fill("hello"), ...Array(7).fill("start")]);
 });
 
-test("a connection whose turn has not come after two seconds is closed; TLS has a limit of its own", async (t) => {
+test("a connection that waits two seconds for its turn is closed; a handshake that has begun is not", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { server, started, connect } = start();
   const begun = connect("192.0.2.1");

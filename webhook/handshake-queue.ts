@@ -2,14 +2,14 @@ import type { Server } from "node:https";
 import type { Socket } from "node:net";
 
 /**
- * A TLS record begins with type, version and length, in it a handshake message with type and length (RFC 8446, 5.1
- * and 4).
+ * A TLS record begins with type, version and length. The handshake message in it begins with type and length (RFC
+ * 8446, 5.1 and 4).
  */
 const RECORD_HEAD = 5;
 const MESSAGE_HEAD = 4;
 const HANDSHAKE = 22;
 const CLIENT_HELLO = 1;
-/** The most bytes in one record. */
+/** Maximum number of bytes in one record. */
 const MAX_RECORD = 16 * 1024;
 
 interface HandshakeEvents {
@@ -20,15 +20,16 @@ interface HandshakeEvents {
 }
 
 /**
- * Starts one TLS handshake per turn of the event loop, so that requests on established connections wait for one of
- * them at most. Answering a ClientHello takes the thread a millisecond (an RSA signature): a thousand clients that
- * connect at once would stop it for a second. A connection waits until its ClientHello is complete and its turn comes.
- * That costs next to nothing, and it is closed after `timeoutMs`. The next handshake is that of the source with the
- * fewest waiting: a client that opens many delays itself first. Of these, the oldest and the newest take turns, so
- * neither those before a crowd nor those after it wait for all of it.
+ * Starts one TLS handshake per turn of the event loop, so that requests on established connections wait for at most
+ * one handshake. Answering a ClientHello takes the thread a millisecond (an RSA signature): a thousand clients that
+ * connect at once would block it for a second. A connection waits until its ClientHello is complete and its turn
+ * comes. Waiting costs next to nothing, and the connection is closed after `timeoutMs`. The next handshake is one of
+ * the source with the fewest waiting connections, so a client that opens many delays itself first. The oldest and the
+ * newest connection of this source take turns. So a client that connects before or after a crowd does not wait for
+ * all of it.
  */
 export function queueHandshakes(server: Server, timeoutMs: number, { onHello, onStart }: HandshakeEvents): void {
-  // node:https adds its listener first, when the server is created. Others stay.
+  // node:https adds its listener first, when the server is created. Other listeners stay.
   const [startTls] = server.listeners("connection") as ((socket: Socket) => void)[];
   if (startTls !== undefined) server.removeListener("connection", startTls);
   const waiting = new WaitingSockets();
@@ -63,7 +64,7 @@ export function queueHandshakes(server: Server, timeoutMs: number, { onHello, on
         schedule();
       }
     };
-    // TLS reports errors of its own; a client that disconnects before needs no report.
+    // TLS reports its own errors. A client that disconnects before TLS needs no report.
     socket.on("error", () => {});
     socket.on("data", append).once("close", () => {
       clearTimeout(deadline);
@@ -73,8 +74,9 @@ export function queueHandshakes(server: Server, timeoutMs: number, { onHello, on
 }
 
 /**
- * How many bytes have to be there before the handshake starts. Undefined if this is no ClientHello in one record,
- * or if more is sent than that: with a part of it, a client could make many handshakes due at once.
+ * Number of bytes that must have arrived before the handshake starts. Undefined if they are not a ClientHello in one
+ * record, or are more than a record can hold. The ClientHello must be complete: otherwise a client could hold back
+ * the rest of many, and make their handshakes due at once.
  */
 function helloBytes(received: Buffer): number | undefined {
   if (received.length > RECORD_HEAD + MAX_RECORD) return undefined;

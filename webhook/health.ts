@@ -20,8 +20,9 @@ export interface WebhookState extends LoadedMap {
 
 /**
  * Ready once a serving certificate and a map are loaded, until the pod has to stop. The text has one line per
- * condition, like the API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported:
- * the last good one serves. So is one with a delivery, whose pods get hostAliases then.
+ * condition, like the API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported,
+ * because the last good one stays in use. A problem with a delivery is also only reported, because its pods then get
+ * hostAliases.
  */
 export function webhookReadiness(state: Readonly<WebhookState>): Health {
   const { map, mapProblem, draining } = state;

@@ -35,7 +35,7 @@ async function start(t: TestContext) {
   return { port, silent, secured };
 }
 
-/** A review of an API server; the agent keeps its connection. */
+/** Sends a review as an API server does. The agent keeps the connection. */
 function review(port: number, agent: Agent): Promise<{ text: string; reused: boolean }> {
   return new Promise((resolve, reject) => {
     const sent = request({ host: LOCAL, port, servername: HOST, ca: authority.cert, agent, method: "POST" });
@@ -52,7 +52,7 @@ async function opened(sockets: readonly Socket[]): Promise<void> {
   await Promise.all(sockets.map((socket) => (socket.connecting ? once(socket, "connect") : undefined)));
 }
 
-test("silent connections from the API server's own address stop neither its connection nor new ones", async (t) => {
+test("silent connections from the API server's own address block neither its connection nor new ones", async (t) => {
   const { port, silent } = await start(t);
   const known = new Agent({ keepAlive: true, maxSockets: 1 });
   const fresh = new Agent({ keepAlive: true });
@@ -64,7 +64,7 @@ test("silent connections from the API server's own address stop neither its conn
   assert.deepEqual(await review(port, fresh), { text: "ok", reused: false });
 });
 
-test("connections that finish the handshake and stay silent do not, either", async (t) => {
+test("connections that stay silent after the handshake block neither of them", async (t) => {
   const { port, secured } = await start(t);
   const known = new Agent({ keepAlive: true, maxSockets: 1 });
   const fresh = new Agent({ keepAlive: true });

@@ -10,7 +10,7 @@ import { decodeReview } from "./admission-review.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { createWebhookMetrics } from "./metrics.ts";
 
-/** No admission may take the thread longer. */
+/** Maximum CPU time of the thread for one admission. */
 const LIMIT_MS = 50;
 /** The default of webhook.maxBodyBytes, less what surrounds the pod. */
 const BYTES = 3 * 1024 * 1024 - 2_000;

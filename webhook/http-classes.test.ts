@@ -26,7 +26,7 @@ test("Express finds its own prototypes and changes none of them, and its methods
   );
 });
 
-test("a server without the classes works as well", async () => {
+test("a server without the classes works too", async () => {
   const app = express();
   classesOf(app);
   app.use((req, res) => {

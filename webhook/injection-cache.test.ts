@@ -8,7 +8,7 @@ import { createInjectionCache } from "./injection-cache.ts";
 const names = Array.from({ length: 1_000 }, (_, index) => `host-${index}.team-${index % 7}.example.com`);
 const map = publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]])));
 
-/** Without the functions, which are never equal. */
+/** Removes the functions, which are never equal. */
 function plain({ has: _has, addressesOf: _addressesOf, byAddress: _byAddress, ...rest }: SelectedHosts): object {
   return rest;
 }
@@ -41,7 +41,7 @@ test("equal arguments return the same object, different ones do not", () => {
   assert.notEqual(loaded.build(loaded.select("*"), []), loaded.build(loaded.select("*.com"), []));
 });
 
-test("unlimited numbers of annotations, and of sets of user-mapped names, do not stay in memory", () => {
+test("memory stays limited for any number of annotations, and of sets of user-mapped names", () => {
   const loaded = createInjectionCache(map, 500);
   const first = loaded.select("*.team-1.example.com");
   const firstAliases = loaded.build(first, []);

@@ -27,13 +27,13 @@ const SELECTED_NAME_BYTES = 48;
 const COPIES = 8;
 const OVERHEAD = 512;
 
-/** `maxNames`: the most names that a pod gets. */
+/** `maxNames`: maximum number of names that a pod gets. */
 export function createInjectionCache(map: PublishedMap, maxNames: number): InjectionCache {
   const selectHosts = createSelector(map, maxNames);
   const everything = selectHosts(undefined);
   const selections = createLru<SelectedHosts>(SELECTIONS_BUDGET);
   const managedAliases = createLru<ManagedAliases>(ALIASES_BUDGET);
-  /** What most pods get; without a look-up by a text that is built for each pod. */
+  /** The aliases that most pods get. Stored separately, so that no key has to be built for each pod. */
   let all: ManagedAliases | undefined;
   const allNames = (): ManagedAliases => {
     all ??= buildManagedAliases(everything, []);

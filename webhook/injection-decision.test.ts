@@ -59,7 +59,7 @@ for (const [what, request, optIn, [code, text, warn]] of SKIPPED) {
   });
 }
 
-test("without a map a pod that would be injected is not, with a warning", () => {
+test("without a map, a pod that should be injected is not, and its user is warned", () => {
   assert.deepEqual(decideInjection(creation(), "namespace", undefined), {
     inject: false,
     code: "no-map",
@@ -68,7 +68,7 @@ test("without a map a pod that would be injected is not, with a warning", () => 
   });
 });
 
-test("a pod is injected by its namespace, or by its label; an empty subresource is none", () => {
+test("a pod is injected by its namespace or by its label; an empty subresource counts as none", () => {
   const aliases = [{ ip: "198.51.100.9", hostnames: NAMES }];
   for (const [request, optIn] of [
     [creation(), "namespace"],
@@ -83,7 +83,7 @@ test("a pod is injected by its namespace, or by its label; an empty subresource 
   }
 });
 
-test("a pod of which every name is its user's, or that selects none, gets the annotations alone", () => {
+test("a pod whose user maps every name, or that selects no name, gets only the annotations", () => {
   const own = { hostAliases: [{ ip: "192.0.2.1", hostnames: NAMES }] };
   const none = { annotations: { "switchback.dev/hosts": "c.example.com" } };
   for (const request of [creation({}, {}, own), creation({}, none)]) {
@@ -125,7 +125,7 @@ for (const [what, object, text] of MALFORMED) {
   });
 }
 
-test("what is read of a pod: null and missing fields are empty, a pod without a name has its prefix", () => {
+test("readPod reads null and missing fields as empty, and generateName for a pod without a name", () => {
   const NOTHING = { labels: {}, annotations: {}, hasAnnotations: false, hasLabels: false, hostAliases: [] };
   const EMPTY = { ...NOTHING, name: "*", isWindows: false };
   assert.deepEqual(readPod({ metadata: {}, spec: {} }), EMPTY);
@@ -156,20 +156,20 @@ const GIVEN = "switchback.dev/given";
 const given = creation({}, { annotations: { [GIVEN]: "all" } });
 const by = (fallback: string, ...deliveries: ReturnType<typeof fakeDelivery>[]) => ({ fallback, deliveries });
 
-test("a pod gets the names by the delivery that its label, or the install, asks for", () => {
+test("a pod gets the names by the delivery that the install selects", () => {
   const decision = decideInjection(labelled("enabled"), "pod", map, by("dns", fakeDelivery()));
   assert.ok(decision.inject);
   assert.deepEqual([decision.code, decision.injection.managed.aliases], ["given", []]);
   assert.deepEqual(decision.changes, [{ op: "add", path: "/spec/given", value: "all" }]);
 });
 
-test("a pod that has the names by a delivery, and is to have hostAliases, loses what that gave it", () => {
+test("a pod that changes from a delivery to hostAliases loses what the delivery gave it", () => {
   const decision = decideInjection(given, "namespace", map, by("hosts", fakeDelivery()));
   assert.ok(decision.inject);
   assert.deepEqual([decision.code, decision.changes], ["injected", [{ op: "remove", path: "/spec/given" }]]);
 });
 
-test("a delivery that cannot give a pod the names takes back, and the pod gets hostAliases, with the reason", () => {
+test("a delivery that cannot give the names takes back its changes; the pod gets hostAliases and the reason", () => {
   const reason = { code: "given-not-ready", text: "why" };
   const delivery = fakeDelivery({}, { give: () => reason });
   const decision = decideInjection(given, "namespace", map, by("dns", delivery));
@@ -178,7 +178,7 @@ test("a delivery that cannot give a pod the names takes back, and the pod gets h
   assert.deepEqual(decision.changes, [{ op: "remove", path: "/spec/given" }]);
 });
 
-test("a delivery reads only pods that are to have the names by it, or say that they have", () => {
+test("a delivery reads only pods that should get the names by it, or whose annotation says that they have them", () => {
   const unread = fakeDelivery({ read: () => ({ code: "pod-malformed", text: "the pod cannot be read: spec.x" }) });
   assert.equal(decideInjection(creation(), "namespace", map, by("hosts", unread)).code, "injected");
   for (const [request, fallback] of [
@@ -191,7 +191,7 @@ test("a delivery reads only pods that are to have the names by it, or say that t
   }
 });
 
-test("of two deliveries, one gives the names and the other takes back", () => {
+test("of two deliveries, one gives the names and the other takes back its changes", () => {
   const other = fakeDelivery({ name: "other", code: "other" });
   const decision = decideInjection(given, "namespace", map, by("other", fakeDelivery(), other));
   assert.ok(decision.inject);

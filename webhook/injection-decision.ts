@@ -16,7 +16,7 @@ export type OptIn = "namespace" | "pod";
 const HOSTS_ONLY: DeliveryChoice = { fallback: BY_HOSTS, deliveries: [] };
 
 /**
- * Of pods that get hostAliases; another delivery has its own code. `injected`: the pod gets managed aliases.
+ * Codes of pods that get hostAliases; another delivery has its own code. `injected`: the pod gets managed aliases.
  * `nothing-chosen`: the selection matches no name, or the user's aliases already map all of them. The pod then gets
  * the annotations only, which distinguishes it from a pod that the webhook never saw.
  */
@@ -30,7 +30,7 @@ export type InjectionDecision =
       readonly pod: AdmittedPod;
       readonly warnings: readonly Reason[];
       readonly injection: Injection;
-      /** What deliveries change in the pod beside the injection. */
+      /** Changes of the deliveries to the pod, in addition to the injection. */
       readonly changes: readonly Operation[];
     }
   | { readonly inject: false; readonly code: string; readonly text: string; readonly warn: boolean };
@@ -110,7 +110,7 @@ export function decideInjection(
   return byDeliveries({ request, pod, map, problems, wanted: wanted.delivery }, concerned);
 }
 
-/** The decision about a pod that is to get the names by one of `deliveries`, or may have them by one. */
+/** The decision about a pod that should get the names by one of `deliveries`, or may already have them by one. */
 function byDeliveries(
   {
     request,

@@ -125,7 +125,7 @@ test("similar pods share one patch, also if they have user aliases", () => {
   );
 });
 
-test("a pod without the label, or with another value of it, gets it", () => {
+test("a pod gets the label if it is missing or has another value", () => {
   const whole = inject({ metadata: { labels: { app: "web" } }, spec: {} });
   const unlabelled = { ...whole, metadata: { ...whole.metadata, labels: { app: "web" } } };
   assert.deepEqual(inject(unlabelled), whole);

@@ -20,8 +20,8 @@ const LABELS = pointer("metadata", "labels");
 const MANAGED_LABELS: Readonly<Record<string, string>> = { [INJECTED_KEY]: "true" };
 
 /**
- * Returns the operations that give `pod` the planned aliases and annotations, and the label; none if it has them
- * already. `more` are changes of deliveries.
+ * Returns the operations that give `pod` the planned aliases and annotations, and the label. Empty if the pod already
+ * has them. `more`: changes of the deliveries.
  */
 export function patchOperations(
   pod: AdmittedPod,
@@ -66,8 +66,8 @@ export function pointer(...segments: readonly string[]): string {
 const encodedPatches = new WeakMap<ManagedAliases, (string | undefined)[]>();
 
 /**
- * The number of a pod's shape: this, plus 2 if it has annotations, plus 1 if it has labels. A text would be built and
- * hashed for each pod.
+ * The number of a pod's shape: one of these, plus 2 if it has annotations, plus 1 if it has labels. A text as key
+ * would have to be built and hashed for each pod.
  */
 const SHAPES = { keep: 0, create: 4, append: 8 } as const;
 
@@ -111,7 +111,7 @@ function hasManagedMetadata(pod: AdmittedPod, { annotations }: ManagedAliases): 
   return has(pod.annotations, annotations) && has(pod.labels, MANAGED_LABELS);
 }
 
-/** Compares without a text of both: a pod may have 3 MB of aliases. */
+/** Compares without building a text of either list: a pod may have 3 MB of aliases. */
 function sameAliases(left: readonly HostAlias[], right: readonly HostAlias[]): boolean {
   const isSame = (one: HostAlias, other: HostAlias | undefined) =>
     one.ip === other?.ip &&

@@ -5,7 +5,7 @@ interface Lru<V> {
   set(key: string, value: V, weight: number): void;
 }
 
-/** `budget` and weights are in the same unit, here bytes as estimated by the caller. */
+/** `budget` and weights have the same unit, here bytes that the caller estimates. */
 export function createLru<V>(budget: number): Lru<V> {
   // A Map iterates in insertion order: the first entry is the least recently used one.
   const entries = new Map<string, { readonly value: V; readonly weight: number }>();

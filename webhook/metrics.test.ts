@@ -18,7 +18,7 @@ async function scrape({ registry }: ReturnType<typeof createWebhookMetrics>): Pr
   );
 }
 
-test("pods by code and opt-in, warnings by code, refusals by status, and the time of each answer", async () => {
+test("counts pods by code and opt-in, warnings by code and refusals by status, and times each answer", async () => {
   const metrics = createWebhookMetrics();
   metrics.admitted("injected", "namespace", 0.00006);
   metrics.admitted("injected", "namespace", 0.0025);

@@ -2,10 +2,10 @@ import { type Counter, hashValue, MetricsRegistry } from "#lib/telemetry/metrics
 import type { WebhookState } from "./health.ts";
 import type { OptIn } from "./injection-decision.ts";
 
-/** The webhook's metrics, in a registry of their own. */
+/** The webhook's metrics, in their own registry. */
 export interface WebhookMetrics {
   readonly registry: MetricsRegistry;
-  /** Records the answer about one pod; `seconds` is the time from the last byte of its review to the answer. */
+  /** Records the answer about one pod; `seconds` is the time from the decoded review to the answer. */
   admitted(code: string, optIn: OptIn, seconds: number): void;
   /** Counts a pod that was admitted with a warning of this code. */
   warned(code: string): void;
@@ -27,7 +27,7 @@ export function createWebhookMetrics(): WebhookMetrics {
   );
   const warnings = counter("warnings_total", "Warnings that pods were admitted with, by code.");
   const refusals = counter("refused_total", "Requests that are no admission review, by HTTP status.");
-  // Looking a series up by its labels takes longer than the decision about the pod.
+  // Stored, because looking up a series by its labels takes longer than the decision about the pod.
   const counters = { namespace: new Map<string, Counter>(), pod: new Map<string, Counter>() };
   const counterOf = (code: string, optIn: OptIn): Counter => {
     const known = counters[optIn].get(code) ?? admissions.with({ code, opt_in: optIn });

@@ -93,7 +93,7 @@ test("all bodies share a budget: beyond it, the one that began first is refused,
   assert.equal(statusOf(await (bodies[2] as Promise<Buffer | Refusal>)), 200);
 });
 
-test("small bodies count as well, and in crumbs as what they take", async () => {
+test("small bodies count too, and a body in tiny chunks counts with the overhead of its chunks", async () => {
   const read = createBodyReader(LIMIT, BUDGET);
   const small = Array.from({ length: 10 }, () => incoming());
   const bodies = small.map((stream) => start(read, stream));
@@ -106,7 +106,7 @@ test("small bodies count as well, and in crumbs as what they take", async () => 
   assert.deepEqual(statuses, [503, 503, 200, 200, 200, 200, 200, 200, 200, 200]);
 });
 
-test("a body that is complete takes no share: its end follows at once", async () => {
+test("a complete body takes no share of the budget, because its end follows at once", async () => {
   const read = createBodyReader(LIMIT, BUDGET);
   const slow = incoming();
   const first = start(read, slow);
@@ -119,7 +119,7 @@ test("a body that is complete takes no share: its end follows at once", async ()
   assert.deepEqual((await Promise.all([first, ...bodies])).map(statusOf), [200, 200, 200, 200]);
 });
 
-test("what has arrived of a refused body is freed, also while its client stays connected", async () => {
+test("the chunks of a refused body are freed even while its client stays connected", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const read = createBodyReader(LIMIT, BUDGET);

@@ -11,11 +11,11 @@ export interface Refusal {
 export type BodyReader = (request: IncomingMessage, done: (body: Buffer | Refusal) => void) => void;
 
 /**
- * All bodies in flight together take at most this much, or twice the limit of one if that is more. The bodies of
- * 600 ordinary pods take 6 MB.
+ * Maximum bytes of all bodies in flight together, or twice the limit of one body if that is more. The bodies of 600
+ * ordinary pods take 6 MB.
  */
 const MIN_BUDGET_BYTES = 8 * 1024 * 1024;
-/** What a chunk takes besides its bytes: a client may send them one by one. */
+/** What a chunk takes in addition to its bytes, because a client may send them one by one. */
 const CHUNK_BYTES = 256;
 
 const MEDIA_TYPE: Refusal = { status: 415, text: "the body must be application/json" };
@@ -47,7 +47,7 @@ export function createBodyReader(
     const finish = (body: Buffer | Refusal): void => {
       if (isDone) return;
       isDone = true;
-      // The listeners stay for as long as the client does, and would keep them.
+      // The listeners stay as long as the client is connected, and would keep the chunks in memory.
       chunks = [];
       budget.release(holder);
       done(body);
@@ -58,7 +58,7 @@ export function createBodyReader(
       chunks.push(chunk);
       size += chunk.length;
       if (size > maxBytes) finish(tooLarge);
-      // Not charged if it is complete: its end follows at once.
+      // A complete body is not charged, because its end follows at once.
       else if (size !== announced) budget.charge(holder, chunk.length + CHUNK_BYTES);
     };
     const abort = (): void => finish(ABORTED);
@@ -74,7 +74,7 @@ export function createBodyReader(
 /** Refuses a request by its headers alone. */
 function refusalOf({ headers }: IncomingMessage, tooLarge: Refusal | undefined): Refusal | undefined {
   const type = headers["content-type"] ?? "";
-  // The first is what API servers send, and needs no expression.
+  // API servers send the first text, so their requests need no regular expression.
   if (type !== "application/json" && !/^application\/json *(;|$)/i.test(type)) return MEDIA_TYPE;
   if ((headers["content-encoding"] ?? "identity") !== "identity") return ENCODED;
   return tooLarge;

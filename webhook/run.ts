@@ -19,7 +19,7 @@ import { createWebhookServer } from "./server.ts";
 interface WebhookDeps {
   readonly maps: MapReader;
   readonly certificates: ServingSource;
-  /** How pods can get the names beside hostAliases. Stopped with the webhook. */
+  /** Ways for pods to get the names in addition to hostAliases. Stopped with the webhook. */
   readonly deliveries?: readonly Delivery[];
   readonly log: Logger;
   /** Milliseconds since 1970. */
@@ -38,11 +38,11 @@ export interface RunningWebhook {
 }
 
 /**
- * For requests that are in flight when readiness fails. The chart's preStop sleep waits until no Service routes to
- * this pod.
+ * Time for requests that are in flight when readiness fails. The chart's preStop sleep waits until no Service routes
+ * to this pod.
  */
 const DRAIN_MS = 1_000;
-/** Admissions take a few milliseconds; an API server waits for two seconds. */
+/** Time for running requests to finish. Admissions take a few milliseconds; an API server waits for two seconds. */
 const GRACE_MS = 5_000;
 
 /**

@@ -128,7 +128,7 @@ async function openSpare(port: number): Promise<TLSSocket> {
   const socket = tlsConnect({ host: LOCAL, port, servername: HOST, ca: authority.cert });
   socket.on("error", () => {});
   await once(socket, "secureConnect");
-  // So that it notices when the server closes it.
+  // Reads, so that the client notices when the server closes the connection.
   return socket.resume();
 }
 

@@ -22,13 +22,15 @@ export interface WebhookServer {
   close(graceMs: number): Promise<void>;
 }
 
-/** The API server waits for two seconds (`timeoutSeconds`), handshake included. Slower ones would only hold memory. */
+/**
+ * The API server waits for two seconds (`timeoutSeconds`), handshake included. Slower handshakes only hold memory.
+ */
 const HANDSHAKE_MS = 2_000;
 const HEADERS_MS = 5_000;
 const REQUEST_MS = 10_000;
 /**
- * Three API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). Each connection takes 53
- * KB; beyond this number, others are closed (`reclaimConnections`).
+ * Enough for three API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). Each connection
+ * takes 53 KB. Beyond this number, other connections are closed (`reclaimConnections`).
  */
 const MAX_CONNECTIONS = 640;
 

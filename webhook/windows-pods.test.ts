@@ -35,7 +35,7 @@ for (const spec of ON_WINDOWS) {
   });
 }
 
-test("the lines of other pods are as before, also after a Windows pod of the same names", () => {
+test("other pods get unchanged lines, even after a Windows pod with the same names", () => {
   const expected = packLines(names.map((name) => [name, [V4]]));
   for (const spec of [{}, { os: { name: "linux" } }, { nodeSelector: { "kubernetes.io/os": "linux" } }]) {
     assert.deepEqual(aliasesOf(spec), expected);

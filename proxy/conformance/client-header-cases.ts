@@ -4,7 +4,7 @@ import { encodeHeader, V2_SIGNATURE } from "../proxy-header.ts";
 import { type Case, Rig, type RigOptions, until } from "./rig.ts";
 import { endOf, firstChunk, take } from "./streams.ts";
 
-/** A port that is relayed without a header, of a target that a tenant may have made. */
+/** A port that is relayed without a header. A tenant may have created its target. */
 const GUARDED: RigOptions = { protocol: "none", refusesClientHeaders: true };
 
 const ENDPOINTS = {
@@ -13,7 +13,7 @@ const ENDPOINTS = {
 };
 const V1 = Buffer.from(encodeHeader("v1", ENDPOINTS));
 const V2 = Buffer.from(encodeHeader("v2", ENDPOINTS));
-/** The header, and the length of its signature. */
+/** Forged headers, each with the length of its signature. */
 const FORGED: ReadonlyArray<readonly [header: Buffer, signature: number]> = [
   [V1, "PROXY".length],
   [V2, V2_SIGNATURE.length],
@@ -23,7 +23,7 @@ function refused(rig: Rig): number {
   return rig.stats().refused["client-header"];
 }
 
-/** What an upstream receives before it is reset. Empty if the proxy has not even connected to it. */
+/** The bytes that an upstream receives before it is reset. Empty if the proxy has not even connected to it. */
 async function received(upstream: Socket | undefined): Promise<Buffer> {
   return upstream === undefined ? Buffer.alloc(0) : (await endOf(upstream)).bytes;
 }
@@ -54,7 +54,7 @@ export const clientHeaderCases: readonly Case[] = [
           const client = await rig.connect();
           client.write(header.subarray(0, split));
           const upstream = await rig.upstream.next();
-          // The beginning is not held back: a server that waits for it, and a client that waits for an answer, go on.
+          // The proxy passes the beginning on at once: the server may wait for it, and the client for an answer.
           assert.deepEqual(await take(upstream, split), header.subarray(0, split));
           const endings = Promise.all([endOf(client), endOf(upstream)]);
           client.write(header.subarray(split));

@@ -12,7 +12,7 @@ async function closedPort(): Promise<number> {
   return upstream.port;
 }
 
-/** A client without an upstream: it must be reset, and the counters must have the cause. */
+/** Dials without a reachable upstream. The client must be reset, and the counters must have the cause. */
 async function refused(rig: Rig, cause: DialCause, firstBytes = ""): Promise<void> {
   const client = rig.dial();
   if (firstBytes !== "") client.write(firstBytes);
@@ -20,7 +20,7 @@ async function refused(rig: Rig, cause: DialCause, firstBytes = ""): Promise<voi
   await rig.idle();
   assert.equal(rig.stats().dialErrors[cause], 1);
   assert.equal(rig.stats().refused.upstream, 1);
-  // An engine with its own threads may report it a moment later.
+  // An engine with its own threads may report the failure a moment later.
   await until(() => rig.reports.length > 0, "the report");
   const report = rig.reports.at(-1);
   assert.deepEqual([report?.listener, report?.connected, report?.failures.at(-1)?.cause], [LISTENER, false, cause]);
@@ -169,7 +169,7 @@ export const failureCases: readonly Case[] = [
       await using other = await Upstream.listen("127.0.0.2", hole.port);
       const upstream = { addresses: ["127.0.0.1", "127.0.0.2"], port: hole.port };
       await using rig = await Rig.start(make, { upstream, limits: { connectTimeoutMs: 60_000 } });
-      // Twice: either address may be the first.
+      // Connects twice, because either address may be the first.
       await Promise.all([rig.connect(), rig.connect()]);
       await Promise.all([other.next(), other.next()]);
       await until(() => rig.reports.some(({ failures }) => failures.length > 0), "the report");

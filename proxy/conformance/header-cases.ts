@@ -89,7 +89,7 @@ export const headerCases: readonly Case[] = [
     async (make) => {
       await using rig = await Rig.start(make, { limits: { firstBytesMs: 2000 } });
       const client = await rig.connect();
-      // Read from the start: bytes sent in separate writes must not be merged in the kernel and look like one.
+      // Reads from the start. Otherwise the kernel could merge separate writes, which would then look like one.
       const chunk = firstChunk(await rig.upstream.next());
       await pause(30);
       client.write("GET / HTTP/1.1\r\n");

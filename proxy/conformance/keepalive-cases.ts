@@ -6,11 +6,11 @@ import { take, takeHeader } from "./streams.ts";
 
 /** Different from the system's default of two hours, and long enough that no probe is sent while a case runs. */
 const KEEPALIVE_MS = 500_000;
-/** The least time that may remain when a case reads the timer. */
+/** Minimum time that must be left when a case reads the timer. */
 const LEAST_MS = KEEPALIVE_MS - 100_000;
 /** The unit of timers in /proc/net/tcp (USER_HZ), regardless of the kernel's own tick. */
 const TICK_MS = 10;
-/** Its fields: both addresses, and the running timer with its time. */
+/** Fields of a line in /proc/net/tcp: both addresses, and the running timer with its time. */
 const [LOCAL, REMOTE, TIMER] = [1, 2, 5];
 const KEEPALIVE_TIMER = "02";
 

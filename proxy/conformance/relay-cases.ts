@@ -8,7 +8,7 @@ const MIB = 1024 * 1024;
  * default).
  */
 const BEYOND_KERNEL = 64 * MIB;
-/** The most bytes in flight to a reader that does not read: those buffers, and a little in the engine. */
+/** Maximum bytes in flight to a reader that does not read: the socket buffers, and a little in the engine. */
 const UNDER_WAY = 28 * MIB;
 
 /** A small random generator, so that a failing run can be repeated from its seed. */

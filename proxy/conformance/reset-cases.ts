@@ -36,7 +36,7 @@ function reset(
   ];
 }
 
-/** The engine has seen the connect; a reset before that is a failed dial. */
+/** Waits until the engine has seen the connect. An earlier reset would be a failed dial. */
 async function connected({ rig }: Pair): Promise<void> {
   await until(() => rig.stats().connectBuckets.some((count) => count > 0), "the engine to be connected");
 }
@@ -92,7 +92,7 @@ export const resetCases: readonly Case[] = [
       await clientHalfClosed({ rig, client, upstream });
       client.resetAndDestroy();
       const answering = setInterval(() => upstream.write("answer"), 5);
-      // It has already seen the client's FIN, so that is not the end.
+      // Waits for the close, because the upstream has already seen the client's FIN.
       const closed = new Promise((resolve) => upstream.once("close", resolve));
       await soon(closed, "the upstream to be reset").finally(() => clearInterval(answering));
       // Linux reports EPIPE if a FIN came before the reset.
@@ -132,7 +132,7 @@ export const resetCases: readonly Case[] = [
       upstream.end(answer);
       await once(upstream, "finish");
       const upload = send(client, randomBytes(8 * MIB)).catch(() => {});
-      // A reset discards what has not been read by then, of the answer, too.
+      // A reset discards all bytes that have not been read by then, including those of the answer.
       await until(() => rig.stats().upstreamBytes === answer.length, "the answer to be read");
       await pause(50);
       // The upstream's socket has unread bytes of the upload: closing it makes the kernel answer the rest with a reset.

@@ -14,7 +14,7 @@ import type {
 import type { TlvOptions } from "../proxy-header.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
 
-/** One conformance case: a sentence about any engine, and the check of it. */
+/** One conformance case: a sentence that holds for every engine, and the function that checks it. */
 export type Case = readonly [title: string, run: (make: MakeEngine) => Promise<void>];
 
 export const LISTENER = "target:443";
@@ -41,7 +41,7 @@ export class Upstream {
 
   private constructor() {
     this.server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (socket) => {
-      // A case that expects an error has its own listener; others ignore late resets of the clean-up.
+      // A case that expects an error has its own error listener. Other cases ignore late resets during the clean-up.
       socket.on("error", () => {});
       this.sockets.push(socket);
       this.#waiting.shift()?.(socket);
@@ -59,7 +59,7 @@ export class Upstream {
     return (this.server.address() as AddressInfo).port;
   }
 
-  /** The next connection, which may still have to arrive. */
+  /** Returns the next connection, and waits until it arrives. */
   next(): Promise<Socket> {
     const index = this.#taken++;
     const there = this.sockets[index];
@@ -170,10 +170,13 @@ export class Rig {
   }
 }
 
-/** A wait without an end would prevent the clean-up and keep the process alive. Long enough for a busy machine. */
+/**
+ * Timeout of each wait: an endless wait would prevent the clean-up and keep the process alive. Long enough for a busy
+ * machine.
+ */
 const PATIENCE_MS = 60_000;
 
-/** Returns `promise`, or throws an error that names what was waited for after a timeout. */
+/** Returns `promise`. After a timeout, rejects with an error that names what was waited for. */
 export function soon<Value>(promise: Promise<Value>, what: string): Promise<Value> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`waited ${PATIENCE_MS} ms for ${what}`)), PATIENCE_MS);

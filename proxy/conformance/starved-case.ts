@@ -10,10 +10,10 @@ import type { EngineName, Starved } from "./starved-engine.ts";
 const CLIENTS = 60;
 
 /**
- * Runs an engine in a process that may open few files and brings it to its limit: clients beyond it are refused and
- * none hangs, the engine logs it, and serves again when files are free. With an even and an odd number of files, since
- * a connection takes two: in one of the two cases the last client is taken in and its dial fails, in the other the
- * system takes in no client.
+ * Runs an engine in a process that may open few files, and brings it to this limit. Clients beyond the limit are
+ * refused and none hangs. The engine logs this, and serves again when files are free. Runs with an even and an odd
+ * number of files, because a connection takes two. In one of the two cases the engine accepts the last client and its
+ * dial fails. In the other the system accepts no client.
  */
 export async function outOfFiles(name: EngineName): Promise<void> {
   await using upstream = await Upstream.listen();
@@ -73,7 +73,7 @@ async function start(
     self: { interfaceAddresses: [], frontEndpoints: [] },
   };
   const script = fileURLToPath(new URL("./starved-engine.ts", import.meta.url));
-  // The hard limit too: node raises its soft limit to it.
+  // This also sets the hard limit, because node raises its soft limit to the hard one.
   const command = `ulimit -n ${files} && exec "$@"`;
   const args = [process.execPath, script, name, JSON.stringify(plan)];
   const child = spawn("sh", ["-c", command, "sh", ...args], { stdio: ["ignore", "inherit", "inherit", "ipc"] });

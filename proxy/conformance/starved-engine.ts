@@ -1,7 +1,7 @@
 import type { MakeEngine, RelaySpec } from "../engine.ts";
 
 /*
- * A process with one engine and nothing else that opens files, for a parent that has limited how many it may open.
+ * A process in which only one engine opens files. Its parent has limited the number of files that it may open.
  * Arguments: the engine's name, plan as JSON. Communicates with its parent over IPC.
  */
 export interface Starved {
@@ -10,7 +10,7 @@ export interface Starved {
   readonly refused: number;
 }
 
-/** Loaded on demand: a process has the files of one engine open. */
+/** Loaded on demand, so that the process opens the files of only one engine. */
 const ENGINES = {
   linux: async (): Promise<MakeEngine> => (await import("../linux/engine.ts")).linuxEngine(0),
   portable: async (): Promise<MakeEngine> => (await import("../portable/engine.ts")).makePortableEngine,

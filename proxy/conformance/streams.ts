@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { type ParsedHeader, parseHeader } from "../proxy-header-parse.ts";
 import { soon } from "./rig.ts";
 
-/** How a socket's reading side ended: a FIN, or an errno; with all bytes that came before. */
+/** How a socket's reading side ended (a FIN or an errno), and all bytes that came before. */
 export interface Ending {
   readonly how: string;
   readonly bytes: Buffer;
@@ -25,7 +25,7 @@ export function endOf(socket: Socket): Promise<Ending> {
   return soon(ended, "a stream to end");
 }
 
-/** The first `count` bytes of a socket; what follows stays in it. */
+/** Reads the first `count` bytes of a socket. Later bytes stay in it. */
 export async function take(socket: Socket, count: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let have = 0;
@@ -48,7 +48,7 @@ export async function firstChunk(socket: Socket): Promise<Buffer> {
   return bytes;
 }
 
-/** Reads the PROXY header; payload that came with it stays in the socket. `alone`: none came with it. */
+/** Reads the PROXY header. Payload that came with it stays in the socket. `alone`: no payload came with it. */
 export async function takeHeader(socket: Socket): Promise<ParsedHeader & { alone: boolean }> {
   let bytes = Buffer.alloc(0);
   for (;;) {
@@ -64,7 +64,7 @@ export async function takeHeader(socket: Socket): Promise<ParsedHeader & { alone
   }
 }
 
-/** `length` random bytes, without repetition. */
+/** `length` random bytes, not a repeated pattern. */
 export function randomBytes(length: number): Buffer {
   return randomFillSync(Buffer.allocUnsafe(length));
 }

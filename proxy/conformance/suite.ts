@@ -25,8 +25,7 @@ const GROUPS = {
 };
 
 /**
- * A case that hangs fails. Longer than any single wait, so that the wait reports its error first and the case cleans
- * up.
+ * Timeout of a case. Longer than any single wait, so that the wait reports its error first and the case cleans up.
  */
 const TIMEOUT_MS = 150_000;
 

@@ -12,14 +12,14 @@ interface AddressesDeps {
 /** Finds the addresses of a question's upstream. */
 export class Addresses {
   readonly #deps: AddressesDeps;
-  /** A lookup occupies one of libuv's few threads. Two of one name wait for the same answer. */
+  /** Running lookups. Two lookups of one name share the answer, because each occupies one of libuv's few threads. */
   readonly #inFlight = new Map<string, Promise<readonly string[]>>();
 
   constructor(deps: AddressesDeps) {
     this.#deps = deps;
   }
 
-  /** Without those that lead to this proxy. Empty if the name does not resolve in time. */
+  /** The upstream's addresses, without those that lead to this proxy. Empty if the name does not resolve in time. */
   async of({ upstream, upstreamIPs, upstreamPort }: HeaderQuestion): Promise<readonly string[]> {
     const addresses = upstreamIPs ?? (isIP(upstream) === 0 ? await this.#lookUp(upstream) : [upstream]);
     return addresses.filter((address) => !this.#deps.isSelf(address, upstreamPort));

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { answerOf, takenVersions } from "./ask.ts";
 import type { Outcome, Seen } from "./outcome.ts";
 
-/** Outcomes by one letter each. Another letter is another answer: A and B are different statuses. */
+/** One letter for each outcome. Any other letter is an answer: A and B are answers with different statuses. */
 const KINDS: Readonly<Record<string, Outcome["kind"]>> = {
   M: "misread",
   C: "closed",
@@ -18,24 +18,24 @@ function seenOf(letters: string): Seen {
   return { none: none!, v1: v1!, v2: v2! };
 }
 
-describe("the answer by the outcomes without a header, with v1 and with v2:", () => {
+describe("the answer for the outcomes without a header, with v1 and with v2:", () => {
   for (const [answer, ...rounds] of [
     ["demands-either", "CAA", "MAA", "SAA", "CAB"],
     ["demands-v1", "CAC", "CAM", "CAS", "SAM", "MAM", "CAR"],
     ["demands-v2", "CCA", "CMA", "CSA", "MMA", "SSA"],
     ["optional", "AAA", "AAM", "AAC", "AMA", "ASA", "AAU", "AAB"],
     ["refuses-header", "AMM", "ACC", "AMC", "ASM", "ACS", "ARM", "ABM", "ACB"],
-    // Nothing was answered without a header: it may be down, slow, or speak another protocol.
+    // No connection got a valid answer: the backend may be down, be slow, or speak another protocol.
     ["unknown", "CCC", "MMM", "SSS", "CMM", "MCC", "RRR", "TTT", "UUU", "SMC"],
-    // The backend answers, but it did not say what it does with a header.
+    // The backend answered without a header, but it did not show what it does with one.
     ["unknown", "ASS", "ARR", "ATS", "AUU", "ABB", "ABS"],
-    // There was no connection without a header, so nobody knows whether one would be answered.
+    // The connection without a header failed, so it is unknown whether the backend would answer it.
     ["unknown", "RAA", "TAA", "UAM", "RMM"],
   ] as const) {
     for (const round of rounds) it(`${round}: ${answer}`, () => assert.equal(answerOf(seenOf(round)), answer));
   }
 
-  it("a connection that is missing says nothing", () => {
+  it("a missing connection gives no information", () => {
     const { none, v1, v2 } = seenOf("AMA");
     assert.equal(answerOf({}), "unknown");
     assert.equal(answerOf({ v1, v2 }), "unknown");
@@ -45,7 +45,7 @@ describe("the answer by the outcomes without a header, with v1 and with v2:", ()
   });
 });
 
-it("the versions that the port takes", () => {
+it("takenVersions lists the header versions that the port accepts", () => {
   assert.deepEqual(takenVersions(seenOf("CAA")), ["v1", "v2"]);
   assert.deepEqual(takenVersions(seenOf("AMA")), ["v2"]);
   assert.deepEqual(takenVersions(seenOf("ACS")), []);

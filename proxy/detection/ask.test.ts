@@ -30,7 +30,7 @@ const question = (port: number) =>
   ({ host: "127.0.0.1", port, speaks: "http", name: "shop.example.com", asks: "switchback-proxy" }) as const;
 
 describe("a round over HTTP", () => {
-  it("is three connections, each with its request in the write of its header", async () => {
+  it("makes three connections, each with header and request in one write", async () => {
     const requests: string[] = [];
     const port = await serve((socket, first) => {
       const parsed = parseHeader(first);

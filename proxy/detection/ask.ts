@@ -7,29 +7,29 @@ export interface Question {
   readonly host: string;
   readonly port: number;
   readonly speaks: "http" | "tls";
-  /** Server name for TLS; ignored for HTTP. Its handshake reaches a backend if the port passes TLS through. */
+  /** Server name for TLS; ignored for HTTP. If the port passes TLS through, the handshake reaches a backend. */
   readonly name: string;
-  /** Who asks, as a DNS label: the User-Agent, and with `.invalid` the Host. */
+  /** Name of the asking component, a DNS label. It is sent as the User-Agent and, with `.invalid`, as the Host. */
   readonly asks: string;
 }
 
 export interface Round {
   readonly answer: HeaderAnswer;
   readonly seen: Seen;
-  /** False: no connection was made, or nothing at all was answered. */
+  /** False if the upstream sent nothing on any connection, or if `signal` ended the round. */
   readonly reachable: boolean;
 }
 
-/** It explains the request to people who read the log of the upstream. */
+/** Path of the request. It explains the request to readers of the upstream's log. */
 const PATH = "/.well-known/switchback-asks-for-proxy-protocol";
 
 /**
- * Asks a port by three short connections at once: without a header, with v1, with v2. Takes at most `connectMs` and
+ * Asks a port with three short connections at once: without a header, with v1, with v2. Takes at most `connectMs` and
  * `answerMs` together. Never throws: a failure is an outcome. The answer of a round that `signal` ended is `unknown`.
  *
- * HTTP: `HEAD` with a Host that nobody serves (`.invalid`, RFC 6761, 6.4). An ingress controller answers it itself, or
- * by its default backend. Only an object without a host, which takes every name, has it sent to its backend; `HEAD` is
- * safe there (RFC 9110, 9.2.1). TLS: a handshake, and no data after it.
+ * HTTP: `HEAD` with a Host that nobody serves (`.invalid`, RFC 6761, 6.4). An ingress controller or its default
+ * backend answers it. Only an object without a host matches every name and forwards the request to its backend;
+ * `HEAD` is safe there (RFC 9110, 9.2.1). TLS: a handshake, and no data after it.
  */
 export async function askRound(question: Question, limits: Partial<DialLimits> = {}): Promise<Round> {
   const dial = (header: Header) => askOnce(question, header, limits);
@@ -46,12 +46,12 @@ export function askOnce(question: Question, header: Header, limits: Partial<Dial
   return dialOnce({ host, port, speaks, name, header, path: PATH, agent: asks }, { ...DIAL_LIMITS, ...limits });
 }
 
-/** The versions that the port takes. */
+/** The header versions that the port accepts. */
 export function takenVersions(seen: Partial<Seen>): ("v1" | "v2")[] {
   return (["v1", "v2"] as const).filter((version) => isTaken(seen[version], seen.none));
 }
 
-/** What the outcomes say. A connection that is missing says nothing. */
+/** The answer that follows from the outcomes. A missing connection gives no information. */
 export function answerOf(seen: Partial<Seen>): HeaderAnswer {
   const { none, v1, v2 } = seen;
   if (none === undefined || !isConnected(none)) return "unknown";
@@ -65,8 +65,8 @@ export function answerOf(seen: Partial<Seen>): HeaderAnswer {
 }
 
 /**
- * Whether the answer to a header is what the same request gets without one. If it is another, the backend may have
- * parsed the header as a request, and answered that.
+ * Whether the port accepts this header. If the request without a header is answered too, both answers must be equal.
+ * Otherwise the backend may have parsed the header as a request and answered that.
  */
 function isTaken(headed: Outcome | undefined, bare: Outcome | undefined): boolean {
   if (headed?.kind !== "answered") return false;
@@ -78,12 +78,12 @@ function isHeard({ kind }: Outcome): boolean {
   return kind === "answered" || kind === "misread";
 }
 
-/** Whether there was a connection. */
+/** Whether the connection was established. */
 export function isConnected(outcome: Outcome): boolean {
   return isHeard(outcome) || isRejected(outcome) || outcome.kind === "silent";
 }
 
-/** Whether the backend ended a connection, or took what came first for something else. */
+/** Whether the backend closed the connection without an answer, or misread its first bytes. */
 function isRejected(outcome: Outcome | undefined): boolean {
   return outcome?.kind === "misread" || outcome?.kind === "closed";
 }

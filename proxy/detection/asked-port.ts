@@ -8,19 +8,21 @@ import { type Backoff, createBackoff } from "#lib/kube/backoff.ts";
 import type { Round } from "./ask.ts";
 import type { Header } from "./outcome.ts";
 
-/** How old an answer becomes before the port is asked again. The jitter spreads the proxies. */
+/** Age of an answer at which the port is asked again. The jitter spreads the rounds of the proxies. */
 const REFRESH_MS = 25 * 60_000;
 const REFRESH_JITTER_MS = ANSWER_HOLDS_MS - REFRESH_MS;
 /** A known answer changes only after this many equal rounds, over at least CHANGE_MS. */
 const CHANGE_ROUNDS = 3;
 const CHANGE_MS = 20_000;
 /**
- * Backends that differ, as in a rollout, give any answer by turns. For so long after a round that broke a series, a
- * change needs this many equal ones.
+ * During a rollout, backends differ and their answers alternate. For MIXED_MS after a round that broke a series, a
+ * change needs MIXED_ROUNDS equal rounds.
  */
 const MIXED_MS = 300_000;
 const MIXED_ROUNDS = 5;
-/** Between two of these rounds. Rounds that keep differing come more rarely. */
+/**
+ * Interval between two of these rounds. If answers keep differing for CONTRADICTIONS rounds, it is CONTRADICTED_MS.
+ */
 const CONFIRM_MS = 10_000;
 const CONTRADICTIONS = 6;
 const CONTRADICTED_MS = 60_000;
@@ -30,10 +32,10 @@ const RETRY_CAP_MS = 60_000;
 /** The interval for a port that is reachable, and still has no clear answer after LATE_FAILURES rounds. */
 const LATE_FAILURES = 20;
 const LATE_RETRY_MS = 300_000;
-/** Between two rounds that failing connections cause. */
+/** Minimum interval between two rounds that failing connections cause. */
 const ASK_AGAIN_MS = 60_000;
 
-/** A new answer that waits for more rounds. */
+/** A new answer that more rounds must confirm. */
 interface Doubt {
   readonly answer: HeaderAnswer;
   readonly rounds: number;
@@ -41,20 +43,20 @@ interface Doubt {
 }
 
 /**
- * What is known of one port, and when it is due for the next round. Times are milliseconds.
+ * The known answer of one port, and the time of its next round. Times are milliseconds.
  *
  *     nothing known -- first answer --> known -- another answer, three times over 20 s --> known
  *
- * A round without an answer never ends what is known.
+ * A round without an answer never removes a known answer.
  */
 export class AskedPort {
-  /** Due for a round at this time. */
+  /** Time of the next round. */
   dueAt: number;
-  /** Somebody waits for the next round: it comes before periodic ones and retries. */
+  /** Whether somebody waits for the next round. It then comes before periodic rounds and retries. */
   isUrgent = false;
-  /** A round is under way. */
+  /** Whether a round is running. */
   isBusy = false;
-  /** The end of the last connection to it. */
+  /** Time of the last round or recheck. */
   contactAt = Number.NEGATIVE_INFINITY;
   #question: HeaderQuestion;
   #answer: HeaderAnswer | undefined;
@@ -62,11 +64,11 @@ export class AskedPort {
   #seen = "";
   #failures = 0;
   #doubt: Doubt | undefined;
-  /** The last round that gave no answer, or another one than a doubt before it. */
+  /** Time of the last round that broke a series of equal new answers, with another answer or without one. */
   #brokenAt = Number.NEGATIVE_INFINITY;
-  /** Rounds since the last that gave the known answer. */
+  /** Contradicting rounds since the last round that gave the known answer. */
   #contradictions = 0;
-  /** The upstream has changed: its first answer counts at once. */
+  /** Whether the upstream has changed. Its first answer then counts at once. */
   #isMoved = false;
   #askedAgainAt = Number.NEGATIVE_INFINITY;
   #lastDial: string | undefined = "connected";
@@ -87,7 +89,7 @@ export class AskedPort {
     return this.#question;
   }
 
-  /** Its last round gave another answer than the known one. */
+  /** Whether a new answer contradicts the known one and waits for more rounds. */
   get isDoubted(): boolean {
     return this.#doubt !== undefined;
   }
@@ -104,12 +106,12 @@ export class AskedPort {
     this.askNow(now);
   }
 
-  /** Whether an answer to this question is one to the current question. */
+  /** Whether this question is about the same upstream as the current one. */
   asks(question: HeaderQuestion): boolean {
     return upstreamOf(question) === upstreamOf(this.#question);
   }
 
-  /** The address to connect to: another one after a failure. */
+  /** The address to connect to. After a failure, the next one. */
   choose(addresses: readonly string[]): string | undefined {
     return addresses[this.#failures % Math.max(1, addresses.length)];
   }
@@ -125,7 +127,7 @@ export class AskedPort {
     return this.#answer !== before;
   }
 
-  /** Connections fail in a new way. Returns false if this was said less than a minute ago. */
+  /** Asks the port again. Returns false, and does nothing, if it did so less than a minute ago. */
   askAgain(now: number): boolean {
     if (now - this.#askedAgainAt < ASK_AGAIN_MS) return false;
     this.#askedAgainAt = now;
@@ -133,7 +135,7 @@ export class AskedPort {
     return true;
   }
 
-  /** Takes the result of a relayed dial. Returns whether the port is asked for it. */
+  /** Handles the result of a relayed dial. Returns whether this result causes a round. */
   dialled(result: string | undefined, now: number): boolean {
     if (this.#lastDial === result) return false;
     this.#lastDial = result;
@@ -147,8 +149,8 @@ export class AskedPort {
   }
 
   /**
-   * The header of a connection that works as long as the answer holds. Undefined if none is known, or if rounds are
-   * under way anyway.
+   * The header with which a recheck works as long as the known answer holds. Undefined if no answer is known, or if
+   * rounds are running or due anyway.
    */
   get recheckHeader(): Header | undefined {
     const isSettled = this.#isKnown && this.#failures === 0 && this.#doubt === undefined && !this.#isMoved;
@@ -172,7 +174,7 @@ export class AskedPort {
     return this.#answer !== undefined && this.#answer !== "unknown";
   }
 
-  /** Adopts the answer that the question brings. So a new replica asks only what nobody has asked lately. */
+  /** Adopts the answer that the question contains. So a new replica asks only what no replica has asked lately. */
   #remember({ known }: HeaderQuestion, now: number): void {
     if (known === undefined) return;
     this.#answer = known.answer;
@@ -229,7 +231,7 @@ export class AskedPort {
   }
 }
 
-/** The cheapest header by which the port answered. */
+/** The cheapest header with which the port answered. */
 function headerOf(answer: HeaderAnswer, round: Round | undefined): Header {
   if (answer === "refuses-header") return "none";
   return answer === "demands-v2" || (round !== undefined && round.seen.v1.kind !== "answered") ? "v2" : "v1";

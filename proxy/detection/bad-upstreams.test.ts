@@ -10,7 +10,7 @@ import { createTestCa } from "#test/cluster/pki.ts";
 import { parseHeader } from "../proxy-header-parse.ts";
 import { askRound, type Question } from "./ask.ts";
 
-// What an upstream may do to a round. Each test also waits until the upstream sees its connections closed.
+// Rounds with upstreams that behave badly. Each test also waits until the upstream's connections are closed.
 
 const NAME = "shop.example.com";
 const { cert, key } = createTestCa("test").serving([NAME]);
@@ -25,7 +25,7 @@ after(() => {
 
 interface Upstream {
   readonly port: number;
-  /** Those accepted so far. */
+  /** The connections accepted so far. */
   readonly sockets: Socket[];
   /** Resolves when this many connections have sent something. */
   heard(count: number): Promise<void>;
@@ -71,14 +71,14 @@ async function answer({ port, closed }: Pick<Upstream, "port" | "closed">, speak
   return round.answer;
 }
 
-/** What follows the PROXY header, if there is one, and its version. */
+/** The version of the PROXY header, if there is one, and the bytes after it. */
 function behindHeader(first: Buffer): { version: 1 | 2 | undefined; rest: Buffer } {
   const parsed = parseHeader(first);
   if (parsed.status !== "complete") return { version: undefined, rest: first };
   return { version: parsed.header.version, rest: first.subarray(parsed.length) };
 }
 
-/** Reads a header, if it takes one, and passes the rest to the server behind it. */
+/** Removes the header, and relays the rest to port `behind`. Closes connections that `takes` rejects. */
 function front(behind: number, takes: (version: 1 | 2 | undefined) => boolean): (socket: Socket) => void {
   return (socket) => {
     socket.once("data", (first: Buffer) => {
@@ -136,7 +136,7 @@ describe("an upstream that is slow", () => {
     });
   }
 
-  it("limits of its own", async (t) => {
+  it("it does not answer within the caller's own limit", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const upstream = await serve(() => {});
     const asked = askRound(question(upstream.port, "http"), { answerMs: 500 });
@@ -176,18 +176,18 @@ describe("an upstream that speaks something else", () => {
       const upstream = await serve(front(await listening(server()), () => true));
       const bare = { port: await listening(server()), closed: async () => {} };
       assert.equal(await answer(bare, speaks), expected);
-      // Where something before it takes headers, it is as it says, or unknown.
+      // Behind a front that accepts all headers, the answer is `optional`, or `unknown` as without the front.
       assert.equal(await answer(upstream, speaks), expected === "unknown" ? "unknown" : "optional");
     });
   }
 
-  it("a port that nobody can have", async () => {
+  it("a port number out of range is unreachable", async () => {
     const { answer: found, reachable, seen } = await askRound(question(65_536, "http"));
     assert.deepEqual([found, reachable, seen.v1.kind], ["unknown", false, "unreachable"]);
   });
 });
 
-describe("an upstream that closes some of its connections never turns round", () => {
+describe("an upstream that closes some connections never gets the opposite answer", () => {
   const { demands, plain } = {
     demands: (first: Buffer) => (behindHeader(first).version === undefined ? "" : RESPONSE),
     plain: (first: Buffer) => (behindHeader(first).version === undefined ? RESPONSE : "HTTP/1.1 400 Bad\r\n\r\n"),
@@ -221,7 +221,7 @@ describe("client certificates", () => {
 });
 
 describe("a handshake", () => {
-  it("ends as the server expects it, with no data", async () => {
+  it("ends without an error on the server, and without data", async () => {
     const errors: Error[] = [];
     const data: Buffer[] = [];
     const ends: Promise<unknown>[] = [];
@@ -256,7 +256,7 @@ describe("a handshake", () => {
     ]);
   });
 
-  it("with more certificates than it reads is an answer", async () => {
+  it("with more certificate bytes than the limit is still an answer", async () => {
     const chain = cert.repeat(Math.ceil((64 * 1024) / 700));
     const plain = { port: await tlsServer({ cert: chain }), closed: async () => {} };
     assert.equal(await answer(plain, "tls"), "refuses-header");
@@ -264,7 +264,7 @@ describe("a handshake", () => {
 });
 
 describe("a round that is stopped", () => {
-  it("before it begins", async () => {
+  it("before it begins gives the answer unknown", async () => {
     const upstream = await serve(() => {});
     const round = await askRound(question(upstream.port, "http"), { signal: AbortSignal.abort() });
     assert.deepEqual([round.answer, round.reachable], ["unknown", false]);
@@ -272,7 +272,7 @@ describe("a round that is stopped", () => {
   });
 
   for (const speaks of ["http", "tls"] as const) {
-    it(`while ${speaks} waits for some of its answers`, async () => {
+    it(`while ${speaks} waits for some answers gives the answer unknown`, async () => {
       const stop = new AbortController();
       const upstream = await serve((socket) => {
         socket.once("data", (first: Buffer) => {

@@ -20,9 +20,9 @@ export interface Dial {
 }
 
 export interface DialLimits {
-  /** Limit for the connection, with the lookup of a DNS name; milliseconds. */
+  /** Limit for the connect, including the lookup of a DNS name, in milliseconds. */
   readonly connectMs: number;
-  /** Limit for the answer after it, milliseconds. A slow backend may exceed it. */
+  /** Limit for the answer after the connect, in milliseconds. A slow backend may exceed it. */
   readonly answerMs: number;
   /** Ends the connection early. The outcome is then `closed` or `unreachable`. */
   readonly signal?: AbortSignal | undefined;
@@ -31,8 +31,8 @@ export interface DialLimits {
 export const DIAL_LIMITS: DialLimits = { connectMs: 3000, answerMs: 10_000 };
 
 /**
- * Connects, sends the header and the request in one write, and reads until it knows the outcome.
- * The connection is closed then. Never throws.
+ * Connects, sends the header and the request in one write, and reads until it knows the outcome. Then closes the
+ * connection. Never throws.
  */
 export async function dialOnce(dial: Dial, limits: DialLimits = DIAL_LIMITS): Promise<Outcome> {
   let socket: Socket;

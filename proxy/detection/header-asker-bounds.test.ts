@@ -19,7 +19,7 @@ function densest(times: readonly number[], windowMs: number): number {
 }
 
 describe("rounds", () => {
-  it("are one a second for a proxy: 500 targets after a restart make no burst", async () => {
+  it("start once a second per proxy: 500 targets after a restart cause no burst", async () => {
     const rig = askerRig();
     rig.asker.setQuestions(Array.from({ length: 500 }, (_, index) => questions(2, `ns-${index}`)).flat());
     await rig.clock.pass(1000 * SECOND);
@@ -28,7 +28,7 @@ describe("rounds", () => {
     assert.ok(rig.rounds.length <= 1001);
   });
 
-  it("are none after a restart where all answers are known", async () => {
+  it("do not run after a restart if all answers are known", async () => {
     const rig = askerRig({ random: Math.random });
     const known = { answer: "demands-v1", at: rig.isoAt(-10 * MINUTE), by: "10.0.0.7" } as const;
     rig.asker.setQuestions(questions(500, "infra", { known }));
@@ -36,12 +36,12 @@ describe("rounds", () => {
     assert.equal(rig.rounds.length, 0);
   });
 
-  it("are 20 a minute for a namespace, and one with 1,000 questions does not delay others", async () => {
+  it("start 20 times a minute per namespace; a namespace with 1,000 questions does not delay others", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([...questions(1000, "large"), ...questions(3, "small")]);
     await rig.clock.pass(10 * SECOND);
     assert.equal(rig.rounds.filter(({ namespace }) => namespace === "small").length, 3);
-    // Another one comes while the large one is being asked.
+    // Another namespace appears while the large one is being asked.
     rig.asker.setQuestions([...questions(1000, "large"), ...questions(3, "small"), ...questions(1, "late")]);
     await rig.clock.pass(2 * SECOND);
     assert.equal(rig.rounds.filter(({ namespace }) => namespace === "late").length, 1);
@@ -50,7 +50,7 @@ describe("rounds", () => {
     assert.equal(densest(large, MINUTE), 20);
   });
 
-  it("of a namespace are not renewed by new targets", async () => {
+  it("of a namespace stay within its limit, even if it always has new targets", async () => {
     const rig = askerRig();
     for (let second = 0; second < 120; second += 1) {
       rig.asker.setQuestions([question({ target: `t-${second}` })]);
@@ -59,7 +59,7 @@ describe("rounds", () => {
     assert.equal(densest(rig.roundTimes(), MINUTE), 20);
   });
 
-  it("of ports that never answer hold two places of a namespace, eight of a proxy", async () => {
+  it("of ports that never answer occupy at most two places per namespace and eight per proxy", async () => {
     const rig = askerRig();
     const silent = ["a", "b", "c", "d", "e"].flatMap((namespace) => questions(20, namespace));
     for (const { target } of silent) rig.durations.set(target, 13 * SECOND);
@@ -74,7 +74,7 @@ describe("rounds", () => {
     assert.equal(rig.rounds.filter(({ namespace }) => namespace === "late").length, 1);
   });
 
-  it("that nobody waits for are not held back by urgent ones", async () => {
+  it("that nobody waits for are not delayed forever by urgent ones", async () => {
     const rig = askerRig();
     rig.modes.set("down-0", "down");
     rig.asker.setQuestions(questions(1, "down"));
@@ -91,7 +91,7 @@ describe("rounds", () => {
     assert.ok(retries.length > 3, `${retries.length} retries`);
   });
 
-  it("and the choice of the next one takes little time with as many questions as are read", async () => {
+  it("are chosen within 50 ms of CPU time each, even from 2,000 questions", async () => {
     const rig = askerRig();
     const all = Array.from({ length: 1000 }, (_, index) => questions(2, `ns-${index}`)).flat();
     const started = process.cpuUsage();
@@ -108,7 +108,7 @@ describe("rounds", () => {
 });
 
 describe("a recheck", () => {
-  it("is one connection that repeats what works", async () => {
+  it("is one connection with the header that works", async () => {
     for (const [mode, header] of [
       ["demands", "v1"],
       ["demands v2", "v2"],
@@ -125,7 +125,7 @@ describe("a recheck", () => {
     }
   });
 
-  it("of another outcome makes a round at once, so that a change is followed within a minute", async () => {
+  it("with another outcome causes a round at once, so that a change is detected within a minute", async () => {
     for (const [before, after, answer] of [
       ["demands", "refuses", "refuses-header"],
       ["refuses", "demands", "demands-either"],
@@ -147,7 +147,7 @@ describe("a recheck", () => {
     }
   });
 
-  it("is made after a restart, too", async () => {
+  it("is also made after a restart", async () => {
     const rig = askerRig();
     rig.mode = "refuses";
     rig.asker.setQuestions([question({ known: { answer: "demands-v2", at: rig.isoAt(0), by: "10.0.0.7" } })]);
@@ -155,7 +155,7 @@ describe("a recheck", () => {
     assert.deepEqual([rig.rechecks[0]?.header, rig.answer()], ["v2", "refuses-header"]);
   });
 
-  it("comes once in 6 s at most, whatever the number of ports", async () => {
+  it("is made at most once in 6 s, whatever the number of ports", async () => {
     const rig = askerRig();
     const known = { answer: "demands-v1", at: rig.isoAt(0), by: "10.0.0.7" } as const;
     rig.asker.setQuestions(questions(100, "infra", { known }));
@@ -173,7 +173,7 @@ describe("a recheck", () => {
     assert.ok(small >= 4, `${small} rechecks`);
   });
 
-  it("is not made of a port without a known answer, nor while rounds fail", async () => {
+  it("is not made for a port without a known answer, or while rounds fail", async () => {
     const rig = askerRig();
     rig.modes.set("garbage", "garbage");
     rig.asker.setQuestions([question(), question({ target: "garbage" })]);

@@ -21,7 +21,7 @@ describe("a round", () => {
     assert.deepEqual([...rig.asker.rounds()], [["demands-either", 1]]);
   });
 
-  it("is not made for the question of another proxy, nor for one that is withdrawn", async () => {
+  it("is not made for another proxy's question, or for a withdrawn question", async () => {
     const rig = askerRig({ ownAddresses: ["::ffff:10.0.0.7"] });
     rig.asker.setQuestions([question(), question({ target: "other", asker: "10.0.0.8" })]);
     await rig.clock.pass(0);
@@ -50,7 +50,7 @@ describe("a round", () => {
     }
   });
 
-  it("is made at once when the upstream changes, and its answer counts; no other change asks", async () => {
+  it("is made at once when the upstream changes, and its answer counts; other changes cause no round", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question()]);
     await rig.clock.pass(0);
@@ -70,7 +70,7 @@ describe("a round", () => {
     assert.equal(rig.rounds.length, 4);
   });
 
-  it("that was under way when the upstream changed does not count", async () => {
+  it("that was running when the upstream changed does not count", async () => {
     const rig = askerRig();
     rig.durations.set("edge", 3 * SECOND);
     rig.asker.setQuestions([question()]);
@@ -85,7 +85,7 @@ describe("a round", () => {
     assert.equal(rig.answer(), "demands-either");
   });
 
-  it("ends with the asker, and is not followed by another", async () => {
+  it("ends when the asker stops, and no other round follows", async () => {
     let aborted = false;
     const never = new Promise<never>(() => {});
     const rig = askerRig({
@@ -106,8 +106,8 @@ describe("a round", () => {
   });
 });
 
-describe("an answer of before a restart", () => {
-  it("that is younger than half an hour is taken over without a round", async () => {
+describe("an answer from before a restart", () => {
+  it("that is younger than half an hour is adopted without a round", async () => {
     const rig = askerRig();
     const known = { answer: "demands-v2", at: rig.isoAt(-20 * MINUTE), by: "10.0.0.7" } as const;
     rig.asker.setQuestions([question({ known })]);
@@ -118,7 +118,7 @@ describe("an answer of before a restart", () => {
     assert.equal(rig.rounds.length, 1);
   });
 
-  it("that is older is asked for again; until then it counts", async () => {
+  it("that is older counts until the port is asked again", async () => {
     const rig = askerRig();
     rig.mode = "refuses";
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
@@ -126,14 +126,14 @@ describe("an answer of before a restart", () => {
     assert.deepEqual([rig.rounds.length, rig.answer()], [1, "optional"]);
   });
 
-  it("that has the time of a clock in advance does not count for longer", async () => {
+  it("whose time is in the future does not count for longer", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(600 * MINUTE), by: "10.0.0.7" } })]);
     await rig.clock.pass(25 * MINUTE);
     assert.equal(rig.rounds.length, 1);
   });
 
-  it("that was unknown is asked for within a minute, and the first answer counts", async () => {
+  it("that was unknown is asked for again within a minute, and the first answer counts", async () => {
     const rig = askerRig({ random: () => 0.5 });
     rig.asker.setQuestions([question({ known: { answer: "unknown", at: rig.isoAt(-MINUTE), by: "10.0.0.7" } })]);
     assert.equal(rig.answer(), "unknown");
@@ -143,7 +143,7 @@ describe("an answer of before a restart", () => {
 });
 
 describe("a round without an answer", () => {
-  it("comes again with backoff from 1 s to 1 min, and reports unknown where nothing is known", async () => {
+  it("is retried with backoff from 1 s to 1 min, and reports unknown if no answer is known", async () => {
     const rig = askerRig({ random: () => 0.99999 });
     rig.mode = "down";
     rig.asker.setQuestions([question()]);
@@ -158,7 +158,7 @@ describe("a round without an answer", () => {
     assert.equal(rig.answer(), "optional");
   });
 
-  it("never ends a known answer, whatever is seen instead of one", async () => {
+  it("never removes a known answer, whatever the outcomes are", async () => {
     for (const mode of ["down", "silent", "garbage"] as const) {
       const rig = askerRig();
       rig.asker.setQuestions([question()]);
@@ -171,7 +171,7 @@ describe("a round without an answer", () => {
     }
   });
 
-  it("comes every 5 min at last where a port is reachable and does not tell", async () => {
+  it("is retried every 5 min in the end if the port is reachable but its answer stays unclear", async () => {
     const rig = askerRig({ random: () => 0.99999 });
     rig.mode = "garbage";
     rig.asker.setQuestions([question()]);
@@ -181,7 +181,7 @@ describe("a round without an answer", () => {
     assert.ok(times.length < 32, `${times.length} rounds`);
   });
 
-  it("goes to the other address next", async () => {
+  it("is retried at the next address", async () => {
     const rig = askerRig();
     rig.mode = "down";
     rig.asker.setQuestions([question({ upstreamIPs: ["198.51.100.9", "fd00::9"] })]);
@@ -192,7 +192,7 @@ describe("a round without an answer", () => {
     );
   });
 
-  it("also is one whose function fails", async () => {
+  it("is also a round that throws", async () => {
     const rig = askerRig({ ask: () => Promise.reject(new Error("broken")) });
     rig.asker.setQuestions([question()]);
     await rig.clock.pass(0);
@@ -206,7 +206,7 @@ describe("a known answer changes", () => {
     rig.asker.setQuestions([question()]);
     await rig.clock.pass(0);
     rig.mode = "refuses";
-    // A recheck sees the change.
+    // A recheck detects the change.
     const start = 25 * SECOND;
     await rig.clock.pass(start + 20 * SECOND - 1);
     assert.equal(rig.answer(), "demands-either");
@@ -235,7 +235,7 @@ describe("a known answer changes", () => {
     assert.equal(rig.rounds.length - before, 2 * 3);
   });
 
-  it("not where another round is between them", async () => {
+  it("not if a different answer interrupts the equal rounds", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     for (const mode of ["refuses", "refuses", "demands", "refuses", "refuses"] as const) {
@@ -250,7 +250,7 @@ describe("a known answer changes", () => {
     assert.equal(rig.rounds.length, 6);
   });
 
-  it("not after two rounds, however long they are apart", async () => {
+  it("not after two rounds, however far apart they are", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     rig.mode = "refuses";
@@ -277,7 +277,7 @@ describe("a known answer changes", () => {
     assert.deepEqual([rig.rounds.length, rig.answer()], [4, "refuses-header"]);
   });
 
-  it("and rounds that keep differing come every minute", async () => {
+  it("not while rounds keep differing, which then come every minute", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     for (let seconds = 0; seconds < 600; seconds += 1) {
@@ -288,7 +288,7 @@ describe("a known answer changes", () => {
     assert.equal(rig.answer(), "optional");
   });
 
-  it("although the upstream answers nothing for a while between them", async () => {
+  it("even if the upstream does not answer for a while between the rounds", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);
     for (const mode of ["refuses", "down", "refuses"] as const) {
@@ -307,7 +307,7 @@ describe("failing dials of relayed connections", () => {
     failures: connected ? [] : [{ address: "198.51.100.9", cause, detail: "" }],
   });
 
-  it("ask the port when they begin, at most once a minute; so does their end", async () => {
+  it("cause a round when they begin and when they end, at most once a minute", async () => {
     const rig = askerRig();
     rig.asker.setQuestions([question()]);
     await rig.clock.pass(5 * SECOND);
@@ -335,7 +335,7 @@ describe("failing dials of relayed connections", () => {
 });
 
 describe("the address", () => {
-  it("is looked up where the question has none", async () => {
+  it("is looked up if the question has none", async () => {
     const rig = askerRig();
     const { upstreamIPs: _ips, ...named } = question();
     rig.asker.setQuestions([named, { ...named, target: "literal", upstream: "192.0.2.7" }]);
@@ -357,7 +357,7 @@ describe("the address", () => {
     );
   });
 
-  it("that is not found in time is a round without an answer; names share a look-up", async () => {
+  it("that is not found in time means a round without an answer; equal names share a lookup", async () => {
     let lookups = 0;
     const rig = askerRig({
       lookup: () => {

@@ -50,8 +50,9 @@ const NOTHING_REACHED: Round = {
 };
 
 /**
- * Asks ingress controllers whether they expect a PROXY header. AskedPort says when a port is due, RoundBudget which one
- * is next. Between two rounds, a single connection checks now and then that the known answer still holds.
+ * Asks ingress controllers whether they expect a PROXY header. AskedPort decides when a port is due, and RoundBudget
+ * which port is next. Between rounds, a single connection (a recheck) tests from time to time whether the known
+ * answer still holds.
  */
 export class HeaderAsker {
   readonly #deps: HeaderAskerDeps;
@@ -71,7 +72,7 @@ export class HeaderAsker {
     this.#addresses = new Addresses(deps);
   }
 
-  /** Replaces the questions. Those of other proxies are ignored. */
+  /** Replaces the questions. Ignores questions for other proxies. */
   setQuestions(questions: readonly HeaderQuestion[]): void {
     if (this.#signal.aborted) return;
     const { clock, random } = this.#deps;
@@ -94,12 +95,12 @@ export class HeaderAsker {
     return [...this.#ports.values()].flatMap((port) => port.report() ?? []);
   }
 
-  /** The number of rounds that ended, by answer. */
+  /** Number of completed rounds by answer. */
   rounds(): ReadonlyMap<HeaderAnswer, number> {
     return this.#rounds;
   }
 
-  /** Takes an engine's report. A port whose dials begin to fail, or succeed again, is asked. */
+  /** Handles an engine's report. Asks a port again when its dials begin to fail, or succeed again. */
   dialled({ listener, connected, failures }: DialReport): void {
     const result = connected ? "connected" : failures.at(-1)?.cause;
     if (this.#ports.get(listener)?.dialled(result, this.#deps.clock.now())) this.#startRounds();
@@ -139,7 +140,7 @@ export class HeaderAsker {
     this.#budget.end(question.namespace);
     if (this.#signal.aborted) return;
     this.#rounds.set(round.answer, (this.#rounds.get(round.answer) ?? 0) + 1);
-    // A question that has changed meanwhile is asked again.
+    // If the question has changed meanwhile, this answer does not count, and the new question gets its own round.
     if (this.#isAsked(port, question)) {
       if (port.conclude(round, clock.now())) {
         log.info({ ...port.report(), seen: port.seen }, "a port answers a PROXY header in another way");
@@ -149,7 +150,7 @@ export class HeaderAsker {
     this.#startRounds();
   }
 
-  /** One setting of an ingress controller often decides for all of its ports: they change together. */
+  /** The ports of an ingress controller often change together, because one setting decides for all of them. */
   #askSiblings({ target, port }: HeaderQuestion, now: number): void {
     for (const sibling of this.#ports.values()) {
       if (sibling.question.target !== target || sibling.question.port === port || sibling.isDoubted) continue;
@@ -175,13 +176,13 @@ export class HeaderAsker {
     port.contactAt = clock.now();
     const outcome = await this.#connect(port, (address) => dial(question, address, recheckHeader, this.#signal));
     if (this.#signal.aborted || outcome?.kind === "answered") return;
-    // Rounds that began meanwhile tell more.
+    // If rounds have begun meanwhile, they decide instead of this recheck.
     if (!this.#isAsked(port, question) || port.recheckHeader === undefined) return;
     port.askNow(clock.now());
     this.#startRounds();
   }
 
-  /** Undefined: there is no address to connect to. */
+  /** Undefined if there is no address to connect to, or after an error, which is logged. */
   async #connect<Found>(port: AskedPort, run: (address: string) => Promise<Found>): Promise<Found | undefined> {
     try {
       const address = port.choose(await this.#addresses.of(port.question));

@@ -4,9 +4,10 @@ import { askerRig, question } from "#test/fakes/asker-rig.ts";
 import { answerOf } from "./ask.ts";
 import type { Header, Outcome } from "./outcome.ts";
 
-// Backends behind one Service that differ: some demand a header, the others refuse one. Each connection of a round may
-// reach another backend, so a round may have any answer: `optional`, where the one without a header reaches one that
-// refuses it, and the one with a header reaches one that demands it.
+// The backends behind one Service differ: some demand a header, the others refuse it. Each connection of a round may
+// reach another backend, so a round may have any answer. For example, the answer is `optional` if the connection
+// without a header reaches a backend that refuses headers, and the connections with a header reach backends that
+// demand one.
 
 const SECOND = 1_000;
 const SEEDS = 25;
@@ -30,12 +31,12 @@ function randomNumbers(seed: number): () => number {
 interface Mix {
   readonly from: Backend;
   readonly to: Backend;
-  /** The part of the backends that is new, at a second. */
+  /** The share of new backends at a given second. */
   readonly part: (second: number) => number;
   readonly seconds: number;
 }
 
-/** The answers that a proxy publishes, one after the other, each with its second. */
+/** The answers that a proxy publishes, in order, each with its time in seconds. */
 async function published(seed: number, { from, to, part, seconds }: Mix) {
   const random = randomNumbers(seed);
   let second = 0;
@@ -69,10 +70,10 @@ describe("a rollout of four backends over two minutes", () => {
 
   for (const [from, to, last] of [
     ["demands", "refuses", ["refuses-header"]],
-    // With a header in both cases. The next round after half an hour tells them apart.
+    // Rechecks send a header in both cases. Only the next round, after half an hour, tells the answers apart.
     ["refuses", "demands", ["demands-either", "optional"]],
   ] as const) {
-    it(`from one that ${from} to one that ${to} a header: no answer comes back, the last one is right`, async () => {
+    it(`from one that ${from} to one that ${to} a header: no answer returns, and the last one is right`, async () => {
       for (const changes of await all({ from, to, part, seconds: 400 })) {
         const answers = changes.map(({ answer }) => answer);
         assert.equal(new Set(answers).size, answers.length, answers.join());
@@ -83,7 +84,7 @@ describe("a rollout of four backends over two minutes", () => {
   }
 });
 
-it("a rollout that stops half way takes no name away in an hour, and its answer does not flap", async () => {
+it("a rollout that stops half way removes no name within an hour, and its answer does not flap", async () => {
   const half = (second: number) => (second < 60 ? 0 : 0.5);
   for (const changes of await all({ from: "demands", to: "refuses", part: half, seconds: 3_660 })) {
     const answers = changes.map(({ answer }) => answer);

@@ -1,18 +1,18 @@
 /**
- * How a connection to a backend ended. `answered`: a valid HTTP or TLS answer. `misread`: the backend parsed
- * what it got as something else (400, a protocol alert), or speaks another protocol. `closed`: it closed or
- * reset the connection without an answer. `silent`: no answer in time. `refused`, `timeout` and
- * `unreachable`: there was no connection.
+ * How a connection to a backend ended. `answered`: a valid HTTP or TLS answer. `misread`: the backend parsed the
+ * bytes as something else (400, a protocol alert), or speaks another protocol. `closed`: it closed or reset the
+ * connection without an answer. `silent`: no answer in time. `refused`, `timeout` and `unreachable`: there was no
+ * connection.
  */
 export const OUTCOME_KINDS = ["answered", "misread", "closed", "refused", "timeout", "silent", "unreachable"] as const;
 
 export interface Outcome {
   readonly kind: (typeof OUTCOME_KINDS)[number];
-  /** For people. It has no byte of the answer, apart from an HTTP status or the name of a TLS alert. */
+  /** Readable text. It contains nothing of the answer except an HTTP status or the name of a TLS alert. */
   readonly detail: string;
 }
 
-/** What a connection begins with. */
+/** The header with which a connection begins. */
 export type Header = "none" | "v1" | "v2";
 
 /** The outcomes of connections to one port. */

@@ -1,14 +1,14 @@
 import type { AskedPort } from "./asked-port.ts";
 
-/** Between two rechecks of this proxy, whatever the number of its ports. */
+/** Minimum interval between two rechecks of this proxy, whatever the number of its ports. */
 const MIN_INTERVAL_MS = 6_000;
-/** Between two rechecks of one port, as long as MIN_INTERVAL_MS allows it. */
+/** Interval between two rechecks of one port, if MIN_INTERVAL_MS allows it. */
 const PORT_INTERVAL_MS = 25_000;
 const JITTER = 0.2;
-/** A port that was asked more lately than this is left out. */
+/** A port with a round or recheck within this time is skipped. */
 const RECENT_MS = 15_000;
 
-/** The delay before the next recheck, where `count` ports have a known answer. */
+/** The delay before the next recheck, for `count` ports. */
 export function recheckDelay(count: number, random: () => number): number {
   return Math.max(MIN_INTERVAL_MS, PORT_INTERVAL_MS / Math.max(1, count)) * (1 + JITTER * random());
 }
@@ -19,7 +19,10 @@ export class RecheckOrder {
   /** The turn of each namespace's last recheck. */
   #turns = new Map<string, number>();
 
-  /** The port to recheck now: of the namespace that waits longest, the one that was asked longest ago. */
+  /**
+   * The port to recheck now. Chooses the namespace that has waited longest, and in it the port that was asked longest
+   * ago.
+   */
   next(ports: Iterable<AskedPort>, now: number): AskedPort | undefined {
     const oldest = new Map<string, AskedPort>();
     for (const port of ports) {

@@ -1,14 +1,17 @@
 import type { AskedPort } from "./asked-port.ts";
 
-/** Rounds that a proxy starts, on average one a second. Two may follow each other: a target has two web ports. */
+/**
+ * Maximum number of rounds that a proxy starts within PROXY_WINDOW_MS, one a second on average. Two may follow each
+ * other at once, because a target has two web ports.
+ */
 const PROXY_ROUNDS = 2;
 const PROXY_WINDOW_MS = 2_000;
 const NAMESPACE_ROUNDS = 20;
 const NAMESPACE_WINDOW_MS = 60_000;
-/** Rounds under way. A port that never answers holds one for many seconds. */
+/** Maximum number of rounds at the same time. A port that never answers occupies one for many seconds. */
 const IN_FLIGHT = 8;
 const IN_FLIGHT_OF_NAMESPACE = 2;
-/** Every so many rounds, one that nobody waits for comes first. Urgent ones then cannot hold it back forever. */
+/** One in this many rounds prefers a port that nobody waits for. So urgent ports cannot delay it forever. */
 const PATIENT_EVERY = 4;
 
 /** Allows `count` starts in any `windowMs`. */
@@ -51,10 +54,13 @@ export class RoundBudget {
   #inFlight = 0;
   #rounds = 0;
 
-  /** The port to ask now, or the time of the next look. Infinity: after a round has ended, or never. */
+  /**
+   * The port to ask now, or the time at which to look again. Infinity if another event must come first, such as the
+   * end of a round.
+   */
   next(ports: Iterable<AskedPort>, now: number): AskedPort | number {
     if (this.#inFlight >= IN_FLIGHT) return Number.POSITIVE_INFINITY;
-    // Nothing is searched for until a round is allowed.
+    // Saves the search while no round is allowed.
     if (this.#window.freeAt > now) return this.#window.freeAt;
     let earliest = Number.POSITIVE_INFINITY;
     let best: AskedPort | undefined;
@@ -76,13 +82,16 @@ export class RoundBudget {
     this.#rounds += 1;
   }
 
-  /** `namespace` is the one of the start. */
+  /** `namespace` must be the one that the port had at `start`. */
   end(namespace: string): void {
     this.#share(namespace).inFlight -= 1;
     this.#inFlight -= 1;
   }
 
-  /** Drops namespaces without a round in the last minute. Others are kept: a new target must not renew their share. */
+  /**
+   * Drops namespaces without a round in the last minute. Keeps the others, because a new target must not renew their
+   * share.
+   */
   forget(now: number): void {
     for (const [namespace, { window, inFlight }] of this.#shares) {
       if (inFlight === 0 && window.lastStart + NAMESPACE_WINDOW_MS < now) this.#shares.delete(namespace);

@@ -1,7 +1,10 @@
 import type { Socket } from "node:net";
 import { closed, type Outcome } from "./outcome.ts";
 
-/** Resolves with the first outcome. After the time limit it is `silent`, or what `late` returns. */
+/**
+ * Resolves with the first outcome. After the time limit, the outcome is what `late` returns or, if that is undefined,
+ * `silent`.
+ */
 export function settle(
   socket: Socket,
   answerMs: number,

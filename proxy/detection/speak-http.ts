@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { closed, type Outcome } from "./outcome.ts";
 import { settle } from "./settle.ts";
 
-/** Maximum bytes of an answer that are read, apart from those that arrive with the last of them. */
+/** Maximum bytes of an answer that are read. The last chunk may exceed this. */
 const MAX_HEAD_BYTES = 1024;
 
 /** Sends HEAD, which is cheap for a backend, and reads the status line. */

@@ -14,14 +14,14 @@ const SERVER_HELLO = 2;
 const HANDSHAKE: Outcome = { kind: "answered", detail: "a TLS handshake" };
 
 /**
- * Made once: it costs as much CPU as a handshake. Without the large key share of post-quantum groups, a header and the
- * ClientHello after it are one segment.
+ * Created once, because it costs as much CPU as a handshake. Without the large key share of post-quantum groups, a
+ * header and the ClientHello after it fit in one segment.
  */
 const CONTEXT = createSecureContext({ ca: [], ecdhCurve: "X25519:P-256:P-384:P-521" });
 
 /**
- * Makes a TLS handshake without any data after it. A ServerHello is an answer, whatever follows: it is not
- * sent to a header. So a server that demands a client's certificate has answered, too.
+ * Makes a TLS handshake without any data after it. A ServerHello counts as an answer, whatever follows, because no
+ * server sends it in reply to a header. So a server that demands a client certificate has also answered.
  */
 export function speakTls(
   socket: Socket,
@@ -44,14 +44,14 @@ export function speakTls(
     // The certificate does not matter: no data is sent.
     const tls = connectTls({ socket: wire, servername: name, rejectUnauthorized: false, secureContext: CONTEXT });
     socket.once("close", () => tls.destroy());
-    // The end of the handshake goes out before the connection is closed, so that the server logs no fault.
+    // Sends the end of the handshake before it closes the connection, so that the server logs no error.
     tls.once("secureConnect", () => tls.end(() => done(HANDSHAKE)));
     tls.on("error", (error) => done(answered() ?? classifyTlsError(error)));
   };
   return settle(socket, answerMs, start, answered);
 }
 
-/** The connection, as TLS uses it: the header is in one write with the ClientHello. */
+/** The connection as TLS uses it. The header and the ClientHello are sent in one write. */
 function wireOf(socket: Socket, header: Buffer): Duplex {
   let before = header;
   const wire = new Duplex({
@@ -65,7 +65,7 @@ function wireOf(socket: Socket, header: Buffer): Duplex {
   return wire.on("error", () => {});
 }
 
-/** The echo of a ClientHello is none. */
+/** Whether the bytes begin with a ServerHello. An echoed ClientHello is not one. */
 function isServerHello(first: Buffer): boolean {
   return first[0] === HANDSHAKE_RECORD && first[1] === TLS_MAJOR_VERSION && first[5] === SERVER_HELLO;
 }

@@ -23,15 +23,15 @@ function specOf(change: Partial<WorkerListener> = {}): WorkerListener {
   return { ...named, ...upstream, ...rest, ...change } as WorkerListener;
 }
 
-/** The listeners of a worker, whose clients are in the test's hands. */
+/** The listeners of a worker. The test controls their clients. */
 function start({ limits = { maxConnections: 5_000, maxConnectionsPerSource: 5_000 } } = {}) {
   const rig = {
-    /** What accept4 returns; then EAGAIN. A number from 0 on is a client. */
+    /** Results of accept4, followed by EAGAIN. A number from 0 on is a client. */
     backlog: [] as number[],
     source: "192.0.2.7",
     /** Undefined: getsockname fails. */
     local: "198.51.100.9" as string | undefined,
-    /** Descriptors that are left; undefined: any number. */
+    /** Number of descriptors that are left. Undefined: any number. */
     left: undefined as number | undefined,
   };
   const { libc, taken } = recordingLibc((call, _, { bytes }) => {
@@ -75,7 +75,7 @@ function start({ limits = { maxConnections: 5_000, maxConnectionsPerSource: 5_00
   taken();
   acceptors.startRound(1_000);
   const acceptor = (index = -1): Acceptor => added.at(index) ?? assert.fail("no acceptor");
-  /** The calls but those that accept. */
+  /** All calls except accept4. */
   const handled = () => taken().filter((call) => !call.startsWith("accept4"));
   const accepts = () => taken().filter((call) => call.startsWith("accept4")).length;
   return {
@@ -110,7 +110,7 @@ test("listeners are added, updated and removed; clients in the backlog of a remo
   assert.deepEqual(events(), ["remove 5", `add 9 ${EPOLLIN}`], "another socket of the same name");
 });
 
-test("a batch is one client, and twice as many each round that finds more, up to 64", () => {
+test("a batch starts at one client and doubles in each round that finds more, up to 64", () => {
   const { rig, acceptors, acceptor, accepts } = start();
   acceptors.update([specOf()]);
   rig.backlog = clientsFrom(200, 1_000);
@@ -127,7 +127,7 @@ test("a batch is one client, and twice as many each round that finds more, up to
   assert.equal(accepts(), 1, "a round without clients starts over");
 });
 
-test("a batch ends with the backlog; a client that is gone costs only itself", () => {
+test("a batch ends with the backlog, not at a client that has already left", () => {
   const { rig, acceptors, acceptor, clients, accepts } = start();
   acceptors.update([specOf()]);
   acceptor().batch = 32;
@@ -172,7 +172,7 @@ test("a header of version 2 has the TLVs of the listener", () => {
   );
 });
 
-test("a client whose address is of no known family is closed, and counts for nothing", () => {
+test("a client with an unknown address family is closed and not counted", () => {
   const { rig, acceptors, acceptor, clients, limiter, handled, replies } = start();
   acceptors.update([specOf()]);
   rig.source = "";
@@ -220,7 +220,7 @@ for (const errno of ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"] as const) {
   });
 }
 
-test("a listener pauses where a reserved descriptor does not help, and accepts again after 100 ms", () => {
+test("a listener pauses if a reserved descriptor does not help, and accepts again after 100 ms", () => {
   const { rig, acceptors, acceptor, accepts, events } = start();
   acceptors.update([specOf()]);
   events();
@@ -237,7 +237,7 @@ test("a listener pauses where a reserved descriptor does not help, and accepts a
   assert.deepEqual(events(), [], "what did not pause is left alone");
 });
 
-test("where another worker takes the descriptor that was freed, the next clients are reset until it is back", () => {
+test("if another worker takes the freed descriptor, the next clients are reset until it is reserved again", () => {
   const { rig, acceptors, acceptor, accepts, clients, events, limiter } = start();
   acceptors.update([specOf()]);
   events();
@@ -272,7 +272,7 @@ test("a client whose descriptor another worker needs is reset", () => {
   assert.equal(readCounters([spec.counters]).refused["local-limit"], 1);
 });
 
-test("with no descriptor reserved any more the listener pauses; once it accepts again they are reserved again", () => {
+test("a listener pauses when no reserved descriptor is left; resume reserves descriptors again", () => {
   const { rig, acceptors, acceptor, events, taken } = start();
   acceptors.update([specOf()]);
   rig.left = 0;
@@ -285,7 +285,7 @@ test("with no descriptor reserved any more the listener pauses; once it accepts 
   assert.equal(taken().filter((call) => call.startsWith("eventfd")).length, 3);
 });
 
-test("of listeners that pause the first to accept again counts", () => {
+test("resumeAt is the time of the paused listener that accepts again first", () => {
   const { rig, acceptors, acceptor } = start();
   acceptors.update([specOf(), specOf({ name: "web:80", fd: 6 })]);
   for (const [index, now] of [
@@ -299,7 +299,7 @@ test("of listeners that pause the first to accept again counts", () => {
   assert.deepEqual([acceptors.resumeAt, acceptor(0).pausedUntil, acceptor(1).pausedUntil], [1_100, 1_100, 1_150]);
 });
 
-test("close gives the reserved descriptors back", () => {
+test("close closes the reserved descriptors", () => {
   const { acceptors, taken } = start();
   acceptors.close();
   assert.deepEqual(taken(), ["close 100", "close 101", "close 102"]);

@@ -28,7 +28,7 @@ export class Acceptor {
   readonly fd: number;
   serial = 0;
   pausedUntil = 0;
-  /** Clients to accept at a time, and the last round that had any. */
+  /** Number of clients to accept at a time, and the last round that accepted any. */
   batch = 1;
   round = 0;
 
@@ -184,7 +184,7 @@ export class Acceptors {
     return false;
   }
 
-  /** Resets a client that got a reserved descriptor of this worker or of another. */
+  /** Resets a client that got a reserved descriptor of this worker or of another worker. */
   #giveBack({ counters }: ListenerState, fd: number): void {
     counters.refused("local-limit");
     closeWithReset(this.#libc, fd);

@@ -29,7 +29,7 @@ test("an IPv4 address and its IPv6 form are one source", () => {
   assert.equal(limiter.admit(source(1)), limiter.admit(mapped));
 });
 
-test("property: it admits exactly what a plain count would, whatever came and went before", () => {
+test("property: it admits exactly the connections that a plain count would, after any history", () => {
   const step = fc.record({ from: fc.nat(255), closes: fc.option(fc.nat(2), { nil: undefined }) });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 2000, size: "max" }), (steps) => {
@@ -55,7 +55,7 @@ test("property: it admits exactly what a plain count would, whatever came and we
   );
 });
 
-test("sources that come and go in a chosen order fill the table with tombstones: a lookup still ends", () => {
+test("a lookup still ends after a chosen order of sources has filled the table with tombstones", () => {
   const slotOf = (last: number): number =>
     new ConnectionLimiter(newConnectionLimits(LIMITS), LIMITS).admit(source(last));
   const bySlot = new Map(Array.from({ length: 256 }, (_, last) => [slotOf(last), last]));

@@ -20,7 +20,7 @@ function relaying(script: Parameters<typeof connectionRig>[0] = {}) {
   const { client } = connection;
   const upstream = connection.upstream ?? assert.fail();
   assert.equal(connection.phase, PHASE.relaying);
-  /** The system calls but those that read and write, and TCP_NODELAY. */
+  /** All system calls except reads, writes and TCP_NODELAY. */
   const ends = () => rig.calls().filter((call) => !/^(recv|send) |^setsockopt \d+ 6 1 /.test(call));
   const cuts = () => Object.fromEntries(Object.entries(rig.counters().cut).filter(([, count]) => count > 0));
   return { ...rig, client, upstream, ends, cuts };
@@ -55,7 +55,7 @@ test("a FIN is passed on behind the last bytes; after the second one both socket
   }
 });
 
-test("a half-closed connection goes on in the other direction", () => {
+test("a half-closed connection continues in the other direction", () => {
   const { connection, client, upstream, reads, sent, ends } = relaying();
   reads(CLIENT, 0);
   connection.onEvents(client, FIN);
@@ -69,7 +69,7 @@ test("a half-closed connection goes on in the other direction", () => {
   assert.deepEqual(ends(), [], "a FIN is passed on once");
 });
 
-test("a client that is reset resets the upstream, whatever waits", () => {
+test("a client's reset resets the upstream, even if the client's bytes are unread", () => {
   const { connection, client, reads, sent, calls, events, cuts } = relaying();
   reads(CLIENT, "late");
   connection.onEvents(client, EPOLLIN | EPOLLERR);
@@ -79,7 +79,7 @@ test("a client that is reset resets the upstream, whatever waits", () => {
   assert.deepEqual([calls(), cuts()], [[], { "client-reset": 1 }], "nothing follows");
 });
 
-test("a read or a write of the client that fails resets both", () => {
+test("a failed read from or write to the client resets both sockets", () => {
   const reading = relaying();
   reading.reads(CLIENT, -ERRNO.ECONNRESET);
   reading.connection.onEvents(reading.client, EPOLLIN);
@@ -90,14 +90,14 @@ test("a read or a write of the client that fails resets both", () => {
   for (const { ends, cuts } of [reading, writing]) assert.deepEqual([ends(), cuts()], [RESET, { "client-reset": 1 }]);
 });
 
-test("an upstream that is reset before its FIN resets the client, behind the bytes that came first", () => {
+test("an upstream's reset before its FIN resets the client, after the bytes that came first", () => {
   const { connection, upstream, reads, sent, ends, cuts } = relaying();
   reads(UPSTREAM, "half an answer", -ERRNO.ECONNRESET);
   connection.onEvents(upstream, EPOLLIN | EPOLLERR | EPOLLHUP);
   assert.deepEqual([sent(), ends(), cuts()], [[`${CLIENT}: half an answer`], RESET, { "upstream-reset": 1 }]);
 });
 
-test("a write that fails by the upstream's reset cuts; one that fails by its close lets the client finish", () => {
+test("a failed write cuts the connection if the upstream was reset; if it was closed, the client may finish", () => {
   const failing = relaying();
   failing.reads(CLIENT, "more");
   failing.sends(UPSTREAM, -ERRNO.ECONNRESET);
@@ -110,7 +110,7 @@ test("a write that fails by the upstream's reset cuts; one that fails by its clo
   assert.deepEqual([closed.ends(), closed.connection.phase, closed.timeout()], [[], PHASE.lingering, 30_000]);
 });
 
-/** An upstream that has answered and ended, and is then gone: the client may still send. */
+/** A connection whose upstream has sent an answer and its FIN, and was then reset. The client may still send. */
 function lingering() {
   const rig = relaying();
   rig.reads(UPSTREAM, "answer", 0);
@@ -122,7 +122,7 @@ function lingering() {
   return rig;
 }
 
-test("after the upstream's answer and its reset the client is read and its bytes dropped, until its FIN", () => {
+test("after the upstream's answer and reset, the client's bytes are read and dropped until its FIN", () => {
   const { connection, client, reads, sent, ends, events, timeout, cuts } = lingering();
   assert.deepEqual(
     [connection.phase, client.isDiscarding, timeout(), events()],
@@ -140,7 +140,7 @@ test("after the upstream's answer and its reset the client is read and its bytes
   );
 });
 
-test("a client that sends for 30 s after that is cut, unless it still takes the answer", () => {
+test("a lingering client that sends for 30 s is cut, unless it still reads the answer", () => {
   const { connection, upstream, pass, ends, cuts, timeout } = lingering();
   pass(29_999);
   upstream.pending = Buffer.from("answer");
@@ -151,20 +151,20 @@ test("a client that sends for 30 s after that is cut, unless it still takes the 
   assert.deepEqual([ends(), cuts()], [RESET, { "upstream-reset": 1 }]);
 });
 
-test("a second failure of the upstream does not prolong that", () => {
+test("a second failure of the upstream does not prolong the lingering", () => {
   const { connection, upstream, rig, timeout } = lingering();
   rig.now += 10_000;
   connection.onEvents(upstream, EPOLLERR);
   assert.equal(timeout(), 20_000);
 });
 
-test("a half-closed connection that timed out is reset where the upstream's FIN is not yet passed on", () => {
+test("a half-closed timeout resets both sockets if the upstream's FIN is not passed on yet", () => {
   const { connection, ends, cuts } = relaying();
   connection.halfClosedTimedOut();
   assert.deepEqual([ends(), cuts()], [RESET, { "half-closed-timeout": 1 }]);
 });
 
-test("a half-closed connection that timed out behind the FIN closes the client, and resets the upstream", () => {
+test("a half-closed timeout after the FIN was passed on closes the client and resets the upstream", () => {
   const { connection, upstream, reads, ends, events, cuts } = relaying();
   reads(UPSTREAM, 0);
   connection.onEvents(upstream, FIN);
@@ -180,21 +180,21 @@ for (const [what, state, expected] of [
   ["its FIN was reported", { finReported: true }, true],
   ["its FIN was read", { finRead: true }, true],
 ] as const) {
-  test(`where ${what} a connection is ${expected ? "" : "not "}half-closed by its upstream`, () => {
+  test(`a connection is ${expected ? "" : "not "}half-closed by its upstream if ${what}`, () => {
     const { connection, upstream } = relaying();
     Object.assign(upstream, state);
     assert.equal(connection.isHalfClosed, expected);
   });
 }
 
-test("a connection without an upstream is not half-closed, and has no keepalive to set", () => {
+test("a connection without an upstream is not half-closed, and sets no keepalive", () => {
   const { connection, calls } = connectionRig();
   connection.enableUpstreamKeepalive();
   connection.advance();
   assert.deepEqual([connection.isHalfClosed, calls()], [false, []]);
 });
 
-test("keepalive towards the upstream is set once, not before it is connected", () => {
+test("keepalive towards the upstream is set once, and not before the upstream is connected", () => {
   const early = connectionRig();
   early.connection.open(HEADER);
   early.calls();
@@ -232,7 +232,7 @@ for (const [what, flags, state] of [
   });
 }
 
-test("a FIN that comes with an error is none, and the same FIN again is no traffic", () => {
+test("a FIN with an error does not count as a FIN, and a repeated FIN is not traffic", () => {
   const { connection, upstream } = relaying();
   upstream.readable = false;
   connection.onEvents(upstream, EPOLLRDHUP);
@@ -244,7 +244,7 @@ test("a FIN that comes with an error is none, and the same FIN again is no traff
   assert.deepEqual([failed.upstream.finReported, failed.upstream.hasFailed], [false, true]);
 });
 
-test("a stream that has more after its share is served again in the same round", () => {
+test("a stream that exceeds its budget is served again in the same round", () => {
   const { connection, client, events, reads, sent } = relaying();
   const kib = (count: number) => "x".repeat(count * 1024);
   reads(CLIENT, kib(16), ...Array.from({ length: 20 }, () => kib(64)));
@@ -252,7 +252,7 @@ test("a stream that has more after its share is served again in the same round",
   assert.deepEqual([events().at(-1), sent().length], ["requeue", 17]);
 });
 
-test("bytes that the client does not take wait, and are dropped with the connection", () => {
+test("bytes that the client does not accept are kept, and dropped with the connection", () => {
   const { connection, upstream, reads, sends, events } = relaying();
   reads(UPSTREAM, "answer");
   sends(CLIENT, -ERRNO.EAGAIN);
@@ -262,7 +262,7 @@ test("bytes that the client does not take wait, and are dropped with the connect
   assert.equal(upstream.isFlushed, true);
 });
 
-test("a client that begins with a header where none is allowed is refused while it relays, too", () => {
+test("a client's forbidden header is refused even if the connection already relays", () => {
   const rig = connectionRig({ refusesClientHeaders: true });
   rig.reads(CLIENT, "PRO");
   rig.connection.open();
@@ -273,7 +273,7 @@ test("a client that begins with a header where none is allowed is refused while 
   assert.ok(rig.events().includes("client header refused"));
 });
 
-test("timeouts of a phase that is over change nothing", () => {
+test("timeouts of an earlier phase change nothing", () => {
   const { connection, calls, cuts } = relaying();
   connection.connectTimedOut();
   connection.firstBytesTimedOut();

@@ -54,7 +54,7 @@ export class LinuxConnection implements OpenedConnection {
   /** Whether it is in the loop's run queue. */
   isQueued = false;
   readonly #context: RelayContext;
-  /** Until the header is sent. */
+  /** Defined until the header is sent. */
   #opening: Opening | undefined = undefined;
 
   constructor(context: RelayContext, listener: ListenerState, fd: number, limiterSlot: number) {

@@ -4,7 +4,7 @@ import { DialFailures, newDialFailures } from "./dial-failures.ts";
 
 const addresses = Array.from({ length: 65 }, (_, index) => `192.0.2.${index}`);
 
-test("what one worker sets, the others see, by address", () => {
+test("all workers see the failure times that one worker sets, by address", () => {
   const block = newDialFailures();
   const [one, other] = [new DialFailures(block), new DialFailures(block)];
   for (const failures of [one, other]) failures.setAddresses(addresses);
@@ -20,7 +20,7 @@ test("what one worker sets, the others see, by address", () => {
   assert.deepEqual([...one.keys()], []);
 });
 
-test("64 addresses have a place; one more, or one that is not in the list, has none and takes none", () => {
+test("the first 64 addresses have a place; further and unknown addresses are not stored", () => {
   const failures = new DialFailures(newDialFailures());
   failures.setAddresses(addresses);
   for (const address of [...addresses, "10.0.0.1"]) failures.set(address, 3);
@@ -32,7 +32,7 @@ test("64 addresses have a place; one more, or one that is not in the list, has n
   assert.equal(addresses.filter((address) => failures.get(address) === 3).length, 64);
 });
 
-test("each outcome of a dial gives that of the dial before, of any worker; before the first there was none", () => {
+test("recordOutcome returns whether the previous dial of any worker connected; false for the first dial", () => {
   const block = newDialFailures();
   const [one, other] = [new DialFailures(block), new DialFailures(block)];
   one.setAddresses(["a"]);

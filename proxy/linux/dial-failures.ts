@@ -6,7 +6,7 @@ import type { FailureTimes } from "../upstream-candidates.ts";
  * in the listener's list.
  */
 const FAILED_AT_OFFSET = 8;
-/** Addresses of one upstream whose failures are stored. A Service's name has one or two. */
+/** Maximum number of addresses of one upstream whose failures are stored. A Service's name has one or two. */
 const MAX_ADDRESSES = 64;
 
 export function newDialFailures(): SharedArrayBuffer {
@@ -39,8 +39,8 @@ export class DialFailures implements FailureTimes {
   }
 
   set(address: string, failedAt: number): void {
-    // A typed array stores nothing at -1 and past its end: for an address that is not in the list, or too far down in
-    // it.
+    // A typed array stores nothing at -1 or past its end. So nothing is stored for an address that is not in the
+    // list, or too far down in it.
     this.#failedAt[this.#addresses.indexOf(address)] = failedAt;
   }
 

@@ -46,7 +46,7 @@ test("a worker that dies is reported, resets its connections, and the rest drain
   await rig.upstream.next();
   await until(() => rig.stats().clientBytes === 1, "a byte to be relayed");
   const ending = endOf(client);
-  // The worker has to stop accepting on a closed socket: a failure that only a bug can cause.
+  // Makes the worker fail: it must stop accepting on a socket that is already closed. Only a bug can cause this.
   closeSync(listeningFd(rig.port()));
   await soon(rig.engine.update({ ...rig.relaySpec(), listeners: [] }), "the update to end all the same");
   await until(() => broken.length === 1, "the report");
@@ -93,23 +93,23 @@ test("after several thousand connections no descriptor is left open", async () =
   );
 });
 
-test("a port that another process of the same user shares is not shared with it by accident", async () => {
+test("a port is not shared by accident with another process of the same user", async () => {
   await using other = await Upstream.listen();
   await using rig = await Rig.start(linuxEngine(2));
   await rig.engine.update(rig.relaySpec({}, rig.spec({ name: "second:443", port: other.port })));
   assert.match(rig.engine.listeners()[1]?.error ?? "", /EADDRINUSE/);
-  // Nor does a second engine get the port of the first, though both set SO_REUSEPORT.
+  // A second engine does not get the port of the first either, although both set SO_REUSEPORT.
   const second = await Rig.start(linuxEngine(2));
   await second.engine.update(second.relaySpec({ port: rig.port() }));
   assert.match(second.engine.listeners()[0]?.error ?? "", /EADDRINUSE/);
   await second[Symbol.asyncDispose]();
 });
-test("automatic: half of the cores, at least one worker and at most four", () => {
+test("the automatic number of workers is half of the cores, at least one and at most four", () => {
   const counts = [1, 2, 3, 4, 5, 6, 8, 64].map((cores) => workerCount(0, cores));
   assert.deepEqual(counts, [1, 1, 1, 2, 2, 3, 4, 4]);
 });
 
-test("a configured number is taken, whatever the cores", () => {
+test("a configured number of workers applies, whatever the number of cores", () => {
   assert.equal(workerCount(3, 1), 3);
   assert.equal(workerCount(1, 64), 1);
 });

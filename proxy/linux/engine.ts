@@ -12,10 +12,10 @@ import type { WorkerListener } from "./worker-messages.ts";
 import { WorkerThread } from "./worker-thread.ts";
 
 const POLL_MS = 5;
-/** A worker costs about 8 MB. More of them are not worth it: a proxy on a large node is one of several. */
+/** A worker costs about 8 MB. More workers are not worth it, because a proxy on a large node is one of several. */
 const MAX_AUTOMATIC_WORKERS = 4;
 
-/** The engine on epoll and splice, in worker threads; Linux only. `workers`: as `proxy.workers`, 0 being automatic. */
+/** The engine on epoll and splice, in worker threads; Linux only. `workers`: as `proxy.workers`, 0 is automatic. */
 export function linuxEngine(workers: number): MakeEngine {
   const count = workerCount(workers, availableParallelism());
   return (options) => new LinuxEngine(options, count);
@@ -44,7 +44,7 @@ class LinuxEngine implements RelayEngine {
   readonly #limiter: ConnectionLimiter;
   readonly #refusals: RefusalLog;
   readonly #listeners = new Map<string, ListenerSockets>();
-  /** By target; one block per worker. */
+  /** Shared counters by target, with one block per worker. */
   readonly #counters = new Map<string, readonly SharedArrayBuffer[]>();
   #workers: WorkerThread[] = [];
   #desired: RelaySpec = { listeners: [], self: { interfaceAddresses: [], frontEndpoints: [] } };

@@ -17,7 +17,7 @@ function start(answer: Answer = () => undefined) {
   });
   const set = new EpollSet<{ fd: number; serial: number }>(libc);
   const entry = (fd: number) => ({ fd, serial: 0 });
-  /** The kernel reports this event of an entry. */
+  /** Writes an event to memory, as the kernel does to report it. */
   const report = (index: number, fd: number, serial: number, events: number) =>
     memory.words.set([events, fd, serial], (EVENTS_OFFSET >> 2) + index * EVENT_WORDS);
   return { set, entry, report, taken, requested: () => requested.splice(0) };
@@ -48,7 +48,7 @@ test("a descriptor is added with a unique serial, modified and removed", () => {
   assert.deepEqual(taken(), ["close 100"]);
 });
 
-test("a descriptor that the kernel refuses is in the set until it is forgotten; other failures are thrown", () => {
+test("a descriptor that the kernel refuses stays in the set until it is forgotten; other failures are thrown", () => {
   const { set, entry } = start((call) => (call === "epollCtl" ? -ERRNO.ENOMEM : undefined));
   const one = entry(7);
   assert.equal(set.add(one, 1), -ERRNO.ENOMEM);
@@ -59,12 +59,12 @@ test("a descriptor that the kernel refuses is in the set until it is forgotten; 
   assert.equal(set.entries()[7], undefined);
 });
 
-test("without a descriptor there is no set", () => {
+test("the constructor throws if no descriptor is left", () => {
   const refused: Answer = (call) => (call === "epollCreate" ? -ERRNO.EMFILE : undefined);
   assert.throws(() => start(refused), { message: "epoll_create1 EMFILE" });
 });
 
-test("an entry is forgotten only if its descriptor's number is still its own", () => {
+test("forget removes an entry only if no other entry reuses its descriptor number", () => {
   const { set, entry } = start();
   const [old, next] = [entry(7), entry(7)];
   set.add(old, 1);
@@ -73,7 +73,7 @@ test("an entry is forgotten only if its descriptor's number is still its own", (
   assert.equal(set.entries()[7], next);
 });
 
-test("a wait gives the number of events, none after a signal; its failure is thrown", () => {
+test("wait returns the number of events, 0 after a signal, and throws other failures", () => {
   let result = 3;
   const { set, taken } = start((call) => (call === "epollWait" ? result : undefined));
   taken();
@@ -85,7 +85,7 @@ test("a wait gives the number of events, none after a signal; its failure is thr
   assert.throws(() => set.wait(0), { message: "epoll_wait EBADF" });
 });
 
-test("an event leads to its entry, but not to one whose descriptor has the number of one that was closed", () => {
+test("an event leads to its entry, but not to an entry that reuses the number of a closed descriptor", () => {
   const { set, entry, report } = start();
   const [one, two] = [entry(7), entry(9)];
   set.add(one, 1);

@@ -26,7 +26,7 @@ export class EpollSet<Entry extends EpollEntry> {
     this.#epoll = throwOnError("epoll_create1", libc.epollCreate(O_CLOEXEC));
   }
 
-  /** Adds a descriptor. Returns 0 or a negative errno; the entry is in the set even then, until it is forgotten. */
+  /** Adds a descriptor. Returns 0 or a negative errno. Even then the entry is in the set until it is forgotten. */
   add(entry: Entry, events: number): number {
     this.#lastSerial = (this.#lastSerial + 1) | 0;
     entry.serial = this.#lastSerial;

@@ -99,12 +99,12 @@ function start(change: Partial<typeof LIMITS> = {}) {
     rounds.push(events);
     loop.runOnce(0);
   };
-  /** Executes commands, as the main thread has them executed. */
+  /** Sends commands as the main thread does, and executes them. */
   const command = (...commands: Command[]) => {
     rig.commands.push(...commands);
     round([WAKE, EPOLLIN]);
   };
-  /** A client whose upstream is connected and that has said `hello`. Gives the upstream's descriptor. */
+  /** Connects a client that has sent `hello`, and its upstream. Returns the upstream's descriptor. */
   const connect = (text = "hello", listener = LISTENER) => {
     taken();
     rig.clients = 1;
@@ -149,7 +149,7 @@ test("run executes commands and answers each with its count, until the exit; the
   );
 });
 
-test("a loop without a wake-up in its epoll set does not start", () => {
+test("a loop does not start if its epoll set refuses the wake-up descriptor", () => {
   const { libc } = recordingLibc((call) => (call === "epollCtl" ? -ERRNO.ENOMEM : undefined));
   const options = {
     limits: LIMITS,
@@ -160,7 +160,7 @@ test("a loop without a wake-up in its epoll set does not start", () => {
   assert.throws(() => new EventLoop({ ...options, libc, reply: () => {} }), { message: "epoll_ctl ENOMEM" });
 });
 
-test("a connection is counted from its beginning to its end, and its bytes by their side", () => {
+test("a connection is active from its beginning to its end, and its bytes are counted by sender", () => {
   const { loop, command, connect, round, reads } = start();
   const spec = specOf();
   command(listen(1, spec));
@@ -198,7 +198,7 @@ test("a cut resets the connections of one listener or of all, and counts them; t
   assert.deepEqual(replies.slice(-2), [done(4, 3), done(5, 0)]);
 });
 
-test("the first dial that connects is reported, then only one that follows a failure", () => {
+test("the first dial that connects is reported, and later only a dial that follows a failure", () => {
   const { replies, command, connect } = start();
   const spec = specOf();
   command(listen(1, spec));
@@ -208,7 +208,7 @@ test("the first dial that connects is reported, then only one that follows a fai
   assert.deepEqual(replies.slice(1), [{ kind: "dial", report }]);
 });
 
-test("a dial that fails is reported with its failures, each time", () => {
+test("every failed dial is reported with its failures", () => {
   const { replies, command, rig, round } = start();
   command(listen(1, specOf({ addresses: [], unresolved: "dns-nxdomain" })));
   for (let times = 0; times < 2; times += 1) {
@@ -223,7 +223,7 @@ test("a dial that fails is reported with its failures, each time", () => {
   ]);
 });
 
-test("refusals that follow the first are reported together 100 ms later, and at the end", () => {
+test("refusals after the first are reported together 100 ms later, or when the loop is abandoned", () => {
   const { replies, command, rig, round, pass, loop } = start({ maxConnections: 1 });
   const spec = specOf();
   command(listen(1, spec));
@@ -297,7 +297,7 @@ test("a connection with more to do is served in the next round, without a wait",
   assert.ok((reads.get(200)?.length ?? 40) < 20, "its share in each of the two rounds");
 });
 
-test("an idle connection is cut after its timeout, counted in sweeps; keepalive is set by the first", () => {
+test("an idle connection is cut after its timeout, counted in sweeps; the first sweep sets keepalive", () => {
   const { command, connect, pass, reads, round, taken, loop } = start();
   const spec = specOf();
   command(listen(1, spec));
@@ -336,7 +336,7 @@ test("a half-closed connection ends after its own timeout", () => {
   assert.equal(loop.openConnections, 1);
 });
 
-test("without connections there are no sweeps, until one comes", () => {
+test("no sweep runs while there are no connections", () => {
   const { command, connect, pass, taken } = start();
   command(listen(1, specOf()));
   connect();
@@ -355,7 +355,7 @@ test("without connections there are no sweeps, until one comes", () => {
   assert.ok(taken().includes(`setsockopt ${upstream} 1 9 = 1`));
 });
 
-test("a timeout ends in the round in which it is due", () => {
+test("a timeout fires in the round in which it is due", () => {
   const { command, rig, round, pass, taken } = start();
   command(listen(1, specOf()));
   rig.clients = 1;

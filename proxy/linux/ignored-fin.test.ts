@@ -11,10 +11,10 @@ const TURNS: readonly Step[] = [
   ["turn", 0, 0],
   ["turn", 0, 0],
 ];
-/** 260 ms. */
+/** Passes 260 ms. */
 const WAIT: Step = ["sweep", 0, 1];
 const READ: Step = ["read", 0, 1_000_000];
-/** A client that the kernel holds 4 KiB for. */
+/** Connects a client for which the kernel buffers 4 KiB. */
 const CONNECT: readonly Step[] = [["open", 2, 0], ["clientSend", 0, 500], ...TURNS, ["connect", 0, 0], ...TURNS, READ];
 
 function worldAfter(...steps: Step[]): World {
@@ -39,7 +39,7 @@ function ending(world: World): readonly [string | undefined, number] {
   return [world.clients[0]?.socket.goneBy, world.stats().cut["half-closed-timeout"]];
 }
 
-test("the timeout starts at the FIN, however long it was silent before, and again at each byte of the client", () => {
+test("the timeout starts at the FIN, whatever the silence before it, and restarts at each byte of the client", () => {
   const world = worldAfter(READ, WAIT, WAIT, WAIT, WAIT, WAIT, WAIT, ["upstreamEnd", 0, 0], ...TURNS, WAIT, WAIT, WAIT);
   assert.deepEqual(ending(world), [undefined, 0]);
   play(world, ["clientSend", 0, 10], ...TURNS, WAIT, WAIT, WAIT);
@@ -52,7 +52,7 @@ test("the timeout starts at the FIN, however long it was silent before, and agai
 test("a client that reads nothing more is reset, because the answer is not complete", () => {
   const world = worldAfter(["upstreamSend", 0, 16_000], ["upstreamEnd", 0, 0], ...TURNS, WAIT, WAIT, WAIT);
   assert.equal(world.upstreams[0]?.socket.taken, 16_000);
-  // Each time it takes what the kernel has, and nothing is read from either side.
+  // Each time the client reads the kernel's bytes, and the engine reads nothing from either side.
   for (let times = 0; times < 2; times += 1) {
     play(world, READ, ...TURNS, WAIT, WAIT, WAIT);
     assert.deepEqual(ending(world), [undefined, 0], "a slow reader stays");
@@ -62,7 +62,7 @@ test("a client that reads nothing more is reset, because the answer is not compl
   world.finish("drain");
 });
 
-test("bytes that are dropped, because the upstream is gone, do not keep a client that reads nothing", () => {
+test("bytes that are dropped because the upstream is gone do not keep alive a client that reads nothing", () => {
   const world = worldAfter(["upstreamSend", 0, 16_000], ["upstreamEnd", 0, 0], ...TURNS);
   play(world, ["upstreamReset", 0, 0], ...TURNS);
   for (let times = 0; times < 8; times += 1) play(world, ["clientSend", 0, 1], ...TURNS, WAIT);
@@ -71,7 +71,7 @@ test("bytes that are dropped, because the upstream is gone, do not keep a client
   world.finish("drain");
 });
 
-test("without a FIN of the upstream only the idle timeout counts", () => {
+test("without a FIN of the upstream only the idle timeout applies", () => {
   const world = worldAfter(["clientEnd", 0, 0], ...TURNS, ...Array.from({ length: 20 }, () => WAIT));
   assert.deepEqual(ending(world), [undefined, 0]);
   play(world, ...Array.from({ length: 240 }, () => WAIT));

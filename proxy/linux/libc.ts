@@ -18,7 +18,7 @@ export interface Libc {
   setsockopt(fd: number, level: number, name: number, value: number, length: number): number;
   recv(fd: number, buffer: number, length: number, flags: number): number;
   send(fd: number, buffer: number, length: number, flags: number): number;
-  /** Between a socket and a pipe, non-blocking. */
+  /** Moves bytes between a socket and a pipe, without blocking. */
   splice(from: number, to: number, length: number): number;
   shutdown(fd: number, how: number): number;
   close(fd: number): number;
@@ -81,7 +81,7 @@ function result(returned: number): number {
   return returned === -1 ? -koffi.errno() : returned;
 }
 
-// One for each number of parameters: spreading an array of arguments would cost as much as the call.
+// One function for each number of parameters: spreading an array of arguments would cost as much as the call.
 const one =
   (call: Raw) =>
   (a: number): number =>

@@ -20,7 +20,7 @@ function specOf(change: Partial<ListenerSpec> = {}): ListenerSpec {
 
 const sockaddr = (address: string, port: number) => encodeSockaddr(addressBytes(address) ?? new Uint8Array(), port);
 
-/** The kernel binds to this address and port; undefined: the name cannot be read. */
+/** getsockname returns this address with port 50,000. Undefined: it fails. */
 const bindsTo =
   (address: string | undefined): Answer =>
   (call, _, { bytes }) => {
@@ -38,7 +38,7 @@ function start(spec = specOf(), answer: Answer = bindsTo("127.0.0.1")) {
   return { sockets, taken, worker };
 }
 
-test("before it is bound a listener is unbound, and no worker has it", () => {
+test("a new listener is reported as not bound, and no worker gets it", () => {
   const { sockets, worker } = start();
   const unbound = { name: "web:443", target: "web", address: "127.0.0.1", port: 0, bound: false };
   assert.deepEqual(sockets.status(), { ...unbound, error: "not bound yet" });
@@ -46,7 +46,7 @@ test("before it is bound a listener is unbound, and no worker has it", () => {
   assert.equal(sockets.isBoundAs(specOf()), false);
 });
 
-test("a bound listener has the port that the kernel chose, and one socket a worker", () => {
+test("a bound listener has the port that the kernel chose, and one socket per worker", () => {
   const { sockets, taken, worker } = start();
   sockets.bind(2, 15_000);
   assert.deepEqual(sockets.status(), {
@@ -64,7 +64,7 @@ test("a bound listener has the port that the kernel chose, and one socket a work
   );
 });
 
-test("a listener that cannot be bound says why, and so does its error", () => {
+test("a listener that cannot be bound reports the reason in its status and in the error", () => {
   const { sockets, worker } = start(specOf({ port: 443 }), (call) =>
     call === "bind" ? -ERRNO.EADDRNOTAVAIL : undefined,
   );
@@ -80,13 +80,13 @@ test("a listener that cannot be bound says why, and so does its error", () => {
   assert.deepEqual([bound, error, port, worker(0)], [false, "bind EADDRNOTAVAIL", 443, undefined]);
 });
 
-test("a listener whose name cannot be read counts as unbound", () => {
+test("a listener whose local address cannot be read counts as unbound", () => {
   const { sockets, worker } = start(specOf(), bindsTo(undefined));
   sockets.bind(1, 0);
   assert.deepEqual([sockets.status().bound, worker(0)], [false, undefined]);
 });
 
-test("a closed listener has closed its sockets, once", () => {
+test("close closes each socket, and only once", () => {
   const { sockets, taken, worker } = start();
   sockets.bind(2, 0);
   taken();
@@ -97,7 +97,7 @@ test("a closed listener has closed its sockets, once", () => {
   assert.deepEqual([bound, error, worker(0)], [false, "closed", undefined]);
 });
 
-test("a worker gets the spec, with each address that is an IP as it is dialled", () => {
+test("a worker gets the spec, with a sockaddr for each address that is an IP literal", () => {
   const { sockets, worker } = start();
   sockets.bind(1, 0);
   const counters = newCounters();
@@ -132,7 +132,7 @@ test("a worker refuses clients with a header if the spec requires it", () => {
   assert.equal(worker(0)?.refusesClientHeaders, true);
 });
 
-test("an address that is this proxy is marked", () => {
+test("an address that leads to this proxy is marked", () => {
   const { sockets, worker } = start(
     specOf({ upstream: { addresses: ["127.0.0.1", "10.0.0.9", "10.0.0.1"], port: 50_000 } }),
   );
@@ -150,14 +150,14 @@ for (const [address, local] of [
   ["10.0.0.7", Uint8Array.of(10, 0, 0, 7)],
   ["1.0.0.0", Uint8Array.of(1, 0, 0, 0)],
 ] as const) {
-  test(`clients of a listener on ${address} call ${local === undefined ? "any address" : "that address"}`, () => {
+  test(`clients of a listener on ${address} connect to ${local === undefined ? "any address" : "that address"}`, () => {
     const { sockets, worker } = start(specOf({ address }), bindsTo(address));
     sockets.bind(1, 0);
     assert.deepEqual(worker(0)?.localAddress, local);
   });
 }
 
-test("failures of addresses are shared until the list changes; whether the last dial connected stays", () => {
+test("workers share address failures until the list changes; the result of the last dial is kept", () => {
   const { sockets, worker } = start();
   sockets.bind(2, 0);
   const first = worker(0)?.dialFailures ?? assert.fail();

@@ -43,8 +43,8 @@ export class ListenerSockets {
   }
 
   /**
-   * Whether it is bound to the address and port of the spec. False if it could not be bound, so that binding is
-   * retried.
+   * Whether the listener is bound to the address and port of the spec. False if it could not be bound, so that
+   * binding is retried.
    */
   isBoundAs({ address, port }: ListenerSpec): boolean {
     return this.#bound !== undefined && address === this.spec.address && port === this.spec.port;

@@ -35,7 +35,7 @@ function start(t: TestContext, ...texts: string[]) {
   return { state, order };
 }
 
-test("addresses are tried in turn, one that failed is last for ten seconds or until it connects", (t) => {
+test("addresses are tried round robin; a failed address is last for ten seconds or until it connects", (t) => {
   const { state, order } = start(t, "10.0.0.1", "10.0.0.2", "10.0.0.3");
   assert.deepEqual([order(), order(), order(), order()], ["123", "231", "312", "123"]);
   state.dialFailed("10.0.0.1", "timeout");
@@ -47,7 +47,7 @@ test("addresses are tried in turn, one that failed is last for ten seconds or un
   assert.equal(order(), "231");
 });
 
-test("a single address and none are tried as they are, and new addresses take the place of the old", (t) => {
+test("lists of one or no address stay unchanged, and an update replaces the addresses", (t) => {
   const { state, order } = start(t, "10.0.0.1");
   assert.deepEqual([order(), order()], ["1", "1"]);
   const next = specOf("10.0.0.2", "10.0.0.3");
@@ -58,7 +58,7 @@ test("a single address and none are tried as they are, and new addresses take th
   assert.equal(order(), "");
 });
 
-test("dials are counted with their causes, also where there was no address", (t) => {
+test("dials are counted by cause, even if there was no address", (t) => {
   const { state } = start(t, "10.0.0.1");
   state.dialFailed("10.0.0.1", "timeout");
   state.dialFailed(undefined, "dns-timeout");

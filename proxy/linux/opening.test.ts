@@ -8,13 +8,13 @@ import { READ_BYTES } from "./pump.ts";
 
 const READ = `recv ${CLIENT} @${IO_OFFSET} ${READ_BYTES} 0`;
 const START = IO_OFFSET - HEADER.length;
-/** A send of the header and what follows it. */
+/** A send of the header and the bytes after it. */
 const send = (length: number, fd = UPSTREAM) => `send ${fd} @${START} ${length} ${0x4000}`;
 const names = (calls: string[]) => calls.map((call) => call.split(" ").slice(0, 2).join(" "));
 const DIALLED = ["socket 2", `connect ${UPSTREAM}`];
 const CLOSED = [`unregister ${CLIENT}`, `unregister ${UPSTREAM}`, "closed"];
 
-/** The client's first bytes are still to come, and the upstream is being dialled. */
+/** A connection whose client has sent nothing yet, while the upstream is dialled. */
 function connecting(script: Parameters<typeof connectionRig>[0] = {}) {
   const rig = connectionRig(script);
   rig.connection.open(HEADER);
@@ -23,7 +23,7 @@ function connecting(script: Parameters<typeof connectionRig>[0] = {}) {
   return { ...rig, upstream: rig.connection.upstream ?? assert.fail() };
 }
 
-test("first bytes that are there at once leave with the header, before the connection is watched", () => {
+test("first bytes that are available at once leave with the header, before epoll watches the sockets", () => {
   const { connection, calls, events, reads, sent, counters, timeout } = connectionRig();
   reads(CLIENT, "hello");
   connection.open(HEADER);
@@ -40,7 +40,7 @@ test("first bytes that are there at once leave with the header, before the conne
   assert.deepEqual({ writable, isArmed, hasBeenWritten }, { writable: true, isArmed: false, hasBeenWritten: true });
 });
 
-test("of an early write that takes a part the rest waits until the upstream is writable", () => {
+test("the rest of a partial early write waits until the upstream is writable", () => {
   const { connection, events, reads, sends, sent } = connectionRig();
   reads(CLIENT, "hello");
   sends(UPSTREAM, HEADER.length + 2);
@@ -71,7 +71,7 @@ for (const errno of ["EAGAIN", "EINTR"] as const) {
   });
 }
 
-test("an early write that is refused leads to the next address, with the same bytes", () => {
+test("after a refused early write, the next address gets the same bytes", () => {
   const { connection, calls, events, reads, sends, sent, counters } = connectionRig({
     addresses: ["10.0.0.1", "10.0.0.2"],
   });
@@ -85,7 +85,7 @@ test("an early write that is refused leads to the next address, with the same by
   assert.deepEqual([sent(), counters().dialErrors["connection-refused"]], [[`${SECOND}: PROXY\r\nhello`], 1]);
 });
 
-test("an early write that is refused by the only address is the end", () => {
+test("after a refused early write to the only address, the client is reset", () => {
   const { connection, calls, events, reads, sends, counters } = connectionRig();
   reads(CLIENT, "hello");
   sends(UPSTREAM, -111);
@@ -103,11 +103,11 @@ test("a client that has sent nothing yet is watched while the upstream is dialle
   assert.deepEqual([connection.phase, connection.client.readable, timeout()], [PHASE.connecting, false, 5_000]);
 });
 
-test("without a connect timeout there is none", () => {
+test("a connect timeout of 0 sets no timeout", () => {
   assert.equal(connecting({ connectTimeoutMs: 0 }).timeout(), undefined);
 });
 
-test("a client that has sent its FIN gets the header sent at once, and the FIN behind it", () => {
+test("if the client has sent its FIN, the header is sent at once, and the FIN after it", () => {
   const { connection, calls, reads, sent } = connectionRig();
   reads(CLIENT, 0);
   connection.open(HEADER);
@@ -124,14 +124,14 @@ test("with neither a header nor bytes nothing is sent before the connect", () =>
   assert.equal(connection.phase, PHASE.connecting);
 });
 
-test("without a header bytes that are there leave alone", () => {
+test("without a header, bytes that are available are sent alone", () => {
   const { connection, reads, sent } = connectionRig();
   reads(CLIENT, "hello");
   connection.open();
   assert.deepEqual(sent(), [`${UPSTREAM}: hello`]);
 });
 
-test("a listener whose early writes fail does not read before the connect", () => {
+test("a listener that skips early writes does not read before the connect", () => {
   const { connection, listener, calls } = connectionRig();
   listener.recordEarlyWrite(false);
   connection.open(HEADER);
@@ -146,7 +146,7 @@ test("a first read that fills the buffer is followed by another", () => {
   assert.equal(connection.client.isBulk, false);
 });
 
-test("a client that was reset before it was read is cut, and nobody is dialled", () => {
+test("a client that was reset before the first read is cut, and no address is dialled", () => {
   const { connection, calls, events, reads, counters } = connectionRig();
   reads(CLIENT, -ERRNO.ECONNRESET);
   connection.open(HEADER);
@@ -160,14 +160,14 @@ test("a client that was reset before it was read is cut, and nobody is dialled",
   assert.deepEqual([connection.isClosed(), counters().cut["client-reset"]], [true, 1]);
 });
 
-test("a read that is interrupted is done again later", () => {
+test("an interrupted read is repeated later", () => {
   const { connection, events, reads } = connectionRig();
   reads(CLIENT, -ERRNO.EINTR);
   connection.open(HEADER);
   assert.deepEqual([events()[0], connection.client.readable], ["requeue", true]);
 });
 
-test("a client that begins with a header where none is allowed is refused, and nobody is dialled", () => {
+test("a client that begins with a forbidden header is refused, and no address is dialled", () => {
   const { connection, calls, events, reads } = connectionRig({ refusesClientHeaders: true });
   reads(CLIENT, "PROXY TCP4 1.2.3.4");
   connection.open(HEADER);
@@ -175,7 +175,7 @@ test("a client that begins with a header where none is allowed is refused, and n
   assert.deepEqual(events(), [`${CLIENT} read 18`, "client header refused", `unregister ${CLIENT}`, "closed"]);
 });
 
-test("a client that begins with something else is not", () => {
+test("a client that begins with something else is not refused", () => {
   const { connection, reads, sent } = connectionRig({ refusesClientHeaders: true });
   reads(CLIENT, "GET / HTTP/1.1");
   connection.open(HEADER);
@@ -190,7 +190,7 @@ test("without an address the client is reset", () => {
   assert.equal(counters().refused.upstream, 1);
 });
 
-test("without a descriptor for the upstream the client is reset, and no address is blamed", () => {
+test("without a descriptor for the upstream the client is reset, and no address counts as failed", () => {
   const { rig, connection, calls, events, counters } = connectionRig();
   rig.sockets = [-ERRNO.EMFILE];
   connection.open(HEADER);
@@ -200,7 +200,7 @@ test("without a descriptor for the upstream the client is reset, and no address 
 });
 
 for (const fd of [CLIENT, UPSTREAM]) {
-  test(`a socket that cannot be watched (${fd}) resets both`, () => {
+  test(`if epoll refuses a socket (${fd}), both sockets are reset`, () => {
     for (const bytes of [[], ["hello"]]) {
       const { rig, connection, calls, events, reads } = connectionRig();
       rig.unregistrable.add(fd);
@@ -212,7 +212,7 @@ for (const fd of [CLIENT, UPSTREAM]) {
   });
 }
 
-test("a connect that has not completed is left alone", () => {
+test("events before the connect has completed change nothing", () => {
   const { connection, upstream, calls, events } = connecting();
   connection.onEvents(upstream, EPOLLIN);
   connection.onEvents(connection.client, EPOLLIN);
@@ -233,7 +233,7 @@ test("once connected, the header waits for the client's first bytes, and is then
   assert.deepEqual([sent(), connection.phase, timeout()], [[`${UPSTREAM}: PROXY\r\nhello`], PHASE.relaying, undefined]);
 });
 
-test("a client that says nothing for 50 ms gets the header sent alone", () => {
+test("if the client sends nothing for 50 ms, the header is sent alone", () => {
   const { connection, upstream, pass, sent, reads } = connecting();
   connection.onEvents(upstream, EPOLLOUT);
   pass(49);
@@ -271,7 +271,7 @@ for (const [what, flags, error, cause] of [
   ["is hung up", EPOLLHUP, 113, "unreachable"],
   ["fails without saying why", EPOLLERR | EPOLLOUT, 0, "connection-refused"],
 ] as const) {
-  test(`a connect that ${what} leads to the next address, and from the last one to the end`, () => {
+  test(`after a connect that ${what} the next address is tried, and after the last one the client is reset`, () => {
     const { rig, connection, upstream, calls, events, counters, timeout } = connecting({
       addresses: ["10.0.0.1", "10.0.0.2"],
     });
@@ -291,7 +291,7 @@ for (const [what, flags, error, cause] of [
   });
 }
 
-test("an address that does not answer in time leads to the next", () => {
+test("if an address does not answer in time, the next one is tried", () => {
   const { connection, pass, calls, events, counters } = connecting({ addresses: ["10.0.0.1", "10.0.0.2"] });
   pass(1_499);
   assert.deepEqual(calls(), []);

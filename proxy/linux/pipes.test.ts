@@ -16,7 +16,7 @@ function start(answer?: Answer) {
   return { pool: new PipePool(libc, () => files.areOut), files, taken };
 }
 
-/** Pipes of at most this size. */
+/** The kernel allows pipes of at most this size. */
 const upTo =
   (kib: number): Answer =>
   (call, [, , bytes]) =>
@@ -40,7 +40,7 @@ test("a pipe with bytes in it is closed, and another may take its place", () => 
   assert.deepEqual(pool.acquire(), { read: 102, write: 103, bytes: 0 });
 });
 
-test("there are at most twelve pipes of a thread, in use or not", () => {
+test("a thread has at most twelve pipes, in use or not", () => {
   const { pool } = start();
   const pipes = Array.from({ length: 12 }, () => pool.acquire());
   assert.equal(new Set(pipes.map((pipe) => pipe?.read)).size, 12);
@@ -59,7 +59,7 @@ for (const [largest, asked, next] of [
   [128, [1024, 512, 256, 128], [128]],
   [64, [1024, 512, 256, 128], []],
 ] as const) {
-  test(`where the kernel gives ${largest} KiB at most, that is asked for from then on`, () => {
+  test(`if the kernel allows at most ${largest} KiB, later pipes request no more`, () => {
     const { pool, taken } = start(upTo(largest));
     pool.acquire();
     assert.deepEqual(
@@ -74,7 +74,7 @@ for (const [largest, asked, next] of [
   });
 }
 
-test("a pipe that cannot be made is none, and does not count", () => {
+test("acquire returns undefined if no pipe can be created, which does not count as a pipe", () => {
   let isRefused = true;
   const { pool, taken } = start((call) => (call === "pipe2" && isRefused ? -ERRNO.EMFILE : undefined));
   for (let count = 0; count < 20; count += 1) assert.equal(pool.acquire(), undefined);
@@ -83,7 +83,7 @@ test("a pipe that cannot be made is none, and does not count", () => {
   assert.notEqual(pool.acquire(), undefined);
 });
 
-test("a pipe that is made of descriptors others need is given back, and does not count", () => {
+test("a pipe is closed again if other workers need its descriptors, and does not count", () => {
   const { pool, files, taken } = start();
   files.areOut = true;
   for (let count = 0; count < 20; count += 1) assert.equal(pool.acquire(), undefined);
@@ -92,7 +92,7 @@ test("a pipe that is made of descriptors others need is given back, and does not
   assert.notEqual(pool.acquire(), undefined);
 });
 
-test("close closes the pipes that are not in use, once", () => {
+test("close closes each unused pipe once", () => {
   const { pool, taken } = start();
   const [one] = [pool.acquire(), pool.acquire()];
   if (one !== undefined) pool.release(one);

@@ -11,16 +11,19 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const FROM = 7;
 const TO = 8;
-/** MSG_NOSIGNAL, and with MSG_MORE. */
+/** MSG_NOSIGNAL, without and with MSG_MORE. */
 const FLAGS = 0x4000;
 const LAST = 0xc000;
 
 interface Script {
-  /** What the reads return, a text for its bytes; then EAGAIN. */
+  /** Results of the reads, followed by EAGAIN. A text stands for its bytes. */
   readonly reads?: readonly (number | string)[];
-  /** What the sends return; then all. */
+  /** Results of the sends. Later sends accept all bytes. */
   readonly sends?: readonly number[];
-  /** What the splices return, into a pipe and out of it; then EAGAIN into, and all out of it. */
+  /**
+   * Results of the splices into a pipe and out of it. Later splices return EAGAIN into it, and move all bytes out of
+   * it.
+   */
   readonly spliced?: readonly number[];
   readonly unspliced?: readonly number[];
   /** No pipe is left. */
@@ -91,7 +94,7 @@ test("bytes that fit the buffer are read and sent, until there are no more", () 
   );
 });
 
-test("nothing is read that is not readable, or for a sink that is full, unless it is discarded", () => {
+test("the pump does not read an unreadable source, or for a full sink unless the bytes are discarded", () => {
   for (const [source, sink, expected] of [
     [{ readable: false }, {}, []],
     [{}, { writable: false }, []],
@@ -103,7 +106,7 @@ test("nothing is read that is not readable, or for a sink that is full, unless i
   }
 });
 
-test("the end of a stream comes after its last bytes, which wait for it in the kernel", () => {
+test("the end of a stream follows its last bytes, which wait in the kernel for the FIN", () => {
   const { run, calls } = start({ reads: ["hello"], source: { hungUp: true, finReported: true } });
   assert.equal(run(), PUMP.endOfStream);
   assert.deepEqual(calls(), [recv(), send(5, LAST)]);
@@ -114,13 +117,13 @@ test("the end of a stream comes after its last bytes, which wait for it in the k
   assert.deepEqual(empty.calls(), []);
 });
 
-test("a read that is interrupted is done again, one that fails is the source's failure", () => {
+test("an interrupted read is repeated; a failed read is the source's failure", () => {
   const { run, calls, pump } = start({ reads: [-ERRNO.EINTR, -ERRNO.ECONNRESET] });
   assert.equal(run(), PUMP.sourceFailed);
   assert.deepEqual([calls(), pump.errno], [[recv(), recv()], ERRNO.ECONNRESET]);
 });
 
-test("a send that is interrupted is done again, one that fails is the sink's failure", () => {
+test("an interrupted send is repeated; a failed send is the sink's failure", () => {
   const { run, calls, pump, source } = start({ reads: ["hello"], sends: [-ERRNO.EINTR, -ERRNO.EINTR, -ERRNO.EPIPE] });
   assert.equal(run(), PUMP.sinkFailed);
   assert.deepEqual(
@@ -133,7 +136,7 @@ for (const [what, result, pending] of [
   ["takes a part", 2, "llo"],
   ["is full", -ERRNO.EAGAIN, "hello"],
 ] as const) {
-  test(`what a sink does not take that ${what} is sent first, once it is writable, and nothing is read before`, () => {
+  test(`bytes left over by a sink that ${what} are sent first once it is writable; nothing is read before`, () => {
     const { run, calls, source, sink, sent, events } = start({ reads: ["hello", "you"], sends: [result] });
     assert.equal(run(), PUMP.blocked);
     assert.deepEqual(
@@ -153,7 +156,7 @@ for (const [what, result, pending] of [
   });
 }
 
-test("pending bytes that fit only in part stay pending", () => {
+test("pending bytes that the sink does not accept stay pending", () => {
   const { run, calls, source, sink } = start({ sends: [2], source: { pending: Buffer.from("hello") } });
   assert.equal(run(), PUMP.blocked);
   assert.deepEqual([calls(), Buffer.from(source.pending ?? []).toString(), sink.writable], [[send(5)], "llo", false]);
@@ -161,7 +164,7 @@ test("pending bytes that fit only in part stay pending", () => {
   assert.deepEqual([failing.run(), failing.calls(), failing.pump.errno], [PUMP.sinkFailed, [send(5)], ERRNO.EPIPE]);
 });
 
-test("a sink that waits for room is armed once", () => {
+test("a full sink is armed once", () => {
   const { run, sink, source, events } = start({ reads: ["hello"], sends: [-ERRNO.EAGAIN], source: { isArmed: true } });
   sink.isArmed = false;
   run();
@@ -183,7 +186,7 @@ test("the second write to a sink sets its TCP_NODELAY, the first and the third d
   assert.deepEqual([sink.hasNoDelay, sink.hasBeenWritten], [true, true]);
 });
 
-test("after a read that filled the buffer the next bytes are spliced, as long as there are many", () => {
+test("after a read that filled the buffer the next bytes are spliced, until a splice moves few", () => {
   const { run, calls, source, events } = start({
     reads: [16 * KIB, "tail"],
     spliced: [300_000, 16 * KIB, 16 * KIB - 1],
@@ -235,14 +238,14 @@ for (const [what, result, expected] of [
   ["an error", -ERRNO.ECONNRESET, { is: PUMP.sourceFailed, calls: [into] }],
   ["an end that may be a mark of urgent data", 0, { is: PUMP.endOfStream, calls: [into, recv()] }],
 ] as const) {
-  test(`a splice that finds ${what} gives its pipe back`, () => {
+  test(`a splice that finds ${what} releases its pipe`, () => {
     const { run, calls, events, source } = start({ spliced: [result], reads: [0], source: { isBulk: true } });
     assert.equal(run(), expected.is);
     assert.deepEqual([calls(), events(), source.pipe], [expected.calls, ["pipe with 0"], undefined]);
   });
 }
 
-test("what a sink does not take stays in the pipe, and is sent first", () => {
+test("bytes that the sink does not accept stay in the pipe, and are sent first", () => {
   const { run, calls, source, sink, pipe, events } = start({
     spliced: [100_000],
     unspliced: [40_000, -ERRNO.EINTR, -ERRNO.EAGAIN],
@@ -281,7 +284,7 @@ test("after 1 MiB other connections are served", () => {
   assert.equal(full.run(), PUMP.hasMore, "with a budget of its own each time");
 });
 
-test("bytes that wait for a sink that is gone are dropped", () => {
+test("pending bytes for a sink that is gone are dropped", () => {
   const { run, source, events, calls } = start({
     source: { isDiscarding: true, pending: Buffer.from("x"), readable: false },
   });
@@ -290,7 +293,7 @@ test("bytes that wait for a sink that is gone are dropped", () => {
   assert.deepEqual([calls(), events(), source.isFlushed], [[], ["pipe with 5"], true]);
 });
 
-test("release gives back what a stream holds", () => {
+test("release drops a stream's pending bytes and releases its pipe", () => {
   const { pump, source, events } = start({ source: { pending: Buffer.from("x") } });
   pump.release(source);
   assert.deepEqual([source.isFlushed, events()], [true, []]);
@@ -299,7 +302,7 @@ test("release gives back what a stream holds", () => {
   assert.deepEqual([source.isFlushed, events()], [true, ["pipe with 5"]]);
 });
 
-test("a source that begins with what its matcher refuses is refused, and nothing of that is sent", () => {
+test("a source that begins with the signature of a header is refused, and its bytes are not sent", () => {
   const seen: string[] = [];
   const { run, calls, source } = start({ reads: ["PROXY"] });
   Object.assign(source, {

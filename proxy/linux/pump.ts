@@ -12,7 +12,7 @@ import { setNoDelay } from "./sockets.ts";
 export const READ_BYTES = 16 * 1024;
 /** Upper limit of bytes per splice. */
 const SPLICE_BYTES = 1024 * 1024;
-/** Bytes of one stream that are moved before other connections are served. */
+/** Maximum bytes of one stream that are moved before other connections are served. */
 const BUDGET_BYTES = 1024 * 1024;
 
 /** What a pump needs from its event loop. */

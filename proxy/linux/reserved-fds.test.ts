@@ -59,7 +59,7 @@ test("three descriptors are reserved, released one at a time, and reserved again
   );
 });
 
-test("as many are reserved again as the system gives", () => {
+test("refill reserves as many descriptors as the system allows", () => {
   const { libc, rig, taken, lender } = start();
   const reserved = new ReservedFds(libc, lender);
   for (let count = 0; count < 3; count += 1) reserved.releaseOne();
@@ -71,7 +71,7 @@ test("as many are reserved again as the system gives", () => {
   assert.deepEqual(taken(), ["close 103", "close 104"]);
 });
 
-test("without a descriptor at the start there is an error", () => {
+test("the constructor throws if no descriptor is left", () => {
   const { libc, rig, lender } = start();
   rig.left = 2;
   assert.throws(() => new ReservedFds(libc, lender), { message: "eventfd EMFILE" });

@@ -4,7 +4,7 @@ import { ARMED_EVENTS, QUIET_EVENTS, type SocketOwner, SocketState } from "./soc
 
 const CONNECTION = {} as SocketOwner;
 
-test("a new socket: the client's has no delay and is not armed, the upstream's is armed until it is connected", () => {
+test("a new client socket has TCP_NODELAY and is not armed; a new upstream socket is armed", () => {
   const nothing = {
     serial: 0,
     readable: false,
@@ -31,7 +31,7 @@ test("a new socket: the client's has no delay and is not armed, the upstream's i
   }
 });
 
-test("edges of input, urgent data and the peer's FIN; armed, of output too", () => {
+test("the events are edges of input, urgent data and the peer's FIN and, if armed, of output", () => {
   const [input, urgent, output, fin, edge] = [0x1, 0x2, 0x4, 0x2000, 0x80000000];
   assert.deepEqual(
     [QUIET_EVENTS >>> 0, ARMED_EVENTS >>> 0],
@@ -57,7 +57,7 @@ for (const [what, before, after] of [
   });
 }
 
-test("a socket is flushed when neither bytes nor a pipe wait for the other one", () => {
+test("a socket is flushed when neither bytes nor a pipe wait for the other socket", () => {
   const flushed = (waiting: Partial<SocketState>) =>
     Object.assign(new SocketState(CONNECTION, 7, true), waiting).isFlushed;
   const pipe = { read: 1, write: 2, bytes: 0 };

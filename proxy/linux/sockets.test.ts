@@ -87,7 +87,7 @@ test("a client is accepted with room for its address", () => {
   assert.deepEqual([taken(), lengths], [[`accept4 7 ${PEER} ${LENGTH} ${0o2004000}`], [32]]);
 });
 
-test("the pending error of a socket is read, and why it cannot be", () => {
+test("pendingError returns the pending error of a socket, or the errno of a failed getsockopt", () => {
   const answers: Answer = (_, [fd], { words }) => {
     if (fd === 8) return -ERRNO.ENOBUFS;
     assert.equal(words[LENGTH_OFFSET >> 2], 4);
@@ -99,7 +99,7 @@ test("the pending error of a socket is read, and why it cannot be", () => {
   assert.equal(taken()[0], `getsockopt 7 1 4 @${WORDS_OFFSET} ${LENGTH}`);
 });
 
-test("the local name of a socket, unless it cannot be read or has no address", () => {
+test("localName returns a socket's address and port, or undefined if they cannot be read", () => {
   const lengths: unknown[] = [];
   const { libc, taken } = recordingLibc((_, [fd], { bytes, words }) => {
     lengths.push(words[LENGTH_OFFSET >> 2]);
@@ -112,7 +112,7 @@ test("the local name of a socket, unless it cannot be read or has no address", (
   assert.deepEqual([taken()[0], lengths], [`getsockname 7 @${LOCAL_ADDRESS_OFFSET} ${LENGTH}`, [32, 32, 32]]);
 });
 
-test("a close with a reset lingers for no second", () => {
+test("a close with a reset sets a linger time of 0 seconds", () => {
   const lingers: unknown[] = [];
   const { libc, memory, taken } = recordingLibc((call, values, { words }) => {
     if (call === "setsockopt") lingers.push([values[4], words[WORDS_OFFSET >> 2], words[(WORDS_OFFSET >> 2) + 1]]);
@@ -168,7 +168,7 @@ test("a listener of two workers: the first socket is bound alone, then both shar
   assert.deepEqual(bound, [hex("127.0.0.1", 0), hex("127.0.0.1", 50_000)]);
 });
 
-test("a listener of one worker shares its port with nobody", () => {
+test("a listener of one worker does not share its port", () => {
   const { libc, taken } = binding();
   assert.deepEqual(listenOn(libc, { address: "::1", port: 443, count: 1, keepaliveMs: 0 }), [100]);
   assert.deepEqual(taken(), [
@@ -181,7 +181,7 @@ test("a listener of one worker shares its port with nobody", () => {
   ]);
 });
 
-test("a port whose name cannot be read is the one that was asked for", () => {
+test("if getsockname fails, the port is the requested one", () => {
   const { libc, bound } = binding((call) => (call === "getsockname" ? -1 : undefined));
   listenOn(libc, { address: "127.0.0.1", port: 443, count: 2, keepaliveMs: 0 });
   assert.deepEqual(bound, [hex("127.0.0.1", 443), hex("127.0.0.1", 443)]);
@@ -203,7 +203,7 @@ for (const [what, fails, message] of [
   ["bind", (call: string, [fd]: readonly number[]) => call === "bind" && fd === 101, "bind EMFILE"],
   ["listen", (call: string, [fd]: readonly number[]) => call === "listen" && fd === 101, "listen EMFILE"],
 ] as const) {
-  test(`where ${what} fails, the listener fails and leaves no socket open`, () => {
+  test(`if ${what} fails, the listener fails and leaves no socket open`, () => {
     const { libc, taken } = binding((...call) => (fails(...call) ? -ERRNO.EMFILE : undefined));
     const options = { address: "127.0.0.1", port: 0, count: 2, keepaliveMs: 0 };
     assert.throws(() => listenOn(libc, options), { message, errno: ERRNO.EMFILE });
@@ -221,7 +221,7 @@ for (const [address, errno, isFallback] of [
   ["::1", ERRNO.EAFNOSUPPORT, false],
   ["::1", ERRNO.EADDRNOTAVAIL, false],
 ] as const) {
-  test(`${address} that fails by ${errnoName(errno)} ${isFallback ? "means all IPv4 addresses" : "fails"}`, () => {
+  test(`binding ${address} with error ${errnoName(errno)} ${isFallback ? "means all IPv4 addresses" : "fails"}`, () => {
     const { libc, bound } = binding((call, [family]) =>
       call === "socket" && family === AF_INET6 ? -errno : undefined,
     );

@@ -59,7 +59,7 @@ test("an entry that expires may be added again at once, and expires again later"
   assert.deepEqual([again, queue.nextDeadline()], [[Number.POSITIVE_INFINITY], 60]);
 });
 
-test("property: whatever is added, moved to the end and removed, what is left expires in the order of adding", () => {
+test("property: after any adds, moves to the end and removals, the rest expires in the order of adding", () => {
   const step = fc.record({ name: fc.nat(5), isAdded: fc.boolean() });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 50, size: "max" }), (steps) => {

@@ -53,7 +53,7 @@ const connecting =
     call === "connect" ? -errno : undefined;
 
 for (const errno of [0, ERRNO.EINPROGRESS]) {
-  test(`a dial gives the descriptor of a connect that returned ${errno}, and its time once it is connected`, (t) => {
+  test(`a dial returns the descriptor of a connect that returned ${errno}, and records the time to connect`, (t) => {
     const { dial, listener, errors, pass, taken } = start(t, ["10.0.0.1"], connecting(errno));
     assert.equal(dial.connectNext(), 100);
     assert.deepEqual(
@@ -69,7 +69,7 @@ for (const errno of [0, ERRNO.EINPROGRESS]) {
   });
 }
 
-test("a descriptor that others need is given back, as if there were none", (t) => {
+test("a descriptor that other workers need is closed, as if no descriptor were left", (t) => {
   const { dial, files, errors, taken } = start(t, ["10.0.0.1", "10.0.0.2"]);
   files.areOut = true;
   assert.equal(dial.connectNext(), DIAL_LOCAL_LIMIT);
@@ -80,7 +80,7 @@ test("a descriptor that others need is given back, as if there were none", (t) =
   assert.deepEqual([dial.failures, dial.localLimit, errors()], [[], "socket EMFILE", {}]);
 });
 
-test("at most three addresses are dialled, this proxy itself never", (t) => {
+test("at most three addresses are dialled, and never this proxy itself", (t) => {
   const { dial, errors, taken } = start(t, ["10.0.0.1", SELF, "10.0.0.3", "10.0.0.4"], connecting(111));
   assert.equal(dial.connectNext(), FAILED);
   assert.equal(dial.connectNext(), FAILED);
@@ -96,7 +96,7 @@ test("at most three addresses are dialled, this proxy itself never", (t) => {
   );
 });
 
-test("an address that fails or does not answer later is recorded, and the next one is dialled", (t) => {
+test("an address that fails later or does not answer is recorded, and the next one is dialled", (t) => {
   const { dial, errors } = start(t, ["10.0.0.1", "10.0.0.2", "10.0.0.3"], connecting(ERRNO.EINPROGRESS));
   assert.equal(dial.connectNext(), 100);
   dial.connectFailed(113);
@@ -113,7 +113,7 @@ test("an address that fails or does not answer later is recorded, and the next o
   assert.deepEqual(errors(), { unreachable: 1, timeout: 1 });
 });
 
-test("a lack of descriptors or memory is the process's own: no address is blamed, and no other one tried", (t) => {
+test("if the process lacks descriptors or memory, no address counts as failed and no other one is tried", (t) => {
   const socket = start(t, ["10.0.0.1", "10.0.0.2"], (call) => (call === "socket" ? -ERRNO.EMFILE : undefined));
   assert.equal(socket.dial.connectNext(), DIAL_LOCAL_LIMIT);
   const connect = start(t, ["10.0.0.1", "10.0.0.2"], connecting(ERRNO.ENOBUFS));
@@ -132,7 +132,7 @@ test("a lack of descriptors or memory is the process's own: no address is blamed
   assert.deepEqual(connect.taken().at(-1), "close 100");
 });
 
-test("a socket that cannot be opened for its family is the address's failure", (t) => {
+test("a socket that cannot be opened for an address's family is a failure of this address", (t) => {
   const { dial, taken } = start(t, ["::1", "10.0.0.1"], (call, [family]) =>
     call === "socket" && family === 10 ? -ERRNO.EAFNOSUPPORT : undefined,
   );
@@ -145,7 +145,7 @@ for (const [unresolved, cause] of [
   ["dns-nxdomain", "dns-nxdomain"],
   [undefined, "dns-timeout"],
 ] as const) {
-  test(`without an address the dial has failed by ${cause}`, (t) => {
+  test(`without an address the dial fails with ${cause}`, (t) => {
     const { dial, errors, taken } = start(t, [], undefined, unresolved);
     assert.deepEqual([dial.connectNext(), taken()], [FAILED, []]);
     const detail = "no address of the upstream is known";

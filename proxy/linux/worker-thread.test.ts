@@ -33,7 +33,7 @@ class FakeWorker extends EventEmitter {
   }
 }
 
-/** A thread whose worker is in the test's hands; `written` are the counts that wake it. */
+/** A thread whose worker the test controls. `written`: the eventfd writes that wake it. */
 function start(t: TestContext, answer: Answer = () => undefined) {
   const made: FakeWorker[] = [];
   const real = threads.Worker;
@@ -78,11 +78,11 @@ test("a worker gets its data, an eventfd that wakes it, none of the process's fl
   assert.match(worker.url.href, /\/proxy\/linux\/worker\.ts$/);
 });
 
-test("without an eventfd there is no worker", (t) => {
+test("without an eventfd the constructor throws", (t) => {
   assert.throws(() => start(t, (call) => (call === "eventfd" ? -24 : undefined)), { message: "eventfd EMFILE" });
 });
 
-test("a worker is ready when it says so; what is neither that nor an answer is a report", async (t) => {
+test("a worker is ready after its ready message; all other messages except answers are reports", async (t) => {
   const { thread, worker, reports } = start(t);
   assert.equal(await isSettled(thread.ready), false);
   const report: Reply = { kind: "refused", cause: "limit-total", count: 1, fields: {} };
@@ -134,7 +134,7 @@ for (const [what, error, message] of [
   ["by something else that is thrown", "a text", "a text"],
   ["by itself", undefined, "the worker ended with code 3"],
 ] as const) {
-  test(`a worker that ends ${what} has ended by it, and is not ready any more`, async (t) => {
+  test(`a worker that ends ${what} reports the reason, and its ready promise rejects`, async (t) => {
     const { thread, worker } = start(t);
     if (error !== undefined) worker.emit("error", error);
     worker.emit("exit", 3);
@@ -143,14 +143,14 @@ for (const [what, error, message] of [
   });
 }
 
-test("a worker that was told to exit before it was ready never is", async (t) => {
+test("a worker that exits before it is ready rejects its ready promise", async (t) => {
   const { thread, worker } = start(t);
   void thread.execute({ kind: "exit" });
   worker.emit("exit", 0);
   await assert.rejects(thread.ready, { message: "the worker has ended" });
 });
 
-test("a process that ends tells its worker to, which would keep it", (t) => {
+test("a process that ends sends its worker exit, because the worker would keep the process alive", (t) => {
   const { worker, written, onExit } = start(t);
   const [listener] = onExit();
   (listener as (code: number) => void)(0);

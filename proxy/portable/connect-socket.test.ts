@@ -17,17 +17,17 @@ function start(t: TestContext, { timeoutMs = 3_000, keepaliveMs = 15_000 } = {})
   return { pass, ...(socket ?? assert.fail()) };
 }
 
-test("the socket keeps half of itself open, sends at once and has keepalive, unless that is off", (t) => {
+test("the socket allows half-open connections, has no delay and, by default, has keepalive", (t) => {
   const shared = { host: "10.0.0.1", port: 443, allowHalfOpen: true, noDelay: true };
   assert.deepEqual(start(t).socket.options, { ...shared, keepAlive: true, keepAliveInitialDelay: 15_000 });
 });
 
-test("without keepalive the socket has none", (t) => {
+test("a keepalive time of 0 disables keepalive", (t) => {
   const { keepAlive } = start(t, { keepaliveMs: 0 }).socket.options as { keepAlive: boolean };
   assert.equal(keepAlive, false);
 });
 
-test("a socket that connects is given with its time, without listeners of this, and no timeout follows", async (t) => {
+test("a connected socket is reported with its time and without listeners, and no timeout follows", async (t) => {
   const { socket, outcomes, pass } = start(t);
   await pass(500, 500);
   socket.emit("connect");
@@ -41,7 +41,7 @@ for (const [code, cause] of [
   ["ECONNREFUSED", "connection-refused"],
   ["EMFILE", "local-limit"],
 ] as const) {
-  test(`a socket that fails by ${code} is destroyed and reported once`, async (t) => {
+  test(`a socket that fails with ${code} is destroyed and reported once`, async (t) => {
     const { socket, outcomes, pass } = start(t);
     socket.fail(code);
     assert.deepEqual(outcomes, [{ connected: false, cause, detail: `connect ${code}` }]);
@@ -53,7 +53,7 @@ for (const [code, cause] of [
   });
 }
 
-test("a socket that does not connect in time is destroyed; an error that comes later is nobody's", async (t) => {
+test("a socket that does not connect in time is destroyed; a later error is ignored", async (t) => {
   const { socket, outcomes, pass } = start(t);
   await pass(2_999, 2_999);
   assert.deepEqual([outcomes, socket.destroyed], [[], false]);
@@ -65,7 +65,7 @@ test("a socket that does not connect in time is destroyed; an error that comes l
   assert.equal(outcomes.length, 1);
 });
 
-test("a timeout of 0 is none", async (t) => {
+test("a timeout of 0 means no timeout", async (t) => {
   const none = start(t, { timeoutMs: 0 });
   await none.pass(3_600_000, 3_600_000);
   assert.deepEqual(none.outcomes, []);
@@ -77,7 +77,7 @@ test("a timeout of one millisecond counts", async (t) => {
   assert.equal(outcomes.length, 1);
 });
 
-test("a cancelled connect reports nothing, whatever becomes of it", async (t) => {
+test("a cancelled connect reports nothing, whatever happens later", async (t) => {
   const { socket, outcomes, pass, cancel } = start(t);
   cancel();
   assert.equal(socket.destroyed, true);

@@ -6,11 +6,11 @@ import { stopTime } from "#test/fakes/stopped-time.ts";
 import { newTargetStats } from "../target-stats.ts";
 import { PortableConnection } from "./connection.ts";
 
-/** A socket that does nothing by itself and writes down what is done to it. */
+/** A socket that does nothing by itself and records the calls to it. */
 class FakeSocket extends EventEmitter {
   readonly #name: string;
   readonly #calls: string[];
-  /** What the next writes return; then true. */
+  /** Results of the next writes. Later writes return true. */
   readonly takes: boolean[] = [];
   destroyed = false;
   writableEnded = false;
@@ -80,7 +80,7 @@ function start(t: TestContext, { header = "HEADER ", onClientHeader = undefined 
   const calls = () => log.splice(0);
   const say = (socket: FakeSocket, text: string) => socket.emit("data", Buffer.from(text));
   const connect = () => connection.connected(upstream as unknown as Socket);
-  /** The header is sent, and the client has said `hello`. */
+  /** Connects, and sends the header with the client's `hello`. */
   const relay = () => {
     connect();
     say(client, "hello");
@@ -147,7 +147,7 @@ test("without a header nothing is sent before the client's bytes", (t) => {
   assert.deepEqual(calls(), ["upstream write hello"]);
 });
 
-test("a client that has ended gets the header sent, and its end behind it, before or after the connect", (t) => {
+test("if the client ends before or after the connect, the header is sent, and the end after it", (t) => {
   const before = start(t);
   before.client.emit("end");
   assert.deepEqual(before.calls(), []);
@@ -161,7 +161,7 @@ test("a client that has ended gets the header sent, and its end behind it, befor
   assert.deepEqual(after.calls(), ["upstream write HEADER ", "client resume", "upstream end"]);
 });
 
-test("ends are passed on, each by itself", (t) => {
+test("the end of each side is passed on separately", (t) => {
   const { client, upstream, calls, relay, connection } = start(t);
   relay();
   assert.equal(connection.isHalfClosed, false);
@@ -171,7 +171,7 @@ test("ends are passed on, each by itself", (t) => {
   assert.deepEqual([calls(), connection.isHalfClosed], [["client end"], true]);
 });
 
-test("a socket that takes no more pauses the other, until it drains", (t) => {
+test("a full socket pauses the other one until it drains", (t) => {
   const { client, upstream, calls, say, relay } = start(t);
   relay();
   upstream.takes.push(false);
@@ -190,7 +190,7 @@ test("a socket that takes no more pauses the other, until it drains", (t) => {
   ]);
 });
 
-test("a header that fills the upstream pauses the client; a client that drains before connect resumes none", (t) => {
+test("a header that fills the upstream pauses the client; a drain before the connect resumes nothing", (t) => {
   const { client, upstream, calls, say, connect } = start(t);
   client.emit("drain");
   upstream.takes.push(false);
@@ -239,7 +239,7 @@ test("a client whose socket closes during the dial cancels it", (t) => {
   assert.deepEqual(ended(), [1, 1]);
 });
 
-test("a refused client is reset, and counted nowhere here", (t) => {
+test("a refused client is reset, and does not count as cut", (t) => {
   const { client, calls, cuts, connection } = start(t);
   connection.refuse();
   client.emit("error", new Error("x"));
@@ -273,7 +273,7 @@ test("a reset of one side resets the other, and ends the wait for first bytes", 
   }
 });
 
-test("a socket that is being shut down is reset behind its FIN; one that still has bytes, at once", (t) => {
+test("a socket that is shutting down is reset after its FIN; a socket with unsent bytes is reset at once", (t) => {
   const { upstream, client, calls, relay, connection } = start(t);
   relay();
   Object.assign(client, { writableEnded: true, writableLength: 5 });
@@ -309,7 +309,7 @@ test("after an upstream's FIN and failure the client lingers 30 s, or longer whi
   assert.deepEqual([calls().at(-1), cuts()], ["upstream reset", { "upstream-reset": 1 }]);
 });
 
-test("an upstream that fails behind its FIN, with no client left, is cut", (t) => {
+test("if an upstream fails after its FIN and the client is gone, the connection is cut", (t) => {
   const { upstream, client, relay, cuts } = start(t);
   relay();
   upstream.emit("end");
@@ -336,7 +336,7 @@ test("a half-closed timeout closes a client that has all bytes, else resets it; 
   }
 });
 
-test("a client's forbidden header resets it, in pieces of any size; its last piece is not passed on", (t) => {
+test("a client's forbidden header in pieces of any size resets the client; its last piece is not passed on", (t) => {
   let refused = 0;
   const { client, calls, say, connect } = start(t, {
     header: "",
@@ -350,7 +350,7 @@ test("a client's forbidden header resets it, in pieces of any size; its last pie
   assert.deepEqual([calls(), refused], [["upstream write PR", ...RESET], 1]);
 });
 
-test("a client that begins with something else is relayed, also what looks like a header later", (t) => {
+test("a client that begins with something else is relayed, even if a header follows later", (t) => {
   const { client, calls, say, connect } = start(t, { header: "", onClientHeader: () => assert.fail() });
   connect();
   calls();

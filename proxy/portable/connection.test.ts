@@ -36,8 +36,8 @@ async function connectionOn(server: Upstream, lingerMs: number) {
 test("a connection that is cut while the upstream's FIN is queued behind unread bytes sends no FIN", async () => {
   await using server = await Upstream.listen();
   const { connection, client, upstream, farClient, farUpstream, stats, closed } = await connectionOn(server, 10_000);
-  // In small steps, until the kernel accepts no more for the client. Later bytes wait in the stream, too few to pause
-  // the upstream.
+  // Sends in small steps until the kernel accepts no more for the client. Later bytes wait in the stream, but are too
+  // few to pause the upstream.
   const piece = randomBytes(8 * 1024);
   for (let sent = 0; client.writableLength === 0; sent += piece.length) {
     farUpstream.write(piece);
@@ -83,7 +83,8 @@ test("a client that keeps sending after its upstream has answered and closed is 
 test("a connection that is cut while a FIN is being forwarded closes both sockets with a reset", async () => {
   await using server = await Upstream.listen();
   const { connection, client, farClient, farUpstream, closed } = await connectionOn(server, 10_000);
-  // After the stream has requested the shutdown, and before libuv performs it in the same turn of the event loop.
+  // Cuts after the stream has requested the shutdown, and before libuv performs it in the same turn of the event
+  // loop.
   client.once("end", () => process.nextTick(() => connection.cut("idle-timeout")));
   const farEnd = endOf(farClient.resume());
   farClient.end("the last");

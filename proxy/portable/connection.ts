@@ -43,9 +43,9 @@ export class PortableConnection {
   #openSockets = 1;
   #timer: NodeJS.Timeout | undefined;
   #cancelDial: (() => void) | undefined;
-  /** Until the client's first bytes show that it sends no PROXY header. */
+  /** Defined until the client's first bytes show that it sends no PROXY header. */
   #signature: SignatureMatcher | undefined;
-  /** Traffic since the last idle sweep, which clears this flag. */
+  /** Whether there was traffic since the last idle sweep. The sweep clears this flag. */
   active = true;
 
   constructor(client: Socket, options: ConnectionOptions) {

@@ -22,7 +22,7 @@ function specOf(change: Partial<ListenerSpec> = {}): ListenerSpec {
   return { ...named, protocol: "v1", upstream: { addresses: ["10.0.0.1"], port: 8443 }, ...change };
 }
 
-/** An engine whose servers and sockets are in the test's hands. */
+/** An engine whose servers and sockets the test controls. */
 function start(t: TestContext, { limits = {}, taken = [] as number[] } = {}) {
   const [servers, upstreams, log] = [fakeServers(t, new Set(taken)), fakeConnect(t), new LineLog()];
   const reports: DialReport[] = [];
@@ -77,7 +77,7 @@ test("a client's header and bytes reach the upstream, and its connection is coun
   assert.deepEqual([stats().active, stats().accepted], [1, 2]);
 });
 
-test("a dial that fails is reported, refuses the client, and so is the next one that connects", async (t) => {
+test("a failed dial is reported and refuses the client; the next dial that connects is reported too", async (t) => {
   const { engine, plan, accept, upstream, stats, reports } = start(t);
   await engine.start(plan(specOf()));
   const failures = [{ address: "10.0.0.1", cause: "connection-refused", detail: "connect ECONNREFUSED" }];
@@ -108,7 +108,7 @@ for (const [limit, limits] of [
   ["limit-total", { maxConnections: 1 }],
   ["limit-source", { maxConnectionsPerSource: 1 }],
 ] as const) {
-  test(`a client over ${limit} is reset, counted and logged; a place that is free again is taken`, async (t) => {
+  test(`a client over ${limit} is reset, counted and logged; a place that becomes free is used again`, async (t) => {
     const { engine, plan, accept, upstreams, stats, log } = start(t, { limits });
     await engine.start(plan(specOf()));
     const first = accept({ remoteAddress: "::ffff:192.0.2.7" });
@@ -123,7 +123,7 @@ for (const [limit, limits] of [
 }
 
 for (const change of [{ remoteAddress: undefined }, { remotePort: undefined }, { localAddress: undefined }]) {
-  test(`a client without its ${Object.keys(change)} is gone, and counts for nothing`, async (t) => {
+  test(`a client without its ${Object.keys(change)} has already left, and is not counted`, async (t) => {
     const { engine, plan, accept, upstreams, stats } = start(t);
     await engine.start(plan(specOf()));
     assert.deepEqual([accept(change).calls, upstreams.length, stats().accepted], [["destroy"], 0, 0]);
@@ -150,7 +150,7 @@ test("without a header the client's bytes are relayed alone, unless they are a f
   assert.deepEqual(log.lines.at(-1)?.fields, { cause: "client-header", target: "b", source: "192.0.2.7" });
 });
 
-test("a start whose port is in use fails and unbinds all; an update reports and tries again", async (t) => {
+test("if a port is in use, start fails and unbinds all; update reports it and retries", async (t) => {
   const failing = start(t, { taken: [2] });
   await assert.rejects(failing.engine.start(failing.plan(specOf(), specOf({ name: "b:443", target: "b", port: 2 }))), {
     code: "listen-failed",
@@ -161,7 +161,7 @@ test("a start whose port is in use fails and unbinds all; an update reports and 
   );
 });
 
-test("an update binds what is new, unbinds what is gone, and tries again what could not be bound", async (t) => {
+test("an update binds new listeners, unbinds removed ones, and retries those that could not be bound", async (t) => {
   const taken = [2];
   const { engine, plan, servers, log, stats } = start(t, { taken });
   await engine.start(plan(specOf()));
@@ -188,7 +188,7 @@ test("an update binds what is new, unbinds what is gone, and tries again what co
   assert.deepEqual([engine.stats().has("b"), stats().accepted], [false, 0]);
 });
 
-test("the counters of a target that is gone stay as long as it has a connection", async (t) => {
+test("the counters of a removed target stay as long as it has a connection", async (t) => {
   const { engine, plan, accept, stats } = start(t);
   await engine.start(plan(specOf()));
   const client = accept();
@@ -199,7 +199,7 @@ test("the counters of a target that is gone stay as long as it has a connection"
   assert.equal(engine.stats().has("web"), false);
 });
 
-test("an error of a bound listener is a lack of descriptors", async (t) => {
+test("an error of a bound listener counts as a lack of descriptors", async (t) => {
   const { engine, plan, servers, log } = start(t);
   await engine.start(plan(specOf()));
   servers[0]?.emit("error", new Error("accept EMFILE"));

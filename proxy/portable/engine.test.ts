@@ -4,7 +4,7 @@ import { Rig, soon } from "../conformance/rig.ts";
 import { takeHeader } from "../conformance/streams.ts";
 import { makePortableEngine } from "./engine.ts";
 
-// What the conformance suite cannot observe: what has ended once a promise of the engine has resolved.
+// Tests what the conformance suite cannot observe: which work has ended when a promise of the engine resolves.
 
 /** An engine with relayed connections. */
 async function relaying(t: TestContext, count: number) {

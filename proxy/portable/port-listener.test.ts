@@ -54,14 +54,14 @@ function start(t: TestContext, { spec = SPEC, keepaliveMs = 0, lacking = {} as R
   };
 }
 
-test("sockets of clients keep half of themselves open, send at once and have keepalive, unless that is off", (t) => {
+test("client sockets allow half-open connections, have no delay and have keepalive, unless it is off", (t) => {
   const shared = { allowHalfOpen: true, noDelay: true };
   const on = start(t, { keepaliveMs: 1 }).options;
   assert.deepEqual(on, { ...shared, keepAlive: true, keepAliveInitialDelay: 1 });
   assert.deepEqual(start(t).options, { ...shared, keepAlive: false, keepAliveInitialDelay: 0 });
 });
 
-test("a listener has the port that the kernel chose, and gives its clients", async (t) => {
+test("a listener has the port that the kernel chose, and passes its clients on", async (t) => {
   const { listener, clients, errors, server, tried, bind } = start(t);
   const named = { name: "web:443", target: "web", address: "127.0.0.1" };
   assert.deepEqual(listener.status(), { ...named, port: 0, bound: false, error: "not bound yet" });
@@ -87,7 +87,7 @@ test("a closed listener is unbound", async (t) => {
   assert.deepEqual([listener.status().bound, listener.status().error, server.listening], [false, "closed", false]);
 });
 
-test("a listener that cannot be bound says why, and so does its error", async (t) => {
+test("a listener that cannot be bound reports the reason in its status and in the error", async (t) => {
   const { listener, bind } = start(t, { lacking: { "127.0.0.1": "EADDRINUSE" } });
   await assert.rejects(bind(), (error: Error) => {
     assert.equal(error.message, "cannot bind web:443 to 127.0.0.1 port 0");
@@ -103,7 +103,7 @@ for (const [address, code, isFallback] of [
   ["::", "EACCES", false],
   ["::1", "EADDRNOTAVAIL", false],
 ] as const) {
-  test(`${address} that fails by ${code} ${isFallback ? "means all IPv4 addresses" : "fails"}`, async (t) => {
+  test(`binding ${address} with error ${code} ${isFallback ? "means all IPv4 addresses" : "fails"}`, async (t) => {
     const { listener, server, tried, bind } = start(t, { spec: { ...SPEC, address }, lacking: { [address]: code } });
     const hosts = () => tried.map((options) => (options as { host: string }).host);
     if (!isFallback) {

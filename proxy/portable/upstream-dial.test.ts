@@ -51,7 +51,7 @@ test("the first address that connects is the upstream's", async (t) => {
   });
 });
 
-test("at most three addresses are tried, this proxy itself never, and each failure is counted and remembered", (t) => {
+test("at most three addresses are tried, never this proxy itself; each failure is counted and remembered", (t) => {
   const { order, stats, results, asked, called, socket } = start(t, ["10.0.0.1", SELF, "10.0.0.3", "10.0.0.4"]);
   socket(0).fail("ECONNREFUSED");
   assert.deepEqual(called(), ["10.0.0.1", "10.0.0.3"]);
@@ -73,7 +73,7 @@ test("an address that connects is not avoided any more", (t) => {
   assert.deepEqual(order.next(["10.0.0.1", "10.0.0.2"], Date.now()), ["10.0.0.2", "10.0.0.1"]);
 });
 
-test("a lack of descriptors is the process's own: no address is blamed, and no other one tried", (t) => {
+test("if the process lacks descriptors, no address counts as failed and no other one is tried", (t) => {
   const { stats, results, called, socket } = start(t, ["10.0.0.1", "10.0.0.2"]);
   socket(0).fail("EMFILE");
   assert.deepEqual([results, called()], [[{ failures: [], localLimit: "connect EMFILE" }], ["10.0.0.1"]]);
@@ -84,7 +84,7 @@ for (const [unresolved, cause] of [
   ["dns-nxdomain", "dns-nxdomain"],
   [undefined, "dns-timeout"],
 ] as const) {
-  test(`without an address the dial has failed at once by ${cause}`, (t) => {
+  test(`without an address the dial fails at once with ${cause}`, (t) => {
     const { stats, results, called } = start(t, [], unresolved);
     const failure = { address: undefined, cause, detail: "no address of the upstream is known" };
     assert.deepEqual([results, called()], [[{ failures: [failure] }], []]);
@@ -92,7 +92,7 @@ for (const [unresolved, cause] of [
   });
 }
 
-test("a cancelled dial reports nothing and tries no other address, whichever was being tried", async (t) => {
+test("a dial that is cancelled at any address reports nothing and tries no other address", async (t) => {
   const { pass, results, called, socket, cancel } = start(t, ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
   socket(0).fail("ECONNREFUSED");
   cancel();
@@ -102,7 +102,7 @@ test("a cancelled dial reports nothing and tries no other address, whichever was
   assert.deepEqual([results, called()], [[], ["10.0.0.1", "10.0.0.2"]]);
 });
 
-test("a dial with nothing to cancel can be cancelled", (t) => {
+test("a dial that has already ended can be cancelled", (t) => {
   const { cancel, results } = start(t, []);
   cancel();
   assert.equal(results.length, 1);
