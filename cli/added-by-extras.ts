@@ -7,14 +7,14 @@ import type { Logger } from "#lib/telemetry/log.ts";
 import type { Delivery } from "#webhook/delivery.ts";
 import { EXTRAS } from "./extras.ts";
 
-// What the extras of the list add, loaded where it is needed.
+// What the extras add, each part loaded only when a command or component needs it.
 
-/** The sections that they add to the configuration. */
+/** The sections that the extras add to the configuration. */
 export async function configSections(): Promise<Section[]> {
   return await partsOf(({ configSections: read }) => read?.());
 }
 
-/** The sections that they add to the chart's values. */
+/** The sections that the extras add to the chart's values. */
 export async function chartValues(): Promise<Section[]> {
   return await partsOf(({ chartValues: read }) => read?.());
 }
@@ -23,7 +23,7 @@ export async function addedChecks(): Promise<AddedChecks> {
   return { sections: await configSections(), checks: await partsOf(({ checks: read }) => read?.()) };
 }
 
-/** Their workloads in other namespaces than Switchback's. */
+/** Workloads that the extras run outside Switchback's namespace. */
 export async function workloadsElsewhere(sections: Parameters<NonNullable<Extra["workloads"]>>[0]) {
   return await partsOf(({ workloads }) => workloads?.(sections));
 }
@@ -32,23 +32,23 @@ export async function uninstallParts(): Promise<UninstallPart[]> {
   return await partsOf(({ uninstall: read }) => read?.());
 }
 
-/** What brings running pods up to date without a restart. */
+/** Updaters of the extras, which bring running pods up to date without a restart. */
 export async function podUpdaters(config: Config): Promise<PodUpdater[]> {
   return await partsOf(({ podUpdater }) => podUpdater?.(config));
 }
 
-/** The pods that get every name below a wildcard, in words; undefined: no pod does. */
+/** The pods that get every name below a wildcard, as text; undefined if no pods do. */
 export async function wildcardPodsOf(config: Config): Promise<string | undefined> {
   const [pods] = await partsOf(({ wildcardPods }) => wildcardPods?.(config));
   return pods;
 }
 
-/** Starts every way other than hostAliases by which pods can get the names. */
+/** Starts every other way than hostAliases by which pods can get the names. */
 export async function startDeliveries(config: Config, log: Logger): Promise<readonly Delivery[]> {
   return await partsOf(({ startDelivery }) => startDelivery?.(config, log));
 }
 
-/** What each extra of the list adds at one extension point. */
+/** Collects what each extra adds at one extension point. */
 async function partsOf<T>(read: (extra: Extra) => Promise<T | readonly T[] | undefined> | undefined): Promise<T[]> {
   const all = await Promise.all(EXTRAS.map(async (extra) => (await read(extra)) ?? []));
   return all.flat() as T[];

@@ -26,7 +26,7 @@ for (const [input, agreed] of [
   });
 }
 
-test("stops reading after the answer, so that the process can exit", async (t) => {
+test("stops reading after the answer, so the process can exit", async (t) => {
   atTerminal(t, "");
   const stdin = new PassThrough();
   Object.defineProperty(process, "stdin", { value: stdin, configurable: true });
@@ -35,7 +35,7 @@ test("stops reading after the answer, so that the process can exit", async (t) =
   assert.ok(stdin.isPaused());
 });
 
-test("a yes at the terminal agrees, anything else declines", async (t) => {
+test("only a yes at the terminal agrees", async (t) => {
   atTerminal(t, "y\n");
   await agree("go on? ");
   atTerminal(t, "n\n");
@@ -46,7 +46,7 @@ test("a yes at the terminal agrees, anything else declines", async (t) => {
 });
 
 for (const stream of ["stdin", "stderr"] as const) {
-  test(`nobody is asked where ${stream} is not a terminal, whatever is piped in`, async (t) => {
+  test(`does not ask, even with piped input, if ${stream} is not a terminal`, async (t) => {
     const shows = atTerminal(t, "y\n");
     Object.defineProperty(process[stream], "isTTY", { value: undefined, configurable: true });
     await assert.rejects(agree("go on? "), {

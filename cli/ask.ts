@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 import { SwitchbackError } from "#lib/errors/errors.ts";
 
-/** Asks a yes/no question at the terminal. Anything but `y` or `yes` is a no, and so is the end of standard input. */
+/** Asks a yes/no question at the terminal. Only `y` or `yes` is a yes; the end of standard input is a no. */
 export async function ask(question: string): Promise<boolean> {
   // The terminal edits the line itself, and Ctrl-C ends the process.
   const prompt = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
@@ -15,8 +15,8 @@ export async function ask(question: string): Promise<boolean> {
 }
 
 /**
- * Returns once a person at a terminal has agreed. Throws `declined` otherwise: what is piped into a command was not
- * meant as the answer to a question that nobody has seen.
+ * Returns once a person at a terminal has agreed, else throws `declined`. Piped input does not count: nobody meant it
+ * as an answer to this question.
  */
 export async function agree(question: string): Promise<void> {
   const atTerminal = process.stdin.isTTY === true && process.stderr.isTTY === true;

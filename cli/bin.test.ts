@@ -17,7 +17,7 @@ function help(cache: string): string {
   return stdout;
 }
 
-test("what was compiled is kept for the next start, in the user's own cache directory", () => {
+test("keeps compiled code for the next start, in the user's own cache directory", () => {
   const first = help(folder);
   assert.match(first, /^Usage: switchback/);
   const code = join(folder, "switchback", "code");
@@ -28,7 +28,7 @@ test("what was compiled is kept for the next start, in the user's own cache dire
   assert.deepEqual(kept(), files);
 });
 
-test("a cache directory that cannot be written is done without", () => {
+test("works without the cache if its directory is not writable", () => {
   const file = join(folder, "file");
   writeFileSync(file, "");
   assert.match(help(file), /^Usage: switchback/);

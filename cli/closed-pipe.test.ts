@@ -10,14 +10,14 @@ import { addDeployment, installed } from "#test/fakes/installed.ts";
 import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 import { bareEnvironment } from "#test/processes.ts";
 
-// Commands as processes whose output nobody reads to its end, as in `switchback status | head -1`.
+// Runs commands as processes whose output is not read to its end, as in `switchback status | head -1`.
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
 const files = useFiles();
 let api: FakeApi;
 afterEach(() => api.close());
 
-/** More names than a pipe holds (64 KiB), and a workload that is stuck if `stuck`. */
+/** A status with more names than a pipe holds (64 KiB), and with a stuck workload if `stuck`. */
 function leader(stuck: boolean) {
   const names = Array.from({ length: 3_000 }, (_, index) => ({
     name: `n${index}.example.com`,
@@ -33,7 +33,7 @@ function leader(stuck: boolean) {
   return json({ leader: true, identity: "c", revision: "r", warnings: [], targets: [], names, running });
 }
 
-/** Reads the first bytes and closes the pipe; or closes it at once, for output that the pipe would hold. */
+/** Runs a command, and closes its output after the first bytes. */
 async function readStart(...args: string[]) {
   return await read(true, ...args);
 }
@@ -53,13 +53,13 @@ for (const [stuck, code] of [
   [false, 0],
   [true, 1],
 ] as const) {
-  it(`status that is cut off ends with ${code} and says nothing`, async () => {
+  it(`if the reader stops early, status ends with ${code} and prints no error`, async () => {
     api = await fakeApi(leader(stuck));
     assert.deepEqual(await readStart("status", "-o", "json"), { code, signal: null, stderr: "" });
   });
 }
 
-it("status --watch ends when nobody reads it any more", async () => {
+it("status --watch ends when its output is closed", async () => {
   api = await fakeApi(leader(false));
   assert.deepEqual(await readStart("status", "--watch", "-o", "json"), { code: 0, signal: null, stderr: "" });
 });
@@ -70,7 +70,7 @@ for (const [args, code, stderr] of [
   [["restart", "shop", "--yes"], 1, /^Deployment shop\/web was not restarted: spec\.paused.*\n$/],
   [["uninstall", "--check"], 1, /^switchback: 1 pod holds addresses of Switchback.*\n$/],
 ] as const) {
-  it(`${args.join(" ")} that nobody reads ends with ${code}, without a word about the pipe`, async () => {
+  it(`if nobody reads its output, ${args.join(" ")} ends with ${code} and does not mention the pipe`, async () => {
     const server = installed();
     addDeployment(server, "shop", "web", { paused: true });
     api = await fakeApi((call) => (call.path.endsWith("/status") ? leader(true) : server.respond)(call));
@@ -81,7 +81,7 @@ for (const [args, code, stderr] of [
   });
 }
 
-it("output that cannot be written is a failure", async () => {
+it("a command fails if its output cannot be written", async () => {
   api = await fakeApi(leader(false));
   const env = { ...bareEnvironment(), KUBECONFIG: await files.kubeconfig(api.url) };
   const stdio = ["ignore", openSync("/dev/full", "w"), "pipe"] as const;

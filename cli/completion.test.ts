@@ -9,7 +9,7 @@ import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { createProgram } from "./program.ts";
 
 const files = useFiles();
-/** Where the shells find the program, and its kubeconfig. */
+/** Environment of the shells: where they find the program, and its kubeconfig. */
 const env = { PATH: "", KUBECONFIG: "" };
 const CONTEXTS = ["arn:aws:eks:eu", "dev", "prod", "$(touch x)"];
 before(async () => {
@@ -20,7 +20,7 @@ before(async () => {
   env.KUBECONFIG = await files.file("kubeconfig", JSON.stringify({ contexts }));
 });
 
-/** Where the real shell is. zsh and fish are not everywhere: their scripts are then checked as text only. */
+/** Whether this machine has the shell. zsh and fish may be missing: the tests then check their scripts as text only. */
 const hasShell = (shell: string) => spawnSync(shell, ["-c", "exit 0"]).status === 0;
 
 async function script(shell: string): Promise<string> {
@@ -29,7 +29,7 @@ async function script(shell: string): Promise<string> {
   return files.file(`switchback.${shell}`, stdout);
 }
 
-/** What a shell offers after each of these command lines, sorted. */
+/** The sorted words that a shell offers after each of these command lines. */
 type Offers = (lines: readonly string[]) => Promise<string[][]>;
 
 const sorted = (text: string) =>
@@ -41,7 +41,7 @@ const sorted = (text: string) =>
 const bash: Offers = async (lines) => {
   const path = await script("bash");
   return lines.map((line) => {
-    // Bash breaks words at these, too, and each is a word.
+    // Bash also splits words at = and :, which are words themselves.
     const words = line.split(" ").flatMap((word) => (word === "" ? [""] : word.split(/([=:])/).filter(Boolean)));
     const quoted = words.map((word) => `"${word}"`).join(" ");
     const code =
@@ -63,14 +63,14 @@ const fish: Offers = async (lines) => {
 };
 
 /**
- * The completion system runs only in an interactive shell: one on a terminal of zsh's own (zsh/zpty), which prints
- * what is offered.
+ * The completion system runs only in an interactive shell, so this one runs on a terminal that zsh emulates
+ * (zsh/zpty). It prints what it offers.
  */
 const zsh: Offers = async (lines) => {
   const path = await script("zsh");
   const folder = path.replace(/\/[^/]*$/, "");
   const typed = lines.map((line) => `ask ${JSON.stringify(line)}`).join("\n");
-  // A file, so that its lines are not echoed.
+  // Read from a file, so that the shell does not echo its lines.
   const setup = await files.file(
     "setup.zsh",
     `PROMPT="" RPROMPT=""
@@ -130,7 +130,7 @@ for (const [shell, offers] of Object.entries({ bash, zsh, fish })) {
 
     if (!here) return;
 
-    it("offers what fits", async () => {
+    it("offers the words that match", async () => {
       await files.file("hosts.yaml", "");
       const found = await offers([
         "switchback ",
@@ -165,13 +165,13 @@ for (const [shell, offers] of Object.entries({ bash, zsh, fish })) {
   });
 }
 
-it("bash gets what follows the last colon, and values after an equals sign", async () => {
+it("bash gets only the part after the last colon, and completes values after an equals sign", async () => {
   const lines = ["doctor --context arn:aws:e", "doctor --context=pr", "status --output=j", "status --output="];
   const found = await bash(lines.map((line) => `switchback ${line}`));
   assert.deepEqual(found, [["eks:eu"], ["prod"], ["json"], FORMATS.split(" ")]);
 });
 
-describe("what a shell asks for", () => {
+describe("switchback complete", () => {
   const server = new MemoryServer();
   for (const name of ["shop", "shop-test", "web"]) server.add("/api/v1/namespaces", name);
   let api: FakeApi;
@@ -186,7 +186,7 @@ describe("what a shell asks for", () => {
     return stdout.split("\n").slice(0, -1);
   };
 
-  it("are namespaces that begin with the word, of the cluster that the line names", async () => {
+  it("prints the namespaces that begin with the word, from the cluster that the line names", async () => {
     assert.deepEqual(await complete("namespaces", "--", "sh", "switchback", "status", "--in"), ["shop", "shop-test"]);
     assert.deepEqual(await complete("namespaces", "--", "--in=w", "switchback", "status"), ["web"]);
     const line = ["switchback", "status", "--as=jane", "--kubeconfig", "/nonexistent", "--in"];
@@ -195,7 +195,7 @@ describe("what a shell asks for", () => {
     assert.equal(api.calls.at(-1)?.headers["impersonate-user"], "jane");
   });
 
-  it("is nothing, and no error, where it cannot be read", async () => {
+  it("prints nothing, and no error, if it cannot read the values", async () => {
     assert.deepEqual(await complete("names", "--", "", "switchback", "status", "--name"), []);
     assert.deepEqual(await complete("contexts", "--", "x", "switchback", "--context"), ["x"]);
     assert.deepEqual(await complete("frobs", "--", ""), []);

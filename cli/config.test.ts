@@ -28,7 +28,7 @@ test("throws on an invalid configuration, and prints nothing", async () => {
   assert.equal(written.stdout, "");
 });
 
-test("a setting that is unknown is refused to a person, and ignored with a warning for a component", async () => {
+test("an unknown setting is an error for a person, and a warning for a component", async () => {
   const config = await files.file("later.yaml", "later: 1\n");
   const { context, written } = captured();
   await assert.rejects(() => printConfig({ config }, context), {

@@ -3,12 +3,13 @@ import type { CliContext, ConfigFlags } from "#lib/process/context.ts";
 import { configSections } from "./added-by-extras.ts";
 
 interface PrintConfigFlags extends ConfigFlags {
-  /** Settings of the file that this release does not know are ignored, as the components do, instead of refused. */
+  /** Ignores settings of the file that this release does not know, as the components do, instead of refusing them. */
   readonly ignoreUnknown?: boolean;
 }
 
 /**
- * Prints the configuration as a component reads it from file, environment and flags, with warnings for what it ignores.
+ * Prints the configuration that a component reads from file, environment and flags, with a warning for each ignored
+ * setting.
  */
 export async function printConfig(flags: PrintConfigFlags, { env, stdout }: CliContext): Promise<void> {
   const loaded = await loadConfig({

@@ -20,7 +20,7 @@ async function serve(respond: Responder): Promise<{ namespace: string; kubeconfi
 const patches = () => api.calls.filter(({ method }) => method === "PATCH");
 
 describe("confirm", () => {
-  it("writes the id of the hold, and nothing else, on the index", async () => {
+  it("writes only the id of the hold to the index", async () => {
     const flags = await serve(held);
     const { context, written } = captured();
     await confirm({ ...flags, yes: true }, context);
@@ -32,7 +32,7 @@ describe("confirm", () => {
     assert.deepEqual(JSON.parse(patch.body), { metadata: { annotations: { "switchback.dev/confirm": "abc" } } });
   });
 
-  it("without a hold says so and writes nothing", async () => {
+  it("without a hold, reports that and writes nothing", async () => {
     const flags = await serve(index({}));
     const { context, written } = captured();
     await confirm({ ...flags, yes: true }, context);
@@ -41,7 +41,7 @@ describe("confirm", () => {
     await noConnections(api);
   });
 
-  it("says where it looked when there is no index", async () => {
+  it("without an index, reports where it looked", async () => {
     const flags = await serve(refuse(404, "NotFound"));
     await assert.rejects(confirm({ ...flags, yes: true }, captured().context), {
       code: "input-invalid",
@@ -50,13 +50,13 @@ describe("confirm", () => {
     });
   });
 
-  it("passes on what the API server refuses", async () => {
+  it("passes on a refusal by the API server", async () => {
     const flags = await serve((call) => (call.method === "GET" ? held(call) : refuse(403, "Forbidden")(call)));
     await assert.rejects(confirm({ ...flags, yes: true }, captured().context), { code: "kube-status", status: 403 });
   });
 
   for (const text of ["rubbish", "{}", "null", '{"id":5,"until":"x"}']) {
-    it(`does not act on a hold that is ${text}`, async () => {
+    it(`does not act on the hold ${text}`, async () => {
       const flags = await serve(index({ "switchback.dev/hold": text }));
       await assert.rejects(confirm({ ...flags, yes: true }, captured().context), {
         code: "data-corrupt",

@@ -12,9 +12,8 @@ interface ConfirmFlags extends ConnectFlags {
 }
 
 /**
- * Confirms a held removal: writes the hold's id to the index as an annotation, with the caller's own permissions.
- * The leading controller acts on it. The id of an earlier hold has no effect. Throws `declined` if the question is
- * not answered with yes.
+ * Confirms a held removal: writes the hold's id to the index as an annotation, with the caller's own permissions. The
+ * leading controller acts on it. The id of an earlier hold has no effect. Throws `declined` unless the answer is yes.
  */
 export async function confirm(flags: ConfirmFlags, { env, stdout, progress }: CliContext): Promise<void> {
   const client = await connect(connectOptionsFrom(env, flags));

@@ -5,14 +5,14 @@ import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile, withOwnFolder } from "./ow
 import { table } from "./table.ts";
 
 interface DemoOptions {
-  /** Default: the examples. */
+  /** Undefined: the examples. */
   readonly directory: string | undefined;
   readonly keep?: boolean | undefined;
-  /** Shows the status while it runs. Also keeps it running. */
+  /** The page that shows the status while the demo runs. With a page, the demo keeps running. */
   readonly page?: DemoPage | undefined;
 }
 
-/** `switchback demo`: exits when it is done; where it keeps running, on Ctrl-C. */
+/** `switchback demo`: exits when it is done, or on Ctrl-C if it keeps running. */
 export async function demo({ directory, keep, page }: DemoOptions, { stdout }: CliContext): Promise<void> {
   const interrupted = new Promise<void>((resolve) => process.once("SIGINT", () => resolve()));
   const ownFiles = { ownFile, hasOwnFile, hasOwnFolder };

@@ -45,7 +45,7 @@ test("escapes control characters and line breaks in text from tenants", () => {
   assert.ok(text.includes(String.raw`a\u000aok  b: fine \u202e x\u2028y`));
 });
 
-test("colours the status and nothing that comes from the cluster", () => {
+test("colours only the status, nothing that comes from the cluster", () => {
   const text = painted([broken("a \u001b[31mpod", "sick", "it coughs")], 40);
   assert.equal(text.split("\n")[0], `${paint("bad", "BROKEN ")}  ${String.raw`a \u001b[31mpod`}: sick`);
   assert.equal(text.split("\u001b").length, 3);

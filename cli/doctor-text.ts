@@ -19,10 +19,7 @@ const STYLES: Readonly<Record<FindingStatus, Style>> = {
 const INDENT = 9;
 const CURE = "cure: ";
 
-/**
- * The report for people: one block per finding, and the totals at the end. Lines are as long as they are without
- * `columns`.
- */
+/** The report for people: one block per finding, then the totals. Without `columns` no line is wrapped. */
 export function doctorText(findings: readonly Finding[], columns?: number): string {
   const lines = (text: string, indent: number) => wrap(printable(text), columns, indent);
   const below = (text: string, indent: number) => lines(`${" ".repeat(INDENT)}${text}`, indent);
@@ -34,7 +31,7 @@ export function doctorText(findings: readonly Finding[], columns?: number): stri
   return [...blocks, "", ...lines(totals(findings), 0)].map((line) => `${line}\n`).join("");
 }
 
-/** The status at the start of the first line is painted. */
+/** Paints the status at the start of the first line. */
 function painted([first = "", ...others]: readonly string[], status: FindingStatus): string[] {
   const mark = MARKS[status];
   return [paint(STYLES[status], mark) + first.slice(mark.length), ...others];

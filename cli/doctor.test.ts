@@ -50,7 +50,7 @@ function addProxy(image: string, name = "switchback-proxy", imagePullPolicy = "A
   server.add(DEPLOYMENTS, name, { spec: { replicas: 1, template: { spec: { containers } } } });
 }
 
-/** The probe's pod ends at once with `result`, unless `poll` answers for it. */
+/** Makes the probe's pod end at once with `result`, unless `poll` returns another answer. */
 function runPods(poll: () => object = () => ({ status: { phase: "Succeeded" } }), result: object = RESULT): void {
   server.onCall = ({ method, path }) => {
     if (!path.startsWith(`${PODS}/`)) return undefined;
@@ -68,7 +68,7 @@ const containersOf = (calls: readonly MemoryCall[]) =>
   calls.flatMap(({ body }) => (body as ProbePod).spec.containers.map((each) => [each.image, each.imagePullPolicy]));
 
 describe("doctor", () => {
-  test("prints the findings as text, and what it does on standard error", async () => {
+  test("prints the findings as text, and its progress on standard error", async () => {
     const { code, stdout, stderr } = await run();
     assert.equal(stderr, `diagnosing ${api.url.href}\n`);
     assert.match(stdout, /\n\d+ broken, \d+ warning, \d+ unknown, \d+ ok/);
@@ -86,7 +86,7 @@ describe("doctor", () => {
     for (const { subject, code } of findings) assert.ok(text.stdout.includes(`${subject}: ${code}\n`), code);
   });
 
-  test("reads the install in the given namespace, and tries a pod in the other one", async () => {
+  test("reads the install in one namespace, and creates a pod in the other one", async () => {
     await run();
     const paths = new Set(server.calls.map(({ path }) => path));
     assert.ok(paths.has(DEPLOYMENTS));
@@ -97,7 +97,7 @@ describe("doctor", () => {
     assert.deepEqual(created(), [], "the pod is a dry run");
   });
 
-  test("exits with 1 if something is unknown, with --strict", async () => {
+  test("with --strict exits with 1 if something is unknown", async () => {
     const { code, stdout } = await run({ strict: true });
     assert.match(stdout, /^unknown /m);
     assert.doesNotMatch(stdout, /^BROKEN /m);
@@ -111,7 +111,7 @@ describe("doctor", () => {
     assert.equal(code, 1);
   });
 
-  test("says who called, by a log of the ingress controller; one that is not there is a failure", async () => {
+  test("names the callers in a log of the ingress controller; a missing log is an error", async () => {
     addLoadBalancer();
     server.add("/api/v1/namespaces/shop/pods", "api", { status: { podIPs: [{ ip: "203.0.113.9" }] } });
     const ingressLog = await files.file("ingress.log", "203.0.113.9 - - GET / 200\n");
@@ -120,7 +120,7 @@ describe("doctor", () => {
     await assert.rejects((await start({ ingressLog: `${ingressLog}.not` })).done, { code: "input-invalid" });
   });
 
-  test("closes its connections, on failure too", async () => {
+  test("closes its connections, even after a failure", async () => {
     await run();
     server.onCall = () => refusal(401, "Unauthorized");
     await assert.rejects((await start()).done, { code: "kube-status" });
@@ -141,7 +141,7 @@ describe("doctor --probe", () => {
     assert.deepEqual(created(), []);
   });
 
-  test("needs an image: of an installed proxy, or --image", async () => {
+  test("needs an image: from an installed proxy, or from --image", async () => {
     addLoadBalancer();
     addProxy("switchback:1", "switchback-controller");
     addProxy("", "switchback-proxy");
@@ -149,7 +149,7 @@ describe("doctor --probe", () => {
     assert.deepEqual(created(), []);
   });
 
-  test("takes the image of the one Deployment of the profile small", async () => {
+  test("takes the image of the only Deployment of the profile small", async () => {
     addLoadBalancer();
     addProxy("switchback:1", "switchback-all");
     assert.ok(!(await probed()).includes("probe-without-image"));
@@ -166,7 +166,7 @@ describe("doctor --probe", () => {
     assert.deepEqual(created(), []);
   });
 
-  test("says that it may not look, rather than that there is no load balancer", async () => {
+  test("without the right to list Services, reports that and not that there is no load balancer", async () => {
     addLoadBalancer();
     server.onCall = ({ path }) => (path === "/api/v1/services" ? refusal(403, "Forbidden") : undefined);
     assert.deepEqual(await probed({ image: "own:2" }), []);
@@ -205,7 +205,7 @@ describe("doctor --probe", () => {
     assert.deepEqual(await probed({ image: "own:2" }), []);
   });
 
-  test("--image takes precedence, and is pulled only where it is absent", async () => {
+  test("--image takes precedence, and is pulled only if the node does not have it", async () => {
     addLoadBalancer();
     addProxy("switchback:1");
     runPods();
@@ -217,7 +217,7 @@ describe("doctor --probe", () => {
     test(`on ${signal}, removes the pod and fails`, async () => {
       addLoadBalancer();
       const own = () => {};
-      // Without a listener of its own, the process would end if the doctor had none.
+      // Without this listener, the signal would end the process if the doctor had none.
       process.on(signal, own);
       const before = SIGNALS.map((each) => process.listenerCount(each));
       runPods(() => {

@@ -22,7 +22,7 @@ import { type Format, type Report, render } from "./formats.ts";
 interface DoctorFlags extends ConnectFlags {
   readonly namespace: string;
   readonly probe?: boolean;
-  /** What could not be read fails the command, too. */
+  /** Whether the command also fails if something could not be read. */
   readonly strict?: boolean;
   readonly probeNamespace: string;
   readonly image?: string;
@@ -35,7 +35,7 @@ interface DoctorFlags extends ConnectFlags {
 
 /**
  * Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if
- * anything is broken, or unknown with `--strict`.
+ * anything is broken, or with `--strict` unknown.
  */
 export async function doctor(flags: DoctorFlags, context: CliContext): Promise<number> {
   const { env, stdout, stderr, progress } = context;
@@ -59,7 +59,7 @@ export async function doctor(flags: DoctorFlags, context: CliContext): Promise<n
   }
 }
 
-/** The same without a cluster, as of the time of the dump. */
+/** Diagnoses a dump instead of a cluster, at the time of the dump. */
 async function doctorFrom(file: string, flags: DoctorFlags, context: CliContext): Promise<number> {
   const { stdout, stderr, progress } = context;
   const { readDump } = await import("./dump/read-dump.ts");
@@ -85,7 +85,7 @@ function isFailure(findings: readonly Finding[], strict: boolean): boolean {
   return findings.some(({ status }) => status === "broken" || (strict && status === "unknown"));
 }
 
-/** Each finding once as `status/check/code`, for `name`: codes never change their meaning. */
+/** For `name`, each finding once as `status/check/code`: codes never change their meaning. */
 export function doctorReport(findings: readonly Finding[], columns: number | undefined): Report {
   const names = findings.map(({ status, check, code }) => `${status}/${check}/${code}`);
   return {
@@ -112,7 +112,7 @@ async function probe(
     );
   }
   const { plan, leftOut } = planProbe(facts);
-  // Without the right to look, nothing is known about load balancers.
+  // Without permission to list Services, the load balancers are unknown.
   if (!facts.services.known) return facts.services;
   if (plan.dials.length === 0) return notKnown("nothing-to-probe", "no load balancer with a web port was found");
   if (leftOut.length > 0) log(`probe: too much for one probe, left out: ${leftOut.join(", ")}`);
@@ -129,7 +129,7 @@ async function probe(
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
-/** The given image, which needs to have Node alone, else the installed proxy's: nodes have pulled that one already. */
+/** The given image, which only needs Node, else the installed proxy's image, which nodes have already pulled. */
 function probeImage(facts: ClusterFacts, image: string | undefined): ProbeImage | undefined {
   if (image !== undefined) return { image, pullPolicy: "IfNotPresent", plain: true };
   const installed = proxyDeployment(facts);

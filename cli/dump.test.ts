@@ -32,7 +32,7 @@ beforeEach(async () => {
     spec: { ingressClassName: "nginx", rules: [{ host: "shop.example.com" }] },
     status: BALANCER,
   });
-  // A watch refuses objects without a version.
+  // A watch refuses objects without a resourceVersion.
   for (const [path, object] of server.objects)
     server.objects.set(path, { ...object, metadata: Object.assign({ resourceVersion: "1" }, object.metadata) });
   server.onCall = ({ path }) => discovery(path);
@@ -41,7 +41,7 @@ beforeEach(async () => {
 });
 afterEach(() => api.close());
 
-/** What the API server says of its kinds: it has no others than the built-in ones. */
+/** The API server's discovery: only the built-in kinds exist. */
 function discovery(path: string) {
   if (path === "/api/v1") return { status: 200, body: { kind: "APIResourceList", resources: [SERVICES] } };
   return /^\/apis\/[^/]+(?:\/[^/]+)?$/.test(path) ? refusal(404, "NotFound") : undefined;
@@ -68,7 +68,7 @@ describe("doctor finds the same in a dump", () => {
     assert.match(await ofDump(), /edge\/nginx/);
   });
 
-  test("with what the controller saw in DNS, and what it said of kept names", async () => {
+  test("with the controller's DNS answers, and its warning about kept names", async () => {
     const from = { kind: "Ingress", namespace: "shop", name: "web" };
     const names = [{ name: "shop.example.com", from, addresses: [], resolved: ["203.0.113.7"] }];
     const warnings = [{ code: "kept", text: "1 names stay mapped: old.example.com" }];
@@ -84,14 +84,14 @@ describe("doctor finds the same in a dump", () => {
     assert.match(stdout, /warning: kept: 1 names stay mapped: old\.example\.com/);
   });
 
-  test("of a cluster that refuses much", async () => {
+  test("of a cluster that refuses many requests", async () => {
     server.onCall = ({ path }) =>
       /services|secrets|issuers|pods/.test(path) ? refusal(403, "Forbidden") : discovery(path);
     assert.equal(await ofDump(), await ofCluster());
     assert.match(await ofDump(), /missing permission/);
   });
 
-  test("where requests fail", async () => {
+  test("of a cluster where requests fail", async () => {
     server.onCall = ({ path }) =>
       /ingresses|gateways|nodes/.test(path) ? refusal(500, "InternalError") : discovery(path);
     assert.equal(await ofDump(), await ofCluster());
@@ -99,7 +99,7 @@ describe("doctor finds the same in a dump", () => {
   });
 });
 
-test("a dump has no Secret, and no field that may have one", async () => {
+test("a dump has no Secret, and no field that may contain one", async () => {
   const containers = [{ name: "a", image: "a:1", env: [{ name: "PASSWORD", value: "SECRET" }] }];
   server.add("/api/v1/namespaces/ours/secrets", "switchback-webhook-tls", {
     data: { "tls.crt": base64("PUBLIC"), "tls.key": base64("SECRET") },
@@ -139,7 +139,7 @@ describe("status --from", () => {
   };
   const HEAD = "---\napiVersion: dump.switchback.dev/v1\nkind: Dump\n";
 
-  test("is what a controller would map in the dumped cluster", async () => {
+  test("maps the names that a controller would map in the dumped cluster", async () => {
     const { names, warnings, sources } = await statusOf(await dumped());
     assert.deepEqual(
       names.map(({ name, target, reason }: Record<string, unknown>) => [name, target, reason]),
@@ -156,7 +156,7 @@ describe("status --from", () => {
     ["", []],
     [", redacted too", ["--redact"]],
   ] as const) {
-    test(`is decided with what the ingress controllers answered${what}`, async () => {
+    test(`uses what the ingress controllers answered${what}`, async () => {
       const asked = [80, 443].map((port) => ({
         ...{ target: "edge-nginx-16b7fc20a6aa", port, speaks: port === 443 ? ("tls" as const) : ("http" as const) },
         ...{ upstream: "nginx.edge.svc", upstreamPort: port, name: "shop.example.com", namespace: "edge" },
@@ -184,7 +184,7 @@ describe("status --from", () => {
     });
   }
 
-  test("is decided with what DNS had for the names, redacted too", async () => {
+  test("uses the names' DNS answers, also in a redacted dump", async () => {
     const dumpedWith = async (isRedacted: boolean, ...addresses: string[]) => {
       const options = { namespace: "ours", probeNamespace: "probes", now: Date.now() };
       const lookup = () => async (_name: string, family: 4 | 6) => ({
@@ -208,7 +208,7 @@ describe("status --from", () => {
     assert.doesNotMatch(await dumpedWith(true, "192.0.2.1"), /shop\.example|192\.0\.2\.1/);
   });
 
-  test("says what is missing where the dump's author could not read everything", async () => {
+  test("reports what is missing if the author could not read everything", async () => {
     const refused = { apiVersion: "dump.switchback.dev/v1", kind: "Answer", method: "GET", status: 403 };
     const answer = { ...refused, path: "/apis/networking.k8s.io/v1/ingresses", message: "GET ingresses: 403" };
     const { names, warnings } = await statusOf(`${HEAD}---\n${JSON.stringify(answer)}\n`);
@@ -216,7 +216,7 @@ describe("status --from", () => {
     assert.match(warnings[0].text, /ingresses is not known: .*403/);
   });
 
-  test("says that the addresses of a status are those of nodes", async () => {
+  test("reports that the addresses of a status belong to nodes", async () => {
     const cluster = readFileSync(
       new URL("../test/sample-clusters/ingress-nginx-node-port.yaml", import.meta.url),
       "utf8",
@@ -245,7 +245,7 @@ describe("status --from", () => {
     assert.match(stderr, /ConfigMap c is not valid for this version: targets/);
   });
 
-  test("goes with no option that says which cluster", async () => {
+  test("cannot be combined with an option that selects the cluster", async () => {
     const { code, stderr } = await runHere(["status", "--from", "x", "-n", "ours"], {});
     assert.equal(code, 2);
     assert.match(stderr, /--from.*cannot be used with.*--namespace|--namespace/);

@@ -6,13 +6,13 @@ import { dumpLines, recordCluster } from "./dump/write-dump.ts";
 interface DumpFlags extends ConnectFlags {
   readonly namespace: string;
   readonly probeNamespace: string;
-  /** Names, hosts and addresses are replaced. */
+  /** Whether to replace names, hosts and addresses. */
   readonly redact?: boolean;
 }
 
 /**
- * Prints what doctor and controller read of a cluster as a stream of YAML documents. It runs their own code and
- * records what that is answered, so that the same code finds the same in the dump.
+ * Prints everything that doctor and controller read in a cluster, as a stream of YAML documents. It runs their own
+ * code and records the answers, so the same code gets the same results from the dump.
  */
 export async function dump(program: string, flags: DumpFlags, context: CliContext): Promise<void> {
   const { env, stdout, stderr, progress } = context;

@@ -7,12 +7,12 @@ import { EXTRAS } from "./extras.ts";
 import { createProgram } from "./program.ts";
 
 const PAGE = readFileSync(new URL("../docs/commands.md", import.meta.url), "utf8");
-/** Commands without a finding of their own: 1 is a failure there, as everywhere. */
+/** Commands that never report a finding: for them, 1 only means a failure. */
 const WITHOUT_FINDING = new Set([
   ..."controller webhook proxy all config demo probe completion complete version help".split(" "),
 ]);
 
-/** The first cells of the rows of the table that begins with this head. */
+/** The first cells of the rows of the table with this head. */
 function firstCells(head: string): string[] {
   const table = PAGE.slice(PAGE.indexOf(head)).split("\n\n", 1)[0] ?? "";
   return table
@@ -28,14 +28,14 @@ const commands = commandsWith(EXTRAS);
 describe("the exit codes in docs/commands.md", () => {
   it("are three", () => assert.deepEqual(firstCells("| code | meaning"), ["0", "1", "2"]));
 
-  it("are said of each command that has findings, and of no other", () => {
+  it("are documented for each command that has findings, and for no other", () => {
     const said = new Set(firstCells("| command | 1 means").map((cell) => cell.split(" ", 1)[0] ?? ""));
     const others = commandsWith([]).filter((name) => !WITHOUT_FINDING.has(name));
     assert.deepEqual([...said].sort(), others.sort());
   });
 
   for (const name of commands) {
-    it(`are kept by ${name}: help is done, an option that it does not know is bad input`, async () => {
+    it(`${name} follows them: 0 for help, 2 for an unknown option`, async () => {
       const help = await runHere([name, "--help"], {});
       assert.deepEqual([help.code, help.stderr], [0, ""]);
       const bad = await runHere([name, "--no-such-option"], {});

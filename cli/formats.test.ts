@@ -40,8 +40,8 @@ for (const [command, report] of REPORTS) {
     format === "text" || format === "wide" ? plain(await raw(format)) : await raw(format);
 
   describe(`the formats of ${command}`, () => {
-    it("json and yaml hold the same document, with every value of a tenant, and are printable", async () => {
-      // As the output escapes it.
+    it("json and yaml hold the same document, with every value from tenants, and are printable", async () => {
+      // Escaped, as the output does.
       const json = printableLines(await print("json"));
       const yaml = await print("yaml");
       assert.equal(printableLines(yaml), yaml);
@@ -51,13 +51,13 @@ for (const [command, report] of REPORTS) {
       assert.doesNotMatch(yaml, /[&*]a\d/, "no anchors");
     });
 
-    it("each begins in its own way and ends with a line feed", async () => {
+    it("json begins with a brace, and each format ends with one line feed", async () => {
       for (const format of FORMATS) assert.match(await print(format), /[^\n]\n$/, format);
       const beginnings = await Promise.all(FORMATS.map(async (format) => (await print(format)).slice(0, 4)));
       assert.deepEqual(beginnings.slice(2, 3), ["{\n  "]);
     });
 
-    it("wide has no line that is broken, text none that is longer than 80 columns", async () => {
+    it("wide does not break lines; no line of text is longer than 80 columns", async () => {
       const lengths = (text: string) => Math.max(...text.split("\n").map(({ length }) => length));
       assert.ok(lengths(await print("text")) <= 80);
       assert.ok(lengths(await print("wide")) > 80);
@@ -71,11 +71,11 @@ describe("-o name", () => {
     assert.equal(text, "a.example.com\nb.example.com\ncert-manager/Deployment/cert-manager\n");
   });
 
-  it("of doctor prints each finding once, by words that never change", async () => {
+  it("of doctor prints each finding once, as words that never change", async () => {
     assert.equal((await render("name", doctorReport(FINDINGS, 80))).text, "broken/pods/stale\nok/pods/y\n");
   });
 
-  it("is one name a line, whatever a tenant calls an object", async () => {
+  it("prints one name per line, whatever name a tenant chooses", async () => {
     const odd = fullStatus({ names: [{ ...REFUSED, name: "a\n\u001b[31mb" }] });
     assert.equal((await render("name", statusReport(odd, {}, 80))).text, "a\\u000a\\u001b[31mb\n");
   });

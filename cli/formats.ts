@@ -5,33 +5,33 @@ import type { FORMATS } from "./options.ts";
 /** What `-o` accepts. */
 export type Format = (typeof FORMATS)[number];
 
-/** A result that a command prints in any of the formats. */
+/** A result that a command can print in every format. */
 export interface Report {
-  /** For programs: `json` and `yaml` print this same document, whole. */
+  /** For programs: `json` and `yaml` both print this whole document. */
   readonly document: unknown;
-  /** For scripts: what other commands take as an argument, one a line. */
+  /** For scripts: values that other commands take as an argument, one per line. */
   readonly names: readonly string[];
-  /** For people. `wide`: with every column, and nothing shortened or wrapped. */
+  /** For people. With `wide`, has every column, and nothing is shortened or wrapped. */
   readonly text: (wide: boolean) => Screen;
 }
 
 /**
- * A text for people, and what has to be known about it, such as that it is not all: for standard error, out of the
- * way of a pipe.
+ * A text for people, and notes about it, such as that it is incomplete. The notes go to standard error, so that a
+ * pipe does not get them.
  */
 export interface Screen {
   readonly text: string;
   readonly notes?: readonly string[];
 }
 
-/** Renders a report. The only place that knows the formats. */
+/** Renders a report. No other function knows the formats. */
 export async function render(format: Format, report: Report): Promise<Screen> {
   switch (format) {
     case "json":
       return { text: `${JSON.stringify(report.document, null, 2)}\n` };
     case "yaml": {
       const [{ Document }, { yamlText }] = await Promise.all([import("yaml"), import("./yaml-text.ts")]);
-      // Aliases would be hard to read for people and for simple parsers.
+      // Aliases are hard to read for people and for simple parsers.
       return { text: yamlText(new Document(report.document, { aliasDuplicateObjects: false })) };
     }
     case "name":

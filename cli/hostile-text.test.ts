@@ -10,7 +10,7 @@ import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 import { restart } from "./restart.ts";
 import { uninstall } from "./uninstall.ts";
 
-/** Clears the screen (7-bit and C1), reverses the text direction, and begins a line of its own. */
+/** Clears the screen (7-bit and C1), reverses the text direction, and begins another line. */
 const HOSTILE = "a\u001b[2J\u009b2J\u202e\u2028\u{e0001}\nshop/Deployment/web: restarted";
 const SHOWN = String.raw`a\u001b[2J\u009b2J\u202e\u2028\udb40\udc01\nshop/Deployment/web: restarted`.replace(
   String.raw`\n`,
@@ -24,7 +24,7 @@ afterEach(async () => {
   api = undefined;
 });
 
-/** Only line feeds are left of what a terminal may act on. */
+/** Asserts that a terminal acts on nothing in the text except line feeds. */
 function assertPrintable(text: string): void {
   assert.equal(text.split("\n").map(printable).join("\n"), text);
 }
@@ -41,7 +41,7 @@ describe("text from tenants cannot control the terminal of", () => {
     assert.ok(written.stdout.includes(`     shop/Deployment/${SHOWN} (odd): `), written.stdout);
   });
 
-  it("restart: the name and state of a workload, where it is refused alone", async () => {
+  it("restart: the name and state of a workload, where only that workload is refused", async () => {
     const base = { namespace: "shop", kind: "Deployment", pods: 1, stale: 1, standing: "stuck", code: "budget-spent" };
     const workloads = [
       { ...base, name: HOSTILE },
@@ -67,7 +67,7 @@ describe("text from tenants cannot control the terminal of", () => {
     assert.ok(written.stderr.startsWith(`Deployment shop/${SHOWN} was not restarted: `), written.stderr);
   });
 
-  it("inject: file names, names and values, which keep their values in the YAML that is printed", async () => {
+  it("inject: file names, names and values, which keep their values in the printed YAML", async () => {
     const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
     const text = JSON.stringify(HOSTILE).slice(1, -1);
     const yaml = [
@@ -94,7 +94,7 @@ describe("text from tenants cannot control the terminal of", () => {
     assert.match(missing.stderr, /^switchback: cannot read .*a\\u001b\[2J\\u202e\.yamlx: ENOENT/);
   });
 
-  it("every command that is given a wrong flag", async () => {
+  it("every command with an unknown flag", async () => {
     const { code, stderr } = await switchback(["restart", `--\u001b[2J`]);
     assert.equal(code, 2);
     assertPrintable(stderr);
@@ -113,7 +113,7 @@ describe("one writer", () => {
         if (/process\.std(out|err)|console\./.test(text)) found.push(`${room}/${file}`);
       }
     }
-    // The prompt of `ask` asks questions of its own only.
+    // The prompt of `ask` prints only fixed questions.
     assert.deepEqual(found.sort(), ["cli/ask.ts", "cli/main.ts"]);
   });
 });

@@ -27,7 +27,7 @@ describe("inject with the live map", () => {
     return await run({ kubeconfig: await files.kubeconfig(api.url) });
   }
 
-  it("reads the ConfigMaps of our namespace by their label, in one call", async () => {
+  it("reads the ConfigMaps of Switchback's namespace by label, in one call", async () => {
     const { stdout } = await live(whole);
     await noConnections(api);
     assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
@@ -37,7 +37,7 @@ describe("inject with the live map", () => {
     assert.equal(call.query.get("labelSelector"), "switchback.dev/map=hosts");
   });
 
-  it("looks again every 300 ms while a publication is under way", async (t) => {
+  it("reads again every 300 ms while the controller publishes", async (t) => {
     const { waits } = skipWaits(t);
     const { stdout } = await live(inTurn(midway, midway, whole));
     assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
@@ -64,7 +64,7 @@ describe("inject with the live map", () => {
     it(`prints nothing when ${what}`, async (t) => {
       skipWaits(t);
       await assert.rejects(live(respond), error);
-      // Refused at once, and else after five looks.
+      // A refusal is not retried; otherwise inject reads five times.
       assert.equal(api.calls.length, what.endsWith("to be read") ? 1 : 5);
     });
   }

@@ -11,7 +11,7 @@ import { type InjectFlags, inject } from "./inject.ts";
 const { files, outputOf, run } = await injectRig();
 
 describe("inject with a hosts file", () => {
-  it("prints the objects, says on standard error what was done, and touches no cluster", async () => {
+  it("prints the objects, reports what it did on standard error, and sends no request to a cluster", async () => {
     const hosts = await files.file(
       "hosts",
       "203.0.113.5 b.example.com a.example.com # more\n203.0.113.6 c.example.com\n",
@@ -24,14 +24,14 @@ describe("inject with a hosts file", () => {
     assert.equal(stderr, "Pod p: injected: 3 names\n");
   });
 
-  it("takes the first names in order up to --max-names, and says so", async () => {
+  it("takes the first names in order up to --max-names, and reports that", async () => {
     const hosts = await files.file("hosts", "203.0.113.5 a.example.com b.example.com c.example.com\n");
     const { stdout } = await run({ hosts, maxNames: 2 });
     assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com", "b.example.com"] }]);
     assert.match(stdout, /only the first 2 of 3 names: choose with switchback\.dev\/hosts/);
   });
 
-  it("prints nothing at all when one of several cannot be injected", async () => {
+  it("prints nothing if one of several objects cannot be injected", async () => {
     const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
     const filename = await files.file("two.yaml", `${POD}---\nkind: Deployment\n`);
     const { context, written } = captured();
@@ -43,7 +43,7 @@ describe("inject with a hosts file", () => {
     assert.deepEqual(written, { stdout: "", stderr: "" });
   });
 
-  it("says that there was nothing to inject, and prints the file", async () => {
+  it("warns if there is nothing to inject, and prints the file", async () => {
     const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
     const filename = await files.file("service.yaml", "kind: Service\n");
     assert.deepEqual(await run({ filename: [filename], hosts }), {
@@ -52,7 +52,7 @@ describe("inject with a hosts file", () => {
     });
   });
 
-  it("reads standard input for -, as an argument or with -f", async () => {
+  it("reads standard input for -, given as an argument or with -f", async () => {
     const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
     for (const named of [["-"], ["-f", "-"]]) {
       const { code, stdout, stderr } = await switchback(["inject", ...named, "--hosts", hosts], {}, POD);
@@ -61,7 +61,7 @@ describe("inject with a hosts file", () => {
     }
   });
 
-  it("shows four of many causes, the last of them alone as the error", async () => {
+  it("prints at most four causes, and only the last one as the error", async () => {
     const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
     const filename = await files.file("six.yaml", Array(6).fill("kind: Deployment\n").join("---\n"));
     const { stderr, error = "" } = await outputOf({ filename: [filename], hosts });
@@ -79,14 +79,14 @@ describe("inject with a hosts file", () => {
     assert.equal(aliasesOf((await run({ hosts, longLine: true })).stdout).length, 1);
   });
 
-  it("takes at most 500 names, and from one on", async () => {
+  it("takes at most 500 names by default; --max-names can be as low as one", async () => {
     const names = Array.from({ length: 501 }, (_, index) => `h${index}.example.com`).join(" ");
     const hosts = await files.file("hosts", `203.0.113.5 ${names}\n`);
     assert.match((await run({ hosts, longLine: true })).stdout, /only the first 500 of 501 names/);
     assert.match((await run({ hosts, maxNames: 1 })).stdout, /only the first 1 of 501 names/);
   });
 
-  it("leaves out what an Ingress may not claim either, and says why by the same codes", async () => {
+  it("refuses the names that an Ingress may not claim, with the same reason codes", async () => {
     const refused = {
       "metadata.google.internal": "metadata-server",
       "acme-v02.api.letsencrypt.org": "acme-server",
@@ -109,7 +109,7 @@ describe("inject with a hosts file", () => {
     );
   });
 
-  it("names ten of what it leaves out, and counts the others", async () => {
+  it("names ten of the parts that it leaves out, and counts the others", async () => {
     const text = `203.0.113.5 ok.example.com\n${"prose\n".repeat(12)}`;
     const { stderr } = await run({ hosts: await files.file("hosts", text) });
     const [tenth, rest] = stderr.split("\n").slice(9, 11);
@@ -139,7 +139,7 @@ describe("the files that inject reads", () => {
       return kind === "Pod" && spec.hostAliases !== undefined ? [metadata.name] : [];
     });
 
-  it("are those of a folder by name, as kubectl reads it; with -R, those of its folders, too", async () => {
+  it("are the manifests of a folder, sorted by name as in kubectl; with -R, also those in its subfolders", async () => {
     const flat = await run({ filename: [folder], hosts });
     assert.deepEqual(podsOf(flat.stdout), ["a", "b", "c"]);
     assert.equal(flat.stderr, "Pod a: injected: 1 names\nPod b: injected: 1 names\nPod c: injected: 1 names\n");
@@ -147,7 +147,7 @@ describe("the files that inject reads", () => {
     assert.deepEqual(podsOf(deep.stdout), ["a", "b", "d", "e", "c"]);
   });
 
-  it("are all that can be injected, with -R: a bad one costs itself alone, and the exit code says so", async () => {
+  it("with -R, are all valid ones: a bad file affects only itself and the exit code", async () => {
     const mixed = await files.folder("mixed", {
       "a.yaml": named("a"),
       "chart/templates/b.yaml": `{{- if .Values.x }}\n${named("b")}{{ end }}\n`,
@@ -166,7 +166,7 @@ describe("the files that inject reads", () => {
     await assert.rejects(run({ filename: [mixed], hosts }), { code: "input-invalid" });
   });
 
-  it("are its links to files, and neither its pipes nor what links to folders", async () => {
+  it("include links to files, but neither pipes nor links to folders", async () => {
     const links = await files.folder("links", { "a.yaml": named("a") });
     await symlink(join(folder, "b.yml"), join(links, "b.yaml"));
     await symlink(folder, join(links, "c.yaml"));
@@ -177,14 +177,14 @@ describe("the files that inject reads", () => {
     await assert.rejects(run({ filename: [links], hosts }), { code: "input-invalid", message: /e\.yaml: ENOENT/ });
   });
 
-  it("are several, in the order of the flags", async () => {
+  it("are read in the order of the flags", async () => {
     const filename = [join(folder, "b.yml"), join(folder, "notes.txt"), join(folder, "a.yaml")];
     const { stdout } = await run({ filename, hosts });
     assert.deepEqual(podsOf(stdout), ["b", "no", "a"]);
     assert.equal(stdout.match(/^---$/gm)?.length, 3);
   });
 
-  it("stay JSON where all are: one object after the other, as kubectl and jq read them", async () => {
+  it("stay JSON if all of them are: one object after another, as kubectl and jq read them", async () => {
     const one = await run({ filename: [join(folder, "c.json")], hosts });
     assert.equal(JSON.parse(one.stdout).metadata.name, "c");
     const { stdout } = await run({ filename: [join(folder, "c.json"), join(folder, "below/e.json")], hosts });
@@ -197,7 +197,7 @@ describe("the files that inject reads", () => {
     assert.equal((await run({ filename, hosts })).stdout, stdout, "and as it reads them itself");
   });
 
-  it("may begin with directives, and with a byte order mark in UTF-8, which is left out", async () => {
+  it("may begin with directives or a UTF-8 byte order mark, which is removed", async () => {
     const marked = await files.file("marked.yaml", `\ufeff${named("m").replace("kind: ", "kind:   ")}`);
     const directives = await files.file("directives.yaml", `%YAML 1.2\n---\n${named("n")}`);
     const { stdout } = await run({
@@ -209,7 +209,7 @@ describe("the files that inject reads", () => {
   });
 });
 
-describe("what inject does not know passes through with a warning:", () => {
+describe("unknown objects pass through with a warning:", () => {
   const template = "spec: { template: { spec: { containers: [] } } }";
   let hosts: string;
   before(async () => {
@@ -265,8 +265,8 @@ describe("what inject does not know passes through with a warning:", () => {
     assert.match(stderr, /--template-path Service\.serving\.knative\.dev=spec\.template injects it\n$/);
   });
 
-  // Each has a `template` with a `spec`, of an application, a virtual machine and a node.
-  it("and without one, if its template has no containers", async () => {
+  // Each has a `template` with a `spec`, but it is the template of an application, a virtual machine or a node.
+  it("but without a warning if the template has no containers", async () => {
     for (const [apiVersion, kind, spec] of [
       ["argoproj.io/v1alpha1", "ApplicationSet", "{ project: default, source: { path: x } }"],
       ["kubevirt.io/v1", "VirtualMachine", "{ domain: { devices: {} }, volumes: [] }"],
@@ -278,14 +278,14 @@ describe("what inject does not know passes through with a warning:", () => {
     }
   });
 
-  it("and without one, if nothing in it can be a pod", async () => {
+  it("but without a warning if nothing in it can be a pod", async () => {
     for (const kind of ["Service", "Certificate", "constructor", "toString"]) {
       const { stderr } = await inject1(`apiVersion: example.com/v1\nkind: ${kind}\nspec: { template: { a: 1 } }`);
       assert.equal(stderr, "warning: no pods or workloads found\n");
     }
   });
 
-  it("until --template-path says where its pod templates are, for one group or for all", async () => {
+  it("unless --template-path names their pod templates, for one API group or for all", async () => {
     const rollout = `apiVersion: argoproj.io/v1\nkind: Rollout\n${template}`;
     for (const path of ["Rollout=spec.template", "Rollout.argoproj.io=.spec.template"]) {
       const { stdout, stderr } = await inject1(rollout, {
@@ -302,7 +302,7 @@ describe("what inject does not know passes through with a warning:", () => {
     assert.equal(other.stdout, `${rollout}\n`);
   });
 
-  it("a path may lead to several templates, and to none", async () => {
+  it("a path may match several templates, or none", async () => {
     const tasks = "[ { template: { spec: {} } }, { template: { spec: {} } } ]";
     const set = `kind: JobSet\nspec: { jobs: ${tasks} }`;
     const { stdout } = await inject1(set, { templatePath: ["JobSet=spec.jobs[*].template"] });
@@ -319,7 +319,7 @@ describe("what inject does not know passes through with a warning:", () => {
     });
   });
 
-  it("lists are looked into, whatever they are lists of", async () => {
+  it("lists are unfolded, whatever kind of list they are", async () => {
     const pod = "{ metadata: { name: p }, spec: {} }";
     for (const text of [
       `kind: PodList\nitems: [ ${pod}, ${pod} ]`,

@@ -22,15 +22,15 @@ export interface InjectFlags extends ConnectFlags {
   readonly namespace: string;
 }
 
-/** At most this many lines are printed about parts of the hosts file that are left out. */
+/** Maximum number of warnings about parts of the hosts file that are left out. */
 const MAX_LEFT_OUT = 10;
-/** At most this many causes are printed where nothing else is. */
+/** Maximum number of causes to print when nothing is injected. */
 const MAX_CAUSES = 4;
 
 /**
  * Prints the files with hostAliases in every pod template, and reports on standard error what was done. Throws
- * `input-invalid` for bad input, and then prints nothing on standard output. With `-R`, a bad file costs itself
- * alone, as with `kubectl apply -R`: the others are printed before it throws.
+ * `input-invalid` for bad input, and then prints nothing on standard output. With `-R`, as with `kubectl apply -R`, a
+ * bad file does not affect the others: they are printed before it throws.
  */
 export async function inject(flags: InjectFlags, context: CliContext): Promise<void> {
   const { stdout, stderr } = context;
@@ -72,7 +72,7 @@ export async function inject(flags: InjectFlags, context: CliContext): Promise<v
   throw new SwitchbackError("input-invalid", `${count}: ${failures.at(-1)}`);
 }
 
-/** Throws the last of the causes that are shown; the others are printed before it. */
+/** Prints the first causes, and throws the last one of them. */
 function refuse(causes: readonly string[], stderr: CliContext["stderr"]): never {
   const shown = causes.slice(0, MAX_CAUSES);
   const last = shown.pop();
@@ -83,7 +83,8 @@ function refuse(causes: readonly string[], stderr: CliContext["stderr"]): never 
 }
 
 /**
- * Reads files one by one. With `-R`, a file that cannot be read costs itself alone, as with kubectl: `unread` says why.
+ * Reads files one by one. With `-R`, as with kubectl, it continues after an unreadable file: `unread` has the
+ * reasons.
  */
 function readFiles(names: readonly string[], recursive: boolean): { files: TextFile[]; unread: string[] } {
   const [files, unread]: [TextFile[], string[]] = [[], []];
@@ -99,7 +100,7 @@ function readFiles(names: readonly string[], recursive: boolean): { files: TextF
 }
 
 async function readMap(flags: InjectFlags, { env, progress }: CliContext, warnings: string[]): Promise<PublishedMap> {
-  // The API client is half of what this command would load.
+  // Imported only here: the API client is half of what this command would load.
   if (flags.hosts === undefined) {
     const { readLiveMap } = await import("./inject/live-map.ts");
     return await progress.during("reading the map", () => readLiveMap(flags, env));

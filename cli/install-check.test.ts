@@ -15,7 +15,7 @@ const files = useFiles();
 let api: FakeApi | undefined;
 afterEach(() => api?.close());
 
-/** The check of an API server that gives these answers, and then the last one again and again. */
+/** Runs the check against an API server that gives these answers, then repeats the last one. */
 async function check(t: TestContext, answers: readonly { status: number; body: object }[], timeout = 9) {
   const server = new MemoryServer();
   server.onCall = () => answers[Math.min(server.calls.length, answers.length) - 1];
@@ -27,7 +27,7 @@ async function check(t: TestContext, answers: readonly { status: number; body: o
   return { done, written, time, server };
 }
 
-test("waits until the API server calls the webhook, with dry runs alone", async (t) => {
+test("waits until the API server calls the webhook, and creates pods only as dry runs", async (t) => {
   const { done, written, time, server } = await check(t, [DENIED, UNTOUCHED, UNTOUCHED, INJECTED]);
   await done;
   assert.deepEqual(time.waits, [2_000, 2_000, 2_000]);
@@ -38,13 +38,13 @@ test("waits until the API server calls the webhook, with dry runs alone", async 
   assert.ok(calls.every(({ method, query }) => method === "POST" && query.get("dryRun") === "All"));
 });
 
-test("fails after its time, and says what to look at", async (t) => {
+test("fails after the timeout, and reports what to look at", async (t) => {
   const { done, time } = await check(t, [UNTOUCHED]);
   await assert.rejects(done, { code: "webhook-silent", message: /for 9 s\. Look at kubectl -n ours get pods/ });
   assert.equal(time.elapsed(), 10_000);
 });
 
-test("passes where something else denies the pod for 20 seconds: then nothing is known", async (t) => {
+test("passes if something else denies the pod for 20 seconds, because the result is then unknown", async (t) => {
   const { done, written, time } = await check(t, [UNTOUCHED, DENIED], 60);
   await done;
   assert.equal(time.elapsed(), 20_000);

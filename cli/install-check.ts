@@ -14,13 +14,17 @@ interface InstallCheckFlags extends ConnectFlags {
 }
 
 const POLL_MS = 2_000;
-/** Answers in a row that say nothing about the webhook. A new Role may take some seconds to count. */
+/**
+ * Maximum number of consecutive answers that say nothing about the webhook. A new Role may take some seconds to
+ * apply.
+ */
 const UNKNOWN_TIMES = 10;
 
 /**
- * `switchback install-check`: waits until the API server calls the webhook, which annotates an opted-in pod. As
- * cert-manager's `cmctl check api` (its chart's startupapicheck), it creates the object as a dry run until that works.
- * Where something else denies the pod, nothing is known, and the check passes. Throws `webhook-silent` after `timeout`.
+ * `switchback install-check`: waits until the API server calls the webhook, which annotates an opted-in pod. Like
+ * cert-manager's `cmctl check api` (its chart's startupapicheck), it creates the object as a dry run until that
+ * works. If something else denies the pod, the result is unknown, and the check passes. Throws `webhook-silent` after
+ * `timeout`.
  */
 export async function installCheck(flags: InstallCheckFlags, { env, stdout }: CliContext): Promise<void> {
   const { namespace, probeNamespace } = flags;
@@ -51,7 +55,7 @@ export async function installCheck(flags: InstallCheckFlags, { env, stdout }: Cl
   );
 }
 
-/** `why`: the answer says nothing about the webhook, and why. */
+/** `why`: the reason, if the answer says nothing about the webhook. */
 function read(dryRun: Fact<DryRun>): { readonly done: boolean; readonly why?: string } {
   if (!dryRun.known) return { done: false, why: dryRun.reason.text };
   const { value } = dryRun;

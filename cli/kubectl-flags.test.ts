@@ -4,7 +4,7 @@ import { runHere, useFiles } from "#test/fakes/cli.ts";
 import { fullStatus } from "#test/fakes/full-status.ts";
 import { type FakeApi, fakeApi, json, type Responder } from "#test/fakes/kube-api.ts";
 
-// Options that people know from kubectl, as they write them there.
+// Options that people know from kubectl, written as there.
 
 const STATUS = fullStatus({}, { workloads: [] });
 const files = useFiles();
@@ -19,8 +19,8 @@ async function run(respond: Responder, ...args: string[]) {
   }
 }
 
-describe("as for kubectl", () => {
-  it("-o takes its value after a space, an equals sign, or at once", async () => {
+describe("as in kubectl", () => {
+  it("-o takes its value after a space, after an equals sign, or directly", async () => {
     for (const written of [["-o", "json"], ["-o=json"], ["-ojson"], ["--output", "json"], ["--output=json"]]) {
       const { code, stdout } = await runHere(["version", "--client", ...written], {});
       assert.deepEqual([code, Object.keys(JSON.parse(stdout))], [0, ["client"]], written.join(" "));
@@ -42,7 +42,7 @@ describe("as for kubectl", () => {
     }
   });
 
-  it("--as without the right to it says so, and names no Role", async () => {
+  it("--as without permission reports that, and names no Role", async () => {
     const message = 'users "jane" is forbidden: User "me" cannot impersonate resource "users" in API group ""';
     const forbidden: Responder = ({ response }) => {
       response.writeHead(403, { "content-type": "application/json" });
@@ -59,7 +59,7 @@ describe("as for kubectl", () => {
     assert.match(stderr, /: no response within 1 s from /);
   });
 
-  it("-A is what status shows without it, and not with --in", async () => {
+  it("-A is the default of status, and cannot be combined with --in", async () => {
     const [all, plain] = [await run(json(STATUS), "status", "-A"), await run(json(STATUS), "status")];
     assert.equal(all.stdout, plain.stdout);
     const { code, stderr } = await runHere(["status", "-A", "--in", "shop"], {});

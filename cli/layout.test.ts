@@ -6,14 +6,14 @@ import { table, tableWithNotes } from "./table.ts";
 const longest = (text: string) => Math.max(...text.split("\n").map(({ length }) => length));
 
 describe("wrap", () => {
-  it("breaks at the last space that fits, and indents what follows", () => {
+  it("breaks at the last space that fits, and indents the following lines", () => {
     const text = "warning: the quick brown fox jumps over the lazy dog, and again";
     assert.deepEqual(wrap(text, 40, 2), ["warning: the quick brown fox jumps over", "  the lazy dog, and again"]);
     assert.deepEqual(wrap(text, text.length, 2), [text]);
     assert.deepEqual(wrap(text, undefined, 2), [text]);
   });
 
-  it("keeps every character but the spaces at breaks, and the indentation of the first line", () => {
+  it("keeps every character except the spaces at breaks, and keeps the first line's indentation", () => {
     const host = `${"a".repeat(63)}.`.repeat(3);
     const lines = wrap(`         ${host} and more ${host}`, 80, 9);
     assert.ok(lines.every(({ length }) => length <= 80));
@@ -27,7 +27,7 @@ describe("wrap", () => {
     assert.ok(lines.every((line) => line.startsWith(" ".repeat(9))));
   });
 
-  it("never takes less than 40 columns, and takes time in proportion to the text", () => {
+  it("never uses less than 40 columns, and runs in linear time", () => {
     assert.deepEqual(wrap("x".repeat(50), 1, 2), ["x".repeat(40), `  ${"x".repeat(10)}`]);
     const start = performance.now();
     assert.equal(wrap("x ".repeat(200_000).trim(), 80, 2).length, 5_129);
@@ -51,7 +51,7 @@ describe("a table", () => {
     { cells: ["e", "f", "g"] },
   ];
 
-  it("that is too wide is fitted: its widest columns are shortened, the others stay", () => {
+  it("that is too wide is fitted: only its widest columns are shortened", () => {
     const { text, shortened } = tableWithNotes(["ONE", "TWO", "THREE"], rows, 80);
     assert.equal(shortened, true);
     assert.equal(longest(text), 80);
@@ -59,7 +59,7 @@ describe("a table", () => {
     assert.match(text, /^ {2}e +f +g$/m);
   });
 
-  it("that fits is not changed, and a note that is long is wrapped below its row", () => {
+  it("that fits is not changed, and a long note is wrapped below its row", () => {
     const [, short = { cells: [] }] = rows;
     const { text, shortened } = tableWithNotes(["ONE", "TWO"], [{ ...short, notes: ["d ".repeat(60).trim()] }], 80);
     assert.equal(shortened, false);
@@ -67,7 +67,7 @@ describe("a table", () => {
     assert.equal(tableWithNotes(["ONE", "TWO", "THREE"], rows).shortened, false);
   });
 
-  it("escapes what cells and notes hold", () => {
+  it("escapes its cells and notes", () => {
     assert.match(table(["A"], [["x\ny"]]), /x\\u000ay/);
     assert.match(tableWithNotes(["A"], [{ cells: [""], notes: ["x\u001by"] }]).text, /x\\u001by/);
   });

@@ -1,10 +1,10 @@
-/** Width of a table where standard output is no terminal: what people paste into issues and mails. */
+/** Width of a table if standard output is not a terminal. People paste such output into issues and mails. */
 export const DEFAULT_COLUMNS = 80;
-/** A terminal that claims fewer columns gets lines of this length, which it breaks itself. */
+/** Minimum length of lines. A terminal that reports fewer columns breaks them itself. */
 const MIN_COLUMNS = 40;
 const OMISSION = "...";
 
-/** Shortens in the middle, because both ends of a hostname or of `namespace/kind/name` identify it. */
+/** Shortens a text in the middle, because both ends of a hostname or of `namespace/kind/name` identify it. */
 export function shorten(text: string, width: number): string {
   if (text.length <= width) return text;
   const kept = Math.max(0, width - OMISSION.length);
@@ -13,8 +13,8 @@ export function shorten(text: string, width: number): string {
 }
 
 /**
- * Breaks one line at spaces so that no line is longer than `columns`; only a word longer than a whole line is
- * broken within. Lines after the first begin with `indent` spaces. Without `columns` the line stays whole.
+ * Breaks one line at spaces so that no line is longer than `columns`. Breaks a word only if it is longer than a whole
+ * line. Lines after the first begin with `indent` spaces. Without `columns` the line stays whole.
  */
 export function wrap(text: string, columns: number | undefined, indent: number): string[] {
   if (columns === undefined) return [text];
@@ -35,7 +35,7 @@ export function wrap(text: string, columns: number | undefined, indent: number):
 }
 
 /**
- * The same for running text: lines after the first are indented by two more than the first. Each ends with a line feed.
+ * Wraps running text: lines after the first are indented by two more than the first. Each line ends with a line feed.
  */
 export function brokenLines(text: string, columns: number | undefined): string {
   const indent = text.search(/\S|$/) + 2;

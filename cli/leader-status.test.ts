@@ -11,7 +11,7 @@ const PATH = "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/
 const SECRET = "/api/v1/namespaces/ours/secrets/switchback-status";
 const KEY = "k".repeat(43);
 
-/** Replicas answer in turn, the last one from then on. */
+/** A server on which the replicas answer one after another; the last one then answers every call. */
 function asked(t: TestContext, ...replicas: readonly object[]) {
   const server = new MemoryServer();
   server.add("/api/v1/namespaces/ours/secrets", "switchback-status", { data: statusSecretData(KEY) });
@@ -21,7 +21,7 @@ function asked(t: TestContext, ...replicas: readonly object[]) {
   return { server, time: skipWaits(t), pages };
 }
 
-/** A controller that refuses: what the API server passes on is no JSON. */
+/** A client of a controller that refuses. The API server passes the controller's text on, which is not JSON. */
 function refusing(server: MemoryServer): KubeClient {
   const raw = async () => ({ status: 403, contentType: "text/plain", text: "send the key\n" });
   return { ...server.client, raw };
@@ -47,14 +47,14 @@ describe("a controller with more workloads than one page has", () => {
   const queries = ({ calls }: ReturnType<typeof asked>["server"]) =>
     calls.slice(1).map(({ query }) => Object.fromEntries(query));
 
-  test("is asked for what is shown, and one page is enough", async (t) => {
+  test("sends only what is shown, and one page is enough", async (t) => {
     const { server } = asked(t, page(["a"]));
     const { running } = await leaderStatus(server.client, "ours", { in: "shop", stuck: true });
     assert.deepEqual([running?.workloads.length, running?.omitted], [1, 7]);
     assert.deepEqual(queries(server), [{ in: "shop", stuck: "true" }]);
   });
 
-  test("is asked for each page by who wants all", async (t) => {
+  test("sends every page if all workloads are wanted", async (t) => {
     const { server } = asked(t, page(["a", "b"], "shop/Pod/b"), page(["c"], "shop/Pod/c"), page(["d"]));
     const { running } = await leaderStatus(server.client, "ours", { all: true });
     assert.deepEqual(
@@ -65,13 +65,13 @@ describe("a controller with more workloads than one page has", () => {
     assert.deepEqual(queries(server), [{ after: "/" }, { after: "shop/Pod/b" }, { after: "shop/Pod/c" }]);
   });
 
-  test("that leads in circles is left after a page", async (t) => {
+  test("gets no more requests once a page leads back", async (t) => {
     const { server, pages } = asked(t, page(["a"], "shop/Pod/a"));
     await leaderStatus(server.client, "ours", { all: true });
     assert.equal(pages(), 2);
   });
 
-  test("and is not the leader any more for a later page, is an error", async (t) => {
+  test("causes an error if it is no longer the leader for a later page", async (t) => {
     const { server } = asked(t, page(["a"], "shop/Pod/a"), follower);
     await assert.rejects(leaderStatus(server.client, "ours", { all: true }), { code: "kube-unreachable" });
   });
@@ -88,14 +88,14 @@ const observing = (unknownCode?: string) => ({
   running: { ...(unknownCode && { unknownCode }), workloads: [] },
 });
 
-test("waits while the controller lists the pods, which it may only do since it was asked", async (t) => {
+test("waits while the controller lists the pods, which it may start only on request", async (t) => {
   const listing = [observing("namespaces-not-listed"), observing("pods-not-listed")];
   const { server, time } = asked(t, ...listing, observing());
   assert.deepEqual(await leaderStatus(server.client, "ours"), observing());
   assert.deepEqual(time.waits, [250, 250]);
 });
 
-test("waits for pods at most half a minute, for nothing else that is unknown, and as short as asked", async (t) => {
+test("waits for pods at most half a minute or as long as requested, and not for other unknown states", async (t) => {
   const forever = asked(t, observing("pods-not-listed"));
   assert.deepEqual(await leaderStatus(forever.server.client, "ours"), observing("pods-not-listed"));
   assert.equal(forever.time.waits.length, 120);
@@ -121,7 +121,7 @@ test("reports a missing Service with its namespace", async (t) => {
   });
 });
 
-test("without the right to the key, the API server's refusal is the error, and the cure names the Role", async (t) => {
+test("without permission to read the key, fails with the refusal, and the cure names the Role", async (t) => {
   const { server } = asked(t);
   server.onCall = ({ path }) => (path === SECRET ? refusal(403, "Forbidden") : undefined);
   const error = await leaderStatus(refusing(server), "ours").catch((each: unknown) => each);
@@ -129,14 +129,14 @@ test("without the right to the key, the API server's refusal is the error, and t
   assert.match(cureOfRefusal(error, { command: "status", namespace: "ours" }) ?? "", /the Role switchback-operator/);
 });
 
-test("without a key, says that the controller makes one", async () => {
+test("without a key, reports that the controller creates one", async () => {
   await assert.rejects(leaderStatus(refusing(new MemoryServer()), "ours"), {
     code: "status-refused",
     message: "Secret switchback-status in namespace ours has no key yet; the controller makes one when it starts",
   });
 });
 
-test("with a key that is refused, says what the controller says", async (t) => {
+test("if the key is refused, reports the controller's text", async (t) => {
   const { server } = asked(t);
   await assert.rejects(leaderStatus(refusing(server), "ours"), {
     code: "status-refused",
@@ -144,7 +144,7 @@ test("with a key that is refused, says what the controller says", async (t) => {
   });
 });
 
-test("a controller of an earlier version answers whoever has no key", async (t) => {
+test("a controller of an earlier version answers without a key", async (t) => {
   for (const status of [403, 404]) {
     const { server } = asked(t, leader);
     const { onCall } = server;

@@ -5,29 +5,30 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { pause } from "#lib/kube/time.ts";
 import { statusFrom } from "./status-shape.ts";
 
-/** Which workloads are read. By default at most 1,000, of which those that need somebody come first. */
+/** Which workloads to read. By default at most 1,000, first those that need somebody to act. */
 interface WorkloadsRead {
-  /** A namespace. */
+  /** Only workloads of this namespace. */
   readonly in?: string | undefined;
-  /** Only those that stay stale until somebody acts. */
+  /** Only workloads that stay stale until somebody acts. */
   readonly stuck?: boolean | undefined;
-  /** All of them, however many there are. */
+  /** All workloads, however many there are. */
   readonly all?: boolean | undefined;
-  /** How long to wait while the controller lists pods, which it may only do since it was asked, milliseconds. */
+  /** How long to wait while the controller lists pods, in milliseconds. It may start to list them only on request. */
   readonly observedWithinMs?: number | undefined;
 }
 
-/** 150,000 pods are listed within it. */
+/** Enough to list 150,000 pods. */
 const OBSERVED_WITHIN_MS = 30_000;
 const POLL_MS = 250;
-/** Codes of `unknownCode` while the controller lists pods. */
+/** Values of `unknownCode` while the controller lists pods. */
 const LISTING: readonly (string | undefined)[] = ["namespaces-not-listed", "pods-not-listed"];
 
 /**
- * Reads the leading controller's status through the API server. Waits a while for pods that are only observed on
- * request. If they stay unknown, the status says so. If no leader answers, such as just after a leader has stopped,
- * returns a follower's status, which has names and no workloads. Throws `input-invalid` if the controller is missing,
- * `kube-status` 403 without the right to read the page or its key, and `status-refused` while the key is missing.
+ * Reads the leading controller's status through the API server. Waits a while for pods that the controller observes
+ * only on request. If they stay unknown, the status says so. If no leader answers, for example just after one has
+ * stopped, returns a follower's status, which has names and no workloads. Throws `input-invalid` if the controller is
+ * missing, `kube-status` 403 without permission to read the page or its key, and `status-refused` while the key is
+ * missing.
  */
 export async function leaderStatus(
   client: KubeClient,
@@ -50,7 +51,7 @@ async function readStatus(
   { all, in: only, stuck }: WorkloadsRead,
   signal: AbortSignal | undefined,
 ): Promise<FullStatus> {
-  // What is in the way of the key matters only if the controller asks for one: earlier versions do not.
+  // A forbidden key matters only if the controller asks for one: earlier versions do not.
   let forbidden: unknown;
   const key = await readStatusKey(client, namespace, signal).catch((error: unknown) => {
     if (statusOf(error) !== 403) throw error;
@@ -73,7 +74,7 @@ async function readStatus(
   }
 }
 
-/** Adds the workloads of the pages that follow. A controller of an earlier version has all of them on its only page. */
+/** Adds the workloads of the following pages. A controller of an earlier version has all workloads on its only page. */
 async function withAllPages(first: FullStatus, read: (after: string) => Promise<FullStatus>): Promise<FullStatus> {
   const { running } = first;
   if (running?.next === undefined) return first;
@@ -84,7 +85,7 @@ async function withAllPages(first: FullStatus, read: (after: string) => Promise<
       throw new SwitchbackError("kube-unreachable", "another controller became the leader while its status was read");
     }
     workloads.push(...page.workloads);
-    // Pages are in the order of keys: one that does not lead further is the last.
+    // Pages are in the order of keys. A page whose `next` does not advance is the last one.
     next = page.next !== undefined && page.next > next ? page.next : undefined;
   }
   return { ...first, running: { ...running, workloads, omitted: 0, next: undefined } };

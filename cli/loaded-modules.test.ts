@@ -10,7 +10,8 @@ import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
 import { LOADED_HOOK, loadedIn } from "#test/fakes/loaded-modules.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 
-// What a command loads is most of its CPU time. A new import at the top of a file brings it back unnoticed.
+// A command spends most of its CPU time on loading modules. Without these tests, nobody would notice a new import at
+// the top of a file that makes commands slow again.
 
 const TOP = fileURLToPath(new URL("..", import.meta.url));
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
@@ -19,7 +20,7 @@ const files = useFiles();
 let api: FakeApi | undefined;
 afterEach(() => api?.close());
 
-/** Paths of the modules that the doctor loads, in the tree. */
+/** Modules that the doctor loads, by their paths in the repository. */
 async function loadedBy(server: MemoryServer): Promise<string[]> {
   api = await fakeApi(server.respond);
   const args = ["--import", LOADED_HOOK, MAIN, "doctor", "-n", "ours", "--kubeconfig", await files.kubeconfig(api.url)];
@@ -30,7 +31,7 @@ async function loadedBy(server: MemoryServer): Promise<string[]> {
 
 const has = (loaded: readonly string[], part: string) => loaded.some((url) => url.includes(part));
 
-it("doctor loads neither the schema nor the API library's classes where Switchback is not installed", async () => {
+it("doctor loads neither the schema nor the API library's classes if Switchback is not installed", async () => {
   const loaded = await loadedBy(new MemoryServer());
   assert.ok(has(loaded, "/doctor/gather-install.ts"));
   for (const part of ["/config/schema.ts", "client-node/dist/gen/", "node-forge"]) {
@@ -38,12 +39,12 @@ it("doctor loads neither the schema nor the API library's classes where Switchba
   }
 });
 
-it("doctor loads them where there is a configuration to check", async () => {
+it("doctor loads the schema if there is a configuration to check", async () => {
   const loaded = await loadedBy(installed());
   assert.ok(has(loaded, "/config/schema.ts"));
 });
 
-it("a component with a configuration of JSON needs no YAML parser, nor JSONPath without custom kinds", async () => {
+it("a component with a JSON configuration loads no YAML parser, and without custom kinds no JSONPath", async () => {
   const own = ["controller", "webhook", "proxy"].map((part) => import.meta.resolve(`./components/${part}.ts`));
   const ofExtras = globSync("extras/*/start.ts", { cwd: TOP }).map((path) => pathToFileURL(join(TOP, path)).href);
   const parts = [...own, ...ofExtras];

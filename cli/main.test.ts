@@ -17,10 +17,10 @@ const COMPONENT = [...componentFlags, HELP];
 const CONFIG = ["--config <file>", "--set <path=value...>", HELP];
 const CLUSTER = clusterFlags;
 
-/** Options of the demo that show its status on a page. */
+/** The demo's options that show its status on a page. */
 const DEMO_PAGES = EXTRAS.filter(({ demoPage }) => demoPage !== undefined).map(({ name }) => `--${name}`);
 
-/** Each command of the core with its usage, and its flags with their defaults. */
+/** Each command of the core with its usage, its flags and their defaults. */
 const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["controller [options]", ...COMPONENT],
   ["webhook [options]", ...COMPONENT],
@@ -76,7 +76,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
 ];
 
 describe("help", { concurrency: 4 }, () => {
-  it("lists every command but those of pods in its group, users' commands first", async () => {
+  it("lists every command except those that only pods run in its group, users' commands first", async () => {
     const { code, stdout, stderr } = await switchback(["--help"]);
     assert.deepEqual([code, stderr], [0, ""]);
     assert.match(stdout, /^Usage: switchback \[options\] \[command\]\n\nMaps a cluster's own/);
@@ -101,13 +101,13 @@ describe("help", { concurrency: 4 }, () => {
 
   for (const [usage, ...flags] of COMMANDS) {
     const [name = ""] = usage.split(" ");
-    it(`of ${name} lists its flags, and their defaults`, async () => {
+    it(`of ${name} lists its flags and their defaults`, async () => {
       assert.deepEqual(await helpOf(name), { usage, flags });
     });
   }
 });
 
-it("the demo is not offered where it is not installed, as in the image", async () => {
+it("the demo is not offered if it is not installed, as in the image", async () => {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const image = await files.folder("image", {});
   for (const name of ["cli", "extras", "lib", "package.json"])
@@ -125,7 +125,7 @@ it("the demo is not offered where it is not installed, as in the image", async (
 });
 
 describe("a command gets its arguments and flags:", () => {
-  /** What it says first where the API server is away. */
+  /** The path of the request that each command sends first. The error names it if the API server is unreachable. */
   for (const [name, args, path] of [
     ["status", [], "/api/v1/namespaces/ours/secrets/switchback-status"],
     ["restart", ["shop", "--yes"], "/api/v1/namespaces/ours/secrets/switchback-status"],
@@ -160,7 +160,7 @@ describe("a command gets its arguments and flags:", () => {
     }
   });
 
-  it("restart, whose exit code says that a workload was not restarted", async () => {
+  it("restart, whose exit code reports that a workload was not restarted", async () => {
     const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, standing: "stuck" };
     const status = {
       leader: true,
@@ -206,7 +206,7 @@ describe("a command gets its arguments and flags:", () => {
     assert.match(wrong.stderr, /^switchback: the plan is not from `switchback doctor --probe`/);
   });
 
-  it("status and doctor write one of five formats, and nothing else", async () => {
+  it("status and doctor accept five output formats, and no others", async () => {
     for (const name of ["status", "doctor"]) {
       const { code, stderr } = await switchback([name, "-o", "xml"]);
       assert.equal(code, 2);
@@ -215,7 +215,7 @@ describe("a command gets its arguments and flags:", () => {
   });
 });
 
-describe("a configuration that is wrong stops the start with 2 and names the place:", () => {
+describe("a wrong configuration stops the start with exit code 2 and names the place:", () => {
   const CASES: [what: string, component: string, yaml: string, ...expected: RegExp[]][] = [
     ["a wrong type", "controller", "controller: { port: x }", /: controller\.port: must be a number, not a string/],
     [
@@ -252,7 +252,7 @@ describe("a configuration that is wrong stops the start with 2 and names the pla
     assert.match(stderr, /^switchback: \/nonexistent\/config\.yaml: cannot be read: ENOENT/);
   });
 
-  it("a --set, and a variable", async () => {
+  it("a --set and an environment variable", async () => {
     const flag = await switchback(["controller", "--set", "controller.port=x"]);
     assert.equal(flag.code, 2);
     assert.match(flag.stderr, /^switchback: --set controller\.port: controller\.port: must be a number, not a string/);
@@ -279,8 +279,8 @@ describe("a configuration that is wrong stops the start with 2 and names the pla
   });
 });
 
-describe("a failure that is not the input's", () => {
-  it("exits with 1, and tells the cause", async () => {
+describe("a failure that is not caused by the input", () => {
+  it("exits with 1 and reports the cause", async () => {
     const kubeconfig = await files.kubeconfig(new URL("http://127.0.0.1:1"));
     const { code, stdout, stderr } = await switchback(["confirm", "--yes", "--kubeconfig", kubeconfig]);
     assert.deepEqual([code, stdout], [1, ""]);
@@ -290,7 +290,7 @@ describe("a failure that is not the input's", () => {
     );
   });
 
-  it("is an address that cannot be bound", async () => {
+  it("can be an address that cannot be bound", async () => {
     const file = await files.file("config.yaml", "proxy: { address: 192.0.2.1, healthPort: 0 }");
     const { code, stderr } = await switchback(["proxy", "--config", file]);
     assert.equal(code, 1);

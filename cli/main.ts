@@ -5,7 +5,7 @@ import { EXIT_FAILURE, run } from "./run.ts";
 
 const { env } = process;
 let shown: Progress | undefined;
-/** Loaded by the first command that waits: type stripping takes milliseconds of CPU for each file. */
+/** Loaded by the first command that waits: stripping types takes milliseconds of CPU for each file. */
 const progress: Progress = {
   async during(what, work) {
     shown ??= (await import("./progress.ts")).createProgress(process.stderr);
@@ -21,7 +21,7 @@ const outputOf = (stream: NodeJS.WriteStream) =>
   });
 const context: CliContext = { env, stdout: outputOf(process.stdout), stderr: outputOf(process.stderr), progress };
 
-/** The command goes on to its end, and fails: what it has printed is not whole. */
+/** Reports that output is lost. The command continues to its end and then fails, because its output is incomplete. */
 function reportLostOutput(error: Error): void {
   context.stderr.line(`switchback: cannot write the output: ${error.message}`);
   process.once("exit", () => {

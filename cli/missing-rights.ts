@@ -7,7 +7,7 @@ export interface Invocation {
   readonly namespace: string;
 }
 
-/** The Roles that the chart installs for commands; they are not bound to anybody. */
+/** The Roles that the chart installs for commands. It does not bind them to anybody. */
 const ROLES: Readonly<Record<string, string>> = {
   status: "switchback-operator",
   dashboard: "switchback-operator",
@@ -16,13 +16,10 @@ const ROLES: Readonly<Record<string, string>> = {
   version: "switchback-doctor",
   inject: "switchback-map-reader",
 };
-/** How the API server names the user. */
+/** The user in an error text of the API server. */
 const USER = /\bUser "([^"]+)" cannot\b/;
 
-/**
- * What to do about an error status that a caller without credentials or rights gets. Undefined: it is about
- * something else.
- */
+/** What a caller without credentials or rights can do about an error status. Undefined for other errors. */
 export function cureOfRefusal(error: unknown, { command, namespace }: Invocation): string | undefined {
   const status = statusOf(error);
   if (status === 401) return "log in to the cluster again, or renew the token or certificate that the kubeconfig has";

@@ -3,7 +3,7 @@ import { Writable } from "node:stream";
 import { describe, test } from "node:test";
 import { createOutput, paint, usesColour } from "./output.ts";
 
-/** A stream that keeps what is written to it, and fails each write with `error` if there is one. */
+/** A stream that keeps the written text. Each write fails with `error`, if given. */
 function stream(error?: NodeJS.ErrnoException) {
   const written: string[] = [];
   const writable = new Writable({
@@ -20,7 +20,7 @@ const failure = (code: string) => Object.assign(new Error(`write ${code}`), { co
 const turn = () => new Promise(setImmediate);
 
 describe("colour", () => {
-  test("is written where it is on, and dropped elsewhere", () => {
+  test("is written if it is enabled, else dropped", () => {
     for (const [colour, expected] of [
       [true, "a \u001b[31mbad\u001b[0m b\n"],
       [false, "a bad b\n"],
@@ -31,7 +31,7 @@ describe("colour", () => {
     }
   });
 
-  test("is for terminals only, and never where NO_COLOR is set", () => {
+  test("is enabled only for terminals, and never if NO_COLOR is set", () => {
     assert.equal(usesColour({ isTTY: true }, {}), true);
     assert.equal(usesColour({ isTTY: true }, { NO_COLOR: "" }), true, "empty counts as not set");
     assert.equal(usesColour({ isTTY: true }, { NO_COLOR: "1" }), false);
@@ -49,8 +49,8 @@ describe("colour", () => {
   });
 });
 
-describe("a reader that goes away", () => {
-  test("is no error, and closes the output", async () => {
+describe("a reader that closes the stream", () => {
+  test("causes no error, and closes the output", async () => {
     const errors: Error[] = [];
     const { writable } = stream(failure("EPIPE"));
     const output = createOutput(writable, { onError: (error) => errors.push(error) });
@@ -63,7 +63,7 @@ describe("a reader that goes away", () => {
     assert.deepEqual(errors, []);
   });
 
-  test("is not a full disk, which is reported once", async () => {
+  test("is different from a full disk, which is reported once", async () => {
     const errors: Error[] = [];
     const { writable } = stream(failure("ENOSPC"));
     const output = createOutput(writable, { onError: (error) => errors.push(error) });

@@ -8,15 +8,15 @@ const STYLES = { bad: "31", good: "32", warning: "33", faint: "2", strong: "1" }
 export type Style = keyof typeof STYLES;
 const ESCAPE = "\u001b";
 const RESET = `${ESCAPE}[0m`;
-/** What `paint` writes, and nothing else that a terminal acts on. */
+/** Matches what `paint` writes, and no other control sequence. */
 const PAINT = new RegExp(`(${ESCAPE}\\[(?:${Object.values(STYLES).join("|")}|0)m)`);
 
-/** Marks `text` for `Output.write`, which drops the marks where colour is off. */
+/** Marks `text` for `Output.write`, which removes the marks if colour is off. */
 export function paint(style: Style, text: string): string {
   return `${ESCAPE}[${STYLES[style]}m${text}${RESET}`;
 }
 
-/** Whether to write colour: to a terminal only, and not if NO_COLOR is set (no-color.org). */
+/** Whether to write colour: only to a terminal, and not if NO_COLOR is set (no-color.org). */
 export function usesColour(
   stream: { readonly isTTY?: boolean },
   env: Readonly<Record<string, string | undefined>>,
@@ -26,18 +26,18 @@ export function usesColour(
 
 interface OutputOptions {
   readonly colour?: boolean;
-  /** Called for an error of the stream other than a reader that went away, such as a full disk. */
+  /** Called for an error of the stream, such as a full disk. Not called if the reader has closed the stream. */
   readonly onError?: (error: Error) => void;
   /** Called before each write, to remove a progress line from the terminal. */
   readonly beforeWrite?: () => void;
 }
 
-/** Some pseudo-terminals of CI systems report a width of 0. */
+/** Treats a width of 0 as unknown: some pseudo-terminals of CI systems report it. */
 function columnsOf(stream: NodeJS.WritableStream): number | undefined {
   return (stream as Partial<WriteStream>).columns || undefined;
 }
 
-/** The only way from a command to a stream of the process. */
+/** Creates the output through which commands write to a stream of the process. No command writes in another way. */
 export function createOutput(stream: NodeJS.WritableStream, options: OutputOptions = {}): Output {
   const { colour = false, onError = () => {}, beforeWrite = () => {} } = options;
   const closed = new AbortController();

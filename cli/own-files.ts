@@ -1,36 +1,37 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
-// Not by name: Node has `getAssetKeys` since 22.20, and only executables, which bring their own Node, call it.
+// Not imported by name: Node has `getAssetKeys` only since 22.20. Only executables call it, and they contain their
+// own Node.
 import * as sea from "node:sea";
 import { fileURLToPath } from "node:url";
 
-// What belongs to the program, whichever way it was installed: as files (the repository, the image, the npm
-// package) or inside of a single executable, where Node calls them assets. Paths are those of the repository.
+// The files that belong to the program. They are on disk (the repository, the image, the npm package), or inside a
+// single executable, where Node calls them assets. All paths are relative to the repository.
 
 const TOP = new URL("..", import.meta.url);
 
-/** Kubernetes YAML: what the demo shows by default. */
+/** The Kubernetes YAML that the demo shows by default. */
 export const EXAMPLES = "examples/demo";
 
-/** The text of a file of this program. Throws if it has none of that name. */
+/** The text of one of this program's files. Throws if it does not exist. */
 export function ownFile(path: string): string {
   return sea.isSea() ? sea.getAsset(path, "utf8") : readFileSync(new URL(path, TOP), "utf8");
 }
 
-/** Whether this program has a file. */
+/** Whether this program has the file. */
 export function hasOwnFile(path: string): boolean {
   return sea.isSea() ? sea.getAssetKeys().includes(path) : existsSync(new URL(path, TOP));
 }
 
-/** Whether this program has a folder with anything in it. */
+/** Whether this program has the folder. An executable has it if it contains any file below it. */
 export function hasOwnFolder(path: string): boolean {
   return sea.isSea() ? assetsIn(path).length > 0 : existsSync(new URL(path, TOP));
 }
 
 /**
- * Calls `work` with the path of a folder of this program; of an executable, that of a temporary copy, which is
- * removed afterwards.
+ * Calls `work` with the path of one of this program's folders. An executable first copies the folder to a temporary
+ * one, and removes the copy afterwards.
  */
 export async function withOwnFolder(path: string, work: (folder: string) => Promise<void>): Promise<void> {
   if (!sea.isSea()) return await work(shortest(fileURLToPath(new URL(path, TOP))));
@@ -48,15 +49,15 @@ export async function withOwnFolder(path: string, work: (folder: string) => Prom
 }
 
 /**
- * The command that starts this program again, to be followed by its arguments. An executable is its own script: its
- * path given once more would be taken for the name of a command.
+ * The command that starts this program again, without arguments. An executable is its own script: it would take a
+ * second path for the name of a command.
  */
 export function ownCommand(): readonly [string, ...string[]] {
   const [, script = ""] = process.argv;
   return sea.isSea() ? [process.execPath] : [process.execPath, script];
 }
 
-/** As a person would write it: relative, if it is below the working directory. */
+/** The path as a person would write it: relative if it is below the working directory. */
 function shortest(path: string): string {
   const short = relative("", path);
   return short.startsWith("..") || isAbsolute(short) ? path : short;

@@ -10,7 +10,7 @@ test("prints the result as one line of JSON", async () => {
 });
 
 for (const plan of ["", "{", "null", "{}", '{"dials":[],"names":"a"}', '{"dials":[{}],"names":[]}']) {
-  test(`${JSON.stringify(plan)} is not a plan: nothing is tried or printed`, async () => {
+  test(`${JSON.stringify(plan)} is not a plan: nothing is probed or printed`, async () => {
     const { context, written } = captured();
     await assert.rejects(probe(plan, context), {
       code: "input-invalid",

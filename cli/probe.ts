@@ -5,8 +5,8 @@ import { parse } from "#lib/errors/validation.ts";
 import type { CliContext } from "#lib/process/context.ts";
 
 /**
- * `switchback probe`: runs in the pod of `switchback doctor --probe`. Takes the plan as JSON and prints the result
- * as JSON.
+ * `switchback probe`, which runs in the pod of `switchback doctor --probe`. Takes the plan as JSON and prints the
+ * result as JSON.
  */
 export async function probe(plan: string, { stdout }: Pick<CliContext, "stdout">): Promise<void> {
   stdout.line(JSON.stringify(await executePlan(parsePlan(plan))));

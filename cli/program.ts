@@ -18,7 +18,7 @@ import {
 } from "./options.ts";
 import { EXAMPLES, hasOwnFile, hasOwnFolder, ownFile } from "./own-files.ts";
 
-/** Headings of the help. They are shown in the order in which the first command of each is added. */
+/** Headings of the help, which shows them in the order in which the first command of each is added. */
 const GROUPS = {
   look: "Find out:",
   change: "Change:",
@@ -28,8 +28,8 @@ const GROUPS = {
 type Group = keyof typeof GROUPS;
 
 /**
- * The tree of commands. Loads each command's module when it runs: a webhook must not pay for what only the demo
- * needs. `setExitCode` is called by commands whose outcome may be a finding.
+ * Creates the tree of commands. Each command's module is loaded only when the command runs: a webhook must not load
+ * what only the demo needs. Commands whose outcome may be a finding call `setExitCode`.
  */
 export function createProgram(
   context: CliContext,
@@ -40,9 +40,9 @@ export function createProgram(
     .description(
       "Maps a cluster's own public hostnames, inside opted-in pods, to a relay that speaks the PROXY protocol.",
     )
-    // Errors are reported like all others, by `run`.
+    // Commander writes no errors: `run` reports them like all others.
     .configureOutput({ writeOut: context.stdout.write, writeErr() {} })
-    // Names alone: with their arguments, no width would be left for what they do.
+    // Lists only the names of commands: with their arguments, no width would be left for the descriptions.
     .configureHelp({ subcommandTerm: (command) => command.name() })
     .exitOverride()
     .version(ownVersion(), "-V, --version", "print the version of this program");
@@ -57,7 +57,7 @@ export function createProgram(
   return root;
 }
 
-/** Adds a command. `examples`: what follows `switchback`, for the end of its help. */
+/** Adds a command. Its help ends with the `examples`, which begin after `switchback`. */
 function addCommand(root: Command, name: string, group: Group, examples: readonly string[]): Command {
   const lines = examples.map((example) => `\n  switchback ${example}`);
   return root
@@ -92,7 +92,7 @@ function addComponent(root: Command, name: string, examples: readonly string[]):
   return addConfigured(root, name, examples).addOption(format);
 }
 
-/** What the extras' commands are made with. */
+/** The functions with which extras add their commands. */
 function commandLine(root: Command, context: CliContext): CommandLine {
   return {
     context,
@@ -134,7 +134,7 @@ function addNamespace(command: Command): Command {
   return command.option("-n, --namespace <name>", description, namespaceName, DEFAULT_NAMESPACE);
 }
 
-/** Adds the flags that say how to reach an API server: those of `ConnectFlags`. */
+/** Adds the flags that say how to reach an API server, those of `ConnectFlags`. */
 function addConnection(command: Command): Command {
   return command
     .option("--kubeconfig <file>", "path to the kubeconfig file", notEmpty)
@@ -147,7 +147,7 @@ function addConnection(command: Command): Command {
     );
 }
 
-/** Options that say which cluster. */
+/** Options that select the cluster. */
 const OF_CLUSTERS = ["namespace", "kubeconfig", "context", "as", "requestTimeout"];
 
 function fromDump(): Option {
@@ -163,7 +163,7 @@ function outputFormat(): Option {
 }
 
 function addDemo(root: Command, context: CliContext, extras: readonly Extra[]): void {
-  // The image leaves the demo out, with its examples.
+  // The image contains neither the demo nor its examples.
   if (!hasOwnFolder(EXAMPLES)) return;
   const demo = addCommand(root, "demo", "look", ["demo", "demo manifests/ --keep"])
     .description("show how Switchback works on this machine; needs no cluster and no root")
@@ -177,7 +177,7 @@ function addDemo(root: Command, context: CliContext, extras: readonly Extra[]): 
   });
 }
 
-/** Commands that change files or the cluster, or make what does. */
+/** Adds the commands that change files or the cluster, or that print a changed file. */
 function addChanges(root: Command, context: CliContext, setExitCode: (code: number) => void): void {
   addClusterCommand(root, "inject", "change", [
     "inject deployment.yaml > injected.yaml",
@@ -227,7 +227,7 @@ function addChanges(root: Command, context: CliContext, setExitCode: (code: numb
     .action(async (flags) => (await import("./uninstall.ts")).uninstall(flags, context));
 }
 
-/** What the controller knows, and what all that rests on. */
+/** Adds the commands that show what the controller knows, and the data that this is based on. */
 function addStatus(
   root: Command,
   context: CliContext,

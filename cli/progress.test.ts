@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { createProgress } from "./progress.ts";
 
-/** A screen, and a clock that is put forward by hand. */
+/** A screen, with a clock that the test advances. */
 function start(t: TestContext, terminal: { columns: number } | undefined) {
   t.mock.timers.enable({ apis: ["setInterval"] });
   let now = 0;
@@ -20,13 +20,13 @@ function start(t: TestContext, terminal: { columns: number } | undefined) {
   return { progress: createProgress(screen as Parameters<typeof createProgress>[0]), pass, written };
 }
 
-test("what is done within 2 s shows nothing", async (t) => {
+test("work that ends within 2 s shows nothing", async (t) => {
   const { progress, pass, written } = start(t, { columns: 80 });
   assert.equal(await progress.during("reading", async () => pass(1_750).length), 0);
   assert.deepEqual([...written, ...pass(10_000)], []);
 });
 
-test("a terminal shows one line, once a second, which is erased at the end and before other output", async (t) => {
+test("a terminal shows one line, updated every second, and erases it at the end and before other output", async (t) => {
   const { progress, pass, written } = start(t, { columns: 80 });
   let missing = "0 of 2 available";
   await progress.during(
@@ -44,14 +44,14 @@ test("a terminal shows one line, once a second, which is erased at the end and b
   assert.deepEqual(written, ["\r\u001b[K"]);
 });
 
-test("a line never wraps, since it could not be erased, and holds nothing that a terminal acts on", async (t) => {
+test("a line never wraps, because it could not be erased, and cannot control the terminal", async (t) => {
   const { progress, pass } = start(t, { columns: 20 });
   await progress.during("\u001b[2Jwaiting for a long name", async () => {
     assert.deepEqual(pass(2_000), [String.raw`\u001b[2Jwait (2 s)`]);
   });
 });
 
-test("elsewhere there is a line at 2 s, and then every 10 s", async (t) => {
+test("without a terminal, a line follows after 2 s, and then every 10 s", async (t) => {
   const { progress, pass, written } = start(t, undefined);
   await progress.during("waiting", async () => {
     assert.deepEqual(pass(2_000), ["waiting (2 s)\n"]);
@@ -62,7 +62,7 @@ test("elsewhere there is a line at 2 s, and then every 10 s", async (t) => {
   assert.deepEqual(written, []);
 });
 
-test("a failure ends it, too", async (t) => {
+test("a failure also ends the progress", async (t) => {
   const { progress, pass } = start(t, { columns: 80 });
   await assert.rejects(
     progress.during("waiting", async () => {

@@ -4,14 +4,14 @@ import type { Progress } from "#lib/process/context.ts";
 type Screen = Pick<NodeJS.WriteStream, "write" | "isTTY" | "columns">;
 
 const FIRST_MS = 2_000;
-/** A terminal shows one line that changes. */
+/** Interval on a terminal, where one line is updated. */
 const TERMINAL_MS = 1_000;
-/** Elsewhere each is a line of a log. */
+/** Interval without a terminal, where each update is a line of a log. */
 const LOG_MS = 10_000;
 const ERASE_LINE = "\r\u001b[K";
 const DEFAULT_COLUMNS = 80;
 
-/** Writes to `stream` directly: what it writes between two outputs is erased by `clear`. */
+/** Writes progress to `stream` directly. `clear` erases the line before other output. */
 export function createProgress(stream: Screen): Progress {
   const terminal = stream.isTTY === true;
   let shown = false;
@@ -23,7 +23,7 @@ export function createProgress(stream: Screen): Progress {
     const elapsed = ` (${seconds} s)`;
     if (!terminal) return void stream.write(`${printable(text)}${elapsed}\n`);
     clear();
-    // A line that wraps cannot be erased.
+    // The text is cut, because a line that wraps cannot be erased.
     const room = (stream.columns || DEFAULT_COLUMNS) - elapsed.length - 1;
     stream.write(`${printable(text).slice(0, room)}${elapsed}`);
     shown = true;
@@ -49,5 +49,5 @@ export function createProgress(stream: Screen): Progress {
   };
 }
 
-/** Often enough that no second is left out. */
+/** Short enough to show every second. */
 const TICK_MS = 250;

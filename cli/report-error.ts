@@ -7,10 +7,10 @@ import { cureOfRefusal, type Invocation } from "./missing-rights.ts";
 import { paint } from "./output.ts";
 
 const PREFIX = "switchback:";
-/** Of the faults of one configuration. */
+/** Maximum number of faults to print for one configuration. */
 const MAX_FAULTS = 4;
 
-/** Prints what went wrong with a command, the cause last. @returns whether its input was bad. */
+/** Prints what went wrong with a command, with the cause last. @returns whether the command's input was invalid. */
 export function reportError(error: unknown, invoked: Invocation, { stderr }: CliContext): boolean {
   // A configuration error has one line per fault.
   const faults = hasCode(error, "config-invalid") && error.cause === undefined ? error.message.split("\n") : [];
@@ -24,10 +24,13 @@ export function reportError(error: unknown, invoked: Invocation, { stderr }: Cli
   return hasCode(error, "config-invalid") || hasCode(error, "input-invalid");
 }
 
-/** Codes of commander whose message says what is accepted: a page of usage adds nothing. */
+/** Codes of commander whose message names the accepted values, so that a hint to the usage adds nothing. */
 const COMPLETE = ["commander.invalidArgument", "commander.conflictingOption"];
 
-/** What is wrong with a command line, on one line, and where the usage is. `command`: the first word of the line. */
+/**
+ * Turns commander's error into one line: the fault, and where to find the usage. `command` is the first word of the
+ * command line.
+ */
 export function usageError({ code, message }: CommanderError, command: string | undefined): SwitchbackError {
   const isCommand = command !== undefined && /^[a-z]/.test(command) && code !== "commander.unknownCommand";
   const help = `\`switchback ${isCommand ? `${command} ` : ""}--help\``;
@@ -40,7 +43,10 @@ export function usageError({ code, message }: CommanderError, command: string | 
   return new SwitchbackError("input-invalid", isComplete ? text : `${text.replace(/\.$/, "")}; see ${help}`);
 }
 
-/** An error that nobody has foreseen says so: its text alone, such as "x is not iterable", would be no help. */
+/**
+ * Describes an error. An unexpected one is marked as such: its text alone, such as "x is not iterable", would not
+ * help.
+ */
 function describe(error: unknown): string {
   const isForeseen = error instanceof SwitchbackError || !(error instanceof TypeError || error instanceof RangeError);
   return isForeseen

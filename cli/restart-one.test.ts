@@ -50,10 +50,10 @@ function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, of, onWait 
   return { done: restartOne(api.client, status(of), timeoutMs, () => {}), time };
 }
 
-/** A moment, in milliseconds before the test begins. */
+/** The time `ms` milliseconds before the test begins. */
 const before = (ms: number) => new Date(1_700_000_000_000 - ms).toISOString();
 
-test("patches exactly what it has read, and waits until that is rolled out", async (t) => {
+test("patches exactly the object that it has read, and waits for the rollout", async (t) => {
   const api = withWeb();
   api.onCall = ({ method }) => {
     if (method === "PATCH") put(api, { status: UNAVAILABLE });
@@ -72,7 +72,7 @@ test("patches exactly what it has read, and waits until that is rolled out", asy
 });
 
 for (const kind of ["StatefulSet", "DaemonSet"]) {
-  test(`a ${kind} is found among its kind`, async (t) => {
+  test(`a ${kind} is read from the path of its kind`, async (t) => {
     const api = new MemoryServer();
     const rolledOut = { replicas: 1, readyReplicas: 1, availableReplicas: 1 };
     api.add(`/apis/apps/v1/namespaces/shop/${kind.toLowerCase()}s`, "web", { status: rolledOut });
@@ -81,22 +81,22 @@ for (const kind of ["StatefulSet", "DaemonSet"]) {
   });
 }
 
-test("what does not roll out in time has failed, and says what is missing", async (t) => {
+test("a rollout that takes too long has failed, and the text says what is missing", async (t) => {
   const { done, time } = run(t, withWeb({ status: UNAVAILABLE }));
   const text = "is restarted, and not rolled out: 0 of 1 available";
   assert.deepEqual(await done, { came: "failed", text });
-  // The last look is after the time.
+  // The last read is after the timeout.
   assert.deepEqual(time.waits, [500, 500, 500, 500, 500]);
 });
 
-test("what its controller has given up is not waited for", async (t) => {
+test("a rollout that its controller has given up has failed at once", async (t) => {
   const { done, time } = run(t, withWeb({ status: STUCK }));
   assert.equal((await done).came, "failed");
   assert.deepEqual(time.waits, []);
 });
 
 for (const code of ["restarting", "restarted"]) {
-  test(`what the leader calls ${code} is not restarted again, but waited for`, async (t) => {
+  test(`a workload that the leader reports as ${code} is only waited for`, async (t) => {
     const api = withWeb({ status: UNAVAILABLE });
     const { done, time } = run(t, api, { of: { code }, onWait: () => put(api) });
     assert.deepEqual(await done, { came: "already", text: "was being restarted already" });
@@ -104,7 +104,7 @@ for (const code of ["restarting", "restarted"]) {
   });
 }
 
-test("a restart under way that does not end has failed as well", async (t) => {
+test("a restart under way that does not end has also failed", async (t) => {
   const { done } = run(t, withWeb({ status: UNAVAILABLE }), { of: { code: "restarting" } });
   assert.equal((await done).came, "failed");
 });
@@ -132,7 +132,7 @@ for (const [what, parts, text] of [
     "its update strategy is OnDelete: its pods are recreated only when they are deleted",
   ],
 ] as const) {
-  test(`what is ${what} is not restarted, and that tells nothing about others`, async (t) => {
+  test(`a workload that is ${what} is not restarted, which does not affect others`, async (t) => {
     const api = withWeb(parts);
     assert.deepEqual(await run(t, api).done, { came: "against", text: `was not restarted: ${text}` });
     assert.deepEqual(api.writes, []);
@@ -141,7 +141,7 @@ for (const [what, parts, text] of [
 
 for (const method of ["GET", "PATCH"]) {
   for (const code of [403, 404, 409, 422]) {
-    test(`a ${code} on its ${method} is against this workload alone`, async (t) => {
+    test(`a ${code} on its ${method} affects only this workload`, async (t) => {
       const api = withWeb();
       api.onCall = (call) => (call.method === method ? refusal(code, "Refused") : undefined);
       const { came, text } = await run(t, api).done;
@@ -153,20 +153,20 @@ for (const method of ["GET", "PATCH"]) {
     });
   }
 
-  test(`a 500 on its ${method} is no word about this workload`, async (t) => {
+  test(`a 500 on its ${method} is an error, not a result for this workload`, async (t) => {
     const api = withWeb();
     api.onCall = (call) => (call.method === method ? refusal(500, "InternalError") : undefined);
     await assert.rejects(run(t, api).done, { code: "kube-status", status: 500 });
   });
 }
 
-/** A conflict is retried from a new read, at most ten times. */
+/** After a conflict, the workload is read again and the patch retried, with at most ten patches in all. */
 function patchesOf(method: string, code: number): number {
   if (method === "GET") return 0;
   return code === 409 ? 10 : 1;
 }
 
-test("after a conflict the workload is read again: the version that is patched is the newest", async (t) => {
+test("after a conflict, the newest version of the workload is read and patched", async (t) => {
   const api = withWeb();
   let conflicts = 9;
   api.onCall = ({ method }) => {
@@ -181,7 +181,7 @@ test("after a conflict the workload is read again: the version that is patched i
   assert.deepEqual(versions, ["7", "92", "93", "94", "95", "96", "97", "98", "99", "100"]);
 });
 
-test("what somebody else restarts between two tries is not restarted once more", async (t) => {
+test("a workload that somebody else restarts between two tries is not restarted again", async (t) => {
   const api = withWeb();
   api.onCall = ({ method }) => {
     if (method !== "PATCH") return undefined;
@@ -193,7 +193,7 @@ test("what somebody else restarts between two tries is not restarted once more",
   assert.equal(api.writes.length, 1);
 });
 
-test("what is deleted while it rolls out is said", async (t) => {
+test("a workload that is deleted during its rollout is reported", async (t) => {
   const api = withWeb({ status: UNAVAILABLE });
   const { done } = run(t, api, { onWait: () => api.objects.delete(WEB) });
   const { came, text } = await done;

@@ -7,20 +7,23 @@ import { type RestartableName, readAndRestart } from "#lib/workloads/restart.ts"
 import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
 
-/** `against`: it was not restarted, for a reason of its own. `failed`: no further workload is to be restarted. */
+/**
+ * `against`: the workload was not restarted, for a reason that concerns only it. `failed`: no further workload should
+ * be restarted.
+ */
 export interface Restarted {
   readonly came: "restarted" | "already" | "against" | "failed";
   readonly text: string;
 }
 
 const POLL_MS = 500;
-/** Answers that concern this workload alone, or the caller's permissions. */
+/** Error statuses that concern only this workload, or the caller's permissions. */
 const REFUSALS: readonly (number | undefined)[] = [403, 404, 409, 422];
 const UNDER_WAY = { code: "under-way", text: "it is being restarted already" };
 
 /**
- * Restarts one workload unless something is against it, or it is being restarted, and waits until it is rolled out.
- * `report` gets what is still missing, whenever that is known.
+ * Restarts one workload, unless there is a reason against it or a restart is under way. Waits until the rollout has
+ * finished. Calls `report` with what is still missing, whenever it is known.
  */
 export async function restartOne(
   client: KubeClient,
@@ -52,7 +55,7 @@ export async function restartOne(
   }
 }
 
-/** False: it is being restarted already. Throws unless it is restarted. */
+/** Restarts the workload. Returns false if a restart is already under way. Throws if it cannot be restarted. */
 async function begin(
   client: KubeClient,
   workload: RestartableName,
@@ -69,13 +72,13 @@ async function begin(
   throw new SwitchbackError("input-invalid", outcome.reason.text);
 }
 
-/** By the leader's account, or by the stamp of a restart that may still come to its end. */
+/** Whether a restart is under way: the leader reports one, or the stamp is of a restart that may still finish. */
 function isUnderWay({ code }: WorkloadStatus, state: WorkloadState, since: number): boolean {
   if (code === "restarting" || code === "restarted") return true;
   return state.unsettled !== undefined && !state.failed && Date.parse(state.restartedAt ?? "") > since;
 }
 
-/** Why it is not rolled out, once that is certain or has taken too long. */
+/** Waits for the rollout. Returns why it has not finished, if it has failed or takes too long. */
 async function rollOut(read: () => Promise<WorkloadState>, timeoutMs: number): Promise<string | undefined> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {

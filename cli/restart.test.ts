@@ -13,9 +13,9 @@ const STAMP = "switchback.dev/restartedAt";
 interface Deployment {
   spec: object;
   annotations: Record<string, string>;
-  /** What a patch gets: the statuses of the first ones, then 200. */
+  /** Statuses with which the first patches are refused; the later ones get 200. */
   refusals: number[];
-  /** So often it is read before it is rolled out. */
+  /** Number of reads until the deployment is rolled out. */
   unavailable: number;
   patches: number;
 }
@@ -90,7 +90,7 @@ async function run(what: string, timeout = 30, yes = true) {
 const patches = () => [...deployments.values()].map((each) => each.patches);
 
 describe("restart", () => {
-  it("goes on past what is paused, OnDelete, forbidden or gone, says so, and fails at the end", async () => {
+  it("continues after a paused, OnDelete, forbidden or gone workload, and fails at the end", async () => {
     add("a", { spec: { paused: true } });
     add("b", { spec: { updateStrategy: { type: "OnDelete" } } });
     add("c", { refusals: [403] });
@@ -108,7 +108,7 @@ describe("restart", () => {
     for (const [index, pattern] of expected.entries()) assert.match(err[index] ?? "", pattern);
   });
 
-  it("is not put off by somebody who changes the workload at the same moment", async () => {
+  it("retries if somebody changes the workload at the same moment", async () => {
     add("a", { refusals: [409, 409, 409] });
     assert.deepEqual(await run("shop/a"), { exitCode: 0, out: ["Deployment shop/a is restarted"], err: [] });
     add("a", { refusals: Array(100).fill(409) });
@@ -117,7 +117,7 @@ describe("restart", () => {
     assert.match(err[0] ?? "", /was not restarted: .*409/);
   });
 
-  it("restarts nothing after a rollout that does not end, and names what is left", async (t) => {
+  it("after a rollout that does not end, restarts no other workload, and names the remaining ones", async (t) => {
     const { elapsed } = skipWaits(t);
     add("a");
     add("b", { unavailable: Number.POSITIVE_INFINITY });
@@ -129,11 +129,11 @@ describe("restart", () => {
       "Deployment shop/b is restarted, and not rolled out: 0 of 1 available",
       "stopping; not restarted: Deployment shop/c, Deployment shop/d",
     ]);
-    // At the first look, every 500 ms, that is later than the time limit.
+    // The first read after the time limit; reads are every 500 ms.
     assert.equal(elapsed(), 1_500);
   });
 
-  it("says what is left after a failure, if anything is", async (t) => {
+  it("after a failure, names the remaining workloads, if any", async (t) => {
     skipWaits(t);
     add("a", { unavailable: Number.POSITIVE_INFINITY });
     const failed = "Deployment shop/a is restarted, and not rolled out: 0 of 1 available";
@@ -143,7 +143,7 @@ describe("restart", () => {
     assert.deepEqual(err, [failed, "stopping; not restarted: Deployment shop/b"]);
   });
 
-  it("does nothing where all pods have the current names", async () => {
+  it("does nothing if all pods have the current names", async () => {
     add("a");
     known = () => [{ name: "a", stale: 0 }];
     const out = ["nothing to do: all pods have the current names"];
@@ -155,7 +155,7 @@ describe("restart", () => {
     ["y", 1, "Deployment shop/a is restarted\n"],
     ["n", 0, ""],
   ] as const) {
-    it(`asks first; after "${answer}" restarts ${count}, and fails unless that is what was asked for`, async (t) => {
+    it(`asks first; after "${answer}" restarts ${count}, and fails if the answer is not yes`, async (t) => {
       add("a");
       known = () => [{ name: "a", pods: 3, stale: 2 }];
       const shows = atTerminal(t, `${answer}\n`);
@@ -171,7 +171,7 @@ describe("restart", () => {
     });
   }
 
-  it("waits for a restart under way, by the leader's account or its stamp, and begins no other", async () => {
+  it("waits for a restart under way, reported by the leader or by its stamp, and does not start another", async () => {
     add("a");
     add("b", { unavailable: 2, annotations: { [STAMP]: new Date().toISOString() } });
     known = () => [{ name: "a", code: "restarting" }, { name: "b" }];
@@ -180,12 +180,12 @@ describe("restart", () => {
     assert.deepEqual([exitCode, out, patches()], [0, already, [0, 0]]);
   });
 
-  it("restarts what is not available for another reason than a restart, or stale after one", async () => {
+  it("restarts a workload that is unavailable for another reason, or still stale after a restart", async () => {
     const old = new Date(Date.now() - 3_600_000).toISOString();
     const broken = add("a", { unavailable: 2, annotations: { [STAMP]: old } });
     assert.deepEqual((await run("shop")).out, ["Deployment shop/a is restarted"]);
     assert.equal(broken.patches, 1);
-    // Restarted a moment ago and rolled out, yet its pods are stale.
+    // Restarted and rolled out a moment ago, but its pods are still stale.
     const again = add("b", { annotations: { [STAMP]: new Date().toISOString() } });
     assert.deepEqual((await run("shop/b")).out, ["Deployment shop/b is restarted"]);
     assert.equal(again.patches, 1);

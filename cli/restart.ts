@@ -19,8 +19,7 @@ interface RestartFlags extends ConnectFlags {
  * controller may not restart, or has stopped retrying. `what` is a namespace (all of its stale workloads) or one
  * workload, see `parseWorkload`. Restarts one at a time and waits for each rollout. If a workload cannot be
  * restarted, reports why and continues with the next; if a rollout fails, stops.
- * @returns the exit code: 1 if any workload was not restarted. Throws `declined` if the question is not answered
- * with yes.
+ * @returns the exit code: 1 if any workload was not restarted. Throws `declined` unless the answer is yes.
  */
 export async function restart(what: string, flags: RestartFlags, context: CliContext): Promise<number> {
   const argument = parseWorkload(what);

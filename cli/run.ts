@@ -6,7 +6,10 @@ import { createProgram } from "./program.ts";
 export const EXIT_FAILURE = 1;
 const EXIT_BAD_INPUT = 2;
 
-/** `-o=json` as kubectl takes it: commander would read the value `=json`. What follows `--` stays as it is. */
+/**
+ * Splits `-o=json`, which kubectl accepts: commander would read the value as `=json`. Arguments after `--` do not
+ * change.
+ */
 function separated(args: readonly string[]): string[] {
   const end = args.indexOf("--");
   return args.flatMap((arg, at) =>
@@ -32,7 +35,7 @@ export async function run(args: readonly string[], context: CliContext): Promise
     const isUsage = code.startsWith("commander.");
     // `--help` is not a failure.
     if (isUsage && suggested === 0) return 0;
-    // Loaded here, as `--help` does without.
+    // Imported only here: `--help` does not need it.
     const { reportError, usageError } = await import("./report-error.ts");
     const reported = isUsage ? usageError(error as CommanderError, args[0]) : error;
     return reportError(reported, invoked, context) ? EXIT_BAD_INPUT : EXIT_FAILURE;

@@ -8,7 +8,7 @@ import { type FakeApi, fakeApi, type Responder } from "#test/fakes/kube-api.ts";
 import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { run } from "./run.ts";
 
-// What a person sees on a terminal of 80 columns, recorded as text, and with names as long as Kubernetes allows.
+// Recorded screens of a terminal with 80 columns, also with names as long as Kubernetes allows.
 
 const COLUMNS = 80;
 
@@ -34,7 +34,9 @@ function controllerSays(full: FullStatus): MemoryServer {
   return server;
 }
 
-/** `length` characters: labels of 63 with dots, as a hostname or the name of an object may have them. */
+/**
+ * A name with `length` characters: labels of 63 characters, separated by dots, as in a hostname or an object's name.
+ */
 function long(length: number): string {
   return `${"long-".repeat(12)}abc.`
     .repeat(4)
@@ -182,7 +184,7 @@ describe("on a terminal of 80 columns", () => {
     assert.equal(await screen(controllerSays(full).respond, "status"), SCREENS.status);
   });
 
-  it("status of more than it shows", async () => {
+  it("status with more rows than it shows", async () => {
     const names = Array.from({ length: 10_000 }, (_each, index) => ({ ...NAME, name: `n${index}.${long(80)}` }));
     const lines = (await screen(controllerSays(fullStatus({ names })).respond, "status", "--name", "*")).split("\n");
     assert.equal(lines.length, 108);
@@ -208,7 +210,7 @@ describe("on a terminal of 80 columns", () => {
   });
 });
 
-describe("no line is longer than 80 columns, however long names are:", () => {
+describe("no line is longer than 80 columns, even with the longest names:", () => {
   for (const [args, server] of [
     [["status"], controllerSays(LONG_STATUS)],
     [["status", "--refused"], controllerSays(LONG_STATUS)],

@@ -35,15 +35,15 @@ interface Line {
 
 const files = useFiles();
 
-/** Listeners for signals stay until the process ends: here, until the test does. */
+/** Listeners for signals would stay until the process ends; here they are removed after each test. */
 let listeners: Map<NodeJS.Signals, ReturnType<typeof process.listeners>>;
 const ignore = () => {};
 const { argv } = process;
 beforeEach(() => {
-  // A child that reads the configuration runs the script of this process.
+  // The script with which `ownCommand` would start this program again.
   process.argv = [process.execPath, MAIN];
   listeners = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
-  // Without any listener a signal that nobody takes would end the test's own process.
+  // A signal without any listener would end the process that runs the tests.
   for (const signal of SIGNALS) process.on(signal, ignore);
 });
 afterEach(() => {
@@ -93,7 +93,7 @@ function start(t: TestContext, component: Parameters<typeof serve>[0], flags: Co
 const messages = (lines: readonly Line[]) => lines.map(({ msg }) => msg);
 const send = (signal: NodeJS.Signals) => process.emit(signal, signal);
 
-/** An API server without objects, whose watches stay open, and the variables that lead there. */
+/** An API server without objects that keeps watches open, and the environment variables with which to reach it. */
 async function cluster(t: TestContext) {
   const server = new MemoryServer();
   const api = await fakeApi(collection(server.respond, watch()));
@@ -110,7 +110,7 @@ describe("a component", () => {
   });
 
   for (const signal of SIGNALS) {
-    test(`stops on ${signal}, and has then finished`, async (t) => {
+    test(`stops on ${signal}, after it has finished`, async (t) => {
       const { lines, done, says } = start(t, "proxy", { config, set: [...LOCAL, "log.level=debug"] });
       await says(NOTHING);
       send(signal);
@@ -121,7 +121,7 @@ describe("a component", () => {
     });
   }
 
-  test("writes text where --log-format says so, whatever the configuration says", async () => {
+  test("with --log-format text writes text, even if the configuration says JSON", async () => {
     const args = [MAIN, "proxy", "--config", config, ...[...LOCAL, "log.format=json"].flatMap((set) => ["--set", set])];
     const child = spawn(process.execPath, [...args, "--log-format", "text"], { stdio: ["ignore", "ignore", "pipe"] });
     const lines = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
@@ -156,7 +156,7 @@ describe("a component", () => {
     await Promise.all([closed, done]);
   });
 
-  test("logs from the configured level on, and what of the environment it ignores", async (t) => {
+  test("logs from the configured level, and warns about ignored environment variables", async (t) => {
     const env = { SWITCHBACK_NO_SUCH: "1" };
     const { lines, done, says } = start(t, "proxy", { config, set: [...LOCAL, "log.level=warn"] }, env);
     await says(NOTHING);
@@ -167,7 +167,7 @@ describe("a component", () => {
     assert.match(lines[0]?.msg ?? "", /^SWITCHBACK_NO_SUCH is not a setting/);
   });
 
-  test("starts with a file of a later release, and logs what of it is ignored", async (t) => {
+  test("starts with a configuration of a later release, and logs which settings it ignores", async (t) => {
     const later = await files.file("later.yaml", "targets: []\nlater: 1\nproxy: { later: 2 }\n");
     const { lines, done, says } = start(t, "proxy", { config: later, set: LOCAL });
     await says(NOTHING);
@@ -178,7 +178,7 @@ describe("a component", () => {
     assert.deepEqual(ignored, [`proxy.later ${text}`, `later ${text}`]);
   });
 
-  test("does not start with a configuration that is wrong", async (t) => {
+  test("does not start with an invalid configuration", async (t) => {
     const config = await files.file("wrong.yaml", "log: { level: loud }\n");
     const { lines, done } = start(t, "proxy", { config });
     await assert.rejects(done, { code: "config-invalid" });
@@ -232,10 +232,10 @@ function text(port: number, path: string): Promise<string> {
   return promise;
 }
 
-/** The webhook serves for this long after SIGTERM. */
+/** How long the webhook still serves after SIGTERM. */
 const DRAIN_MS = 1_000;
 
-/** From now on waits as long as the drain are over at once. @returns how many there were. */
+/** From now on, waits of the length of the drain end at once. @returns a function that returns their number. */
 function skipDrain(t: TestContext): () => number {
   let drains = 0;
   const { setTimeout: start } = globalThis;
@@ -264,7 +264,7 @@ describe("in a cluster", () => {
     await noConnections(api);
   });
 
-  test("a pod's token leads to the API server of its cluster", async (t) => {
+  test("uses a pod's token for the API server of its cluster", async (t) => {
     const { existsSync } = fs;
     t.mock.method(
       fs,
@@ -280,7 +280,7 @@ describe("in a cluster", () => {
     ["pod", { POD_NAME: "controller-7" }, "controller-7"],
     ["machine", {}, hostname()],
   ] as const) {
-    test(`the controller holds the Lease by the name of its ${whose}`, async (t) => {
+    test(`the controller holds the Lease under the name of its ${whose}`, async (t) => {
       const { api, server, env } = await cluster(t);
       const leases = "/apis/coordination.k8s.io/v1/namespaces/ours/leases";
       server.add(leases, "switchback-controller", { metadata: { uid: "u", resourceVersion: "1" }, spec: {} });
@@ -301,7 +301,7 @@ describe("in a cluster", () => {
   const map = (call: FakeApi["calls"][number]) => call.path.endsWith("/ours/configmaps");
   const secrets = (call: FakeApi["calls"][number]) => call.path.endsWith("/ours/secrets");
   for (const mode of ["self-signed", "files"]) {
-    test(`the webhook with certificates of mode ${mode} reads the map, and the certificate`, async (t) => {
+    test(`the webhook with certificates of mode ${mode} reads the map and the certificate`, async (t) => {
       const { api, env } = await cluster(t);
       const [port, healthPort] = [await freePort(), await freePort()];
       const set = ["namespace=ours", "webhook.address=127.0.0.1", `webhook.port=${port}`];

@@ -10,17 +10,17 @@ import { createLogger, type Logger } from "#lib/telemetry/log.ts";
 import { configSections } from "./added-by-extras.ts";
 import { ownCommand } from "./own-files.ts";
 
-/** What runs as a process. `all` is controller, webhook and proxy in one. */
+/** A component that runs as a process. `all` is controller, webhook and proxy in one. */
 type Component = "controller" | "webhook" | "proxy" | "all";
 
-/** Serves a component of the product. */
+/** Runs one of Switchback's own components. */
 export async function serve(component: Component, flags: ConfigFlags, context: CliContext): Promise<void> {
   await serveStarter(component, LOADERS[component], flags, context);
 }
 
 /**
  * Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. After an
- * unrecoverable failure, stops the component and throws the failure.
+ * unrecoverable failure, stops the component and throws that failure.
  */
 export async function serveStarter(
   component: string,
@@ -58,7 +58,7 @@ export async function readConfig({ config: file, set }: ConfigFlags, env: CliCon
   return await loadConfig({ file, env, set, unknown: "warn", sections: await configSections() });
 }
 
-/** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
+/** Each component loads only what it needs: the proxy does not load express, the webhook does not load node-forge. */
 const LOADERS: Readonly<Record<Component, () => Promise<Starter>>> = {
   all: async () => (await import("./components/all.ts")).startAll,
   controller: async () => (await import("./components/controller.ts")).startController,
@@ -66,7 +66,7 @@ const LOADERS: Readonly<Record<Component, () => Promise<Starter>>> = {
   proxy: async () => (await import("./components/proxy.ts")).startProxy,
 };
 
-/** This process's own command, with Node's flags. */
+/** The command that started this process, with Node's flags. */
 function sameCommand(): readonly [string, ...string[]] {
   const [program, ...script] = ownCommand();
   return [program, ...process.execArgv, ...script, ...process.argv.slice(2)];

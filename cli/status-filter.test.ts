@@ -17,18 +17,18 @@ function names(filter: StatusFilter): readonly string[] {
   return statusReport(ALL, filter, 80).names;
 }
 
-describe("a filter of the status", () => {
-  it("may be absent: every name, then every workload, in the order of the tables", () => {
+describe("a status filter", () => {
+  it("is optional: without one, every name and then every workload is listed, in the order of the tables", () => {
     assert.deepEqual(names({}), [REFUSED.name, ELSEWHERE.name, NAME.name, STUCK_KEY, ...SHOP_KEYS]);
   });
 
-  it("by namespace is for the objects of names and for workloads", () => {
+  it("by namespace selects the names of its objects, and its workloads", () => {
     assert.deepEqual(names({ in: "shop" }), [REFUSED.name, NAME.name, ...SHOP_KEYS]);
     assert.deepEqual(names({ in: "other" }), [ELSEWHERE.name]);
     assert.deepEqual(names({ in: "sho" }), []);
   });
 
-  it("by name is a pattern for the whole hostname, in any case of letters, and leaves workloads out", () => {
+  it("by name is a case-insensitive pattern for the whole hostname, and leaves out workloads", () => {
     for (const [pattern, found] of [
       ["b.example.com", [NAME.name]],
       ["B.Example.com", [NAME.name]],
@@ -43,7 +43,7 @@ describe("a filter of the status", () => {
     }
   });
 
-  it("for refused names or stuck workloads leaves the other table out, and both show both", () => {
+  it("for refused names or stuck workloads leaves out the other table; both filters show both tables", () => {
     assert.deepEqual(names({ refused: true }), [REFUSED.name]);
     assert.deepEqual(names({ stuck: true }), [STUCK_KEY]);
     assert.deepEqual(names({ refused: true, stuck: true }), [REFUSED.name, STUCK_KEY]);
@@ -54,7 +54,7 @@ describe("a filter of the status", () => {
     assert.doesNotMatch(statusReport(ALL, { refused: true }, 80).text(false).text, /workloads/);
   });
 
-  it("leaves the rest of the document as it is; a list that was not asked for is absent", () => {
+  it("does not change the rest of the document; a list that was not requested is absent", () => {
     const document = (filter: StatusFilter) => JSON.parse(JSON.stringify(statusReport(ALL, filter, 80).document));
     const { names: _names, running, ...rest } = JSON.parse(JSON.stringify(ALL));
     const { workloads: _workloads, ...rollout } = running;
@@ -67,7 +67,7 @@ describe("a filter of the status", () => {
     assert.deepEqual(document({ stuck: true }).names, undefined);
   });
 
-  it("for stuck workloads is an error while nobody knows the workloads: nothing is not the answer", () => {
+  it("for stuck workloads is an error if the workloads are unknown: an empty list would be wrong", () => {
     const { running: _running, ...follower } = ALL;
     const unknown = { code: "kube-unreachable", message: /^the state of workloads is unknown: / };
     assert.throws(() => statusReport(follower, { stuck: true }, 80), unknown);
@@ -75,7 +75,7 @@ describe("a filter of the status", () => {
     assert.deepEqual(statusReport(follower, { refused: true }, 80).names, [REFUSED.name]);
   });
 
-  it("by name takes time in proportion to the pattern and the name", () => {
+  it("by name runs in linear time", () => {
     const hostile = { ...NAME, name: `${"a".repeat(250)}.x` };
     const start = performance.now();
     statusReport(fullStatus({ names: [hostile] }), { name: `${"a*".repeat(60)}b` }, 80);

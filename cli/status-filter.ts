@@ -4,11 +4,11 @@ import { compareNames } from "#hostmap/hostnames.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
 
-/** What of the status is wanted. `name` and `refused` are about names, `stuck` about workloads, `in` about both. */
+/** Selects a part of the status. `name` and `refused` filter names, `stuck` filters workloads, `in` filters both. */
 export interface StatusFilter {
-  /** A namespace. */
+  /** Only this namespace. */
   readonly in?: string;
-  /** A hostname; `*` matches any number of characters. */
+  /** Pattern for the hostname; `*` matches any number of characters. */
   readonly name?: string;
   /** Only names that no pod gets. */
   readonly refused?: boolean;
@@ -17,17 +17,18 @@ export interface StatusFilter {
 }
 
 /**
- * What was selected; a part that was not asked for is undefined. Both lists are in the order in which they are shown.
+ * The selected parts. A part that was not requested is undefined. Both lists are in the order in which they are
+ * shown.
  */
 export interface Selected {
-  /** All of them without a filter, else none: no filter is about targets. */
+  /** Without a filter, all targets; else none, because no filter is about targets. */
   readonly targets: FullStatus["targets"];
   readonly names: readonly NameStatus[] | undefined;
   readonly workloads: readonly WorkloadStatus[] | undefined;
 }
 
 /**
- * Selects names and workloads. A filter of one of the two leaves the other out, unless that has a filter too.
+ * Selects names and workloads. A filter for one of the two leaves out the other, unless that has a filter too.
  * Problems come first: names that no pod gets, and workloads that are stuck.
  */
 export function selectStatus({ targets, names, running }: FullStatus, filter: StatusFilter): Selected {
@@ -53,7 +54,7 @@ export function selectStatus({ targets, names, running }: FullStatus, filter: St
 }
 
 /**
- * The controller's document, with what was selected of its lists; a list that was not asked for is absent, and not
+ * The controller's document with the selected entries of its lists. A list that was not requested is absent, not
  * empty.
  */
 export function selectedDocument(full: FullStatus, { names, workloads }: Omit<Selected, "targets">): object {
@@ -66,7 +67,7 @@ function withoutWorkloads({ workloads: _workloads, ...rest }: RolloutStatus): Om
   return rest;
 }
 
-/** No pod gets the name: it is not in the map, or a hosts file cannot hold it. */
+/** Whether no pod gets the name: it is not in the map, or a hosts file cannot hold it. */
 export function isRefused({ reason }: NameStatus): boolean {
   return reason !== undefined;
 }
@@ -82,8 +83,8 @@ function rankOf(workload: WorkloadStatus): number {
 }
 
 /**
- * Matches whole hostnames, in any case of letters. The first place where a part fits is the best one: no part is
- * tried again.
+ * Matches whole hostnames, ignoring case. Each part is matched at the first place where it fits: a later place is
+ * never better, so no part is tried again.
  */
 function glob(pattern: string): (name: string) => boolean {
   const [first = "", ...others] = pattern.toLowerCase().split("*");

@@ -8,7 +8,7 @@ const reason = object({ code: v.string(), text: v.string() });
 const count = integer();
 const workload = object({ namespace: v.string(), kind: v.string(), name: v.string(), pods: count, stale: count });
 
-/** What every version of the controller writes, and the commands cannot do without. */
+/** The fields that every version of the controller writes, and that the commands need. */
 const statusSchema = object({
   leader: v.boolean(),
   identity: v.string(),
@@ -40,7 +40,7 @@ const statusSchema = object({
   ),
 });
 
-/** Checks that a document is the controller's status. Throws `data-corrupt` with the field that is not as expected. */
+/** Checks that a document is a controller's status. Throws `data-corrupt` with the name of the wrong field. */
 export function statusFrom(document: unknown): FullStatus {
   const { flaw } = attempt(statusSchema, document);
   if (flaw === undefined) return document as FullStatus;

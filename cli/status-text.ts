@@ -11,17 +11,20 @@ import { isRefused, type Selected } from "./status-filter.ts";
 import { type Row, tableWithNotes } from "./table.ts";
 
 interface StatusLayout {
-  /** Every column, and nothing shortened or wrapped. */
+  /** Whether to show every column, and to shorten and wrap nothing. */
   readonly wide: boolean;
-  /** Length that no line exceeds, unless `wide`. */
+  /** Maximum length of a line, unless `wide`. */
   readonly columns: number;
-  /** Rows that each table has at most. */
+  /** Maximum number of rows in each table. */
   readonly maxRows: number;
-  /** For ages, milliseconds since 1970. Undefined: times are shown instead. */
+  /**
+   * The current time, from which ages are computed, in milliseconds since 1970. Undefined: the tables show times
+   * instead of ages.
+   */
   readonly now: number | undefined;
 }
 
-/** The tables of asked targets, names and workloads, and a summary of the rollout. `more`: lines about the whole. */
+/** The tables of asked targets, names and workloads, and a summary of the rollout. `more` are lines for the head. */
 export function statusText(
   full: FullStatus,
   selected: Selected,
@@ -62,12 +65,12 @@ export function statusText(
   };
 }
 
-/** A controller of an earlier version counts nothing, and has all workloads in its document. */
+/** The number of workloads. A controller of an earlier version does not count them, and lists all of them. */
 function totalOf(running: RolloutStatus | undefined): number {
   return running?.counts?.workloads ?? running?.workloads.length ?? 0;
 }
 
-/** Which controller answers with which map, and the warnings about the whole. */
+/** Which controller answers with which map, and its warnings and notices. */
 function head({ revision, identity, leader, warnings, running }: FullStatus): string[] {
   const follower = leader ? "" : " (not the leader: no workloads)";
   const notices = running?.notice === undefined ? [] : [running.notice];
@@ -94,11 +97,11 @@ interface Kind<T> {
 interface Section {
   readonly text: string;
   readonly shortened: boolean;
-  /** How many rows were left out, and of what: `9900 names`. Empty: none. */
+  /** Number and kind of the rows that were left out, such as `9900 names`. Empty if there are none. */
   readonly omitted: string;
 }
 
-/** `left` rows were not read. */
+/** Renders a table. `left` is the number of rows that were not read. */
 function section<T>(what: string, all: readonly T[], layout: StatusLayout, { head, row }: Kind<T>, left = 0): Section {
   if (all.length === 0) return { text: "  none\n", shortened: false, omitted: "" };
   const shown = all.slice(0, layout.maxRows).map((each) => row(each, layout.wide));
@@ -121,7 +124,7 @@ function notes(sections: readonly Section[], { columns }: StatusLayout): string[
   ];
 }
 
-/** Targets that were asked. Each port has a line, or its part of a column. */
+/** Targets that were asked. Each port has its own line, or in `wide` its part of a column. */
 function targetsAt(now: number | undefined): Kind<FullStatus["targets"][number]> {
   return {
     head: { text: ["TARGET", "INGRESS CONTROLLER"], wide: ["TARGET", "INGRESS CONTROLLER", "SEEN"] },

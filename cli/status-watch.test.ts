@@ -22,7 +22,7 @@ afterEach(async () => {
   await api.close();
 });
 
-/** What the leader says, with one workload. */
+/** The leader's answer, with one workload. */
 function says(revision: string, standing = "in-step"): Responder {
   const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, notInjected: 0, standing };
   const workloads = [{ ...workload, mode: "restart", code: "in-step", text: "", warnings: [] }];
@@ -53,7 +53,7 @@ async function watching(...flags: string[]) {
   return { written, sees, interrupt };
 }
 
-/** Answers from now on with `responder`; resolves at the next call. */
+/** From now on answers with `responder`. Resolves at the next call. */
 function nextCall(responder: Responder): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   answer = (call) => {
@@ -66,7 +66,7 @@ function nextCall(responder: Responder): Promise<void> {
 const away: Responder = (call) => void call.socket.destroy();
 const endpointsGone = refuse(503, "ServiceUnavailable");
 
-it("outlives an absent API server and a Service without endpoints, says each once, then shows the state", async () => {
+it("outlives an unreachable API server and a Service without endpoints, and reports each once", async () => {
   answer = says("one");
   const { written, sees, interrupt } = await watching();
   await sees("stdout", /^map one, /m);
@@ -83,7 +83,7 @@ it("outlives an absent API server and a Service without endpoints, says each onc
   assert.equal(written.stderr.split("\n").filter((line) => line.includes("503")).length, 1);
 });
 
-it("on Ctrl-C exits with the code of the last status: 1 if a workload is stuck or the status is unknown", async () => {
+it("on Ctrl-C exits with the last status's code: 1 if a workload is stuck or the status is unknown", async () => {
   answer = says("one", "stuck");
   const stuck = await watching();
   await stuck.sees("stdout", /^map one, /m);
@@ -97,7 +97,7 @@ it("on Ctrl-C exits with the code of the last status: 1 if a workload is stuck o
   assert.deepEqual(await unknown.interrupt("SIGTERM"), [1, null]);
 });
 
-it("does not wait on Ctrl-C for an answer that does not come", async () => {
+it("on Ctrl-C does not wait for a pending answer", async () => {
   answer = says("one");
   const { sees, interrupt } = await watching("-o", "json");
   await sees("stdout", /"revision": "one"/);
@@ -107,7 +107,7 @@ it("does not wait on Ctrl-C for an answer that does not come", async () => {
   assert.ok(performance.now() - before < 8_000, "a call is given up after 10 s by itself");
 });
 
-it("that cannot be asked at all is an error at once, as without --watch", async () => {
+it("fails at once if the first status cannot be read, as without --watch", async () => {
   answer = refuse(404, "NotFound");
   const { written, interrupt } = await watching();
   await once(child, "exit");

@@ -37,7 +37,7 @@ restarting now: none; waiting: 3; restarts in the last hour: 2
   );
 });
 
-test("shows what was seen at each asked port, when, and from which proxy; without a clock and in wide the time", () => {
+test("shows each asked port's answer, its age and the asking proxy; without a clock or in wide, its time", () => {
   const full = fullStatus();
   const asked = { ...full, targets: [...full.targets, ASKED_TARGET] };
   const textAt = (now?: number, wide = false) => plain(statusReport(asked, {}, 80, now).text(wide).text);
@@ -78,7 +78,7 @@ test("wide has addresses, times and reasons as columns", () => {
   );
 });
 
-test("refused names come first, then names with a warning, each sorted, in whatever order they come", () => {
+test("sorts refused names first, then names with a warning, in any order of input", () => {
   const reason = { code: "no-target", text: "x" };
   const warned = { ...NAME, name: "z.example.com", warning: { code: "in-cluster-name", text: "a Service has it" } };
   const names = [
@@ -98,7 +98,7 @@ test("refused names come first, then names with a warning, each sorted, in whate
   }
 });
 
-test("shows the state of a workload, when it was restarted last, and each reason", () => {
+test("shows the state of a workload, its last restart, and each reason", () => {
   const base = { ...WORKLOAD, namespace: "a", name: "b", notInjected: 0, code: "c", text: "t" };
   const row = (change: Partial<WorkloadStatus>) =>
     textOf(fullStatus({ names: [] }, { workloads: [{ ...base, ...change }] }), {}, true)
@@ -122,7 +122,7 @@ test("shows the state of a workload, when it was restarted last, and each reason
   assert.equal(both?.at(-1), "c: t; 3 not injected; w: 1; x: 2");
 });
 
-test("says what the controller warns of, and what is not known", () => {
+test("shows the controller's warnings, and what is unknown", () => {
   const warnings = [
     { code: "over-cap", text: "a\nb" },
     { code: "x", text: "y" },
@@ -151,7 +151,7 @@ Names: 0
   );
 });
 
-test("colours what needs somebody, and nothing else", () => {
+test("colours only what needs somebody to act", () => {
   const waiting = { ...WORKLOAD, name: "waiting", standing: "waiting" } as const;
   const current = { ...WORKLOAD, name: "current", stale: 0 };
   const warned = { ...NAME, name: "w.example.com", warning: { code: "x", text: "y" } };
@@ -165,12 +165,12 @@ test("colours what needs somebody, and nothing else", () => {
   }
 });
 
-test("says that there are no names and no workloads", () => {
+test("says if there are no names and no workloads", () => {
   const text = textOf(fullStatus({ names: [] }));
   assert.match(text, /\nNames: 0\n {2}none\n\nOpted-in workloads: 0\n {2}none\n/);
 });
 
-test("says how many workloads the controller has left out", () => {
+test("shows how many workloads the controller has left out", () => {
   const counts = { workloads: 5_000, pods: 0, stale: 0, notInjected: 0, decisions: [] };
   const { text, notes } = statusReport(fullStatus({}, { workloads: [WORKLOAD], counts, omitted: 4_999 }), {}, 80).text(
     false,
@@ -212,7 +212,7 @@ describe("status", () => {
     await noConnections(api);
   });
 
-  test("prints what the leader says as indented JSON, and exits with 0 if nothing is stuck", async () => {
+  test("prints the leader's status as indented JSON, and exits with 0 if nothing is stuck", async () => {
     const good = fullStatus({}, { workloads: [{ ...WORKLOAD, stale: 0 }] });
     const { code, stdout } = await run("json", good);
     assert.equal(code, 0);
@@ -220,7 +220,7 @@ describe("status", () => {
     assert.match(stdout, /^\{\n {2}"leader": true,\n/);
   });
 
-  test("exits with the code of what was selected, and says on standard error what is not shown", async () => {
+  test("exits with the code for the selected rows, and reports on standard error how many are not shown", async () => {
     const many = Array.from({ length: 150 }, (_each, index) => ({ ...NAME, name: `n${index}.example.com` }));
     const { code, stdout, stderr } = await run("text", fullStatus({ names: many }, { workloads: [WORKLOAD] }), {
       in: "shop",

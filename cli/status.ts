@@ -16,25 +16,25 @@ interface StatusFlags extends StatusFilter, ConnectFlags {
   readonly namespace: string;
   readonly output: Format;
   readonly watch?: boolean;
-  /** Every row, however many there are. */
+  /** Whether to print every row. */
   readonly all?: boolean;
-  /** A dump, or `-` for standard input, instead of a cluster. */
+  /** Path of a dump to read instead of a cluster; `-` for standard input. */
   readonly from?: string;
 }
 
 const WATCH_MS = 2_000;
-/** Rows of each table that are printed unasked: more than a screen, and not a flood. */
+/** Rows to print per table by default: more than a screen, but not too many to read. */
 const MAX_ROWS = 100;
 
 /**
- * Prints names and workloads. @returns the exit code: 1 if a workload among those that the filters select is stale
- * and stays so until somebody acts.
+ * Prints names and workloads. @returns the exit code: 1 if a selected workload is stale and stays so until somebody
+ * acts.
  */
 export async function status(flags: StatusFlags, context: CliContext, extras: readonly Extra[] = []): Promise<number> {
   const { env, stdout, stderr, progress } = context;
   if (flags.from !== undefined) return await statusFrom(flags.from, flags, context, extras);
   const client = await connect(connectOptionsFrom(env, flags));
-  // Programs that read a document or a list of names need all of it.
+  // Programs need the whole document or list.
   const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
   const wanted = { in: flags.in, stuck: flags.stuck, all };
   const withExtras = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
@@ -48,7 +48,7 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
     withExtras(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
   const columns = stdout.columns ?? DEFAULT_COLUMNS;
   const show = async (full: WholeStatus): Promise<Shown> => {
-    // What is watched is printed again when it changes, so it has no ages.
+    // No ages with --watch: they would change the text, and so print the status again, all the time.
     const report = statusReport(full, flags, columns, flags.watch ? undefined : Date.now());
     return { ...(await render(flags.output, report)), isStuck: report.isStuck };
   };
@@ -62,7 +62,7 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
         withExtras(leaderStatus(client, flags.namespace, wanted)),
       ),
     );
-    // Before anything is printed: a user may press Ctrl-C at once.
+    // Listens before anything is printed: a user may press Ctrl-C at once.
     const ended = flags.watch ? AbortSignal.any([untilInterrupted().signal, stdout.closed]) : undefined;
     print(first);
     const options = { read, show, print, failed: stderr.line };
@@ -73,7 +73,7 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
   }
 }
 
-/** The status that a controller would have in the cluster of a dump. */
+/** Prints the status that a controller would have in the cluster of a dump. */
 async function statusFrom(
   file: string,
   flags: StatusFlags,
@@ -98,9 +98,9 @@ async function statusFrom(
 }
 
 /**
- * The status in all formats. Ages are those at `now`, milliseconds since 1970; without it times are shown. Throws
- * `kube-unreachable` if stuck workloads are asked for while nobody knows them: a script would take an empty answer
- * for a good one.
+ * The status in all formats. Ages are relative to `now`, milliseconds since 1970; without `now`, times are shown
+ * instead. Throws `kube-unreachable` if only stuck workloads are requested while the workloads are unknown: for a
+ * script, an empty answer would mean that all is well.
  */
 export function statusReport(
   { extras = [], ...full }: WholeStatus,
@@ -125,7 +125,7 @@ export function statusReport(
   };
 }
 
-/** What the controller knows, and what the extras add. */
+/** The controller's status, with the parts that the extras add. */
 type WholeStatus = FullStatus & { readonly extras?: readonly StatusPart[] };
 
 interface Shown extends Screen {
@@ -140,9 +140,9 @@ interface WatchOptions {
 }
 
 /**
- * Prints the status whenever it changes, until `signal`: Ctrl-C, or nobody reads it. After the first successful
- * read, every failure is retried: the leader may be changing, or the API server be unavailable. @returns the last
- * status; undefined if the last read failed.
+ * Prints the status whenever it changes, until `signal` aborts: on Ctrl-C, or when the output is closed. After the
+ * first successful read, every failure is retried: the leader may be changing, or the API server be unavailable.
+ * @returns the last status; undefined if the last read failed.
  */
 async function watchStatus(first: Shown, signal: AbortSignal, options: WatchOptions): Promise<Shown | undefined> {
   const { read, show, print, failed } = options;

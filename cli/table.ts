@@ -2,19 +2,17 @@ import { printable } from "#lib/errors/printable.ts";
 import { shorten, wrap } from "./layout.ts";
 import { paint, type Style } from "./output.ts";
 
-/**
- * A row of a table, and what is to say about it: lines of their own below it, which are wrapped and never shortened.
- */
+/** A row of a table. `notes` are lines below it, which are wrapped and never shortened. */
 export interface Row {
   readonly cells: readonly string[];
-  /** Colour of the cell in a column, and of nothing else. */
+  /** The only painted cell, by its column, and its colour. */
   readonly painted?: { readonly column: number; readonly style: Style } | undefined;
   readonly notes?: readonly string[];
 }
 
 interface Table {
   readonly text: string;
-  /** Some cells were shortened to fit. */
+  /** Whether cells were shortened to fit. */
   readonly shortened: boolean;
 }
 
@@ -22,7 +20,7 @@ const INDENT = 2;
 const NOTE_INDENT = 6;
 const GAP = 2;
 
-/** Renders a plain text table, indented by two. Cells may hold text from tenants: none begins another line. */
+/** Renders a plain text table, indented by two. Cells may hold text from tenants: it cannot start another line. */
 export function table(head: readonly string[], cells: readonly (readonly string[])[]): string {
   return tableWithNotes(
     head,
@@ -30,7 +28,10 @@ export function table(head: readonly string[], cells: readonly (readonly string[
   ).text;
 }
 
-/** The same with notes below rows. With `columns` no line is longer: the widest columns are shortened, evenly. */
+/**
+ * Renders a table with notes below rows. With `columns`, no line is longer than that: the widest columns are
+ * shortened evenly.
+ */
 export function tableWithNotes(head: readonly string[], rows: readonly Row[], columns?: number): Table {
   const all = [head, ...rows.map(({ cells }) => cells.map(printable))];
   const natural = head.map((_title, column) =>
@@ -56,7 +57,7 @@ export function tableWithNotes(head: readonly string[], rows: readonly Row[], co
   return { text: [render(head), render(widths.map((width) => "-".repeat(width))), ...lines].join(""), shortened };
 }
 
-/** Takes from the widest columns, one character at a time, until all fit into `total`. */
+/** Shortens the widest columns by one character at a time, until all fit into `total`. */
 function fit(natural: readonly number[], total: number): number[] {
   const widths = natural.map((width) => Math.min(width, total));
   for (let sum = widths.reduce((one, other) => one + other, 0); sum > total; sum -= 1) {

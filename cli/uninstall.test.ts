@@ -41,7 +41,7 @@ describe("--timeout", () => {
 });
 
 describe("--check", () => {
-  test("prints the plan and fails while pods hold addresses, without a prompt or a change", async (t) => {
+  test("prints the plan and fails while pods hold addresses; does not ask or change anything", async (t) => {
     const server = installed();
     addHolder(server, "shop", "bare");
     const shows = atTerminal(t, "y\n");
@@ -61,7 +61,7 @@ describe("--check", () => {
 });
 
 describe("--remains", () => {
-  test("deletes the objects created at run time, and does not run the steps before that", async (t) => {
+  test("deletes the objects created at run time, and skips the earlier steps", async (t) => {
     const server = installed();
     const { done, written } = await run(t, server, { remains: true });
     await done;
@@ -89,7 +89,7 @@ describe("uninstall", () => {
     assert.deepEqual([shows(QUESTION), written.stderr, server.writes], [false, "", [DELETED]]);
   });
 
-  test("without --yes prints the plan with the addresses still held, and asks; a yes uninstalls", async (t) => {
+  test("without --yes prints the plan and the addresses still held, then asks; a yes uninstalls", async (t) => {
     const server = installed();
     addDeployment(server, "shop", "web");
     const shows = atTerminal(t, "y\n");
@@ -119,7 +119,7 @@ describe("uninstall", () => {
     });
   }
 
-  test("does not ask when the plan cannot be made", async (t) => {
+  test("does not ask if it cannot make the plan", async (t) => {
     const server = installed();
     server.onCall = ({ path }) => (path === "/api/v1/pods" ? refusal(403, "Forbidden") : undefined);
     const shows = atTerminal(t, "y\n");

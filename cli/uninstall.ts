@@ -17,8 +17,8 @@ export interface UninstallFlags extends ConnectFlags {
 }
 
 /**
- * `switchback uninstall`: run by the chart's hooks, and by hand for an install without Helm or to see the plan
- * first. Throws `declined` if the question is not answered with yes, and what `releasePods` throws.
+ * `switchback uninstall`. The chart's hooks run it. People run it for an install without Helm, or to see the plan
+ * first. Throws `declined` unless the answer is yes, and all errors of `releasePods`.
  */
 export async function uninstall(flags: UninstallFlags, { env, stdout, progress }: CliContext): Promise<void> {
   const client = await connect(connectOptionsFrom(env, flags));
@@ -51,7 +51,9 @@ const READING = "reading who holds addresses of Switchback";
 const RELEASING = "waiting until no pod holds an address of Switchback";
 const REMAINS = "waiting until no controller runs, and deleting what is left";
 
-/** Prints the plan. Pods that hold addresses are no failure yet: the uninstall restarts what it may. */
+/**
+ * Prints the plan. Pods that hold addresses are not yet a failure: the uninstall restarts those that it may restart.
+ */
 async function showPlan(options: UninstallOptions): Promise<void> {
   await checkUninstall(options).catch((error: unknown) => {
     if (!hasCode(error, "still-held")) throw error;

@@ -46,7 +46,7 @@ async function version(server: MemoryServer | undefined, ...args: string[]) {
 }
 
 describe("version", () => {
-  it("--client asks no cluster", async () => {
+  it("--client sends no request to a cluster", async () => {
     assert.deepEqual(await runHere(["version", "--client"], {}), {
       code: 0,
       stdout: `switchback ${OWN}\n`,
@@ -56,7 +56,7 @@ describe("version", () => {
     assert.deepEqual((await runHere(["-V"], {})).code, 0);
   });
 
-  it("prints each component's version by its image's tag, else by its label", async () => {
+  it("prints each component's version from its image's tag, else from its label", async () => {
     const { code, stdout, stderr } = await version(install(), "-n", "ours");
     assert.deepEqual([code, stderr], [0, ""]);
     assert.equal(
@@ -89,7 +89,7 @@ describe("version", () => {
     assert.equal(names.stdout.split("\n")[0], "ours/Deployment/switchback-controller");
   });
 
-  it("says where it looked where there is no Switchback", async () => {
+  it("reports where it looked if Switchback is not installed", async () => {
     const { code, stdout, stderr } = await version(new MemoryServer(), "-n", "elsewhere");
     assert.deepEqual([code, stdout], [2, `switchback ${OWN}\n`]);
     assert.match(stderr, /^switchback: no Deployment of Switchback in namespace elsewhere; .*--namespace/);

@@ -23,7 +23,7 @@ interface ComponentVersion {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  /** The tag of its image; with a digest alone the version that its manifest is of. */
+  /** The tag of the component's image. If the image has only a digest, the version in the component's label. */
   readonly version: string;
   readonly image: string;
   readonly ready: number;
@@ -48,8 +48,8 @@ const VERSION_KEY = "app.kubernetes.io/version";
 const LABELS = "app.kubernetes.io/name=switchback";
 
 /**
- * Prints the version of this program, `client`, and without `--client` those of the components that a cluster runs.
- * Its own one is printed first, and also if the cluster cannot be read.
+ * Prints the version of this program, `client`. Without `--client`, also prints the versions of the components in the
+ * cluster. This program's version is printed first, even if the cluster cannot be read.
  */
 export async function version(
   client: string,
@@ -99,7 +99,7 @@ async function read(flags: VersionFlags, env: CliContext["env"]): Promise<Compon
   }
 }
 
-/** The components in other namespaces, as far as they exist. */
+/** The components in other namespaces that exist. */
 async function readElsewhere(client: KubeClient, installed: string): Promise<ComponentVersion[]> {
   const text = await ifThere(async () => {
     const name = await readConfigName(client, installed);
@@ -113,7 +113,7 @@ async function readElsewhere(client: KubeClient, installed: string): Promise<Com
   return (await Promise.all(components)).flat();
 }
 
-/** Undefined: it does not exist. */
+/** Undefined if the object does not exist. */
 async function ifThere<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await read();

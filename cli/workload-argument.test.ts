@@ -10,7 +10,7 @@ for (const [text, expected] of [
   ["shop/deployment/web", { namespace: "shop", kind: "deployment", name: "web" }],
   ["shop/Deployment/web", { namespace: "shop", kind: "Deployment", name: "web" }],
 ] as const) {
-  test(`${text} is read`, () => assert.deepEqual(parseWorkload(text), expected));
+  test(`parses ${text}`, () => assert.deepEqual(parseWorkload(text), expected));
 }
 
 for (const text of [
@@ -29,7 +29,7 @@ for (const text of [
   `${"a".repeat(64)}`,
   "shop/web\n",
 ]) {
-  test(`${JSON.stringify(text)} is refused with what is accepted`, () => {
+  test(`${JSON.stringify(text)} is refused, with the accepted form`, () => {
     assert.throws(() => parseWorkload(text), {
       code: "input-invalid",
       message:
@@ -48,19 +48,19 @@ const ALL = [WEB, DB, ...BOTH, workload("Deployment", "current", 0), workload("P
 const select = (text: string, all: readonly WorkloadStatus[] | undefined = ALL) =>
   selectWorkloads(parseWorkload(text), all);
 
-test("a namespace stands for its stale workloads that can be restarted", () => {
+test("a namespace selects its stale workloads that can be restarted", () => {
   assert.deepEqual(select("shop", [...ALL, workload("Deployment", "web", 1, "other")]), [WEB, DB, ...BOTH]);
 });
 
 for (const kind of ["deployment", "Deployment", "deployments", "deploy", "DEPLOY"]) {
-  test(`${kind} is a Deployment, and no other kind`, () => {
+  test(`${kind} means a Deployment, and no other kind`, () => {
     assert.deepEqual(select(`shop/${kind}/web`), [WEB]);
     assert.deepEqual(select(`shop/${kind}/both`), [BOTH[0]]);
     assert.throws(() => select(`shop/${kind}/db`), /no opted-in pods found/);
   });
 }
 
-test("sts and ds are kubectl's short names", () => {
+test("accepts kubectl's short names sts and ds", () => {
   assert.deepEqual([select("shop/sts/db"), select("shop/ds/both")], [[DB], [BOTH[1]]]);
 });
 
@@ -78,11 +78,11 @@ for (const [text, expected] of [
   ["shop/bare", "shop/bare is a Pod: delete its pods, or recreate it"],
   ["shop/both", "shop/both is the name of 2 workloads: give shop/deployment/both or shop/daemonset/both"],
 ] as const) {
-  test(`${text} is refused with what to do`, () => {
+  test(`${text} is refused, with what to do`, () => {
     assert.throws(() => select(text), { code: "input-invalid", message: expected });
   });
 }
 
-test("without a leader nothing is known to be stale", () => {
+test("without a leader, the stale workloads are unknown", () => {
   assert.throws(() => selectWorkloads({ namespace: "shop" }, undefined), /no controller is the leader/);
 });

@@ -4,10 +4,10 @@ import { WORKLOAD_NAME } from "#lib/workloads/owners.ts";
 import { isWorkloadKind, WORKLOAD_KINDS } from "#lib/workloads/workload-kinds.ts";
 import { isNamespace } from "./options.ts";
 
-/** What `switchback restart` is given: a namespace, or one workload in it. */
+/** The argument of `switchback restart`: a namespace, or one workload in it. */
 interface WorkloadArgument {
   readonly namespace: string;
-  /** As it was written: compare with `isKind`. */
+  /** The kind as the user wrote it: compare it with `isKind`. */
   readonly kind?: string;
   readonly name?: string;
 }
@@ -17,8 +17,8 @@ const SHORT: Readonly<Record<string, string>> = { deploy: "deployment", sts: "st
 const KIND = /^[A-Za-z][A-Za-z0-9]*$/;
 
 /**
- * Parses NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME; the kind in any case, singular, plural or short, as for
- * kubectl. Throws `input-invalid`.
+ * Parses NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME. The kind may have any case, and be singular, plural or
+ * short, as in kubectl. Throws `input-invalid`.
  */
 export function parseWorkload(text: string): WorkloadArgument {
   const [namespace = "", ...rest] = text.split("/");
@@ -33,20 +33,20 @@ export function parseWorkload(text: string): WorkloadArgument {
   return { namespace, ...(kind === undefined ? {} : { kind }), ...(name === undefined ? {} : { name }) };
 }
 
-/** Whether `written` stands for this kind: `Deployment`, `deployment`, `deployments` or `deploy`. */
+/** Whether `written` means this kind: `Deployment`, `deployment`, `deployments` or `deploy`. */
 function isKind(kind: string, written: string): boolean {
   const [one, other] = [kind.toLowerCase(), written.toLowerCase()];
   return other === one || other === `${one}s` || SHORT[other] === one;
 }
 
-/** `deployment, statefulset or daemonset`. */
+/** The accepted kinds as text: `deployment, statefulset or daemonset`. */
 const ACCEPTED_KINDS = WORKLOAD_KINDS.map((kind) => kind.toLowerCase())
   .join(", ")
   .replace(/, (\w+)$/, " or $1");
 
 /**
- * The stale workloads that the argument names. Throws `input-invalid` if none or several are known by that name, or
- * it cannot be restarted.
+ * The stale workloads that the argument selects. Throws `input-invalid` if it matches none, or several with the same
+ * name, or a workload that cannot be restarted.
  */
 export function selectWorkloads(
   { namespace, kind, name }: WorkloadArgument,
@@ -67,7 +67,7 @@ export function selectWorkloads(
   return named.filter((each) => each.stale > 0 && isWorkloadKind(each.kind));
 }
 
-/** Throws unless one workload has the name, and it can be restarted. */
+/** Throws unless exactly one workload has the name, and it can be restarted. */
 function checkNamed(what: string, named: readonly WorkloadStatus[]): void {
   if (named.length > 1) {
     const whole = named.map((each) => `${each.namespace}/${each.kind.toLowerCase()}/${each.name}`).join(" or ");

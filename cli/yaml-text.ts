@@ -2,13 +2,13 @@ import { type Document, Scalar, visit } from "yaml";
 import { printableLines } from "#lib/errors/printable.ts";
 
 /**
- * Renders a YAML document whose values may hold text from tenants: printable on a terminal, and still the same
- * values when parsed.
+ * Renders a YAML document whose values may hold text from tenants. The result is printable on a terminal, and still
+ * has the same values when parsed.
  */
 export function yamlText(document: Document): string {
   const text = document.toString({ lineWidth: 0 });
   if (printableLines(text) === text) return text;
-  // Only in double quotes an escape is the character itself; elsewhere it would change the value.
+  // An escape stands for its character only in double quotes; elsewhere it would change the value.
   visit(document, {
     Scalar(_key, node) {
       if (typeof node.value === "string" && printableLines(node.value) !== node.value) node.type = Scalar.QUOTE_DOUBLE;

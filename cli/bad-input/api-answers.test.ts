@@ -1,8 +1,8 @@
 import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 import { type Responder, refuse } from "#test/fakes/kube-api.ts";
 
-// What stands where the API server should be answers otherwise, or refuses: each command says which request, what
-// and what to do.
+// Something else answers at the API server's address, or the API server refuses. Each command reports which request
+// failed and what to do.
 
 const COMMANDS = [
   ["status"],
@@ -58,7 +58,7 @@ walk(
   })),
 );
 
-/** As the API server words it. */
+/** Worded as by the API server. */
 const forbidden: Responder = ({ path, response }) => {
   const message = `x is forbidden: User "jane" cannot get resource "x" in API group "" in the namespace "ours"`;
   response.writeHead(403, { "content-type": "application/json" });

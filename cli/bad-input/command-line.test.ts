@@ -1,10 +1,10 @@
 import { fileURLToPath } from "node:url";
 import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 
-// What cannot read its configuration by itself has a child do it, which runs the script of this process.
+// The script with which `ownCommand` would start this program again.
 process.argv = [process.execPath, fileURLToPath(new URL("../main.ts", import.meta.url))];
 
-/** Commands that talk to a cluster, with what they need besides. */
+/** Commands that talk to a cluster, with the other arguments that they need. */
 const CLUSTER = [
   ["status"],
   ["confirm"],

@@ -1,6 +1,6 @@
 import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 
-// Forty things that people get wrong, a line each. Of each the cause is in the last line, and there are at most five.
+// Forty common mistakes, one per line. Each prints at most five lines, and the last one names the cause.
 
 const KUBECONFIG = {
   apiVersion: "v1",

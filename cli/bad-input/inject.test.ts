@@ -9,7 +9,7 @@ spec:
   template:
     spec: { containers: [] }
 `;
-/** A manifest with aliases of an earlier pass, which none of these inputs may strip. */
+/** A manifest with aliases of an earlier pass. None of these inputs may remove them. */
 const BAKED = `kind: Pod
 metadata:
   name: p
@@ -19,14 +19,14 @@ spec:
 `;
 const utf16 = (text: string) => Buffer.from(text, "utf16le");
 
-/** A hosts file that is refused. */
+/** A hosts file that inject refuses. */
 const hosts = (what: string, content: string | Buffer, says: RegExp): BadInput => ({
   what: `a hosts file ${what}`,
   args: ["inject", "-f", "DIR/pod.yaml", "--hosts", "DIR/hosts"],
   files: { "pod.yaml": BAKED, hosts: content },
   says,
 });
-/** A manifest that is refused; `says` begins after the file's name. */
+/** A manifest that inject refuses; `says` matches what follows the file's name. */
 const manifest = (what: string, content: string | Buffer, says: RegExp, ...flags: string[]): BadInput => ({
   what: `a manifest ${what}`,
   args: ["inject", "-f", "DIR/m.yaml", "--hosts", "DIR/hosts", ...flags],

@@ -9,7 +9,7 @@ import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
-/** A kubeconfig with one context, `x`, of cluster `c` and user `u`. */
+/** A kubeconfig with one context, `x`, that has the cluster `c` and the user `u`. */
 function kubeconfig(cluster: object, user: object = {}, more: object = {}): string {
   const context = { name: "x", context: { cluster: "c", user: "u" } };
   const [clusters, users] = [[{ name: "c", cluster }], [{ name: "u", user }]];
@@ -75,7 +75,7 @@ walk(
   ).map(([what, file, says]) => ({ what, args: ["confirm", "--yes", "--kubeconfig", "FILE"], file, says })),
 );
 
-describe("a server that cannot be talked to is named, with the kubeconfig and what to do:", () => {
+describe("if the connection to a server fails, the error names the server, the kubeconfig and what to do:", () => {
   const [ca, otherCa] = [createTestCa("right"), createTestCa("wrong")];
   const files = useFiles();
   let https: FakeApi;

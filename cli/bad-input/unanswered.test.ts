@@ -2,7 +2,7 @@ import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 import { addHolder, installed, NAMESPACE } from "#test/fakes/installed.ts";
 import { json } from "#test/fakes/kube-api.ts";
 
-// Commands that ask before they change anything, where nobody can answer: a script, a pipe, a job.
+// Commands that ask before they change anything, run where nobody can answer: in a script, a pipe or a job.
 
 const SAYS =
   /switchback: there is no terminal to ask on: nothing was changed\. --yes answers the question in advance\n$/;

@@ -7,10 +7,10 @@ import type { CliContext } from "#lib/process/context.ts";
 import { DEFAULT_NAMESPACE } from "../options.ts";
 import type { Asked } from "./command-line.ts";
 
-/** Somebody waits with a finger on the key. */
+/** Short, because somebody waits at the prompt. */
 const TIMEOUT_SECONDS = 2;
 const MAX_OFFERED = 200;
-/** What every shell takes as it is: a context may be called `$(rm x)`. */
+/** Values that every shell takes literally. Others are not offered: a context may be called `$(rm x)`. */
 const PLAIN = /^[\w.:@/+=-]+$/;
 
 type Flags = ConnectFlags & { readonly namespace: string };
@@ -35,8 +35,9 @@ const READERS: Readonly<Record<Asked, (flags: Flags, env: Env) => Promise<readon
 };
 
 /**
- * `switchback complete`: prints what a shell offers in place of a word, one value a line. `words`: the word at the
- * cursor, and the whole line before it. Prints nothing if it cannot be known: a shell has no place for an error.
+ * `switchback complete`: prints the values that a shell offers for a word, one per line. `words` are the word at the
+ * cursor, then the whole line before it. Prints nothing if the values cannot be read: a shell has no place for an
+ * error.
  */
 export async function complete(
   what: string,
@@ -50,7 +51,7 @@ export async function complete(
   for (const value of offered.slice(0, MAX_OFFERED)) stdout.line(value);
 }
 
-/** The flags of a line that say which cluster. The line is not whole: nothing in it is an error. */
+/** The flags of the line that select the cluster. The line may be incomplete, so nothing in it is an error. */
 function flagsOf(line: readonly string[]): Flags {
   const flagOf = (...names: readonly string[]) => {
     const at = line.findLastIndex((word) => names.includes(word.split("=", 1)[0] ?? ""));

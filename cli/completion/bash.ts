@@ -68,7 +68,7 @@ complete -F _${name} ${name}
 function reply(value: Value): string {
   if (typeof value === "object") return `COMPREPLY=($(compgen -W "${value.words.join(" ")}" -- "$cur"))`;
   if (isAsked(value)) return `_switchback_asked ${value}`;
-  // Spaces in paths are escaped where bash has compopt (4.0).
+  // Bash escapes spaces in paths if it has compopt (4.0).
   if (value === "path") return "compopt -o filenames 2>/dev/null; COMPREPLY=($(IFS=$'\\n'; compgen -f -- \"$cur\"))";
   return ":";
 }

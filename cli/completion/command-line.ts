@@ -1,16 +1,16 @@
 import type { Command, Option } from "commander";
 
-/** What a shell asks this program for while somebody types: `switchback complete contexts`. */
+/** Kinds of values that a shell gets from this program while the user types: `switchback complete contexts`. */
 const ASKED = ["contexts", "namespaces", "names"] as const;
 export type Asked = (typeof ASKED)[number];
 
 /**
- * What follows an option or a command: one of several words, a value that is asked for, a path, a value that is not
- * known in advance, or nothing.
+ * What follows an option or a command: one of several words, a value that the shell gets from this program, a path,
+ * any value, or nothing.
  */
 export type Value = { readonly words: readonly string[] } | Asked | "path" | "any" | "none";
 
-/** Options whose values are asked for. */
+/** Options whose values the shell gets from this program. */
 const ASKED_OPTIONS: Readonly<Record<string, Asked>> = {
   "--context": "contexts",
   "--namespace": "namespaces",
@@ -19,13 +19,13 @@ const ASKED_OPTIONS: Readonly<Record<string, Asked>> = {
   "--name": "names",
 };
 
-/** Whether a shell asks for such a value. */
+/** Whether the shell gets such values from this program. */
 export function isAsked(value: Value): value is Asked {
   return ASKED.some((each) => each === value);
 }
 
 interface OptionWords {
-  /** `-o` and `--output`, or one of them. */
+  /** `-o` and `--output`, or only one of them. */
   readonly flags: readonly string[];
   readonly description: string;
   readonly value: Value;
@@ -38,7 +38,7 @@ interface CommandWords {
   readonly argument: Value;
 }
 
-/** What can be completed, as the help shows it: hidden commands are left out. */
+/** The words that a shell can complete. Hidden commands are left out, as in the help. */
 export interface CommandLine {
   readonly name: string;
   readonly options: readonly OptionWords[];

@@ -25,7 +25,7 @@ function optionParts({ flags, description, value }: CommandLine["options"][numbe
 
 function valueParts(value: Value): string {
   if (typeof value === "object") return `-a ${quote(value.words.join(" "))}`;
-  // Words are given as they are typed, and the answer is not expanded.
+  // The program gets the words as typed, and fish does not expand the answer.
   if (isAsked(value)) return `-a '(switchback complete ${value} -- (commandline -ct) (commandline -opc) 2>/dev/null)'`;
   return value === "path" ? "-F" : "";
 }

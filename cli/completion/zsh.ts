@@ -1,6 +1,6 @@
 import { type CommandLine, isAsked, type Value } from "./command-line.ts";
 
-/** A completion script for zsh, to be sourced after compinit, or as a file `_switchback` of the fpath. */
+/** A completion script for zsh. Source it after compinit, or save it as the file `_switchback` in the fpath. */
 export function zshCompletion({ name, options, commands }: CommandLine): string {
   const described = commands.map((command) => `    ${quote(`${command.name}:${command.description}`)}\n`);
   const cases = commands.map((command) => {
@@ -53,12 +53,12 @@ function argumentSpec(value: Value): string[] {
 
 function action(value: Value): string {
   if (typeof value === "object") return `(${value.words.join(" ")})`;
-  // A space first: the function takes no options of compadd.
+  // The space stops _arguments from passing options of compadd to the function, which takes none.
   if (isAsked(value)) return ` _switchback_asked ${value}`;
   return value === "path" ? "_files" : " ";
 }
 
-/** What ends a description in a spec of _arguments. */
+/** Escapes the characters that end a description in a spec of _arguments. */
 function escaped(text: string): string {
   return text.replace(/[\][:\\]/g, "\\$&");
 }

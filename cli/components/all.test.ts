@@ -9,12 +9,12 @@ import { AllProcess } from "#test/fakes/all-process.ts";
 import { until } from "#test/fakes/kube-api.ts";
 import { probesOfAll } from "./all.ts";
 
-/** The chart's `timeoutSeconds` of the webhook. */
+/** The `timeoutSeconds` that the chart sets for the webhook. */
 const API_SERVER_WAITS_MS = 2_000;
 const PARTS = ["controller", "webhook", "proxy"] as const;
 
 describe("controller, webhook and proxy in one process", () => {
-  test("log and call the API server by their own names, and have metrics of their own", async () => {
+  test("log and call the API server under their own names, and have separate metrics", async () => {
     await using all = await AllProcess.start();
     await all.listens();
     const agents = () => new Set(all.api.calls.map(({ headers }) => headers["user-agent"]?.split("/")[0]));
@@ -39,7 +39,7 @@ describe("controller, webhook and proxy in one process", () => {
   });
 
   for (const engine of ["linux", "portable"]) {
-    test(`on SIGTERM the webhook serves until the relay of engine ${engine} has drained`, async () => {
+    test(`on SIGTERM the webhook serves until the relay with engine ${engine} has drained`, async () => {
       await using all = await AllProcess.start([`proxy.engine=${engine}`, "proxy.drainSeconds=60"]);
       await all.listens();
       const { client, upstream } = await all.relayed();
@@ -85,11 +85,11 @@ describe("controller, webhook and proxy in one process", () => {
     const median = took[4] ?? Number.NaN;
     t.diagnostic(`${relayed >> 20} MiB relayed; median ${median.toFixed()} ms, slowest ${took.at(-1)?.toFixed()} ms`);
     assert.ok(relayed > 20 * bytes.length);
-    // Other tests run on the same cores: the slowest one says nothing.
+    // Other tests share the CPU cores, so the slowest call proves nothing.
     assert.ok(median < API_SERVER_WAITS_MS, `${median} ms`);
   });
 
-  test("end together, with an error, when a worker of the relay dies", async () => {
+  test("all end with an error when a worker of the relay dies", async () => {
     await using all = await AllProcess.start(["proxy.engine=linux", "proxy.workers=2", "proxy.drainSeconds=1"]);
     await all.listens();
     all.child.kill("SIGUSR2");
@@ -100,7 +100,7 @@ describe("controller, webhook and proxy in one process", () => {
     }
   });
 
-  test("do not start where one of them cannot", async () => {
+  test("none of them starts if one cannot", async () => {
     const server = createServer().listen(await freePort(), "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
@@ -115,7 +115,7 @@ describe("controller, webhook and proxy in one process", () => {
   });
 });
 
-describe("the probes of all parts", () => {
+describe("the combined probes", () => {
   const well = { ok: true, text: "ok" };
   const ill = { ok: false, text: "ill" };
   const part = (live: boolean, ready: boolean): Probes => ({
@@ -124,7 +124,7 @@ describe("the probes of all parts", () => {
   });
   const good = part(true, true);
 
-  test("one part that hangs makes the process not live; one that still starts does not", () => {
+  test("the process is not live if a part hangs, but is live while a part starts", () => {
     assert.equal(probesOfAll({}, () => 0).live().ok, true);
     for (const hanging of PARTS) {
       const parts = { controller: good, webhook: good, proxy: good, [hanging]: part(false, true) };
@@ -132,7 +132,7 @@ describe("the probes of all parts", () => {
     }
   });
 
-  test("ready is once all are; from then on the relay decides alone", () => {
+  test("the process is ready once all parts are; after that only the relay counts", () => {
     const parts: Record<(typeof PARTS)[number], Probes> = { controller: good, webhook: good, proxy: good };
     const { ready } = probesOfAll(parts, () => 0);
     parts.webhook = part(true, false);
@@ -147,7 +147,7 @@ describe("the probes of all parts", () => {
     assert.equal(ready().text, "proxy: ill\ncontroller: ill\nwebhook: ill");
   });
 
-  test("parts that do not get ready keep the relay from its Services for 30 s, and no longer", () => {
+  test("parts that do not become ready delay the relay's readiness by 30 s at most", () => {
     let elapsed = 29_999;
     const { ready } = probesOfAll({ proxy: good }, () => elapsed);
     assert.equal(ready().ok, false);

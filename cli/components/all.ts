@@ -8,11 +8,11 @@ import { startProxy } from "./proxy.ts";
 import { startWebhook } from "./webhook.ts";
 
 /**
- * How long the pod's readiness waits for controller and webhook after the start, milliseconds. Usually they take a
- * second. A longer start of one of them must not keep the relay from its Services.
+ * How long after the start the pod's readiness waits for controller and webhook, in milliseconds. Usually they take a
+ * second. If one of them takes longer, the relay must still get its Services' traffic.
  */
 const WAIT_MS = 30_000;
-/** The webhook's 640 connections, the health servers' 192, watches. */
+/** File descriptors of the other parts: 640 connections of the webhook, 192 of the health servers, and the watches. */
 const FILES_OF_OTHERS = 1_024;
 
 type Part = "controller" | "webhook" | "proxy";
@@ -21,12 +21,12 @@ type Part = "controller" | "webhook" | "proxy";
 type Started = Partial<Record<Part, Probes>>;
 
 /**
- * `switchback all`: controller, webhook and proxy in one process, each with its own section of the configuration,
+ * `switchback all`: runs controller, webhook and proxy in one process. Each has its own section of the configuration,
  * ports, metrics and connection to the API server. The controller's port answers the probes for all three
  * (`probesOfAll`).
  *
- * Throws the failure of the first part that does not start, once the others have stopped. On `stop` the relay
- * drains while the webhook still serves.
+ * If a part does not start, stops the others and throws the first failure. On `stop` the webhook still serves while
+ * the relay drains.
  */
 export async function startAll(config: Config, context: ProcessContext): Promise<Running> {
   const started: Started = {};
@@ -50,7 +50,7 @@ export async function startAll(config: Config, context: ProcessContext): Promise
   ]);
   const [controller, proxy, webhook] = starts.map((start) => (start.status === "fulfilled" ? start.value : undefined));
   const stop = async (): Promise<void> => {
-    // The Lease goes to another replica at once.
+    // The controller stops at once, so that another replica gets the Lease.
     await Promise.all([controller?.stop(), proxy?.stop()]);
     await webhook?.stop();
   };
@@ -63,9 +63,9 @@ export async function startAll(config: Config, context: ProcessContext): Promise
 }
 
 /**
- * The probes of the whole process. A part that hangs is a reason to restart it. Readiness is the relay's alone,
- * whose clients have nowhere else to go, as soon as all parts have been ready once or `WAIT_MS` have passed; where
- * the webhook is not ready later on, an API server that calls it goes on without it.
+ * The probes of the whole process. It is not live if a part hangs. It is ready once the relay is ready, and all parts
+ * have been ready once or `WAIT_MS` have passed. After that only the relay counts, because its clients have nowhere
+ * else to go. If the webhook is not ready later, API servers continue without it.
  */
 export function probesOfAll(started: Readonly<Started>, elapsedMs: () => number): Probes {
   let haveBeenReady = false;
@@ -83,7 +83,7 @@ export function probesOfAll(started: Readonly<Started>, elapsedMs: () => number)
 
 const STARTING: Health = { ok: false, text: "starting" };
 
-/** The first that is not well; a part that has not started yet is. */
+/** The first unhealthy part; a part that has not started yet counts as healthy. */
 function merged(parts: readonly (Health | undefined)[]): Health {
   return parts.find((part) => part !== undefined && !part.ok) ?? { ok: true, text: "ok" };
 }

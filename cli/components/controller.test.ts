@@ -4,7 +4,7 @@ import { parseConfig } from "#lib/config/parse.ts";
 import type { ProcessContext } from "#lib/process/running.ts";
 import { startController } from "./controller.ts";
 
-test("warns at its start if the configured cluster domain is not that of its pod", async () => {
+test("warns at the start if the configured cluster domain differs from its pod's", async () => {
   const resolvConf = "search ours.svc.cozy.local svc.cozy.local cozy.local\n";
   const codesWith = async (clusterDomain: string): Promise<unknown[]> => {
     const codes: unknown[] = [];

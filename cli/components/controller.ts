@@ -6,8 +6,8 @@ import { type ProcessContext, type Running, withOwnClient } from "#lib/process/r
 import { podUpdaters, wildcardPodsOf } from "../added-by-extras.ts";
 
 /**
- * `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a
- * whole process.
+ * `switchback controller`. In a process with several parts, `probes` turns the controller's own probes into those of
+ * the whole process. The controller's health server answers with them.
  */
 export async function startController(
   config: Config,

@@ -15,7 +15,7 @@ import { killChild } from "#test/fakes/kill-child.ts";
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
 const LOSE_WORKER = new URL("../../test/fakes/lose-worker.ts", import.meta.url).href;
 const MIB = 1024 * 1024;
-/** Nothing lasts longer, drains included. */
+/** Longest time that anything in these tests may take, including drains. */
 const LONGEST_MS = 120_000;
 /** More than the kernel's socket buffers on both sides of a relay hold together. */
 const BEYOND_KERNEL = 64 * MIB;
@@ -31,7 +31,7 @@ interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** `switchback proxy` as a process of its own, in front of an upstream of the test. */
+/** `switchback proxy` as a separate process, in front of an upstream that the test controls. */
 class ProxyProcess {
   readonly upstream: Upstream;
   readonly child: ChildProcess;
@@ -39,7 +39,7 @@ class ProxyProcess {
   readonly #port: number;
   readonly #directory: string;
   readonly #clients: Socket[] = [];
-  /** Rejects when nothing more can be said. */
+  /** Rejects once the process has ended and its log is read. */
   readonly #silent: Promise<never>;
   readonly #lines: LogLine[] = [];
   readonly #waiting = new Set<(line: LogLine) => void>();
@@ -53,7 +53,7 @@ class ProxyProcess {
     const signal = AbortSignal.timeout(LONGEST_MS);
     this.exited = once(this.child, "exit", { signal });
     this.exited.catch(() => {});
-    // Its last lines are read after it has exited.
+    // The process's last log lines arrive after it has exited.
     this.#silent = once(this.child, "close", { signal }).then(() => {
       throw new Error("the process has ended");
     });
@@ -70,7 +70,7 @@ class ProxyProcess {
     const upstream = await Upstream.listen();
     const directory = await mkdtemp(join(tmpdir(), "switchback-"));
     const port = await freePort();
-    // The front port of its one target is 443.
+    // The only target has the front port 443.
     const configuration = `
 targets:
   - name: web
@@ -86,7 +86,7 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
     return proxy;
   }
 
-  /** A client that has sent `first`, and its upstream, which has read the header. */
+  /** Connects a client that sends `first`. Returns it and its upstream connection, whose header is already read. */
   async relayed(first: string): Promise<{ client: Socket; upstream: Socket }> {
     const client = connect({ port: this.#port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
     client.on("error", () => {});
@@ -97,7 +97,7 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
     return { client, upstream };
   }
 
-  /** The first line of the log with this message, there or to come. Rejects when the process ends without one. */
+  /** The first log line with this message, already logged or still to come. Rejects if the process ends without it. */
   async says(message: string): Promise<LogLine> {
     const there = this.#lines.find(({ msg }) => msg === message);
     if (there !== undefined) return there;
@@ -114,8 +114,8 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
   }
 
   /**
-   * Resolves when every worker drains: each closes its listener first. Only connections that end after that are
-   * counted.
+   * Resolves when every worker drains: a worker closes its listener first. The process counts only connections that
+   * end after that.
    */
   async listensNoMore(): Promise<void> {
     const listens = new RegExp(` 0100007F:${this.#port.toString(16).toUpperCase().padStart(4, "0")} \\S+ 0A `);
@@ -148,7 +148,7 @@ for (const engine of ["portable", "linux"] as const) {
       assert.deepEqual(await proxy.exited, [0, null]);
     });
 
-    test("on SIGTERM connections that finish get every byte, the rest are reset at the deadline; exit 0", async () => {
+    test("on SIGTERM connections that finish get every byte, others are reset at the deadline; exit 0", async () => {
       await using proxy = await ProxyProcess.start({ engine, drainSeconds: 10 });
       const [bulk, answer] = [randomBytes(BEYOND_KERNEL), randomBytes(MIB)];
       const stalled = await proxy.relayed("never reads");
@@ -178,7 +178,7 @@ for (const engine of ["portable", "linux"] as const) {
   });
 }
 
-test("when a worker dies, the other's transfers finish, then the process exits with 1", async () => {
+test("when a worker dies, the transfers of the other worker finish, then the process exits with 1", async () => {
   await using proxy = await ProxyProcess.start({ engine: "linux", drainSeconds: 60, workers: 2 });
   // The kernel spreads the connections over both workers.
   const relayed = [];
@@ -206,14 +206,14 @@ test("when a worker dies, the other's transfers finish, then the process exits w
   assert.deepEqual((await proxy.says("drained")).finished, finished);
 });
 
-/** How a socket ends that is read for as long as a drain may take. */
+/** How a socket ends, if it is read for as long as a drain may take. */
 async function resetOf(socket: Socket): Promise<string> {
   socket.resume();
   const [error] = await once(socket, "error", { signal: AbortSignal.timeout(LONGEST_MS) }).catch((error) => [error]);
   return (error as NodeJS.ErrnoException).code ?? String(error);
 }
 
-/** Writes byte by byte, each in a segment of its own, and ends. */
+/** Writes byte by byte, each in its own segment, and ends. */
 async function drip(socket: Socket, text: string): Promise<void> {
   for (const byte of text) {
     socket.write(byte);

@@ -3,11 +3,12 @@ import { kubeTargetsReader, mountedTargets } from "#lib/documents/targets-reader
 import { type ProcessContext, type Running, withOwnClient } from "#lib/process/running.ts";
 import { runProxy } from "#proxy/run.ts";
 
-/** Mount path of the targets' ConfigMap in the chart. */
+/** Path where the chart mounts the targets' ConfigMap. */
 const MOUNTED_TARGETS = "/etc/switchback/targets/targets.json";
 
 /**
  * `switchback proxy`: watches the published targets if there is an API server, else relays to the configured targets.
+ * `filesOfOthers` is the number of file descriptors that other parts of the process need.
  */
 export async function startProxy(config: Config, context: ProcessContext, filesOfOthers = 0): Promise<Running> {
   const { log, clusterDomain, connect, hasCluster } = context;

@@ -18,7 +18,7 @@ const pod = (labels: object = {}, namespace?: string) => ({
 });
 
 describe("the pods of a directory", () => {
-  test("are its pods and one of each workload's template, named after it", () => {
+  test("are its pods and one pod per workload template, named after the workload", () => {
     const template = { metadata: { labels: { app: "x" }, name: "other" }, spec: SPEC };
     const found = podsOf(
       objects(
@@ -101,7 +101,7 @@ describe("a pod at the webhook", () => {
   assert.ok(POD);
   const patch = (...operations: object[]) => Buffer.from(JSON.stringify(operations)).toString("base64");
 
-  test("is sent as the API server sends it, and has what the patch adds", async () => {
+  test("is sent as by the API server, and gets what the patch adds", async () => {
     const operations = [
       { op: "add", path: "/metadata/annotations", value: { k: "v" } },
       { op: "add", path: "/spec/hostAliases/-", value: { ip: "192.0.2.2", hostnames: ["é"] } },
@@ -134,7 +134,7 @@ describe("a pod at the webhook", () => {
     assert.deepEqual(POD.object.spec, SPEC, "the pod itself stays as it is");
   });
 
-  test("stays as it is without a patch", async () => {
+  test("stays unchanged without a patch", async () => {
     answer = { response: { allowed: false } };
     const nothing = { allowed: false, warnings: [], hostAliases: SPEC.hostAliases, annotations: {} };
     assert.deepEqual(await admit({ ...POD, optIn: "namespace" }, endpoint), nothing);
@@ -143,13 +143,13 @@ describe("a pod at the webhook", () => {
     assert.deepEqual(await admit(empty, endpoint), { ...nothing, hostAliases: [] });
   });
 
-  test("is not sent unless it opted in", async () => {
+  test("is sent only if it opted in", async () => {
     const found = await admit({ ...POD, optIn: undefined }, endpoint);
     assert.deepEqual(found, { allowed: true, warnings: [], hostAliases: [], annotations: {} });
     assert.deepEqual(seen, []);
   });
 
-  test("a patch that does not apply, another status, and a certificate of another CA are failures", async () => {
+  test("a patch that does not apply, another status and a certificate from another CA are failures", async () => {
     answer = { response: { allowed: true, patch: patch({ op: "remove", path: "/nowhere/at/all" }) } };
     await assert.rejects(admit(POD, endpoint), { name: "MissingError" });
     answer = { status: 500, response: {} };

@@ -11,7 +11,7 @@ export interface DemoPod {
   readonly name: string;
   readonly namespace: string;
   readonly object: PodObject;
-  /** Which webhook entry's selectors match, if any. */
+  /** The webhook entry whose selectors match; undefined if none does. */
   readonly optIn: "namespace" | "pod" | undefined;
 }
 
@@ -34,7 +34,7 @@ interface Workload extends KubeObject {
   readonly spec?: { readonly template?: { readonly metadata?: object; readonly spec?: object } };
 }
 
-/** The pods of a directory: single pods, and one for each workload's template. */
+/** The pods of a directory: its single pods, and one pod per workload template. */
 export function podsOf(objects: readonly FileObject[]): DemoPod[] {
   const namespaces = new Map(
     objects
@@ -54,12 +54,10 @@ export function podsOf(objects: readonly FileObject[]): DemoPod[] {
   });
 }
 
-/** No configuration lists or excludes namespaces in the demo. */
+/** The demo's configuration neither lists nor excludes namespaces. */
 const BY_LABEL = { excluded: new Set<string>(), listed: new Set<string>() };
 
-/**
- * The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call per pod, or none.
- */
+/** Applies the selectors of the MutatingWebhookConfiguration, as the API server does: one call per pod, or none. */
 function matchingEntry(
   namespace: string,
   ofNamespace: Readonly<Record<string, string>>,
@@ -72,8 +70,8 @@ function matchingEntry(
 }
 
 /**
- * Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA), and applies the
- * patch of the response.
+ * Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA). Applies the patch
+ * of the response.
  */
 export async function admit(pod: DemoPod, endpoint: { readonly port: number; readonly ca: string }): Promise<Admitted> {
   const object = structuredClone(pod.object);

@@ -6,7 +6,7 @@ import { describe, test } from "node:test";
 import { call, lookUp } from "./call.ts";
 
 describe("a pod's request", () => {
-  test("goes to the given address and names the host; only a 200 is good", async (t) => {
+  test("goes to the given address with the name as its host; only a 200 is a success", async (t) => {
     const seen: unknown[] = [];
     const server = createServer((request, response) => {
       seen.push([request.method, request.url, request.headers.host]);
@@ -32,7 +32,7 @@ describe("a pod's request", () => {
   });
 });
 
-test("a name's address is that of the first entry in /etc/hosts", () => {
+test("the address of a name is that of its first entry in /etc/hosts", () => {
   const aliases = [
     { ip: "192.0.2.1", hostnames: ["a", "b"] },
     { ip: "192.0.2.2", hostnames: ["b", "c"] },

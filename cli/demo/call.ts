@@ -10,8 +10,8 @@ interface CallResult {
 const TIMEOUT_MS = 3_000;
 
 /**
- * Sends a pod's request for a public name. `addresses` replaces its resolver; `ports` has the local port for an address
- * (a real pod would use port 80 of a real ClusterIP).
+ * Sends a pod's request for a public name. `at` replaces the pod's resolver, and has a local port (a real pod would
+ * use port 80 of a real ClusterIP).
  */
 export function call(name: string, at: { readonly address: string; readonly port: number }): Promise<CallResult> {
   return new Promise((resolve) => {
@@ -39,7 +39,7 @@ export function call(name: string, at: { readonly address: string; readonly port
   });
 }
 
-/** The addresses of a name in the pod's /etc/hosts. */
+/** The address of a name in the pod's /etc/hosts. */
 export function lookUp(hostAliases: readonly HostAlias[], name: string): string | undefined {
   return hostAliases.find(({ hostnames }) => hostnames.includes(name))?.ip;
 }

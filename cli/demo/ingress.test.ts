@@ -11,7 +11,7 @@ const ENDPOINTS = {
   destination: { address: "198.51.100.9", port: 80 },
 };
 const GET = (host: string) => `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
-/** A header of the command LOCAL, as a load balancer's own health checks send it. */
+/** A PROXY header with the command LOCAL, as a load balancer sends it with its own health checks. */
 const LOCAL = Buffer.from("0d0a0d0a000d0a515549540a20000000", "hex");
 
 let ingress: IngressStandIn;
@@ -32,7 +32,7 @@ function open(): Socket {
   return socket;
 }
 
-/** Writes each part once the one before has been read, and gives the whole answer. */
+/** Writes the parts one by one, and returns the whole answer. */
 async function ask(...parts: (string | Buffer)[]): Promise<string> {
   const socket = open();
   socket.setNoDelay(true);
@@ -46,7 +46,7 @@ async function ask(...parts: (string | Buffer)[]): Promise<string> {
 
 describe("the ingress controller of the demo", () => {
   for (const version of ["v1", "v2"] as const) {
-    test(`serves a known host behind a header of ${version}, whose source is the client`, async () => {
+    test(`serves a known host behind a ${version} header, whose source is the client`, async () => {
       const header = encodeHeader(version, ENDPOINTS);
       for (const parts of [
         [Buffer.concat([header, Buffer.from(GET("a.example.com"))])],
@@ -60,7 +60,7 @@ describe("the ingress controller of the demo", () => {
     });
   }
 
-  test("reads a header that comes in pieces", async () => {
+  test("reads a header that arrives in pieces", async () => {
     const header = encodeHeader("v1", ENDPOINTS);
     const answer = await ask(
       header.subarray(0, 5),
@@ -71,7 +71,7 @@ describe("the ingress controller of the demo", () => {
     assert.match(answer, /^HTTP\/1\.1 200 OK\r\n/);
   });
 
-  test("answers 404 for a host that it does not know", async () => {
+  test("answers 404 for an unknown host", async () => {
     const answer = await ask(encodeHeader("v1", ENDPOINTS), GET("b.example.com"));
     assert.match(answer, /^HTTP\/1\.1 404 Not Found\r\n[\s\S]*no such host; client 192\.0\.2\.7:4711\n/);
   });
@@ -88,12 +88,12 @@ describe("the ingress controller of the demo", () => {
     });
   }
 
-  test("closes who sends nothing for 2 s", async (t) => {
+  test("closes a connection that sends nothing for 2 s", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const socket = open();
     await once(socket, "connect");
     const closed = once(socket.resume(), "close");
-    // The server has the connection once it has taken a later one.
+    // A later connection was answered, so the server has accepted this one.
     await ask(encodeHeader("v1", ENDPOINTS), GET("a.example.com"));
     t.mock.timers.tick(1_999);
     await new Promise(setImmediate);
@@ -103,7 +103,7 @@ describe("the ingress controller of the demo", () => {
     assert.equal(ingress.lastError(), 'broken header: "" while reading PROXY protocol');
   });
 
-  test("ends its connections when it is closed", async () => {
+  test("closes its connections when it stops", async () => {
     const socket = open();
     await once(socket, "connect");
     const closed = once(socket.resume(), "close");

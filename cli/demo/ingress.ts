@@ -4,7 +4,10 @@ import { show } from "#hostmap/hostnames.ts";
 import { listen } from "#lib/http/listen.ts";
 import { parseHeader } from "#proxy/proxy-header-parse.ts";
 
-/** Replaces an ingress controller: it serves a text for each known host, and requires a PROXY header, as nginx does. */
+/**
+ * Stands in for an ingress controller: answers each known host with a text, and requires a PROXY header, as nginx
+ * does.
+ */
 export interface IngressStandIn {
   readonly port: number;
   /** The last error, as nginx would log it. */
@@ -12,10 +15,12 @@ export interface IngressStandIn {
   close(): Promise<void>;
 }
 
-/** nginx waits `client_header_timeout` (60 s) for the header; the demo waits less. */
+/** How long to wait for the header. nginx waits `client_header_timeout` (60 s); the demo waits less. */
 const HEADER_TIMEOUT_MS = 2_000;
 
-/** Starts it on a free port of loopback. `backendOf` names the backend of a host, or undefined for 404. */
+/**
+ * Starts the stand-in on a free port of loopback. `backendOf` returns the backend of a host, or undefined for a 404.
+ */
 export async function startIngress(backendOf: (host: string) => string | undefined): Promise<IngressStandIn> {
   const clients = new WeakMap<Socket, string>();
   const sockets = new Set<Socket>();
@@ -45,7 +50,7 @@ export async function startIngress(backendOf: (host: string) => string | undefin
   };
 }
 
-/** Reads the header from the start of the stream; the rest is left for HTTP. */
+/** Reads the header from the start of the stream, and leaves the rest for HTTP. */
 function readHeader(socket: Socket, done: (client: string | undefined, bad: string) => void): void {
   let buffered = Buffer.alloc(0);
   const timer = setTimeout(() => finish(undefined), HEADER_TIMEOUT_MS);

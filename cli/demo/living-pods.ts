@@ -6,7 +6,7 @@ import type { DemoSystem } from "./system.ts";
 
 /** The opted-in pods of the demo while somebody watches. */
 interface LivingPods {
-  /** How the pods follow the map, as a leader would say. */
+  /** How the pods follow the map, in the form in which a leader reports it. */
   running(): RolloutStatus;
   stop(): Promise<void>;
 }
@@ -14,8 +14,8 @@ interface LivingPods {
 const EVERY_MS = 1_000;
 
 /**
- * Creates each opted-in pod again every second, and calls each of its names through the relay. So the page has names
- * that change, pods that follow and connections. Resolves after the first round.
+ * Recreates each opted-in pod every second, and calls each of its names through the relay. So the page shows names
+ * that change, pods that follow, and connections. Resolves after the first round.
  */
 export async function startLivingPods(
   system: Pick<DemoSystem, "directory" | "webhook" | "front">,
@@ -43,7 +43,7 @@ export async function startLivingPods(
 }
 
 async function live(pod: DemoPod, { webhook, front }: Pick<DemoSystem, "webhook" | "front">): Promise<WorkloadStatus> {
-  // A pod that the directory's author made wrong has no names, like one that no webhook answered for.
+  // A pod that the webhook refuses or does not answer has no names.
   const { hostAliases } = await admit(pod, webhook).catch(() => ({ hostAliases: [] }));
   const names = hostAliases.flatMap(({ ip, hostnames }) => hostnames.map((name) => ({ name, ip })));
   await Promise.all(names.map(({ name, ip }) => call(name, { address: ip, port: front.port })));

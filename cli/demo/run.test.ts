@@ -93,13 +93,13 @@ describe("the demo", () => {
       .replaceAll(/\b[0-9a-f]{12}\b/g, "HASH")
       .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:PORT")
       .replaceAll(/after \d+ ms/g, "after N ms")
-      // Widths depend on the ports.
+      // The column widths depend on the ports.
       .replaceAll(/-{3,}/g, "---")
       .replaceAll(/(?<=\S) {2,}/g, "  ");
     assert.equal(normalized, WHOLE);
   });
 
-  it("reports file, line, path and reason of each problem in the files, and the rest works", async () => {
+  it("reports file, line, path and reason of each problem in the files, and runs with the rest", async () => {
     await writeFile(join(directory, "broken.yaml"), "kind: [\n");
     const odd = `apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -120,14 +120,14 @@ spec:
     assert.match(text, /cert-manager-7d9f8 +fine\.example\.com +socket hang up +200/);
   });
 
-  it("sanitizes what a tenant wrote", async () => {
+  it("escapes control characters from tenants", async () => {
     const evil = 'kind: Ingress\nmetadata: { name: evil }\nspec: { rules: [{ host: "\\e[2Jx.example.com" }] }\n';
     await writeFile(join(directory, "evil.yaml"), evil);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character must not be printed
     assert.doesNotMatch(await output(), /\u001b/);
   });
 
-  it("prints a pod's name on one line, whatever it contains", async () => {
+  it("prints a pod's name on one line, whatever characters it contains", async () => {
     const pod =
       'kind: Pod\nmetadata: { namespace: shop, name: "odd\\e[2J\\nforged: line" }\nspec: { containers: [] }\n';
     await writeFile(join(directory, "40-odd.yaml"), pod);
@@ -136,7 +136,7 @@ spec:
     assert.doesNotMatch(text, /^forged/m);
   });
 
-  it("with --keep runs until it is stopped, and then has stopped its components", async () => {
+  it("with --keep runs until it is stopped, and then stops its components", async () => {
     const [stopped, relay] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()];
     const running = output(stopped.promise, (part) => {
       const port = /^relay on 127\.0\.0\.1:(\d+)\. Ctrl-C ends it\.\n$/.exec(part)?.[1];

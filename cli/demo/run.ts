@@ -15,16 +15,19 @@ interface DemoOptions {
   readonly directory: string;
   /** Keep running until `stopped`. */
   readonly keep?: boolean;
-  /** Shows the demo elsewhere while it is kept running, with pods that live; what it returns ends that. */
+  /**
+   * Shows the demo elsewhere while it keeps running, with pods that are recreated. Returns the function that ends
+   * that.
+   */
   readonly showLive?: (shown: LiveDemo) => Promise<() => Promise<void>>;
 }
 
 /**
- * The demo's output, and how it formats a table as text. What a tenant wrote goes into a line or into a cell of a
- * table.
+ * The demo's output, and how it formats a table as text. Text from tenants goes only into a line or into a table
+ * cell.
  */
 interface DemoOutput {
-  /** Writes one line; nothing in `text` begins another. */
+  /** Writes one line. `text` cannot start another one. */
   readonly line: (text: string) => void;
   /** Writes a text of several lines. */
   readonly write: (text: string) => void;
@@ -37,7 +40,7 @@ interface LiveDemo {
   readonly metrics: () => Promise<readonly string[]>;
 }
 
-/** Timeout for an update of the map after a file change; generous, as the machine may be busy. */
+/** Timeout for the map to follow a file change. It is long because the machine may be busy. */
 const FOLLOW_MS = 15_000;
 const ADDED_HOST = "added.example.com";
 const ADDED_INGRESS = `apiVersion: networking.k8s.io/v1
@@ -150,8 +153,8 @@ function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admit
 }
 
 /**
- * Sends two requests for each pod and mapped name: to the ingress controller, as kube-proxy would, and to the
- * address in /etc/hosts.
+ * Sends two requests per pod and mapped name: to the ingress controller, as kube-proxy would, and to the address in
+ * /etc/hosts.
  */
 async function requests(
   admitted: ReadonlyMap<DemoPod, Admitted>,
@@ -220,7 +223,7 @@ async function checkDirectory(directory: string): Promise<void> {
   }
 }
 
-/** The ingress controller serves each mapped host with the name of the object that claims it. */
+/** Makes the ingress controller serve each mapped host, with the name of the object that claims it. */
 function learnBackends(system: DemoSystem, backends: Map<string, string>): void {
   for (const { name, from } of system.status().names) backends.set(name, `${from.kind} ${from.namespace}/${from.name}`);
 }

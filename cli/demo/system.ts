@@ -22,18 +22,18 @@ import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
 import { startDeliveries } from "../added-by-extras.ts";
 
 /**
- * The components of Switchback on one machine, the same as in a cluster, connected in memory instead of by an API
- * server.
+ * The components of Switchback on one machine. They are the same as in a cluster, but connected in memory instead of
+ * by an API server.
  */
 export interface DemoSystem {
-  /** Replaces the front Service's ClusterIP. */
+  /** Where the relay listens, instead of the front Service's ClusterIP. */
   readonly front: { readonly address: string; readonly port: number };
   readonly webhook: { readonly port: number; readonly ca: string };
   readonly status: () => StatusDocument;
   /** The metrics of proxy and webhook, in Prometheus' text format. */
   readonly metrics: () => Promise<readonly string[]>;
   readonly directory: DirectorySource;
-  /** The map that the webhook uses. */
+  /** The map that the webhook uses now. */
   readonly map: () => InjectionCache | undefined;
   stop(): Promise<void>;
 }
@@ -42,8 +42,8 @@ const LOOPBACK = "127.0.0.1";
 const TARGET = "ingress-nginx";
 
 /**
- * Starts controller, webhook and proxy on the given directories; the target of all names is an ingress controller
- * on `ingressPort`.
+ * Starts controller, webhook and proxy on the given directories. All names have one target, the ingress controller on
+ * `ingressPort`.
  */
 export async function startSystem(
   directories: readonly string[],
@@ -103,7 +103,7 @@ async function metricsAt(port: number): Promise<string> {
   return await response.text();
 }
 
-/** A free port for the relay. If another process takes it before its use, the demo fails with that error. */
+/** A free port for the relay. If another process takes the port first, the demo fails with that error. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await listen(server, 0, LOOPBACK);
@@ -122,14 +122,14 @@ function demoConfig(ingressPort: number, listenPort: number): Config {
         clusterIPs: [LOOPBACK],
       },
     ],
-    // A person is watching: a name should be removed while they watch, and a shutdown should not take half a minute.
+    // Somebody is watching: a removed name should vanish soon, and a shutdown should not take half a minute.
     map: { vanishSeconds: 2 },
     webhook: { address: LOOPBACK, port: 0, healthPort: 0 },
     proxy: { address: LOOPBACK, healthPort: 0, drainSeconds: 1 },
   });
 }
 
-/** The webhook, with the memory store in place of ConfigMaps and a certificate that was just issued. */
+/** Starts the webhook with the memory store instead of ConfigMaps, and with a new certificate. */
 async function startWebhook(
   config: Config,
   store: MemoryMapStore,
@@ -150,7 +150,7 @@ async function startWebhook(
     deliveries: await startDeliveries(config, log),
     log,
     now: Date.now,
-    // No traffic has to be redirected before it stops.
+    // The webhook can stop at once: no traffic has to be redirected first.
     pause: async () => {},
   });
   return { running, ca: authority.cert };

@@ -11,18 +11,18 @@ import { CLUSTERS, dumpOf, type Expected, factsOf, readWhole } from "#test/fakes
 import type { Dump } from "./read-dump.ts";
 import { dumpLines, recordCluster } from "./write-dump.ts";
 
-// The doctor's findings on clusters of every provider and implementation that it knows, healthy and broken: the
-// objects of test/sample-clusters as a dump, and what a probe pod would see there.
+// The doctor's findings on clusters with every provider and implementation that it knows, healthy and broken. Each
+// cluster is a dump of the objects in test/sample-clusters, with the result that a probe pod would have there.
 
 const PROVIDERS_FILE = join(import.meta.dirname, "..", "..", "doctor", "providers.ts");
-/** What a table is about; the others depend on what is installed. */
+/** The checks that a table is about; the other checks depend on what is installed. */
 const CHECKS: readonly string[] = ["need", "short-circuit", "headers", "self-check"];
-/** The API server has cert-manager's kinds throughout, most clusters have no issuer. */
+/** Left out: the API server serves cert-manager's kinds in every cluster, but most clusters have no issuer. */
 const NO_ISSUER = "self-check-none";
 describe("the doctor's findings", () => {
   const files = useFiles();
 
-  /** A redacted dump of the cluster of a dump. */
+  /** Makes a redacted dump from the cluster of a dump. */
   async function redactedText({ head, client, time }: Dump): Promise<string> {
     return [...dumpLines(await recordCluster(client, { ...head, now: time }), true)].join("\n---\n");
   }
@@ -71,7 +71,7 @@ function providers(): string[] {
 }
 
 describe("the table of clusters", () => {
-  it("has at least thirty, each with its source, and whether its objects are recorded or constructed", () => {
+  it("has at least thirty clusters, each with its source, and marked as recorded or constructed", () => {
     assert.ok(CLUSTERS.length >= 30, String(CLUSTERS.length));
     for (const { file, expected } of CLUSTERS) {
       assert.match(expected.source, /^https:\/\//, file);
@@ -79,7 +79,7 @@ describe("the table of clusters", () => {
     }
   });
 
-  it("covers every provider and implementation that the doctor knows, and each finding about need", () => {
+  it("covers every provider and implementation that the doctor knows, and each finding about the need", () => {
     const all = (key: "provider" | "software") => new Set(CLUSTERS.flatMap(({ expected }) => expected[key] ?? []));
     assert.deepEqual([...all("provider")].sort(), providers().sort());
     assert.deepEqual([...all("software")].sort(), KNOWN_SOFTWARE.map(({ title }) => title).sort());

@@ -1,14 +1,19 @@
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 
-/** The status of a controller with 50,000 names is the longest document: 15 MB. */
+/**
+ * Maximum length of a document in characters. The longest one is the status of a controller with 50,000 names: 15 MB.
+ */
 const MAX_LENGTH = 64 * 1024 * 1024;
-/** The YAML parser takes a hundred times the memory of its text. No object is longer. */
+/**
+ * Maximum length of a document that is not JSON, in characters. The YAML parser needs a hundred times the memory of
+ * its text. No object is longer.
+ */
 const MAX_YAML_LENGTH = 2 * 1024 * 1024;
 
-/** Begins or ends a document; a document may follow on the same line. */
+/** Matches a line that begins or ends a document; a document may follow on the same line. */
 const MARKER = /^(?:---|\.\.\.)(?:\s+(?:#.*|(.*))|)$/;
 
-/** A document as text, and where it is. */
+/** A document as text, and its place in the file. */
 export interface DumpText {
   /** For messages: `FILE: document 3 (line 120)`. */
   readonly place: string;
@@ -54,20 +59,20 @@ export async function* splitDocuments(file: string, chunks: AsyncIterable<string
   yield* finish();
 }
 
-/** A document that was parsed. */
+/** A parsed document. */
 interface ParsedDocument {
   readonly value: unknown;
-  /** Its JSON, if it was that. */
+  /** The document's text, if it is JSON. */
   readonly json?: string;
 }
 
-/** The value of a document: JSON, or any other YAML. */
+/** Parses a document: JSON, or any other YAML. */
 export async function parseDocument({ place, text }: DumpText): Promise<ParsedDocument> {
   if (text.trimStart().startsWith("{")) {
     try {
       return { value: JSON.parse(text), json: text };
     } catch {
-      // YAML in flow style.
+      // This is YAML in flow style.
     }
   }
   if (text.length > MAX_YAML_LENGTH) throw invalid(place, `longer than ${MAX_YAML_LENGTH} characters and not JSON`);
@@ -78,7 +83,7 @@ export async function parseDocument({ place, text }: DumpText): Promise<ParsedDo
   try {
     return { value: document.toJS() };
   } catch (cause) {
-    // Aliases that would grow without limit.
+    // The parser rejects aliases that would expand without limit.
     throw invalid(place, describeError(cause));
   }
 }

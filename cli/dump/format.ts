@@ -2,13 +2,13 @@ import * as v from "valibot";
 import { finite, integer, object, record, text } from "#lib/errors/schemas.ts";
 
 // A dump is a stream of YAML documents: the head, then answers, look-ups and objects in any order. The program writes
-// each document as JSON on one line, which is YAML too and is read in a fiftieth of the time.
+// each document as JSON on one line: JSON is also YAML, and is read fifty times faster.
 
 export const DUMP_VERSION = "dump.switchback.dev/v1";
 
-/** The first document. */
+/** The schema of the first document. */
 export const headSchema = object({
-  /** When the cluster was read, RFC 3339: certificates and Leases are judged by it. */
+  /** When the cluster was read, RFC 3339. Certificates and Leases are judged at this time. */
   time: v.optional(v.string()),
   /** The version of the program that wrote the dump. */
   program: v.optional(v.string()),
@@ -18,13 +18,13 @@ export const headSchema = object({
   probeNamespace: v.optional(text, "default"),
   /** The cluster's DNS domain, if it is known. */
   clusterDomain: v.optional(text),
-  /** By `Kind.group`: plurals that do not follow from the kind. */
+  /** Plurals that do not follow from the kind, by `Kind.group`. */
   resources: v.optional(record(v.string(), text), {}),
 });
 
 export type DumpHead = v.InferOutput<typeof headSchema>;
 
-/** An answer that is no object; `StoredAnswer` says what each field means. */
+/** An answer that is not an object; `StoredAnswer` explains each field. */
 export const answerSchema = object({
   method: v.picklist(["GET", "POST"]),
   path: text,
@@ -35,14 +35,14 @@ export const answerSchema = object({
   message: v.optional(v.string()),
 });
 
-/** What the cluster's DNS has for a name. */
+/** The DNS answer of the cluster for a name. */
 export const lookupSchema = object({
   name: text,
-  /** Empty: there is no such name. */
+  /** Empty if the name does not exist. */
   addresses: v.array(v.string()),
 });
 
-/** What any object has to have, beside its other fields. */
+/** The fields that every object must have. */
 export const objectSchema = object({
   apiVersion: text,
   kind: text,

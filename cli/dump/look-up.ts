@@ -4,15 +4,21 @@ import { parseHostname } from "#hostmap/hostnames.ts";
 
 interface LookUpOptions {
   readonly lookup: DnsLookup;
-  /** Whether an address says nothing of where a name leads without us. */
+  /**
+   * Whether an address is Switchback's own or another tool's, so that it does not show where the name leads without
+   * them.
+   */
   readonly isOurs: (address: string) => boolean;
   readonly signal: AbortSignal;
 }
 
-/** Look-ups at a time. */
+/** Maximum number of look-ups at the same time. */
 const CONCURRENCY = 16;
 
-/** Asks DNS for names and wildcards. A name without an answer, or with one of ours, is left out. */
+/**
+ * Asks DNS for names and wildcards. Leaves out a name without an answer, or with an address for which `isOurs` is
+ * true.
+ */
 export async function lookUpAll(names: Iterable<string>, options: LookUpOptions): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
   const queue = new Set(names).values();

@@ -1,12 +1,12 @@
 import { groupOf } from "#lib/kube/paths.ts";
 import type { ApiObject } from "#lib/kube/types.ts";
 
-// What a dump keeps of an object. Objects have passwords in fields that nothing of Switchback reads: variables of
-// containers, keys of Routes, headers that a route sets, settings of DNS providers.
+// The fields of an object that a dump keeps. Objects have passwords in fields that Switchback never reads: variables
+// of containers, keys of Routes, headers that a route sets, settings of DNS providers.
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** By `Kind.group`: fields of `spec` and `status` that are kept. Other kinds keep all fields but `HIDDEN`. */
+/** The fields of `spec` and `status` to keep, by `Kind.group`. Other kinds keep all fields except `HIDDEN`. */
 const KEPT: Readonly<Record<string, { readonly spec: readonly string[]; readonly status: readonly string[] }>> = {
   "Pod.": { spec: ["nodeName", "hostNetwork", "hostAliases", "dnsPolicy", "dnsConfig"], status: ["phase", "podIPs"] },
   "Node.": { spec: ["providerID", "podCIDRs"], status: ["addresses"] },
@@ -14,13 +14,13 @@ const KEPT: Readonly<Record<string, { readonly spec: readonly string[]; readonly
 };
 const WORKLOADS: ReadonlySet<string> = new Set(["Deployment.apps", "DaemonSet.apps", "StatefulSet.apps"]);
 const ISSUERS: ReadonlySet<string> = new Set(["ClusterIssuer.cert-manager.io", "Issuer.cert-manager.io"]);
-/** At any depth of other kinds. */
+/** Fields to remove from other kinds, at any depth. */
 const HIDDEN =
   /^(?:certificate|caCertificate|destinationCACertificate|headers?|filters|\w*HeadersPolicy|cookies|env)$/i;
-/** Server side settings of ingress controllers, which often have tokens and addresses of other systems. */
+/** Server side settings of ingress controllers, which often contain tokens and addresses of other systems. */
 const HIDDEN_ANNOTATION = /(?:^kubectl\.kubernetes\.io\/last-applied-configuration|-snippet|snippets)$/;
 
-/** The object without fields that may be secret. */
+/** Removes the fields that may be secret. */
 export function publicObject(object: ApiObject): ApiObject {
   const { kind = "", metadata, spec, status, ...rest } = object as ApiObject & { spec?: Fields; status?: Fields };
   const { managedFields: _, annotations, ...ownMetadata } = (metadata ?? {}) as Fields & { annotations?: Fields };
@@ -48,7 +48,7 @@ function publicSpec(kindInGroup: string, spec: Fields): unknown {
   if (WORKLOADS.has(kindInGroup)) return publicWorkload(spec as WorkloadSpec);
   if (ISSUERS.has(kindInGroup)) return publicIssuer(spec as IssuerSpec);
   const { tls } = spec;
-  // Only a Route has a map here, with its private key.
+  // Only a Route has a map here. It contains the Route's private key.
   if (typeof tls === "object" && tls !== null && "key" in tls)
     return visible({ ...spec, tls: { ...tls, key: undefined } });
   return visible(spec);
@@ -83,13 +83,13 @@ function publicIssuer({ acme }: IssuerSpec): object {
   return { acme: { solvers } };
 }
 
-/** A Secret's certificate is public: every client of the webhook gets it. */
+/** Keeps only a Secret's certificate. It is public: every client of the webhook gets it. */
 export function publicSecret(secret: object): object {
   const certificate = (secret as { data?: Fields }).data?.["tls.crt"];
   return certificate === undefined ? {} : { data: { "tls.crt": certificate } };
 }
 
-/** Of a pod that was created as a dry run, whether it was injected. Other webhooks may have added anything. */
+/** Keeps only whether the dry-run pod was injected. Other webhooks may have added anything. */
 export function publicPodAnswer(pod: object): object {
   const annotations = (pod as ApiObject).metadata?.annotations ?? {};
   const own = Object.entries(annotations).filter(([key]) => key.startsWith("switchback.dev/"));
@@ -104,7 +104,7 @@ function without(fields: Fields, hidden: RegExp): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([key]) => !hidden.test(key)));
 }
 
-/** Without hidden fields, at any depth. */
+/** Removes hidden fields, at any depth. */
 function visible(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(visible);
   if (typeof value !== "object" || value === null) return value;

@@ -22,7 +22,7 @@ async function names(path: string, ...documents: string[]): Promise<string[]> {
 
 const lookup = (fields: string) => `apiVersion: dump.switchback.dev/v1\nkind: Lookup\n${fields}\n`;
 
-test("look-ups are read by name; one that is malformed is left out alone", async () => {
+test("look-ups are read by name; only a malformed one is left out", async () => {
   const { lookups, leftOut } = await read(
     HEAD,
     lookup("name: Shop.example.com\naddresses: [203.0.113.7]"),
@@ -41,7 +41,7 @@ test("look-ups are read by name; one that is malformed is left out alone", async
   assert.match(leftOut[0] ?? "", /document 4 .* is left out: addresses/);
 });
 
-test("an object whose fields have other types is left out alone, and named with the field", async () => {
+test("only objects with fields of a wrong type are left out, and each such field is named", async () => {
   const odd = [
     "apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: { ports: }\n",
     "apiVersion: v1\nkind: Service\nmetadata: { name: b }\nspec:\n",
@@ -86,7 +86,7 @@ describe("a dump is refused, with its file and document", () => {
     await refused(/d\.yaml: it is empty; a dump begins with/, "# nothing\n");
   });
 
-  test("that has another format or none", async () => {
+  test("that has another format, or no format", async () => {
     await refused(
       new RegExp(`${document(1, 1)}the format "dump.switchback.dev/v2" is not known`),
       HEAD.replace("v1", "v2"),
@@ -96,7 +96,7 @@ describe("a dump is refused, with its file and document", () => {
     await refused(new RegExp(`${document(1, 1)}namespace: `), `${HEAD}namespace: 5\n`);
   });
 
-  test("that is no YAML, or would not fit into memory", async () => {
+  test("that is not YAML, or would not fit into memory", async () => {
     await refused(new RegExp(`${document(3, 8)}Flow sequence`), HEAD, service("a"), "a: [\n");
     const bomb = `a: &a [1,1]\nb: &b [${"*a,".repeat(90)}*a]\nc: [${"*b,".repeat(90)}*b]\n`;
     await refused(new RegExp(`${document(2, 4)}.*alias`), HEAD, bomb);
@@ -114,7 +114,7 @@ describe("a dump is refused, with its file and document", () => {
   });
 });
 
-test("one longer than a document may be is refused before it is read", async () => {
+test("a document that is too long is refused before it is read to its end", async () => {
   async function* endless() {
     yield `${HEAD}---\n`;
     for (let at = 0; at < 10_000; at++) yield "x".repeat(64 * 1024);
@@ -125,7 +125,7 @@ test("one longer than a document may be is refused before it is read", async () 
   await assert.rejects(all(), { message: /^d\.yaml: document 2 \(line 4\): longer than 67108864 characters$/ });
 });
 
-test("documents that are no objects are left out, and named", async () => {
+test("documents that are not objects are left out, and named", async () => {
   const { leftOut, client } = await read(
     HEAD,
     "a: 1\n",
@@ -146,13 +146,13 @@ test("documents that are no objects are left out, and named", async () => {
   assert.equal((await client.list(SERVICES)).items.length, 1);
 });
 
-test("many of them are counted", async () => {
+test("only the first ten left-out documents are named; the others are counted", async () => {
   const { leftOut } = await read(HEAD, ...Array.from({ length: 25 }, () => "a: 1\n"));
   assert.equal(leftOut.length, 11);
   assert.match(leftOut.at(-1) ?? "", /15 more documents are left out$/);
 });
 
-test("documents may be JSON or YAML, with comments, carriage returns and a text on the marker's line", async () => {
+test("documents may be JSON or YAML, with comments, carriage returns and text on the marker's line", async () => {
   const json = JSON.stringify({ apiVersion: "v1", kind: "Service", metadata: { namespace: "shop", name: "json" } });
   assert.deepEqual(await names(SERVICES, "# nothing\n", service("a").replaceAll("\n", "\r\n"), `${json}\n`), [
     "a",
@@ -162,14 +162,14 @@ test("documents may be JSON or YAML, with comments, carriage returns and a text 
   assert.equal((await client.list(SERVICES)).items.length, 1);
 });
 
-test("kinds that nothing reads are kept, by the plural that the head names", async () => {
+test("unknown kinds are kept, with the plural that the head declares", async () => {
   const object = "apiVersion: example.com/v1\nkind: Ox\nmetadata: { name: a }\n";
   assert.deepEqual(await names("/apis/example.com/v1/oxes", object), ["a"]);
   const { client } = await read(`${HEAD}resources: { Ox.example.com: oxen }\n`, object);
   assert.equal((await client.list("/apis/example.com/v1/oxen")).items.length, 1);
 });
 
-test("objects of odd shapes cost the doctor no more than what they are about", async () => {
+test("malformed objects do not affect the doctor's other findings", async () => {
   const odd = [
     "spec: 5",
     "spec: null",

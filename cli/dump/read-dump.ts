@@ -10,24 +10,24 @@ import { type DumpText, invalid, parseDocument, splitDocuments } from "./documen
 import { answerSchema, DUMP_VERSION, type DumpHead, headSchema, lookupSchema, objectSchema } from "./format.ts";
 import { SHAPES } from "./shapes.ts";
 
-/** Most characters that are kept of a dump: each is a byte of memory or two. */
+/** Maximum number of characters of a dump to keep in memory. Each takes one or two bytes. */
 const MAX_KEPT = 512 * 1024 * 1024;
-/** Documents that are named one by one. */
+/** Maximum number of left-out documents that are named one by one. */
 const MAX_NAMED = 10;
 
-/** A dump that was read. */
+/** A dump in memory. */
 export interface Dump {
   readonly head: DumpHead;
   readonly client: KubeClient;
   /** When the cluster was read, milliseconds since 1970. */
   readonly time: number;
-  /** By name or wildcard: what the cluster's DNS has for it. */
+  /** The DNS answers of the cluster, by name or wildcard. */
   readonly lookups: ReadonlyMap<string, readonly string[]>;
-  /** Documents that are no objects, each with its place and what is wrong. */
+  /** Documents that are not valid objects, each with its place and the fault. */
   readonly leftOut: readonly string[];
 }
 
-/** Reads a dump from a file, or from standard input for `-`. Throws `input-invalid`, which names file and document. */
+/** Reads a dump from a file, or from standard input for `-`. Throws `input-invalid` with the file and the document. */
 export async function readDump(file: string): Promise<Dump> {
   const source = file === "-" ? process.stdin.setEncoding("utf8") : createReadStream(file, "utf8");
   const name = file === "-" ? "standard input" : file;
@@ -44,7 +44,7 @@ export async function readDump(file: string): Promise<Dump> {
 class DumpReader {
   readonly #file: string;
   readonly #objects = new StoredObjects();
-  /** Every API server answers this one. */
+  /** The answers, by method and path. Every API server answers `/version`. */
   readonly #answers = new Map<string, StoredAnswer>([["GET /version", { status: 200, body: {} }]]);
   readonly #lookups = new Map<string, readonly string[]>();
   readonly #leftOut: string[] = [];

@@ -9,14 +9,14 @@ import { type ObjectPath, parseObjectPath, pluralOf, StoredObjects } from "#lib/
 import type { ApiList, ApiObject, ReadOptions } from "#lib/kube/types.ts";
 import { publicObject, publicPodAnswer, publicSecret } from "./public-fields.ts";
 
-/** What was read of a cluster. */
+/** Everything that was read from a cluster. */
 export class Recording {
   readonly objects = new StoredObjects();
   readonly answers = new Map<string, StoredAnswer>();
-  /** As in the head of a dump. */
+  /** Plurals by `Kind.group`, as in the head of a dump. */
   readonly resources: Record<string, string> = {};
 
-  /** Keeps the answer to a request; of a list its objects. */
+  /** Records the answer to a request. From a list, records its objects. */
   record(path: string, answer: object): void {
     const parsed = parseObjectPath(path);
     this.answers.delete(`GET ${path}`);
@@ -27,7 +27,7 @@ export class Recording {
     else this.#recordList(path, parsed, answer);
   }
 
-  /** Keeps that a request failed. A page that was too long is asked for again in parts, so that is no failure. */
+  /** Records that a request failed. A page that was too long does not count: the client asks for it again in parts. */
   recordFailure(method: string, path: string, error: unknown): void {
     if (!(error instanceof SwitchbackError) || error instanceof TooLongError) return;
     this.answers.set(`${method} ${path}`, { status: error.status ?? 0, message: error.message });
@@ -37,7 +37,7 @@ export class Recording {
     const items = itemsOfList(list) ?? [];
     const kind = list.kind?.replace(/List$/, "") || parsed.resource;
     for (const item of items) this.#put(parsed, { kind, ...item });
-    // An empty list is an answer, too: a kind that is not served has none.
+    // An empty list is recorded as an answer, to distinguish it from a kind that is not served.
     const empty = { metadata: { resourceVersion: "1" }, items: [] };
     if (items.length === 0) this.answers.set(`GET ${path}`, { status: 200, body: empty });
   }
@@ -50,7 +50,7 @@ export class Recording {
   }
 }
 
-/** A client that reads a cluster and records the answers. It writes nothing, except for the dry run of a pod. */
+/** A client that reads a cluster and records the answers. Its only write is the dry run of a pod. */
 export function recordingClient(client: KubeClient, recording: Recording): KubeClient {
   const during = async <T>(method: string, path: string, call: Promise<T>): Promise<T> => {
     try {
@@ -61,7 +61,7 @@ export function recordingClient(client: KubeClient, recording: Recording): KubeC
     }
   };
   const get = async <T>(path: string, query?: Query, { accept, ...options }: ReadOptions = {}): Promise<T> => {
-    // Whole objects have their kinds, which a list of metadata has not.
+    // Reads whole objects instead of metadata: the items of a metadata list have no kind.
     const whole = accept === undefined || accept === METADATA_LIST ? options : { ...options, accept };
     const answer = await during("GET", path, client.get<T & object>(path, query, whole));
     if (!("accept" in whole)) recording.record(path, answer);

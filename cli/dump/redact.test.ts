@@ -27,7 +27,7 @@ describe("a redacted dump", () => {
   });
   const hosts = (...names: string[]) => ({ rules: names.map((host) => ({ host })) });
 
-  test("replaces names, hosts and addresses, each always by the same", () => {
+  test("replaces each name, host and address, always with the same word", () => {
     const text = JSON.stringify(
       redacted(
         ingress({ ...hosts("shop.acme-corp.com", "*.shop.acme-corp.com"), tls: [{ secretName: "acme-cert" }] }),
@@ -43,7 +43,7 @@ describe("a redacted dump", () => {
     assert.match(ips[1] ?? "", /^10\./);
   });
 
-  test("keeps classes, software, providers' settings and suffixes that decide", () => {
+  test("keeps classes, software, providers' settings and suffixes that affect a decision", () => {
     const names = ["a.svc.cozy.local", "b.cluster.local", "metadata.google.internal", "acme-v02.api.letsencrypt.org"];
     const annotations = {
       "service.beta.kubernetes.io/aws-load-balancer-proxy-protocol": "*",
@@ -67,7 +67,7 @@ describe("a redacted dump", () => {
     assert.doesNotMatch(text, /acme-corp|someone/);
   });
 
-  test("keeps names of classes of their own API group only", () => {
+  test("keeps names of classes only if the class has the right API group", () => {
     const named = (apiVersion: string, name: string) => ({ apiVersion, kind: "IngressClass", metadata: { name } });
     const text = JSON.stringify(
       redacted(named("networking.k8s.io/v1", "edge-class"), named("example.com/v1", "acme-class")),
@@ -76,7 +76,7 @@ describe("a redacted dump", () => {
     assert.doesNotMatch(text, /acme-class/);
   });
 
-  test("has the names in sentences, paths and pages replaced, too", () => {
+  test("also replaces the names in sentences, paths and pages", () => {
     const redactor = new Redactor(() => [JSON.stringify(ingress(hosts("shop.acme-corp.com")))], undefined);
     const { path, message, text } = redactor.answer("/api/v1/namespaces/shop/pods", {
       status: 403,
@@ -89,7 +89,7 @@ describe("a redacted dump", () => {
   });
 });
 
-describe("status --from has the same result redacted", () => {
+describe("status --from has the same result after redaction", () => {
   const files = useFiles();
 
   const read = async (documents: readonly string[]): Promise<Dump> =>

@@ -3,10 +3,10 @@ import type { StoredAnswer } from "#lib/kube/stored-client.ts";
 import { parseObjectPath } from "#lib/kube/stored-objects.ts";
 import { RedactedWords } from "./redacted-words.ts";
 
-// A redacted dump has other names, hosts and addresses, each replaced consistently, and the same findings: classes,
-// labels of known software, providers' settings and suffixes that decide stay.
+// A redacted dump has other names, hosts and addresses, each replaced consistently, and the same findings. Classes,
+// labels of known software, providers' settings and suffixes that affect a decision stay.
 
-/** Fields whose values are of Kubernetes, of ingress controllers or of Switchback, not of the cluster's users. */
+/** Fields whose values come from Kubernetes, an ingress controller or Switchback, and not from the cluster's users. */
 const KEPT_FIELDS = new Set(
   (
     "apiVersion kind type protocol appProtocol ipMode controller controllerName ingressClassName " +
@@ -19,7 +19,7 @@ const KEPT_FIELDS = new Set(
   ).split(" "),
 );
 const TEXTS = new Set(["message", "text", "note", "lastError"]);
-/** What the API server serves, and its version. */
+/** Paths of the API server's version and of its discovery. */
 const DISCOVERY = /^\/(?:version|apis?\/[^/]+(?:\/[^/]+)?)$/;
 const MAPS = new Set(["labels", "annotations", "matchLabels", "selector"]);
 const SETTING =
@@ -29,7 +29,7 @@ interface Fields {
   readonly [field: string]: unknown;
 }
 
-/** An object of a dump, as far as names are collected from it. */
+/** The fields of an object in which the redactor finds names. */
 interface Named {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -41,8 +41,8 @@ export class Redactor {
   readonly #words: RedactedWords;
 
   /**
-   * `objects` are all objects of the dump as JSON: what is a name in one is replaced in the texts of the others.
-   * `kept` are words of the default configuration.
+   * `objects` are all objects of the dump as JSON. A name in one object is also replaced in the texts of the others.
+   * `kept` are words of the default configuration, which stay.
    */
   constructor(objects: () => Iterable<string>, clusterDomain: string | undefined, kept: Iterable<string> = []) {
     const classes = new Set(kept);
@@ -62,7 +62,7 @@ export class Redactor {
     return this.#fields(object as Fields);
   }
 
-  /** The answer to a request, and the path with its names replaced. */
+  /** Redacts the answer to a request, and the names in its path. */
   answer(path: string, { message, text, body, ...rest }: StoredAnswer): { path: string } & StoredAnswer {
     return {
       ...rest,
@@ -84,7 +84,7 @@ export class Redactor {
     return `${root}${inside}/${resource}${name === undefined ? "" : `/${this.name(name)}`}`;
   }
 
-  /** A page of a component: JSON or lines of text. */
+  /** Redacts a page of a component: JSON or lines of text. */
   #page(text: string): string {
     try {
       return JSON.stringify(this.#value(JSON.parse(text), ""));
@@ -102,7 +102,7 @@ export class Redactor {
     if (Array.isArray(value)) return value.map((each) => this.#value(each, key));
     if (typeof value !== "object" || value === null) return value;
     if (MAPS.has(key)) return this.#map(value as Fields, key === "annotations");
-    // The texts of a ConfigMap.
+    // The data of a ConfigMap or of a Secret.
     if (key === "data") {
       const texts = Object.entries(value).map(([name, text]) => [
         name,
@@ -121,7 +121,7 @@ export class Redactor {
     return this.#words.inValue(value);
   }
 
-  /** Keys are replaced like values where they have a domain that is not one of software. */
+  /** Replaces keys like values if their domain does not belong to known software. */
   #map(map: Fields, isAnnotations: boolean): Fields {
     return Object.fromEntries(
       Object.entries(map).map(([key, value]) => {
@@ -133,7 +133,7 @@ export class Redactor {
   }
 }
 
-/** `Kind.group` of objects whose name is a class. */
+/** Kinds of objects whose name is a class, as `Kind.group`. */
 const CLASSES = ["IngressClass.networking.k8s.io", "GatewayClass.gateway.networking.k8s.io"];
 
 function classesIn({ apiVersion, kind, metadata = {}, spec = {} }: Named): string[] {

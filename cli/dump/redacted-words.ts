@@ -5,10 +5,10 @@ import { BUILT_IN_SUFFIXES } from "#hostmap/protected-names.ts";
 import { isPublicTld } from "#hostmap/public-tlds.ts";
 import { frontName } from "#lib/documents/listeners.ts";
 
-/** Domains of API groups, of keys and of well-known services: names below them belong to software, not to its users. */
+/** Domains of API groups, of keys and of well-known services. Names below them belong to software, not to its users. */
 const SOFTWARE_DOMAIN =
   /(?:^|\.)(?:k8s\.io|kubernetes\.io|switchback\.dev|istio\.io|cert-manager\.io|traefik\.io|projectcontour\.io|openshift\.io|cilium\.io|envoyproxy\.io|external-dns\.io|hetzner\.cloud|oraclecloud\.com|openstack\.org|cloudscale\.ch)$/;
-/** Words that decide, or that anybody uses. */
+/** Words that affect a decision, or that are common. */
 const COMMON = new Set(
   (
     "true false null none always never auto enabled disabled required optional redacted tcp udp tls ssl http https " +
@@ -21,12 +21,13 @@ const COMMON = new Set(
 const FRONT_PREFIX = frontName("");
 const SWITCHBACK = /^switchback(?:-|$)/;
 const PROXY_PROTOCOL = /proxy.?protocol/i;
-/** An address in brackets or not, or a run of characters that names have. */
+/** An IP address, or a run of characters that a name may have. */
 const TOKEN = /(?:[0-9A-Fa-f]{0,4}:){2,}[0-9A-Fa-f.:]*|[A-Za-z0-9_*](?:[A-Za-z0-9_*.-]*[A-Za-z0-9_*])?/g;
 
 /**
- * Replaces words of a cluster by others, each always by the same. A hostname keeps its last label and a suffix that
- * decides about it; its other labels are words. An address stays private or public.
+ * Replaces words of a cluster with other words, each always with the same one. A hostname keeps its last label and
+ * any suffix that affects a decision; its other labels are replaced as words. A private address stays private, a
+ * public one public.
  */
 export class RedactedWords {
   readonly #words = new Map<string, string>();
@@ -40,12 +41,12 @@ export class RedactedWords {
     this.#suffixes = [...BUILT_IN_SUFFIXES, ...domains.flatMap((domain) => [domain, `svc.${domain}`])];
   }
 
-  /** Every word that nothing speaks for is replaced. */
+  /** Redacts a value: replaces every word that there is no reason to keep. */
   inValue(value: string): string {
     return value.replace(TOKEN, (token) => this.#replace(token, false));
   }
 
-  /** In a sentence, only addresses, public hostnames and words that were replaced elsewhere. */
+  /** Redacts a sentence: replaces only addresses, public hostnames and words that were replaced elsewhere. */
   inText(text: string): string {
     return text.replace(TOKEN, (token) => this.#replace(token, true));
   }
@@ -66,7 +67,7 @@ export class RedactedWords {
       .toSorted((one, other) => other.length - one.length)[0];
     const labels = name.split(".");
     const last = labels.at(-1) ?? "";
-    // A setting such as `policy.verifyDns` is no hostname.
+    // A setting such as `policy.verifyDns` is not a hostname.
     const isHost = suffix !== undefined || isPublicTld(last) || labels.some((label) => this.#words.has(label));
     if (isText && !isHost) return token;
     const kept = suffix?.split(".").length ?? 1;
@@ -74,12 +75,12 @@ export class RedactedWords {
     return [...own, ...labels.slice(-kept)].join(".");
   }
 
-  /** A discovered target's name contains its Service's: the replaced Service has the replaced name. */
+  /** The name of a discovered target contains the name of its Service. Replaces both in the same way. */
   target(namespace: string, service: string): void {
     this.#words.set(foundName(namespace, service), foundName(this.word(namespace), this.word(service)));
   }
 
-  /** The word in place of another one. */
+  /** The replacement of a word. */
   word(word: string): string {
     const target = this.#words.get(word.slice(FRONT_PREFIX.length));
     if (target !== undefined && word.startsWith(FRONT_PREFIX)) return FRONT_PREFIX + target;

@@ -2,8 +2,8 @@ import * as v from "valibot";
 import { finite, object, record, text } from "#lib/errors/schemas.ts";
 import type { Schema } from "#lib/errors/validation.ts";
 
-// The fields that doctor and controller read without a check, since the API server has validated them. A dump may be
-// written by hand: an object with another shape is left out, and costs itself alone.
+// The fields that doctor and controller read without a check, because the API server has validated them. A dump may
+// be written by hand: an object with another shape is left out, and the others are still read.
 
 const some = v.optional(v.string());
 const texts = v.optional(v.array(v.string()));
@@ -74,7 +74,7 @@ const deployment = object({
   status: v.optional(object({ readyReplicas: v.optional(finite) })),
 });
 
-/** By `Kind.group`. */
+/** The expected shape, by `Kind.group`. */
 export const SHAPES: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   ["Service.", service],
   ["Ingress.networking.k8s.io", ingress],

@@ -15,14 +15,17 @@ import { configSections, wildcardPodsOf } from "../added-by-extras.ts";
 import { statusFrom } from "../status-shape.ts";
 import type { Dump } from "./read-dump.ts";
 
-/** Far more than 250,000 names take on a busy machine. What is stuck ends it earlier. */
+/**
+ * Timeout for reading the dump, far longer than 250,000 names take on a busy machine. A source that is stuck ends it
+ * earlier.
+ */
 const WITHIN_MS = 600_000;
-/** A file answers at once. */
+/** Short, because a file answers at once. */
 const STUCK_MS = 500;
 
 /**
- * The status that a controller would have in the cluster of a dump: with the configuration of the install, or with
- * the default one. What the controller said of workloads is taken from its page.
+ * Computes the status that a controller would have in the cluster of a dump, with the installed configuration or the
+ * default one. What the controller reported about workloads is read from its page in the dump.
  */
 export async function statusOfDump({ head, client, lookups }: Dump): Promise<FullStatus> {
   const { namespace, clusterDomain } = head;
@@ -41,7 +44,7 @@ export async function statusOfDump({ head, client, lookups }: Dump): Promise<Ful
   const page = await readLeaderStatus(client, namespace, { key: undefined, parse: statusFrom }).catch(() => undefined);
   const { revision, running } = page ?? {};
   const fronts = withFronts(observed.names);
-  // A file has no earlier target of a name: which names are kept is what the controller said.
+  // A dump does not contain the earlier targets of names, so the controller's report says which names are kept.
   const kept = (page?.warnings ?? []).filter(({ code }) => code === KEPT);
   const warnings = [...missing(observed), ...fronts.warnings, ...observed.warnings, ...kept];
   return { ...observed, ...fronts, revision, warnings, ...(running && { running }) };
@@ -53,12 +56,12 @@ async function configOf({ head, client }: Pick<Dump, "head" | "client">): Promis
   return { ...(config.value ?? parseConfig({})), namespace: head.namespace };
 }
 
-/** Without look-ups in the dump: the machine that reads it may have another DNS than the cluster. */
+/** Used if the dump has no look-ups: the machine that reads it may have another DNS than the cluster. */
 function withoutDns(config: Config): Config {
   return { ...config, policy: { ...config.policy, verifyDns: "off" } };
 }
 
-/** Without questions in the dump: no proxy has asked an ingress controller there, and nobody can ask a file. */
+/** Used if the dump has no questions: no proxy has asked an ingress controller there, and a file cannot be asked. */
 async function withoutQuestions(config: Config, client: Dump["client"]): Promise<Config> {
   const path = corePath("configmaps", config.namespace, TARGETS_NAME);
   const found = await client.get<{ data?: Readonly<Record<string, string>> }>(path).catch(() => undefined);
@@ -66,7 +69,7 @@ async function withoutQuestions(config: Config, client: Dump["client"]): Promise
   return { ...config, discovery: { ...config.discovery, detect: false } };
 }
 
-/** Kinds that the controller reads and that the dump lacks. */
+/** A warning for each kind that the controller reads and that the dump lacks. */
 function missing({ sources }: StatusDocument): Reason[] {
   return sources.flatMap(({ name, synced, problems }) => {
     if (synced) return [];
@@ -76,8 +79,8 @@ function missing({ sources }: StatusDocument): Reason[] {
 }
 
 /**
- * A target whose front Service is not in the dump, as in any cluster without an install: a running controller would
- * make it, so that is said once, and is no refusal of the target's names.
+ * In a cluster without an install, the dump has no front Service for a target. A running controller would create it.
+ * So there is one warning, and the target's names are not refused.
  */
 function withFronts(names: FullStatus["names"]): Pick<FullStatus, "warnings" | "names"> {
   const targets = new Set<string>();

@@ -15,29 +15,29 @@ import { lookUpAll } from "./look-up.ts";
 import { Recording, recordingClient } from "./recording.ts";
 import { Redactor } from "./redact.ts";
 
-/** 50,000 Ingresses take a few seconds. */
+/** Timeouts for reading the sources. 50,000 Ingresses take a few seconds. */
 const PATIENCE = { withinMs: 60_000, stuckMs: 2_000 };
-/** Names that DNS has not answered by then are written without an answer. */
+/** Timeout for look-ups. The dump has no look-up for a name that DNS has not answered by then. */
 const LOOK_UP_MS = 30_000;
 
-/** A cluster as it is written. */
+/** Everything that a dump of a cluster contains. */
 export interface RecordedCluster {
   readonly head: DumpHead;
   readonly recording: Recording;
-  /** By name or wildcard: what the cluster's DNS has for it. */
+  /** The DNS answers of the cluster, by name or wildcard. */
   readonly lookups: ReadonlyMap<string, readonly string[]>;
 }
 
 interface RecordOptions extends Pick<DumpHead, "namespace" | "probeNamespace"> {
   /** Milliseconds since 1970. */
   readonly now: number;
-  /** Asks the cluster's DNS; undefined: this machine has another one. */
+  /** Asks the cluster's DNS; undefined if this machine uses another DNS. */
   readonly lookup?: ((servers: readonly string[]) => DnsLookup) | undefined;
 }
 
 /**
- * Runs the doctor and a controller that only reads, and records what they are answered. Of names it records what the
- * controller has seen in DNS; it asks for the others where it can.
+ * Runs the doctor and a read-only controller, and records the answers that they get. Records the DNS answers that the
+ * installed controller has seen, and looks up the other names if this machine can ask the cluster's DNS.
  */
 export async function recordCluster(
   client: KubeClient,
@@ -65,7 +65,7 @@ export async function recordCluster(
   };
 }
 
-/** The installed configuration or the default one, with every kind that there is a preset for. */
+/** The installed configuration or the default one, with all sources and presets enabled. */
 function everySource({ install, namespace }: ClusterFacts): Config {
   const installed = install.config.known ? install.config.value : undefined;
   const config = installed ?? parseConfig({ namespace });
@@ -85,7 +85,7 @@ function everySource({ install, namespace }: ClusterFacts): Config {
   };
 }
 
-/** Host names of load balancers: what names are compared with is what they resolve to. */
+/** Hostnames of load balancers. The controller compares names with the addresses that these resolve to. */
 function balancerNames(facts: ClusterFacts): string[] {
   return findLoadBalancers(facts).flatMap(({ addresses }) => addresses.filter((address) => isIP(address) === 0));
 }
@@ -104,7 +104,7 @@ async function lookUpMissing(
   return await lookUpAll(names, { lookup, isOurs, signal: AbortSignal.timeout(LOOK_UP_MS) });
 }
 
-/** The domain that the cluster's CoreDNS serves. */
+/** The configured cluster domain, else the one that the cluster's CoreDNS serves. */
 function domainOf({ clusterDns, install }: ClusterFacts): string | undefined {
   const configured = install.config.known ? install.config.value?.clusterDomain : undefined;
   if (configured !== undefined) return configured;
@@ -114,14 +114,14 @@ function domainOf({ clusterDns, install }: ClusterFacts): string | undefined {
     .find((found) => found !== undefined);
 }
 
-/** Names in the default configuration, which counts where there is no other. */
+/** The names in the default configuration, which applies if no other is installed. */
 function defaultNames(): string[] {
   return parseConfig({}).targets.flatMap(({ name, upstream }) =>
     "service" in upstream ? [name, upstream.service.namespace, upstream.service.name] : name,
   );
 }
 
-/** The documents of a dump, each as JSON. */
+/** Renders the documents of a dump, each as JSON. */
 export function* dumpLines({ head, recording, lookups }: RecordedCluster, isRedacted: boolean): Generator<string> {
   const { answers, objects } = recording;
   const redactor = isRedacted ? new Redactor(() => objects.all(), head.clusterDomain, defaultNames()) : undefined;

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { STDIN } from "./text-file.ts";
 
-/** What kubectl reads of a directory. */
+/** The files of a directory that kubectl reads. */
 const MANIFEST = /\.(?:ya?ml|json)$/;
 
 /**
  * Returns the files that a command line names, in that order. A directory is replaced by its manifests, sorted by
- * name. With `recursive`, those of its folders are included. Throws `input-invalid` for a directory that cannot be
- * read or has no manifests, and for a second `-`.
+ * name; with `recursive`, also by those in its subfolders. Throws `input-invalid` for a directory that cannot be read
+ * or has no manifests, and for a second `-`.
  */
 export function findFiles(named: readonly string[], recursive: boolean): string[] {
   if (named.filter((name) => name === STDIN).length > 1) {
@@ -25,7 +25,7 @@ export function findFiles(named: readonly string[], recursive: boolean): string[
   });
 }
 
-/** Undefined for what does not exist or cannot be reached: reading it says why. */
+/** Undefined if the path does not exist or cannot be reached. Reading it then reports why. */
 function statOf(path: string): Stats | undefined {
   try {
     return statSync(path);
@@ -45,9 +45,9 @@ function manifestsIn(directory: string, recursive: boolean): string[] {
     .toSorted((one, other) => (one.name < other.name ? -1 : 1))
     .flatMap((entry) => {
       const path = join(directory, entry.name);
-      // A link to a folder is not followed: it may lead back.
+      // Links to folders are not followed, because they may form a loop.
       if (entry.isDirectory()) return recursive ? manifestsIn(path, recursive) : [];
-      // Reading a pipe would wait for its writer.
+      // A pipe is left out: reading it would wait for its writer.
       return MANIFEST.test(entry.name) && (statOf(path)?.isFile() ?? true) ? [path] : [];
     });
 }

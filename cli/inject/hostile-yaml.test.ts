@@ -8,7 +8,7 @@ import { injectManifest } from "./manifest.ts";
 const choose = createSelector(publishedMapOf("r", parseHosts("203.0.113.5 a.example.com\n")), 500);
 const inject = (text: string) => injectManifest({ name: "f", text }, { choose, longLine: false, templatePaths: [] });
 
-describe("an alias that no reader can resolve is refused with a reason:", () => {
+describe("an unresolvable alias is refused with a reason:", () => {
   for (const [what, yaml, reason] of [
     ["in the aliases", "kind: Pod\nspec: { hostAliases: &a [*a] }", /\*a refers to what it stands in/],
     ["in one alias", "kind: Pod\nspec: { hostAliases: [&a { ip: 192.0.2.1, hostnames: *a }] }", /\*a refers/],
@@ -34,7 +34,7 @@ describe("an alias that no reader can resolve is refused with a reason:", () => 
     });
   }
 
-  it("and one that can be resolved is kept", () => {
+  it("but a resolvable one is kept", () => {
     const { output, outcomes } = inject("kind: Pod\nmetadata: { name: &n p, labels: { app: *n } }\nspec: {}\n");
     assert.deepEqual([outcomes[0]?.result, /app: \*n/.test(output)], ["injected", true]);
   });

@@ -9,12 +9,12 @@ import type { TextFile } from "./text-file.ts";
 
 /** A part of a hosts file that is left out, and why. */
 interface LeftOut {
-  /** From 1. */
+  /** Starts at 1. */
   readonly line: number;
   readonly reason: Reason;
 }
 
-/** Without settings of an install: only the refusals that no setting overrides. */
+/** Has no settings of an install: only the refusals that no setting can override. */
 const POLICY = createClaimPolicy(
   {
     allowDomains: [],
@@ -28,9 +28,8 @@ const POLICY = createClaimPolicy(
 const WILDCARD: Reason = { code: "wildcard", text: "a hosts file cannot hold a wildcard" };
 
 /**
- * Reads a user's hosts file. A name passes the policy that a name of an Ingress passes, and is refused with the
- * same reason codes. Throws `input-invalid` if no name is left: an empty map would remove the names that manifests
- * have.
+ * Reads a user's hosts file. Its names must pass the same policy as an Ingress's names, and are refused with the same
+ * reason codes. Throws `input-invalid` if no name is left: an empty map would remove the names that manifests have.
  */
 export function readHostsFile({ name, text }: TextFile): { map: PublishedMap; leftOut: LeftOut[] } {
   const leftOut: LeftOut[] = [];
@@ -45,10 +44,10 @@ export function readHostsFile({ name, text }: TextFile): { map: PublishedMap; le
   return { map: publishedMapOf(shortHash(text), entries), leftOut };
 }
 
-/** The lines that are left of one line, each with one name, and why the other names are refused. */
+/** Splits one line into a line for each accepted name. `refused` has the reasons against the other names. */
 function readEntries(raw: string): { entries: string[]; refused: Reason[] } {
   const { address, names, wildcard } = readHostsLine(raw);
-  // The published map has wildcards in comments.
+  // The published map lists wildcards in comments.
   if (address === "" || wildcard) return { entries: [], refused: [] };
   if (!isAddress(address)) {
     const reason = { code: "address-invalid", text: `${show(address)} is not an IP address` };

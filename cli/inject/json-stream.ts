@@ -1,6 +1,6 @@
 /**
- * The JSON values of a text of one or more, as kubectl and jq read them; each with the white space before it, the
- * last one also with that behind it. Undefined: the text is something else.
+ * Splits a text of one or more JSON values, as kubectl and jq read it. Each value includes the white space before it,
+ * and the last one also the white space after it. Undefined if the text is anything else.
  */
 export function jsonValues(text: string): string[] | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined;
@@ -16,7 +16,7 @@ export function jsonValues(text: string): string[] | undefined {
   return values;
 }
 
-/** The offset behind the bracket that closes the first one at or after `start`; brackets in strings do not count. */
+/** The offset after the bracket that closes the first one at or after `start`. Ignores brackets in strings. */
 function endOfValue(text: string, start: number): number {
   let depth = 0;
   let quoted = false;

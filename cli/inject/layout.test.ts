@@ -17,10 +17,7 @@ function inject(text: string, choose = CHOOSE): string {
   return output;
 }
 
-/**
- * The lines of `after`, with those that are not in `before` at the same place marked by +, and lines that are gone
- * by -.
- */
+/** The lines of `after`, compared with those of `before`: added lines are marked with +, removed lines with -. */
 function changes(before: string, after: string): string[] {
   const old = before.split("\n");
   const marked: string[] = [];
@@ -78,7 +75,7 @@ metadata:    {}
     ]);
   });
 
-  it("where a block text ends with the file, and where the last value is empty", () => {
+  it("if a block text ends with the file, or if the last value is empty", () => {
     const added = [
       "+  hostAliases:",
       `+    - ip: ${IP}`,
@@ -101,14 +98,14 @@ metadata:    {}
     }
   });
 
-  it("with CRLF, each new line has it, too", () => {
+  it("new lines end in CRLF if the others do", () => {
     const text = "kind: Pod\r\nspec:\r\n  containers: []\r\n";
     const output = inject(text);
     assert.equal(output.replaceAll("\r\n", "\n"), inject(text.replaceAll("\r\n", "\n")));
     assert.equal(output.split("\n").length, output.split("\r\n").length);
   });
 
-  it("and nothing at all, where nothing is injected", () => {
+  it("nothing changes if nothing is injected", () => {
     for (const text of [
       "kind:   Service # x\n\n\n--- # y\na:   {b:1}",
       "kind: X\r\n",
@@ -118,7 +115,7 @@ metadata:    {}
     }
   });
 
-  it("the user's aliases and annotations stay where they are; those of an earlier pass are replaced", () => {
+  it("the user's aliases and annotations stay in place; only those of an earlier pass are replaced", () => {
     const before = `kind: Pod
 metadata:
   annotations: # ours and theirs
@@ -154,14 +151,14 @@ spec:
     );
   });
 
-  it("hostAliases go with their key when none are left", () => {
+  it("the key hostAliases is removed when no alias is left", () => {
     for (const text of ["kind: Pod\nmetadata: {}\nspec:\n  containers: []\n  x: 1\n", 'kind: Pod\nspec: {"x": 1}\n']) {
       assert.equal(parse(inject(inject(text), choosing())).spec.hostAliases, undefined);
       assert.doesNotMatch(inject(inject(text), choosing()), /hostAliases|example\.com/);
     }
   });
 
-  it("what is empty is filled: null, a map or a list", () => {
+  it("an empty value is filled, whether it is null, a map or a list", () => {
     for (const empty of ["", " ~", " {}", "\n    {}", " # none"]) {
       const output = inject(`kind: Pod\nmetadata:\n  annotations:${empty}\nspec:\n  containers: []\n`);
       assert.equal(parse(output).metadata.annotations["switchback.dev/injected"], `${IP} a.example.com`, empty);
@@ -186,7 +183,7 @@ describe("JSON", () => {
     ["with CRLF", JSON.stringify(object, null, 4).replaceAll("\n", "\r\n")],
     ["of a list", JSON.stringify({ kind: "List", items: [object, { kind: "Service" }, object] }, null, 1)],
   ] as const) {
-    it(`${what} stays JSON of that layout, with long numbers and controls in strings`, () => {
+    it(`${what} stays JSON in the same layout, with long numbers and control characters in strings`, () => {
       const output = inject(text.replace('"big":', '"n": 12345678901234567890, "\u202e":'));
       const read = JSON.parse(output);
       const pod = read.items?.[2] ?? read;
@@ -206,7 +203,7 @@ describe("JSON", () => {
   }
 });
 
-describe("where edits of the text cannot say it, the document is printed anew, and says it:", () => {
+describe("if text edits cannot express the change, the document is printed anew, with the right content:", () => {
   for (const [what, text] of [
     ["a map that is written with tags", "kind: Pod\nspec: !!map\n  a: 1\nmetadata: !!map {}\n"],
     ["explicit keys", "? kind\n: Pod\n? spec\n:\n  ? a\n  : b\n"],
@@ -259,11 +256,11 @@ const anyStyle = fc.record({
   defaultStringType: fc.constantFrom("PLAIN" as const, "QUOTE_DOUBLE" as const, "BLOCK_LITERAL" as const),
 });
 
-test("property: whatever the pod and its style, aliases and annotations are added, no other line changes", () => {
+test("property: for any pod and style, aliases and annotations are added, and no other line changes", () => {
   fc.assert(
     fc.property(fc.array(anyPod, { minLength: 1, maxLength: 3 }), anyStyle, (pods, style) => {
       const text = pods.map((pod) => stringify(pod, style)).join("---\n");
-      // The library prints some empty collections in a way that it cannot read.
+      // The YAML library prints some empty collections in a way that it cannot parse again.
       fc.pre(parseAllDocuments(text).every(({ errors }) => errors.length === 0));
       const output = inject(text);
       const read = parseAllDocuments(output).map((document) => document.toJS());
@@ -295,7 +292,7 @@ test("property: whatever the pod and its style, aliases and annotations are adde
       const [before, after] = [text, output].map((lines) => lines.split("\n"));
       const count = (lines: string[] | undefined, line: string) => lines?.filter((other) => other === line).length ?? 0;
       const gone = before?.filter((line) => count(before, line) > count(after, line));
-      // A null or an empty collection gives way to what is added.
+      // A null or an empty collection is replaced by the added value.
       const empty = /^ *("?(metadata|annotations|hostAliases|spec)"?:( null)?|\{\}|\[\])$/;
       assert.deepEqual(
         gone?.filter((line) => !empty.test(line)),
@@ -306,7 +303,7 @@ test("property: whatever the pod and its style, aliases and annotations are adde
   );
 });
 
-test("a text without a line ending at its end gets none, and a second pass changes nothing", () => {
+test("a text without a final line ending does not get one, and a second pass changes nothing", () => {
   for (const eol of ["\n", "\r\n"]) {
     const text = "kind: Pod\nmetadata:\n  name: a\nspec:\n  containers:\n  - name: c\n    image: x".replaceAll(
       "\n",
@@ -320,7 +317,7 @@ test("a text without a line ending at its end gets none, and a second pass chang
 });
 
 // libyaml, and so kubectl, ignores the indentation inside quotes and brackets.
-describe("what kubectl accepts is accepted:", () => {
+describe("inject accepts what kubectl accepts:", () => {
   const pod = (more: string) => `kind: Pod\nmetadata:\n  name: a\n${more}spec:\n  containers: [ { name: c } ]\n`;
   const added = (text: string) => {
     const after = inject(text);
@@ -329,13 +326,13 @@ describe("what kubectl accepts is accepted:", () => {
     return after;
   };
 
-  it("quotes that go on at the column of their key, or before it", () => {
+  it("quotes that continue at the column of their key, or before it", () => {
     const text = pod("  annotations:\n    rule: 'self.all(p1,\n    it''s)'\n    other: \"a \\\"\n\n  b'\n c\"\n");
     const after = added(text);
     assert.match(after, /\n {4}rule: 'self\.all\(p1,\n {4}it''s\)'\n {4}other: "a \\"\n\n {2}b'\n c"\n {4}switchback/);
   });
 
-  it("brackets whose lines stand at the column of their key, with quotes, comments and brackets in them", () => {
+  it("brackets with lines at the column of their key, and with quotes, comments and brackets in them", () => {
     const text = pod("  labels: {a: 'x}',\n  b: \"]\", # }\n  c: don't\n  }\n").replace(
       "[ { name: c } ]",
       "[ { name: c,\n  args: [\n  a\n  ] } ]",
@@ -345,7 +342,7 @@ describe("what kubectl accepts is accepted:", () => {
     assert.match(after, /\n {2}containers: \[ \{ name: c,\n {2}args: \[\n {2}a\n {2}\] \} \]\n {2}hostAliases:\n/);
   });
 
-  it("and nothing that is not closed", () => {
+  it("but nothing that is not closed", () => {
     for (const more of ["  labels: {a: b,\n  c: d\n", "  labels: { a: 'x\n  y }\n---\n"]) {
       const { outcomes } = injectManifest(
         { name: "f", text: pod(more) },

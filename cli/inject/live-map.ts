@@ -6,13 +6,13 @@ import { type ConnectFlags, connect, connectOptionsFrom } from "#lib/kube/connec
 import { pause } from "#lib/kube/time.ts";
 import type { CliContext } from "#lib/process/context.ts";
 
-/** The index and shards may disagree while the controller publishes; that takes milliseconds. */
+/** While the controller publishes, index and shards may differ for some milliseconds. */
 const READ_TRIES = 5;
 const READ_PAUSE_MS = 300;
 
 /**
- * Reads the map that a cluster publishes. Throws `data-corrupt` if the map is missing, or if its parts do not match
- * in any of `READ_TRIES` reads.
+ * Reads the map that a cluster publishes. Throws `data-corrupt` if the map is missing, or if its parts still differ
+ * after `READ_TRIES` reads.
  */
 export async function readLiveMap(
   flags: ConnectFlags & { readonly namespace: string },

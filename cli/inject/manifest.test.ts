@@ -23,7 +23,7 @@ function documents(text: string): any[] {
   return parseAllDocuments(text).map((document) => document.toJS());
 }
 
-/** The outcome's reason code, for a text of one object. */
+/** The failed outcome of a text with one object. */
 function refusal(text: string, options = OPTIONS) {
   const { output, outcomes } = run(text, options);
   assert.equal(output, "", "nothing is printed");
@@ -50,7 +50,7 @@ describe("the pod template", () => {
     ["CronJob", under("spec", "jobTemplate", "spec", "template"), (object) => object.spec.jobTemplate.spec.template],
     // biome-ignore lint/suspicious/noExplicitAny: as above
   ] as [string, string, (object: any) => any][]) {
-    it(`of a ${kind} gets aliases and annotations, and the object's own metadata stay`, () => {
+    it(`of a ${kind} gets aliases and annotations; the object's own metadata stays unchanged`, () => {
       const metadata = kind === "Pod" ? "" : "metadata: { name: w, namespace: shop }\n";
       const { output, outcomes } = run(`kind: ${kind}\n${metadata}${text}`);
       const [object] = documents(output);
@@ -70,7 +70,7 @@ describe("the pod template", () => {
     });
   }
 
-  it("of each item of a List is one of its own; other items and documents stay as they are", () => {
+  it("in each item of a List gets its own aliases; other items and documents do not change", () => {
     const items = [pod(SPEC), "kind: ConfigMap\ndata: { k: v }\n", pod(SPEC).replace("name: p", "name: q")];
     const list = items.map((item) => `- ${item.trimEnd().replaceAll("\n", "\n  ")}\n`).join("");
     const { output, outcomes } = run(`kind: List\nitems:\n${list}---\nkind: Service\nspec: { ports: [] }\n`);
@@ -89,7 +89,7 @@ describe("the pod template", () => {
     );
   });
 
-  it("that says `disabled` is left out, which is no failure", () => {
+  it("labelled `disabled` is skipped, which is not a failure", () => {
     const text = pod(`  labels: { switchback.dev/inject: disabled }\n${SPEC}`);
     const { output, outcomes } = run(text);
     assert.equal(output, text);
@@ -100,8 +100,8 @@ describe("the pod template", () => {
   });
 });
 
-describe("what else is in the file", () => {
-  it("stays: comments, order, quotes, block texts, and numbers as they were written", () => {
+describe("the rest of the file", () => {
+  it("does not change: comments, order, quotes, block texts, and numbers keep their notation", () => {
     const text = `# a licence
 kind: Deployment # the kind
 metadata:
@@ -145,13 +145,13 @@ data:
     assert.deepEqual([...gone], []);
   });
 
-  it("may be nothing", () => {
+  it("may be empty", () => {
     for (const text of ["", "---\n---\n# nothing\n", "---\n---\nkind: Service\n---\n", "kind: List\nitems:\n"]) {
       assert.deepEqual(run(text), { output: text, outcomes: [] });
     }
   });
 
-  it("may be something that is no object of Kubernetes, which is said", () => {
+  it("may contain something other than a Kubernetes object, which is reported", () => {
     for (const text of ["hello\n", "- a\n", "kind: 5\n", "metadata: { name: web }"]) {
       const { output, outcomes } = run(text);
       assert.equal(output, text);
@@ -162,13 +162,13 @@ data:
     }
   });
 
-  it("may be JSON, and is still", () => {
+  it("may be JSON, and stays JSON", () => {
     const { output } = run(JSON.stringify({ kind: "Pod", metadata: { name: "p" }, spec: { containers: [] } }));
     assert.deepEqual(documents(output)[0].spec.hostAliases, [OURS]);
   });
 });
 
-describe("what stands there already", () => {
+describe("existing content", () => {
   for (const [what, text] of [
     ["nothing", SPEC],
     ["empty annotations, as template engines leave them", `  annotations:\n${SPEC}`],
@@ -176,7 +176,7 @@ describe("what stands there already", () => {
     ["empty hostAliases", `${SPEC}  hostAliases:\n`],
     ["an empty list of hostAliases", `${SPEC}  hostAliases: []\n`],
   ] as const) {
-    it(`${what}: is filled`, () => {
+    it(`${what}: aliases and annotations are added`, () => {
       const [object] = documents(run(pod(text)).output);
       assert.deepEqual(object.spec.hostAliases, [OURS]);
       assert.equal(object.metadata.annotations["switchback.dev/injected"], `${IP} a.example.com b.example.com`);
@@ -188,7 +188,7 @@ describe("what stands there already", () => {
     assert.deepEqual(documents(run(`kind: Pod\nmetadata:\n${SPEC}`).output)[0].spec.hostAliases, [OURS]);
   });
 
-  it("the user's aliases stay, first and with their comments, and their names are theirs", () => {
+  it("the user's aliases stay first, with their comments, and their names are not added again", () => {
     const own = "  hostAliases:\n    # legacy\n    - ip: 192.0.2.1\n      hostnames: [ A.example.com ] # old\n";
     const { output, outcomes } = run(pod(`${SPEC}${own}`));
     assert.ok(output.includes(own));
@@ -197,7 +197,7 @@ describe("what stands there already", () => {
     assert.equal(outcomes[0]?.reason.text, "1 names");
   });
 
-  it("our own of an earlier map are replaced, and the result is that of one pass", () => {
+  it("aliases from an earlier map are replaced, and the result is the same as after one pass", () => {
     const text = pod(`${SPEC}  hostAliases:\n    - ip: 192.0.2.1\n      hostnames: [ own.example.com ]\n`);
     const older = run(text, choosing(["a.example.com", "gone.example.com"])).output;
     assert.deepEqual(documents(run(older).output), documents(run(text).output));
@@ -206,7 +206,7 @@ describe("what stands there already", () => {
     assert.equal(documents(run(run(pod(SPEC)).output, choosing([])).output)[0].spec.hostAliases, undefined);
   });
 
-  it("a choice of names is followed, and what is wrong with it is said", () => {
+  it("a choice of names is followed, and its mistakes are reported", () => {
     const text = pod(`  annotations:\n    switchback.dev/hosts: b.example.com, nonsense_\n${SPEC}`);
     const { output, outcomes } = run(text);
     assert.deepEqual(documents(output)[0].spec.hostAliases, [{ ip: IP, hostnames: ["b.example.com"] }]);
@@ -263,7 +263,7 @@ describe("a refusal", () => {
     });
   }
 
-  it("says where it is, by the path from the object", () => {
+  it("names the place by its path within the object", () => {
     const list = (item: string) => `kind: List\nitems:\n- ${item.trimEnd().replaceAll("\n", "\n  ")}\n`;
     const deployment = (template: string) =>
       `kind: Deployment\nmetadata: { name: w }\nspec:\n  template: ${template}\n`;
@@ -283,7 +283,7 @@ describe("a refusal", () => {
     }
   });
 
-  it("is not one of anchors that we do not touch", () => {
+  it("does not apply to anchors that inject does not change", () => {
     const text = `kind: Deployment
 metadata: { labels: &l { app: web } }
 spec:
@@ -297,7 +297,7 @@ spec:
     assert.deepEqual(documents(output)[0].spec.template.metadata.labels, { app: "web" });
   });
 
-  it("of a line that musl would cut names both ways out; --long-line takes it with a warning", () => {
+  it("of a line that musl would cut names both remedies; with --long-line it is only a warning", () => {
     const many = Array.from({ length: 30 }, (_, index) => `a-rather-long-name-${index}.example.com`);
     const { reason } = refusal(pod(SPEC), choosing(many));
     assert.equal(reason.code, "line-too-long");
@@ -307,7 +307,7 @@ spec:
     assert.match(outcomes[0]?.reason.text ?? "", /^30 names; .*musl/);
   });
 
-  it("of a line of which Windows would ignore names, in a Windows pod only", () => {
+  it("of a line of which Windows would ignore names applies only to Windows pods", () => {
     const ten = Array.from({ length: 10 }, (_, index) => `h${index}.example.com`);
     const windows = SPEC.replace("spec:", "spec:\n  nodeSelector: { kubernetes.io/os: windows }");
     const { reason } = refusal(pod(windows), choosing(ten));
@@ -334,7 +334,7 @@ spec:
   containers: []
 `);
 
-  it("of pod DNS loses that, gets hostAliases, and is told of", () => {
+  it("from pod DNS loses it and gets hostAliases, which is reported", () => {
     const { output, outcomes } = run(withDns("10.96.0.11 10.96.0.12"));
     const [{ metadata, spec }] = documents(output);
     assert.deepEqual(spec, { dnsPolicy: "ClusterFirst", containers: [], hostAliases: [OURS] });
@@ -344,7 +344,7 @@ spec:
     assert.deepEqual(documents(run(output).output), documents(output), "a second pass changes nothing");
   });
 
-  it("of its own keeps it, whatever the annotation says", () => {
+  it("of its own keeps it, even with the annotation", () => {
     const [{ metadata, spec }] = documents(run(withDns("10.96.0.11")).output);
     assert.equal(spec.dnsPolicy, "None");
     assert.deepEqual(spec.dnsConfig.nameservers, ["10.96.0.11", "10.96.0.12"]);

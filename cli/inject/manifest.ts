@@ -17,22 +17,22 @@ import { SourceEdits } from "./source-edits.ts";
 import type { TextFile } from "./text-file.ts";
 import { type Path, YamlEditor } from "./yaml-editor.ts";
 
-/** What was done with one object of a file, or with one of several pod templates of an object. */
+/** The result for one object of a file, or for one of several pod templates of an object. */
 export interface Outcome {
-  /** Where it is: `web.yaml:12: document 2`. */
+  /** The object's place: `web.yaml:12: document 2`. */
   readonly place: string;
-  /** `Deployment shop/web`; undefined: it has no name. */
+  /** `Deployment shop/web`; undefined if the object has no name. */
   readonly title: string | undefined;
   /**
-   * `skipped`: it is not to be injected. `overlooked`: it may have been meant to be. `failed`: it is to be, and
-   * cannot be.
+   * `skipped`: the object opted out. `overlooked`: the user may have wanted it injected. `failed`: it should be
+   * injected, but cannot be.
    */
   readonly result: "injected" | "skipped" | "overlooked" | "failed";
   readonly reason: Reason;
 }
 
 export interface ManifestOptions extends InjectOptions {
-  /** Where the kinds have their templates that are not Kubernetes' own. */
+  /** Where other kinds than Kubernetes' own have their pod templates. */
   readonly templatePaths: readonly TemplatePath[];
 }
 
@@ -41,7 +41,7 @@ export interface Injected {
   readonly outcomes: readonly Outcome[];
 }
 
-/** One document while it is changed. */
+/** A document while it is being changed. */
 interface Work {
   readonly document: Document.Parsed;
   readonly editor: YamlEditor;
@@ -50,14 +50,14 @@ interface Work {
 }
 
 /**
- * Adds hostAliases and annotations to every pod template of a file of YAML or JSON documents. All other text stays
- * as it is. A document that does not parse or cannot be injected yields a failed outcome, and then the output is
- * not whole.
+ * Adds hostAliases and annotations to every pod template of a file of YAML or JSON documents. The rest of the text
+ * does not change. A document that does not parse or cannot be injected yields a failed outcome, and the output is
+ * then incomplete.
  */
 export function injectManifest({ name, text }: TextFile, options: ManifestOptions): Injected {
   const parts: Injected[] = [];
   let before = 0;
-  // YAML has no stream of JSON objects.
+  // A stream of JSON objects is not valid YAML, so each object is injected separately.
   for (const [index, part] of (jsonValues(text) ?? [text]).entries()) {
     parts.push(injectPart(part, (line, document) => `${name}:${before + line}: document ${index + document}`, options));
     before += part.split("\n").length - 1;
@@ -68,7 +68,7 @@ export function injectManifest({ name, text }: TextFile, options: ManifestOption
   };
 }
 
-/** `place` gets a line and a document of the part, both from 1. */
+/** `place` gets a line and the number of a document within the part; both start at 1. */
 function injectPart(
   text: string,
   place: (line: number, document: number) => string,
@@ -97,12 +97,12 @@ function injectPart(
 function documentFault(document: Document.Parsed): { text: string; offset: number } | undefined {
   const [error] = document.errors;
   if (error === undefined) return aliasFault(document);
-  // The place is printed before it.
+  // The line number in the message is removed, because the place is printed before it.
   const text = error.message.replace(/(?: at line \d+, column \d+)?:?\n[\s\S]*/, "");
   return { text, offset: error.pos[0] };
 }
 
-/** The first alias that no reader of YAML can resolve; the parser itself finds out only when the value is used. */
+/** The first alias that no YAML reader can resolve. The parser itself would report it only when the value is used. */
 function aliasFault(document: Document): { text: string; offset: number } | undefined {
   const anchors = new Map<string, unknown>();
   let fault: { text: string; offset: number } | undefined;
@@ -142,7 +142,7 @@ function injectObject(work: Work, object: ManifestObject): Outcome[] {
     const reason = overlookedReason(document, object);
     return reason === undefined ? [] : [outcome(object.at, { title, result: "overlooked", reason })];
   }
-  // Two flags may lead to one template.
+  // Two --template-path flags may match the same template.
   const pods = new Map(
     paths.flatMap((path) =>
       expandPath(document, object.at, path).map(
@@ -176,7 +176,7 @@ function injectPod({ editor, options }: Work, place: TemplatePlace): string | Le
   return injectTemplate(place, editor, options);
 }
 
-/** The offset of a path in the text; for a missing path, that of the nearest enclosing value. */
+/** The offset of a path in the text; if the path does not exist, that of the nearest enclosing value. */
 function offsetOf(document: Document.Parsed, path: Path): number {
   for (let length = path.length; length > 0; length -= 1) {
     const node = document.getIn(path.slice(0, length), true);

@@ -5,21 +5,21 @@ import { groupOf } from "#lib/kube/paths.ts";
 import { EACH, misspeltIn, renderSteps, type TemplatePath } from "./pod-templates.ts";
 import type { Path } from "./yaml-editor.ts";
 
-/** A Kubernetes object of a document. */
+/** A Kubernetes object within a document. */
 export interface ManifestObject {
   readonly at: Path;
   readonly kind: string;
   readonly apiVersion: unknown;
 }
 
-/** The objects of a document, lists of objects unfolded; for a part that is no object, its path alone. */
+/** The objects of a document, with lists unfolded. For a part that is not an object, only its path. */
 export function objectsOf(document: Document): (ManifestObject | Path)[] {
   return unfold(document, [], undefined);
 }
 
 /**
- * `list` is that of which the object is an item: the API server's own lists say the kind of their items only by
- * their own.
+ * `list` is the list that contains the object. The API server's own lists state the kind of their items only by the
+ * list's kind.
  */
 function unfold(
   document: Document,
@@ -35,7 +35,7 @@ function unfold(
   return items.items.flatMap((_, index) => unfold(document, [...at, "items", index], ofItems));
 }
 
-/** `Deployment shop/web`; undefined: the object has no name. */
+/** `Deployment shop/web`; undefined if the object has no name. */
 export function titleOf(document: Document, { at, kind }: ManifestObject): string | undefined {
   const name = textAt(document, [...at, "metadata", "name"]);
   const namespace = textAt(document, [...at, "metadata", "namespace"]);
@@ -43,8 +43,8 @@ export function titleOf(document: Document, { at, kind }: ManifestObject): strin
 }
 
 /**
- * The pod templates of an object by a path in which `[*]` means every item; one path without it, whether it exists
- * or not.
+ * Resolves the template path of an object. `[*]` stands for every item of a list. A path without `[*]` yields one
+ * result, even if it does not exist.
  */
 export function expandPath(document: Document, at: Path, { path }: TemplatePath): Path[] {
   let found: Path[] = [at];
@@ -59,8 +59,8 @@ export function expandPath(document: Document, at: Path, { path }: TemplatePath)
 }
 
 /**
- * Why an object that is passed through may have been meant to be injected: it holds a pod template, or its kind
- * does not exist. Undefined for the others, such as a Service.
+ * Why the user may have wanted an object injected that passes through: it contains a pod template, or its kind does
+ * not exist. Undefined for other objects, such as a Service.
  */
 export function overlookedReason(document: Document, { at, kind, apiVersion }: ManifestObject): Reason | undefined {
   const kinds = misspeltIn(kind, apiVersion);
@@ -82,14 +82,17 @@ export function overlookedReason(document: Document, { at, kind, apiVersion }: M
   return { code: "kind-unknown", text: flag === "" ? what : `${what}; ${flag}` };
 }
 
-/** Its webhook rejects `hostAliases` by default (knative/serving, pkg/apis/config/features.go: PodSpecHostAliases). */
+/**
+ * Knative's API group. Its webhook rejects `hostAliases` by default (knative/serving, pkg/apis/config/features.go:
+ * PodSpecHostAliases).
+ */
 const KNATIVE = "serving.knative.dev";
 
 type FoundPath = readonly (string | typeof EACH)[];
 
 /**
- * The path to the first map that looks like a pod template: its `spec` has containers. Other things are templates,
- * too: of an Application, a virtual machine, a node.
+ * The path to the first map that looks like a pod template: its `spec` has containers. Not every template is one:
+ * there are also templates of an Application, a virtual machine or a node.
  */
 function findTemplate(node: unknown, path: FoundPath): FoundPath | undefined {
   if (isSeq(node)) return firstOf(node.items, (item) => findTemplate(item, [...path, EACH]));

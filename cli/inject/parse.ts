@@ -10,7 +10,7 @@ import {
   visit,
 } from "yaml";
 
-/** Spaces that were added to a text. */
+/** Spaces that were added to the text. */
 interface Padding {
   readonly offset: number;
   readonly length: number;
@@ -18,18 +18,18 @@ interface Padding {
 
 export interface ParsedManifest {
   readonly documents: readonly Document.Parsed[];
-  /** What the offsets of the documents refer to: the text that was read, with the paddings. */
+  /** The text with the paddings. The offsets of the documents refer to it. */
   readonly padded: string;
   readonly paddings: readonly Padding[];
 }
 
-/** A repair may bring out the next fault: brackets that stand behind quotes, say. */
+/** Maximum number of repairs. A repair may reveal the next fault, such as brackets after quotes. */
 const MAX_REPAIRS = 10;
 
 /**
  * Parses a file as kubectl does. libyaml, and with it kubectl, ignores the indentation of lines inside quotes and
- * brackets (go-yaml, scannerc.go: yaml_parser_scan_flow_scalar). YAML 1.2 wants them deeper than their key, and so
- * does the parser. Such lines are indented before they are parsed; the caller takes these spaces out again.
+ * brackets (go-yaml, scannerc.go: yaml_parser_scan_flow_scalar). YAML 1.2, and so the parser, requires them to be
+ * indented deeper than their key. Such lines are indented before parsing; the caller removes these spaces again.
  */
 export function parseManifest(text: string, lineCounter?: LineCounter): ParsedManifest {
   let parsed: ParsedManifest = { documents: parse(text), padded: text, paddings: [] };
@@ -46,7 +46,10 @@ function parse(text: string, lineCounter?: LineCounter): readonly Document.Parse
   return [...parseAllDocuments<ParsedNode>(text, lineCounter === undefined ? options : { ...options, lineCounter })];
 }
 
-/** Indents the quotes and brackets that stop the parser. Undefined: there is nothing of that kind, or no cure. */
+/**
+ * Indents the quotes and brackets that stop the parser. Undefined if there are none, or if more indentation does not
+ * help.
+ */
 function repair({ documents, padded, paddings }: ParsedManifest): ParsedManifest | undefined {
   const added = documents
     .flatMap((document) => brokenStarts(document))
@@ -78,7 +81,7 @@ function repair({ documents, padded, paddings }: ParsedManifest): ParsedManifest
   return { documents: parse(text), padded: text, paddings: all };
 }
 
-/** Where the quotes and brackets begin that end too early for the parser: the outermost of each place. */
+/** The starts of the quotes and brackets that end too early for the parser: only the outermost one at each place. */
 function brokenStarts(document: Document.Parsed): number[] {
   const errors = document.errors.flatMap(({ message, pos: [offset] }) => {
     if (/^Missing closing ["']quote/.test(message)) return [{ offset, isQuote: true }];
@@ -104,12 +107,12 @@ function brokenStarts(document: Document.Parsed): number[] {
   });
 }
 
-/** What opens and closes inside brackets. Comments and quotes hide the brackets in them. */
+/** Matches a bracket, or a whole quote or comment, so that the brackets in it do not count. */
 const FLOW_TOKEN = /(?<![^\s[{,:])(?:"(?:\\[\s\S]|[^"\\])*"|'(?:''|[^'])*'|#.*)|[[\]{}]/g;
 const CONTINUED = /\n(?=[ \t]*[^\s])/g;
 const MARKER = /^(?:---|\.\.\.)(?:\s|$)/m;
 
-/** The starts of the lines that continue the quotes or brackets at `start`. Blank lines are left out. */
+/** The starts of the lines that continue the quotes or brackets at `start`, without blank lines. */
 function continuationLines(text: string, start: number): number[] {
   let depth = 0;
   FLOW_TOKEN.lastIndex = start;
@@ -118,7 +121,7 @@ function continuationLines(text: string, start: number): number[] {
     else if ("]}".includes(token[0])) depth -= 1;
     if (depth > 0) continue;
     const inside = text.slice(start, FLOW_TOKEN.lastIndex);
-    // No document marker stands inside quotes or brackets (YAML 1.2, c-forbidden).
+    // A document marker cannot be inside quotes or brackets (YAML 1.2, c-forbidden).
     if (MARKER.test(inside)) return [];
     return [...inside.matchAll(CONTINUED)].map(({ index }) => start + index + 1);
   }
@@ -126,8 +129,8 @@ function continuationLines(text: string, start: number): number[] {
 }
 
 /**
- * Prints numbers as they were written. YAML 1.2 reads `defaultMode: 0644` as 644, kubectl (YAML 1.1) as octal; and
- * a number may have more digits than a double holds.
+ * Prints numbers in their original notation. YAML 1.2 reads `defaultMode: 0644` as 644, but kubectl (YAML 1.1) reads
+ * it as octal. A number may also have more digits than a double can hold.
  */
 function keepNumbers(tags: Tags): Tags {
   const numbers = ["tag:yaml.org,2002:int", "tag:yaml.org,2002:float"];

@@ -12,30 +12,30 @@ export interface InjectOptions {
   readonly longLine: boolean;
 }
 
-/** Why a pod template cannot be changed. */
+/** The reason why a pod template cannot be changed. */
 export interface Refusal {
   readonly reason: Reason;
   /** The path in the document that the reason is about. */
   readonly at: Path;
 }
 
-/** A pod template of an object. */
+/** A pod template and its place in an object. */
 export interface TemplatePlace {
   readonly document: Document;
   /** Path of the template in the document. */
   readonly pod: Path;
-  /** Length of the path of the object that it is in. */
+  /** Length of the path of the object that contains the template. */
   readonly from: number;
 }
 
-/** The reason why the template cannot be changed, before its content is looked at. */
+/** The reason why the template cannot be changed, whatever aliases it has. */
 export function templateRefusal(place: TemplatePlace): Refusal | undefined {
   return sharedRefusal(place) ?? malformedRefusal(place);
 }
 
 /**
- * Writes hostAliases and annotations into a template. Returns a text about the names that it has now, or the reason
- * why they cannot be written; then nothing is changed.
+ * Writes hostAliases and annotations into a template. Returns a text about the names that it now has. If they cannot
+ * be written, returns the reason and changes nothing.
  */
 export function injectTemplate(place: TemplatePlace, editor: YamlEditor, options: InjectOptions): string | Refusal {
   const { document, pod: path } = place;
@@ -58,7 +58,7 @@ export function injectTemplate(place: TemplatePlace, editor: YamlEditor, options
   return [`${names.size} names`, ...warnings.flatMap((warning) => warning?.text ?? [])].join("; ");
 }
 
-/** If a node that would be changed is, or may be, shared with another one by a YAML anchor or merge key. */
+/** A refusal if a YAML anchor or merge key shares, or may share, a node that would change. */
 function sharedRefusal(place: TemplatePlace): Refusal | undefined {
   const { document, pod } = place;
   const touched = [
@@ -94,7 +94,7 @@ function malformedRefusal(place: TemplatePlace): Refusal | undefined {
   return undefined;
 }
 
-/** A path from the object on, as `spec.jobs[0].template`. */
+/** A path relative to the object, such as `spec.jobs[0].template`. */
 function pathText({ from }: TemplatePlace, path: Path): string {
   return path
     .slice(from)
@@ -102,13 +102,13 @@ function pathText({ from }: TemplatePlace, path: Path): string {
     .join("");
 }
 
-/** Adds the remedy that only this command has. */
+/** Adds the remedy that only `switchback inject` has. */
 function withFlagHint(reason: Reason): Reason {
   if (reason.code !== "line-too-long") return reason;
   return { ...reason, text: `${reason.text}, or allow the long line with --long-line` };
 }
 
-/** Keeps the text of the user's own aliases, and with it their comments. */
+/** Writes the aliases and annotations. The text of the user's own aliases stays, with its comments. */
 function writePlan(place: TemplatePlace, editor: YamlEditor, before: readonly HostAlias[], plan: Injection): void {
   const { document, pod } = place;
   const spec = [...pod, "spec"];
@@ -124,7 +124,7 @@ function writePlan(place: TemplatePlace, editor: YamlEditor, before: readonly Ho
   else for (const [key, value] of Object.entries(annotations)) editor.set(pod, ["metadata", "annotations", key], value);
 }
 
-/** A manifest of a running pod may have the `dnsConfig` that pod DNS gave that one: ClusterFirst comes back. */
+/** Removes a `dnsConfig` that pod DNS wrote, and sets ClusterFirst. The manifest of a running pod may contain one. */
 function restoreResolution({ document, pod }: TemplatePlace, editor: YamlEditor, annotations: Record<string, string>) {
   if (annotations[RESOLVERS_KEY] === undefined) return;
   const spec = [...pod, "spec"];
@@ -154,7 +154,7 @@ function readAnnotations(document: Document, pod: Path): Record<string, string> 
   return Object.fromEntries(entries.map(([key, text]) => [key, String(text)]));
 }
 
-/** The template's aliases; undefined: the API server would reject them. */
+/** The template's aliases; undefined if the API server would reject them. */
 function readAliases(value: unknown): HostAlias[] | undefined {
   if (!Array.isArray(value)) return undefined;
   const aliases = value.map((alias) => ({ ip: alias?.ip, hostnames: alias?.hostnames ?? [] }));

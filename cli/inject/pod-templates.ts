@@ -9,11 +9,14 @@ export const EACH = Symbol("[*]");
 /** Where objects of one kind have a pod template. */
 export interface TemplatePath {
   readonly kind: string;
-  /** Undefined: of any group. */
+  /** Undefined: any group. */
   readonly group: string | undefined;
-  /** From the object to the map that has the pod's `metadata` and `spec`; [] for a Pod itself. */
+  /** The path from the object to the map with the pod's `metadata` and `spec`; [] for a Pod itself. */
   readonly path: readonly Step[];
-  /** Whether every object of the kind has a template there. A user's own kind may refer to another object instead. */
+  /**
+   * Whether every object of the kind has a template there. An object of a user's own kind may refer to another object
+   * instead.
+   */
   readonly required: boolean;
 }
 
@@ -31,7 +34,7 @@ const KINDS: Readonly<Record<string, readonly string[]>> = {
   CronJob: ["spec", "jobTemplate", "spec", "template"],
 };
 
-/** The other kinds of the groups whose kinds hold pods: any further kind of these groups is misspelt. */
+/** The other kinds in the API groups of `KINDS`. Any further kind in these groups is misspelt. */
 const OTHER_KINDS: Readonly<Record<string, readonly string[]>> = {
   "": [
     "Binding",
@@ -53,7 +56,8 @@ const OTHER_KINDS: Readonly<Record<string, readonly string[]>> = {
   batch: [],
 };
 /**
- * Groups in which a kind of `KINDS` is Kubernetes' own; in another group it is somebody else's, such as Volcano's Job.
+ * Groups in which a kind of `KINDS` is Kubernetes' own. In other groups it is a different kind, such as Volcano's
+ * Job.
  */
 const GROUPS: readonly string[] = [...Object.keys(OTHER_KINDS), "extensions"];
 
@@ -73,8 +77,8 @@ export function parseTemplatePath(flag: string): TemplatePath {
 }
 
 /**
- * Where an object has its pod templates: by the user's paths, else as one of Kubernetes' own kinds; []: nowhere
- * that is known.
+ * Paths to the pod templates of an object: the user's paths, else the path of one of Kubernetes' own kinds. [] if
+ * none is known.
  */
 export function templatePathsOf(kind: string, apiVersion: unknown, users: readonly TemplatePath[]): TemplatePath[] {
   const group = groupOf(apiVersion);
@@ -84,7 +88,7 @@ export function templatePathsOf(kind: string, apiVersion: unknown, users: readon
   return path === undefined ? [] : [{ kind, group, path, required: true }];
 }
 
-/** The kinds that Kubernetes has in a group whose kinds hold pods, if `kind` is none of them: it is misspelt. */
+/** The kinds that hold pods, if `kind` is misspelt: its group is one of Kubernetes' own and does not have it. */
 export function misspeltIn(kind: string, apiVersion: unknown): readonly string[] | undefined {
   if (typeof apiVersion !== "string") return undefined;
   const others = OTHER_KINDS[groupOf(apiVersion)];
@@ -92,7 +96,7 @@ export function misspeltIn(kind: string, apiVersion: unknown): readonly string[]
   return Object.keys(KINDS);
 }
 
-/** `spec.jobs[*].template` */
+/** Renders a path, such as `spec.jobs[*].template`. */
 export function renderSteps(path: readonly (Step | number)[]): string {
   let text = "";
   for (const step of path) {

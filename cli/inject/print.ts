@@ -8,9 +8,9 @@ import type { SourceEdits } from "./source-edits.ts";
 type Documents = readonly Document.Parsed[];
 
 /**
- * The text of a file after its documents were changed: the text that was read, with the edits. Only where the edits
- * do not say what the nodes say, or a terminal could act on the text, the nodes are printed: that keeps comments
- * and order, not the layout.
+ * The text of a file after its documents were changed: the original text with the edits. If the edits do not match
+ * the nodes, or a terminal could act on the text, prints the nodes instead. That keeps comments and order, but not
+ * the layout.
  */
 export function printManifest(documents: Documents, source: SourceEdits, changed: boolean): string {
   const text = source.apply();
@@ -22,8 +22,8 @@ export function printManifest(documents: Documents, source: SourceEdits, changed
 }
 
 /**
- * Several files as one: JSON documents one after the other, as kubectl and jq read them; else YAML documents, with
- * the separators that are missing.
+ * Joins several files: JSON documents one after another, as kubectl and jq read them; else YAML documents, with the
+ * missing separators added.
  */
 export function joinManifests(texts: readonly string[]): string {
   if (texts.length < 2) return texts.join("");
@@ -70,7 +70,7 @@ function isFilled({ contents }: Document.Parsed): boolean {
   return contents !== null && !(isScalar(contents) && contents.value === null);
 }
 
-/** The caller writes the separators: without this, a document that had one would print it again. */
+/** Renders a document without its separator, because the caller writes the separators. */
 function render(document: Document.Parsed): string {
   if (document.directives) document.directives.docStart = null;
   return yamlText(document);

@@ -1,6 +1,6 @@
-/** Edits of a text, by offsets of the text as it was read. */
+/** Edits of a text, by offsets in the original text. */
 export class SourceEdits {
-  /** The text, with a line ending at its end. */
+  /** The original text, with a line ending at its end. */
   readonly text: string;
   /** The line ending of the text. */
   readonly eol: string;
@@ -18,13 +18,13 @@ export class SourceEdits {
     this.#edits.push({ start, end, text });
   }
 
-  /** Inserts whole lines, without line endings, after the line in which `offset` is. */
+  /** Inserts whole lines after the line that contains `offset`. `lines` have no line endings. */
   insertLines(offset: number, lines: readonly string[]): void {
     const at = this.nextLine(offset);
     this.replace(at, at, lines.map((line) => `${line}${this.eol}`).join(""));
   }
 
-  /** Removes the lines from that of `start` to that in which the content before `end` ends. */
+  /** Removes the lines from the one that contains `start` to the one in which the content before `end` ends. */
   removeLines(start: number, end: number): void {
     this.replace(this.lineStart(start), this.nextLine(end), "");
   }
@@ -34,7 +34,8 @@ export class SourceEdits {
   }
 
   /**
-   * The start of the line after the content that ends at `offset`; `offset` itself if that content has its line ending.
+   * The start of the line after the content that ends at `offset`. If that content includes its line ending, `offset`
+   * itself.
    */
   nextLine(offset: number): number {
     if (offset > 0 && this.text[offset - 1] === "\n") return offset;
@@ -42,19 +43,19 @@ export class SourceEdits {
     return feed === -1 ? this.text.length : feed + 1;
   }
 
-  /** What stands before `offset` in its line, with blanks for everything that is not white space. */
+  /** The text before `offset` in its line, with spaces for everything that is not white space. */
   indentAt(offset: number): string {
     return this.text.slice(this.lineStart(offset), offset).replace(/\S/g, " ");
   }
 
-  /** The white space at the start of the line in which `offset` is. */
+  /** The white space at the start of the line that contains `offset`. */
   leadingAt(offset: number): string {
     return /^[ \t]*/.exec(this.text.slice(this.lineStart(offset), offset))?.[0] ?? "";
   }
 
   /**
-   * The edited text, with a line ending at its end only if the text had one. Undefined if edits overlap. Edits at one
-   * offset keep their order.
+   * The edited text. It ends with a line ending only if the original text did. Undefined if edits overlap. Edits at
+   * the same offset keep their order.
    */
   apply(): string | undefined {
     const parts: string[] = [];

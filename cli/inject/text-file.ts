@@ -2,10 +2,10 @@ import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 
-/** A file that was read, by the name that messages have for it. */
+/** A text file, with the name that messages use for it. */
 export interface TextFile {
   readonly name: string;
-  /** Without a byte order mark. */
+  /** Has no byte order mark. */
   readonly text: string;
 }
 
@@ -14,8 +14,8 @@ export const STDIN = "-";
 const BYTE_ORDER_MARK = "\ufeff";
 
 /**
- * Reads a text file in UTF-8, or standard input for `-`. Throws `input-invalid` for what cannot be read, and for
- * other encodings.
+ * Reads a text file in UTF-8, or standard input for `-`. Throws `input-invalid` for unreadable files and other
+ * encodings.
  */
 export function readTextFile(file: string): TextFile {
   const name = file === STDIN ? "standard input" : file;
@@ -31,7 +31,7 @@ export function readTextFile(file: string): TextFile {
   return { name, text: text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text };
 }
 
-/** What follows the file's name in the error; undefined: the bytes are text in UTF-8. */
+/** The end of the error message, after the file's name. Undefined if the bytes are UTF-8 text. */
 function encodingFault(bytes: Buffer): string | undefined {
   const encoding = wideEncoding(bytes);
   if (encoding !== undefined) {
@@ -44,8 +44,8 @@ function encodingFault(bytes: Buffer): string | undefined {
 }
 
 /**
- * UTF-16 or UTF-32, by the byte order mark or by the zero bytes among the first four: both start with ASCII in any
- * manifest.
+ * Detects UTF-16 or UTF-32 by the byte order mark, or by the zero bytes among the first four: every manifest starts
+ * with ASCII.
  */
 function wideEncoding(bytes: Buffer): string | undefined {
   const start = [...bytes.subarray(0, 4)].map((byte) => (byte === 0 ? "0" : "x")).join("");
@@ -59,7 +59,10 @@ function lineAt(bytes: Buffer, offset: number): number {
   return bytes.subarray(0, offset).reduce((lines, byte) => (byte === 0x0a ? lines + 1 : lines), 1);
 }
 
-/** The offset of the first line that is not UTF-8: no character spans a line feed. */
+/**
+ * The offset of the first line that is not UTF-8. Lines can be checked one by one, because no character contains a
+ * line feed.
+ */
 function invalidAt(bytes: Buffer): number {
   let start = 0;
   for (let end = bytes.indexOf(0x0a); end !== -1; end = bytes.indexOf(0x0a, start)) {

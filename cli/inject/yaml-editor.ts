@@ -15,16 +15,15 @@ import {
 
 export type Path = readonly (string | number)[];
 
-/** kubectl reads YAML 1.1, where `yes` and `1:30` are no strings. */
+/** kubectl reads YAML 1.1, where unquoted `yes` and `1:30` are not strings. */
 const STYLE = { lineWidth: 0, compat: "yaml-1.1" } as const;
-/** Columns, where a document does not show how it is indented. */
+/** Columns to indent by if a document does not show its own indentation. */
 const DEFAULT_STEP = 2;
 
 /**
- * Changes a document twice: its nodes, and, by edits, the text that it was parsed from. All that is not changed
- * keeps its layout. New values are written in the style of their surroundings: lines in a block collection, JSON in
- * a flow collection. Text edits do not cover every form that YAML has (explicit keys, tags): the caller compares
- * what the text then says with the nodes.
+ * Changes a document twice: its nodes, and through edits its original text. Everything else keeps its layout. New
+ * values follow the style around them: lines in a block collection, JSON in a flow collection. Text edits do not
+ * cover every form of YAML (explicit keys, tags), so the caller compares the edited text with the nodes.
  */
 export class YamlEditor {
   readonly #document: Document;
@@ -36,7 +35,7 @@ export class YamlEditor {
     this.#source = source;
   }
 
-  /** Sets a value below the map at `at`; maps that are missing or empty on the way are written with it. */
+  /** Sets a value below the map at `at`. Creates maps on the way that are missing or empty. */
   set(at: Path, keys: readonly string[], value: unknown): void {
     let map = this.#document.getIn(at, true) as YAMLMap;
     let rest = keys;
@@ -54,7 +53,7 @@ export class YamlEditor {
     else this.#replace(map, pair, whole);
   }
 
-  /** Removes a key of the map at `at`. */
+  /** Removes a key from the map at `at`. */
   remove(at: Path, key: string): void {
     const map = this.#document.getIn(at, true) as YAMLMap;
     const pair = pairOf(map, key);
@@ -65,7 +64,7 @@ export class YamlEditor {
     this.#changes.push(() => map.delete(key));
   }
 
-  /** Drops items of a list in the map at `at`, which is not empty, and appends others. */
+  /** Removes items from a list in the map at `at`, and appends others. The list must not be empty. */
   setItems(at: Path, key: string, keep: (index: number) => boolean, added: readonly unknown[]): void {
     const map = this.#document.getIn(at, true) as YAMLMap;
     const pair = pairOf(map, key);
@@ -77,7 +76,7 @@ export class YamlEditor {
     });
   }
 
-  /** Changes the nodes. Until then, they are what the text says. */
+  /** Changes the nodes. Until then, they match the original text. */
   commit(): void {
     for (const change of this.#changes) change();
   }
@@ -85,7 +84,7 @@ export class YamlEditor {
   #append(map: YAMLMap, key: string, value: unknown): void {
     const items = map.items;
     const last = items.at(-1);
-    // An empty map is replaced, not added to, so that there is a last pair.
+    // The map has a last pair, because `set` replaces an empty map instead of adding to it.
     if (last !== undefined && map.flow) {
       const at = endOfPair(last);
       const { separator, text } = this.#flowStyle(map, items.map(rangeOfPair), last);
@@ -151,7 +150,7 @@ export class YamlEditor {
     this.#source.replace(first, last, items.join(`,${separator}`));
   }
 
-  /** Removes one of several things that commas separate. */
+  /** Removes one of several ranges that commas separate. */
   #cut(ranges: readonly Range[], index: number): void {
     const [before, own, after] = [ranges[index - 1], ranges[index], ranges[index + 1]];
     if (own === undefined) return;
@@ -160,8 +159,8 @@ export class YamlEditor {
   }
 
   /**
-   * How a flow collection is written: what follows its commas, and the text of a new value. `sample` is one of its
-   * pairs, which shows whether a blank follows the colon.
+   * The style of a flow collection: the text after its commas, and the text of a new value. `sample` is one of its
+   * pairs; it shows whether a space follows the colon.
    */
   #flowStyle(collection: YAMLMap | YAMLSeq, [first]: readonly Range[], sample?: Pair) {
     const { text: source, eol } = this.#source;
@@ -178,13 +177,13 @@ export class YamlEditor {
     return { separator: `${eol}${inner}`, text: (value: unknown) => `${blank}${pretty(value)}` };
   }
 
-  /** How block collections of the document are written. */
+  /** The style of block collections in the document. */
   #blockStyle(map: YAMLMap): BlockStyle {
     const step = " ".repeat(this.#step());
     return { step, list: indentsLists(map, this.#source) ? step : "" };
   }
 
-  /** By how many columns the document indents its content, as its first nested map shows. */
+  /** The number of columns by which the document indents its content, taken from its first nested map. */
   #step(): number {
     const { contents } = this.#document;
     const nested = isMap(contents) ? contents.items.find(({ value }) => isMap(value) && !value.flow) : undefined;
@@ -201,13 +200,13 @@ export class YamlEditor {
 }
 
 interface BlockStyle {
-  /** By how much a map stands deeper than its key. */
+  /** Indentation of a map relative to its key. */
   readonly step: string;
-  /** The same of a list. */
+  /** Indentation of a list relative to its key. */
   readonly list: string;
 }
 
-/** A map or a list as lines of block style. */
+/** A map or a list as lines in block style. */
 function blockLines(value: unknown, indent: string, style: BlockStyle): string[] {
   if (Array.isArray(value)) {
     return value.flatMap((item) =>
@@ -224,7 +223,7 @@ function blockLines(value: unknown, indent: string, style: BlockStyle): string[]
   });
 }
 
-/** Where a value below a key stands. */
+/** The indentation of a map or list below a key. */
 function nestedIndent(value: unknown, indent: string, { step, list }: BlockStyle): string {
   return `${indent}${Array.isArray(value) ? list : step}`;
 }
@@ -233,7 +232,7 @@ function scalar(value: unknown): string {
   return stringify(value, STYLE).trimEnd();
 }
 
-/** A value on one line, in JSON with blanks as in people's YAML. */
+/** A value on one line: JSON with spaces, as people write it. */
 function inline(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(inline).join(", ")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -241,7 +240,7 @@ function inline(value: unknown): string {
   return `{${entries.join(", ")}}`;
 }
 
-/** Whether lists stand deeper than their keys, as the map's first list shows. */
+/** Whether lists are indented deeper than their keys, as in the map's first list. */
 function indentsLists(map: YAMLMap, source: SourceEdits): boolean {
   const pair = map.items.find(({ value }) => isSeq(value) && !value.flow && isNode(value.items[0]) && value.srcToken);
   if (pair === undefined) return true;

@@ -1,45 +1,45 @@
 import { isMap, isNode, isScalar, isSeq, type Node, type Pair, type YAMLMap, type YAMLSeq } from "yaml";
 
-/** Offsets in the text that was parsed. */
+/** Offsets in the parsed text. */
 export type Range = readonly [start: number, end: number];
 
-/** The pair of a key; merge keys are not followed. */
+/** The pair with a key. Ignores merge keys. */
 export function pairOf(map: YAMLMap, key: string): Pair | undefined {
   return map.items.find((pair) => isScalar(pair.key) && pair.key.value === key);
 }
 
-/** Whether a node has text of its own: the null of `key:` has none, and its range is somewhere behind. */
+/** Whether a node has its own text. The null of `key:` has none, and its range is somewhere after the colon. */
 export function hasSource(node: Node): boolean {
   return !(isScalar(node) && node.value === null && node.source === "");
 }
 
-/** Where a node begins. */
+/** The offset where a node begins. */
 export function startOf(node: unknown): number {
   return isNode(node) ? (node.range?.[0] ?? 0) : 0;
 }
 
-/** A node, from its start to the end of its content. */
+/** The range of a node, from its start to the end of its content. */
 export function rangeOf(node: unknown): Range {
   return [startOf(node), contentEnd(node)];
 }
 
-/** A pair, from its key to the end of its value's content. */
+/** The range of a pair, from its key to the end of its value's content. */
 export function rangeOfPair(pair: Pair): Range {
   return [startOf(pair.key), endOfPair(pair)];
 }
 
-/** The offset behind the colon of a pair; behind its key, if it has none. */
+/** The offset after the colon of a pair; without a colon, the offset after the key. */
 export function colonOf(pair: Pair): number {
   const colon = pair.srcToken?.sep?.find(({ type }) => type === "map-value-ind");
   return colon === undefined ? contentEnd(pair.key) : colon.offset + 1;
 }
 
-/** The end of a pair's value; of the colon, if the value has no text. */
+/** The end of a pair's value; if the value has no text, the end of the colon. */
 export function endOfPair(pair: Pair): number {
   return isNode(pair.value) && hasSource(pair.value) ? contentEnd(pair.value) : colonOf(pair);
 }
 
-/** The end of a node's content, without the blanks and comments behind it. */
+/** The end of a node's content, without the spaces and comments after it. */
 export function contentEnd(node: unknown): number {
   if (isMap(node) && !node.flow) {
     const last = node.items.at(-1);

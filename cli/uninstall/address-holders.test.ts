@@ -51,23 +51,23 @@ const found = (...pods: RawPod[]): AddressHolder[] =>
     pods.map((one) => addressHolderOf(one, new Set(INSTALL.addresses.keys()))).filter((holder) => holder !== undefined),
   );
 
-test("a running pod with an address of ours in its hosts file holds it, whoever wrote that", () => {
+test("a running pod holds an address of Switchback if its hosts file has it, whoever wrote it", () => {
   const [holder, ...more] = found(pod("p", { ips: ["192.0.2.1", OURS, OURS] }));
   assert.deepEqual([holder?.addresses, more.length], [[OURS], 0]);
 });
 
-test("the webhook's label says nothing about addresses: it may be missing, and anybody may set it", () => {
+test("the webhook's label does not count: it may be missing, and anybody may set it", () => {
   const holding = pod("p", { ips: [OURS] });
   const labelled = (raw: RawPod) => ({ ...raw, metadata: { ...raw.metadata, labels: { [INJECTED_KEY]: "true" } } });
   assert.deepEqual(found(labelled(holding)), found(holding));
   assert.deepEqual(found(labelled(pod("p", {}))), []);
 });
 
-test("injected with another's address: told, but it holds nothing of ours", () => {
+test("a pod injected with another's address is listed, but holds no address of Switchback", () => {
   assert.deepEqual(found(pod("p", { ips: ["192.0.2.1"], owned: "192.0.2.1 x1 (0123456789ab)" }))[0]?.addresses, []);
 });
 
-test("no trace of ours, nothing added, or ended: no holder", () => {
+test("a pod without a trace of Switchback, with nothing added, or ended is not a holder", () => {
   assert.deepEqual(found(pod("a", { ips: ["192.0.2.1"] }), pod("b", { owned: "none" }), pod("c", {})), []);
   assert.deepEqual(
     found(pod("d", { ips: [OURS], phase: "Succeeded" }), pod("e", { ips: [OURS], phase: "Failed" })),
@@ -75,7 +75,7 @@ test("no trace of ours, nothing added, or ended: no holder", () => {
   );
 });
 
-test("pods are told by what makes them: a Deployment by its ReplicaSet's name and the template's hash", () => {
+test("pods are grouped by owner: a Deployment by its ReplicaSet's name and the pod template's hash", () => {
   const web = { owner: ["ReplicaSet", "web-5d4f6"] as [string, string], hash: "5d4f6", ips: [OURS] };
   const keys = found(
     pod("web-2", web),
@@ -94,7 +94,7 @@ test("pods are told by what makes them: a Deployment by its ReplicaSet's name an
   ]);
 });
 
-test("a pod holds its addresses until it has ended: pending, of unknown phase, and on its way out too", () => {
+test("a pod holds its addresses until it has ended, even if pending, unknown or terminating", () => {
   const phases = ["Pending", "Running", "Unknown", ""].map((phase) => pod(`p-${phase}`, { ips: [OURS], phase }));
   const { status: _, ...without } = pod("no-status", { ips: [OURS] });
   const leaving = pod("terminating", { ips: [OURS] });
@@ -103,7 +103,7 @@ test("a pod holds its addresses until it has ended: pending, of unknown phase, a
   assert.deepEqual(names, ["no-status", "p-", "p-Pending", "p-Running", "p-Unknown", "terminating"]);
 });
 
-test("a pod as the API server may give it, without a spec, labels or annotations", () => {
+test("accepts a pod without a spec, labels or annotations", () => {
   const metadata = { name: "p", namespace: "shop" };
   assert.deepEqual(found({ metadata }, { metadata, spec: {} }), []);
   const owned = { "switchback.dev/owned": "x" };
@@ -112,7 +112,7 @@ test("a pod as the API server may give it, without a spec, labels or annotations
   assert.deepEqual(found({ metadata: { ...metadata, annotations: owned } }), [traced]);
 });
 
-test("an owner that does not control the pod does not make it", () => {
+test("only the controlling owner counts as the workload of a pod", () => {
   const owned = pod("p", { ips: [OURS] });
   const ownerReferences = [ref(["Node", "n"], false), ref(["ConfigMap", "c"])];
   const metadata = { ...owned.metadata, ownerReferences };
@@ -124,7 +124,7 @@ test("an owner that does not control the pod does not make it", () => {
   assert.deepEqual(found({ ...owned, metadata: controlled }).map(workloadKey), ["shop/Job/j"]);
 });
 
-test("a workload's pods and addresses are put together, in order, each once", () => {
+test("a workload's pods and addresses are merged, sorted and listed once", () => {
   const db = { owner: ["StatefulSet", "db"] as [string, string] };
   const ours = new Set(["198.51.100.9", "198.51.100.10", "2001:db8::9"]);
   const pods = [
@@ -163,12 +163,12 @@ test("a kind of another API group with the name of a workload kind is not restar
   assert.deepEqual([stuck.map(({ reason }) => reason.code), restart], [["not-restartable"], []]);
 });
 
-test("a pod that nothing makes anew is not restarted", () => {
+test("a pod that nothing recreates is not restarted", () => {
   const [stuck] = planUninstall(found(pod("p", { ips: [OURS] })), INSTALL).stuck;
   assert.deepEqual(stuck?.reason, { code: "bare-pod", text: "nothing recreates it: delete it" });
 });
 
-test("what may be restarted is, whatever of ours it has; what may not be and holds no address goes on as it is", () => {
+test("restarts all permitted holders, with or without addresses; others without an address stay as they are", () => {
   const plan = planUninstall(
     found(
       pod("web-1", { owner: ["StatefulSet", "web"], owned: "x" }),
@@ -187,7 +187,7 @@ test("what may be restarted is, whatever of ours it has; what may not be and hol
   );
 });
 
-test("a plan names each front, and five pods of a workload", () => {
+test("a plan names each front and up to five pods of a workload", () => {
   const addresses = new Map([
     [OURS, "switchback-nginx"],
     ["198.51.100.10", "switchback-traefik"],
@@ -203,7 +203,7 @@ test("a plan names each front, and five pods of a workload", () => {
   assert.equal(describePlan(plan, { ...INSTALL, addresses: new Map() }, "ours")[0]?.endsWith(": none"), true);
 });
 
-test("nobody is refused without a holder", () => {
+test("without holders nothing is refused", () => {
   assert.deepEqual(refusal([], new Map()), []);
 });
 
@@ -215,7 +215,7 @@ const EXAMPLE = found(
   pod("bare", { ips: [OURS] }),
 );
 
-test("what may be restarted is; the rest is told with what to do about it", () => {
+test("restarts the permitted holders, and tells what to do about the others", () => {
   assert.deepEqual(describePlan(planUninstall(EXAMPLE, INSTALL), INSTALL, "ours"), [
     `Addresses that end with Switchback: ${OURS} (switchback-nginx)`,
     "1. The webhook configuration switchback-webhook is deleted: new pods are no longer injected.",
@@ -232,12 +232,12 @@ test("what may be restarted is; the rest is told with what to do about it", () =
   ]);
 });
 
-test("with nobody to free the plan is short", () => {
+test("without holders the plan is short", () => {
   const lines = describePlan(planUninstall([], INSTALL), INSTALL, "ours");
   assert.deepEqual([lines.length, lines[2]], [5, "2. These are restarted: none"]);
 });
 
-test("a refusal names who still holds an address, and why", () => {
+test("a refusal names the workloads that still hold an address, and why", () => {
   const names = Array.from({ length: 7 }, (_, index) => `web-${index}`);
   const many = found(...names.map((name) => pod(name, { owner: ["StatefulSet", "web"], ips: [OURS] })));
   assert.deepEqual(refusal(many, new Map([["shop/StatefulSet/web", { code: "paused", text: "resume it" }]])), [
@@ -251,7 +251,7 @@ test("a refusal names who still holds an address, and why", () => {
   );
 });
 
-test("a pod whose nameservers are ours, or were given to it by pod DNS, holds them: without them it has no DNS", () => {
+test("a pod holds its nameservers if they are Switchback's or come from pod DNS: without them it has no DNS", () => {
   const resolving = (name: string, nameservers: string[], recorded?: string, dnsPolicy = "None"): RawPod => {
     const raw = pod(name, {});
     const annotations = recorded === undefined ? {} : { "switchback.dev/resolvers": recorded };

@@ -4,22 +4,22 @@ import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
 import { hasEnded, hostAliasesOf, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { type WorkloadName, workloadKey } from "#lib/workloads/workload-keys.ts";
 
-/** The running pods of one workload that have hosts entries or resolvers of Switchback. */
+/** The running pods of one workload that have hosts entries or resolvers from Switchback. */
 export interface AddressHolder extends WorkloadName {
-  /** It is a Deployment, StatefulSet or DaemonSet. */
+  /** Whether the workload is a Deployment, StatefulSet or DaemonSet. */
   readonly restartable: boolean;
   readonly pods: readonly string[];
   /**
-   * Addresses that any other Service may get after the uninstall. Empty: the names have addresses of an ingress
-   * controller itself.
+   * Addresses that any other Service may get after the uninstall. Empty if the names have an ingress controller's own
+   * addresses.
    */
   readonly addresses: readonly string[];
 }
 
 /**
- * What a pod has of Switchback, or undefined. `ours` are the addresses of its Services. Aliases and nameservers
- * count, whatever wrote them: a template may have them from `switchback inject`, or from a pod. Nameservers of pod DNS
- * count even when their Services are gone.
+ * The holder that a pod belongs to, or undefined. `ours` are the addresses of Switchback's Services. Aliases and
+ * nameservers count, whoever wrote them: a template may have them from `switchback inject`, or copied from a pod.
+ * Nameservers from pod DNS count even if their Services are gone.
  */
 export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): AddressHolder | undefined {
   if (hasEnded(pod)) return undefined;
@@ -40,7 +40,7 @@ function resolversOf({ metadata, spec }: RawPod, ours: ReadonlySet<string>): rea
   return holdsResolvers(pod) ? nameservers : nameservers.filter((ip) => ours.has(ip));
 }
 
-/** One entry per workload, in order of their keys. */
+/** Merges the holders into one entry per workload, in the order of their keys. */
 export function byWorkload(holders: readonly AddressHolder[]): AddressHolder[] {
   const groups = Map.groupBy(holders, workloadKey);
   return [...groups.keys()].sort().flatMap((key) => {

@@ -3,7 +3,10 @@ import { test } from "node:test";
 import { addDeployment, addHolder, installed, NAMESPACE } from "#test/fakes/installed.ts";
 import { checkUninstall, releasePods } from "./release-pods.ts";
 
-/** The name of a Deployment is inferred from its ReplicaSet's, without the label pod-template-hash. */
+/**
+ * ReplicaSets and the kind that is inferred for their pods. A Deployment's name is its ReplicaSet's name without the
+ * label pod-template-hash.
+ */
 const REPLICA_SETS = [
   ["..-5d4f6", "ReplicaSet"],
   ["-5d4f6", "ReplicaSet"],
@@ -11,7 +14,7 @@ const REPLICA_SETS = [
   ["web--5d4f6", "Deployment"],
 ] as const;
 
-/** Names that the API server accepts in an ownerReference, which checks only that there is one. */
+/** Names that the API server accepts in an ownerReference: it only checks that there is one. */
 const ODD_NAMES = ["..", ".", "web/scale", "web%2fscale", "a\u001b[2J\nno pod holds an address", "x".repeat(70_000)];
 
 for (const kind of ["Deployment", "StatefulSet"]) {
@@ -22,7 +25,7 @@ for (const kind of ["Deployment", "StatefulSet"]) {
 for (const [name, kind] of REPLICA_SETS) odd("ReplicaSet", name, kind);
 
 function odd(ownerKind: string, name: string, kind: string): void {
-  test(`a pod of a ${ownerKind} ${JSON.stringify(name).slice(0, 40)} is reported, others are freed`, async () => {
+  test(`a pod of a ${ownerKind} ${JSON.stringify(name).slice(0, 40)} is reported, and others are freed`, async () => {
     const api = installed();
     addHolder(api, "shop", "odd", [ownerKind, name]);
     addDeployment(api, "shop", "web");

@@ -24,7 +24,7 @@ function withState(api: MemoryServer, ...targets: (readonly [name: string, ...cl
   return api;
 }
 
-test("addresses of an extra end with us, as those of the front Services do", async () => {
+test("addresses of an extra end with Switchback, like those of the front Services", async () => {
   const part = {
     addresses: async (_client: unknown, namespace: string, sections: object) =>
       new Map([["192.0.2.53", [namespace, ...Object.keys(sections)].join(" ")]]),
@@ -34,7 +34,7 @@ test("addresses of an extra end with us, as those of the front Services do", asy
 });
 
 describe("the configuration", () => {
-  test("gives the namespaces that restarts are permitted in", async () => {
+  test("lists the namespaces in which restarts are permitted", async () => {
     const yaml =
       "agent: { namespace: agents }\nrestart: { namespaces: [shop, blog] }\noptIn: { namespaces: [cm, shop] }";
     const install = await read(installed(yaml));
@@ -55,7 +55,7 @@ describe("the configuration", () => {
   }
 
   for (const yaml of ["[", "restart: { namespaces: 5 }", "just text"]) {
-    test(`that is ${JSON.stringify(yaml)} is no guess`, async () => {
+    test(`that is ${JSON.stringify(yaml)} is an error, not a guess`, async () => {
       await assert.rejects(read(installed(yaml)), {
         code: "data-corrupt",
         message: /^the ConfigMap switchback-config-0123456789 holds no configuration/,
@@ -63,7 +63,7 @@ describe("the configuration", () => {
     });
   }
 
-  test("that is not there: the namespace is said", async () => {
+  test("that is missing is an error with the namespace", async () => {
     await assert.rejects(readInstallation(installed().client, "elsewhere"), {
       code: "input-invalid",
       message:
@@ -89,7 +89,7 @@ describe("the configuration", () => {
 });
 
 describe("the addresses that end with the install", () => {
-  test("are those of Services with the label of a target, with either form of a ClusterIP", async () => {
+  test("are those of Services with a target's label, in either field for ClusterIPs", async () => {
     const api = installed();
     const labels = { "switchback.dev/target": "traefik" };
     api.add(ours("services"), "switchback-traefik", { metadata: { labels }, spec: { clusterIP: "198.51.100.10" } });
@@ -106,7 +106,7 @@ describe("the addresses that end with the install", () => {
     ]);
   });
 
-  test("are also those that the state remembers of a front that is gone", async () => {
+  test("include those of a deleted front, which the state remembers", async () => {
     const api = withState(installed(TARGETS), ["gone", "198.51.100.20", "2001:db8::20"]);
     assert.deepEqual(await addressesOf(api), [
       FRONT,
@@ -115,23 +115,23 @@ describe("the addresses that end with the install", () => {
     ]);
   });
 
-  test("are also those of the target that the configuration has by default", async () => {
+  test("include those of the default target", async () => {
     const api = withState(installed(), ["ingress-nginx", "198.51.100.20"]);
     assert.deepEqual(await addressesOf(api), [FRONT, ["198.51.100.20", "switchback-ingress-nginx"]]);
   });
 
-  test("are no ingress controller's own: a direct target, given addresses, no ports, or none configured", async () => {
+  test("exclude an ingress controller's own: direct, given addresses, no ports, or not configured", async () => {
     const others = ["direct", "fixed", "portless", "unknown"].map((name, at) => [name, `198.51.100.3${at}`] as const);
     assert.deepEqual(await addressesOf(withState(installed(TARGETS), ...others)), [FRONT]);
   });
 
-  test("keep the Service that has them now, and know no empty address", async () => {
+  test("keep the Service that has them now; an empty address is ignored", async () => {
     const api = withState(installed(TARGETS), ["gone", FRONT_IP, ""]);
     assert.deepEqual(await addressesOf(api), [FRONT]);
   });
 
   for (const data of [undefined, {}, { "state.json": "no JSON" }, { "state.json": "{}" }]) {
-    test(`without a usable state (${JSON.stringify(data)}) are those of the Services`, async () => {
+    test(`without a usable state (${JSON.stringify(data)}) are only those of the Services`, async () => {
       const api = installed(TARGETS);
       api.add(ours("configmaps"), "switchback-hosts", { data });
       assert.deepEqual(await addressesOf(api), [FRONT]);
@@ -158,18 +158,18 @@ describe("the holders", () => {
     return api;
   }
 
-  test("are of the whole cluster, one entry a workload, over all pages", async () => {
+  test("are read from the whole cluster, over all pages, with one entry per workload", async () => {
     const api = cluster();
     api.pageSize = 1;
     assert.deepEqual(await names(api), ["StatefulSet/db db-0", "Deployment/web web-1,web-2"]);
     assert.deepEqual(new Set(api.calls.map(({ path }) => path)), new Set(["/api/v1/pods"]));
   });
 
-  test("are of one namespace where one is given", async () => {
+  test("are read from one namespace if it is given", async () => {
     assert.deepEqual(await names(cluster(), "shop"), ["Deployment/web web-1,web-2"]);
   });
 
-  test("are counted once although a list has to begin again", async () => {
+  test("are counted once even if the list has to start again", async () => {
     const api = cluster();
     api.pageSize = 2;
     let expired = false;
@@ -183,7 +183,7 @@ describe("the holders", () => {
   });
 
   for (const status of [403, 500]) {
-    test(`are not known where the list gets a ${status}`, async () => {
+    test(`are unknown if the list gets a ${status}`, async () => {
       const api = cluster();
       api.onCall = () => refusal(status, "Refused");
       await assert.rejects(names(api), { code: "kube-status", status });

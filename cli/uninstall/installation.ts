@@ -19,15 +19,15 @@ import { corePath } from "#lib/kube/paths.ts";
 import type { RawPod } from "#lib/workloads/pods.ts";
 import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holders.ts";
 
-/** What an uninstall has to know about the installation. */
+/** What an uninstall needs to know about the installation. */
 export interface Installation {
-  /** ClusterIPs that end with us, and the Service of each: a front, or one of an extra. */
+  /** ClusterIPs that end with Switchback, each with the name of its Service: a front, or a Service of an extra. */
   readonly addresses: ReadonlyMap<string, string>;
-  /** `restart.namespaces` and `optIn.namespaces` of its configuration. */
+  /** `restart.namespaces` and `optIn.namespaces` of the installed configuration. */
   readonly restartNamespaces: ReadonlySet<string>;
   /** The last steps of extras. */
   readonly lastSteps: readonly LastStep[];
-  /** The sections of its configuration, as they are there. */
+  /** The unchecked sections of the installed configuration. */
   readonly sections: Readonly<Record<string, unknown>>;
 }
 
@@ -40,7 +40,7 @@ const { restart, optIn } = configSchema.entries;
 const namespacesOf = ({ wrapped }: typeof restart | typeof optIn) =>
   section(object({ namespaces: leniently(v.array(v.string()), wrapped.entries.namespaces) }));
 
-/** Only what matters here, and leniently: the install may be of another version. */
+/** Checks only what the uninstall needs, and leniently: the install may have another version. */
 const installedSchema = object({
   restart: namespacesOf(restart),
   optIn: namespacesOf(optIn),
@@ -65,7 +65,10 @@ interface InstalledConfig {
   readonly lastSteps: Installation["lastSteps"];
 }
 
-/** Reads what is installed in a namespace, with the `parts` of extras. Throws `input-invalid` if that is nothing. */
+/**
+ * Reads what is installed in a namespace, including the `parts` of extras. Throws `input-invalid` if nothing is
+ * installed there.
+ */
 export async function readInstallation(
   client: KubeClient,
   namespace: string,
@@ -76,7 +79,7 @@ export async function readInstallation(
   const addresses = new Map(
     fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
   );
-  // Of a front that somebody has deleted, the state remembers the address; pods may hold it all the same.
+  // If somebody has deleted a front, the state still has its address, and pods may still hold it.
   const state = await readState(client, namespace);
   for (const { name, clusterIPs } of "code" in state ? [] : state.targets) {
     const target = config.targets.find((one) => one.name === name);
@@ -117,8 +120,8 @@ async function readConfig(
 }
 
 /**
- * The workloads with hosts entries of Switchback, in the cluster or in one namespace. Pods are read in pages and
- * not kept.
+ * The workloads with hosts entries of Switchback, in the cluster or in one namespace. Reads pods page by page and
+ * does not keep them.
  */
 export async function readHolders(
   client: KubeClient,

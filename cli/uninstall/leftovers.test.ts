@@ -9,7 +9,7 @@ import { removeLeftovers } from "./leftovers.ts";
 const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
 const CONTROLLER = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
 
-/** Everything that is made at run time, and as much of others beside it. */
+/** A cluster with all objects that are created at run time. */
 function remains(): MemoryServer {
   const api = installed();
   const hosts = { metadata: { labels: { "switchback.dev/map": "hosts" } } };
@@ -48,7 +48,7 @@ function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, onWait = (_
   };
 }
 
-test("deletes what was made at run time, each said, and nothing of anybody else", async (t) => {
+test("deletes and reports each object created at run time, and nothing else", async (t) => {
   const api = remains();
   api.add(ours("services"), "switchback-controller", { spec: { clusterIP: "198.51.100.12" } });
   api.add(ours("configmaps"), "somebody-elses");
@@ -74,7 +74,7 @@ test("deletes what was made at run time, each said, and nothing of anybody else"
   assert.deepEqual(time.waits, []);
 });
 
-test("what is not there is not said to be deleted", async (t) => {
+test("a missing object is not reported as deleted", async (t) => {
   const { done, said } = run(t, new MemoryServer());
   await done;
   assert.deepEqual(said, []);
@@ -97,7 +97,7 @@ for (const component of ["controller", "all"]) {
   });
 }
 
-test("other pods of ours, and controllers elsewhere, are not waited for", async (t) => {
+test("does not wait for other pods of Switchback, or for controllers elsewhere", async (t) => {
   const api = remains();
   api.add(ours("pods"), "proxy-0", { metadata: { labels: { ...CONTROLLER, "app.kubernetes.io/component": "proxy" } } });
   api.add(ours("pods"), "other", { metadata: { labels: { "app.kubernetes.io/component": "controller" } } });
@@ -120,7 +120,7 @@ test("deletes nothing while controllers run, and names them", async (t) => {
 });
 
 for (const status of [403, 409, 500]) {
-  test(`a ${status} on a deletion is passed on, and ends it`, async (t) => {
+  test(`a ${status} on a deletion is passed on, and nothing more is deleted`, async (t) => {
     const api = remains();
     const refused = `${ours("secrets")}/switchback-ca`;
     api.onCall = ({ path }) => (path === refused ? refusal(status, "Refused") : undefined);

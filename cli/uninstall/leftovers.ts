@@ -17,7 +17,7 @@ interface LeftoversOptions {
   readonly timeoutMs: number;
   readonly now: () => number;
   readonly say: (line: string) => void;
-  /** Those of extras. */
+  /** The parts of extras. */
   readonly parts?: readonly Pick<UninstallPart, "configMaps">[];
 }
 
@@ -27,17 +27,18 @@ interface Named {
 
 const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component in (controller,all)";
 /**
- * The CA that cert-manager keeps for the chart's Certificates; it leaves the Secrets of Certificates that are deleted.
+ * The CA that cert-manager keeps for the chart's Certificates: it does not delete the Secrets of deleted
+ * Certificates.
  */
 const CERT_MANAGER_CA = "switchback-cert-manager-ca";
-/** What the proxies listen on, and what was restarted when. */
+/** ConfigMaps with the proxies' targets, and with the times of restarts. */
 const OTHER_MAPS: readonly string[] = [TARGETS_NAME, ...RECORD_MAPS];
 const POLL_MS = 500;
 
 /**
- * Deletes what was created at run time, which is in no chart and no manifest: front Services, the map, what extras
- * have created, Secrets, the election's Lease. Waits until no controller runs, which would recreate them. Throws
- * `still-held` where one does.
+ * Deletes the objects that were created at run time, and are in no chart and no manifest: front Services, the map,
+ * the extras' ConfigMaps, Secrets and the election's Lease. First waits until no controller runs, because it would
+ * recreate them. Throws `still-held` if one still runs after `timeoutMs`.
  */
 export async function removeLeftovers(options: LeftoversOptions): Promise<void> {
   const { client, namespace, say } = options;

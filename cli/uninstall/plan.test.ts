@@ -27,7 +27,7 @@ const bare = holder("Pod", "shop", HELD);
 const harmless = [holder("Deployment", "other", []), holder("Job", "shop", []), holder("Pod", "shop", [])];
 const ALL = [restarted, renamed, elsewhere, job, bare, ...harmless];
 
-test("restarts what may be restarted; a person has to recreate the others with Switchback's addresses", () => {
+test("restarts what it may restart; a person has to recreate the others that hold addresses", () => {
   assert.deepEqual(planUninstall(ALL, INSTALLATION), {
     restart: [restarted, renamed],
     stuck: [
@@ -45,7 +45,7 @@ test("restarts what may be restarted; a person has to recreate the others with S
   });
 });
 
-test("the plan says in order what is done, to which pods, and what is left", () => {
+test("the plan lists in order what is done, to which pods, and what is left", () => {
   assert.deepEqual(describePlan(planUninstall(ALL, INSTALLATION), INSTALLATION, "ours"), [
     "Addresses that end with Switchback: 198.51.100.9 (switchback-a), 198.51.100.10 (switchback-b)",
     "1. The webhook configuration switchback-webhook is deleted: new pods are no longer injected.",

@@ -2,12 +2,12 @@ import type { Reason } from "#hostmap/types.ts";
 import type { AddressHolder } from "./address-holders.ts";
 import type { Installation } from "./installation.ts";
 
-/** What an uninstall does about each workload that has hosts entries of Switchback. */
+/** What an uninstall does with each workload that has hosts entries of Switchback. */
 export interface UninstallPlan {
   readonly restart: readonly AddressHolder[];
-  /** Holders of Switchback's addresses that a person has to recreate before the uninstall can end. */
+  /** Holders of Switchback's addresses that a person has to recreate before the uninstall can finish. */
   readonly stuck: ReadonlyArray<{ readonly holder: AddressHolder; readonly reason: Reason }>;
-  /** Injected, but with addresses of others: they stay as they are. */
+  /** Workloads that were injected with addresses of others. They stay as they are. */
   readonly harmless: readonly AddressHolder[];
 }
 
@@ -25,9 +25,9 @@ export function planUninstall(holders: readonly AddressHolder[], { restartNamesp
 }
 
 /**
- * Why an uninstall does not restart a workload that holds addresses of Switchback, and so refuses to end until a
- * person has recreated its pods. Undefined: it is restarted. `restart-holder.ts` adds what only the workload itself
- * shows.
+ * Why an uninstall does not restart a workload. If the workload holds addresses of Switchback, the uninstall then
+ * cannot finish until a person has recreated its pods. Undefined if it is restarted. `restart-holder.ts` adds the
+ * reasons that only the workload itself shows.
  */
 function whyNotRestarted(
   { kind, namespace, restartable }: AddressHolder,

@@ -20,13 +20,13 @@ const FREE = "no pod holds an address of Switchback";
 const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 const PODS = "/api/v1/pods";
 
-/** A restart takes the old pod of the Deployment away, at once or after some seconds. */
+/** Removes the old pod of a Deployment. A restart does this at once or after some seconds. */
 function rollsOut(api: MemoryServer, name: string): void {
   api.objects.delete(`/api/v1/namespaces/shop/pods/${name}-old`);
 }
 
-describe("leave", () => {
-  test("with nobody to free deletes the webhook configuration and nothing else", async (t) => {
+describe("releasePods", () => {
+  test("without holders deletes the webhook configuration and nothing else", async (t) => {
     const api = installed();
     const { done, said, time } = runUninstall(t, api);
     await done;
@@ -35,7 +35,7 @@ describe("leave", () => {
     assert.deepEqual(time.waits, [2_000]);
   });
 
-  test("goes in the only order that works: webhook, restarts, the wait for old pods, steps of extras", async (t) => {
+  test("runs in the only order that works: webhook, restarts, wait for old pods, steps of extras", async (t) => {
     const api = installed();
     for (const name of ["web", "api"]) addDeployment(api, "shop", name);
     const { part, steps } = lastStep();
@@ -72,7 +72,7 @@ describe("leave", () => {
     assert.deepEqual(patch?.body, { metadata, spec: { template: { metadata: { annotations } } } });
   });
 
-  test("finds what was injected until the API servers no longer call the webhook", async (t) => {
+  test("finds pods that were injected until the API servers stopped calling the webhook", async (t) => {
     const api = installed();
     const { done, said } = runUninstall(t, api, {
       onWait: (elapsed) => {
@@ -84,13 +84,13 @@ describe("leave", () => {
     assert.deepEqual(said, [WEBHOOK_GONE, "shop/Deployment/late: restarted", FREE]);
   });
 
-  test("may be asked to wait for less", async (t) => {
+  test("can wait for a shorter time", async (t) => {
     const { done, time } = runUninstall(t, installed(), { settleMs: 5 });
     await done;
     assert.deepEqual(time.waits, [5]);
   });
 
-  test("goes on where the webhook configuration is gone already", async (t) => {
+  test("continues if the webhook configuration is already gone", async (t) => {
     const api = installed();
     api.objects.delete(WEBHOOK_PATH);
     const { done, said } = runUninstall(t, api);
@@ -98,7 +98,7 @@ describe("leave", () => {
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
 
-  test("restarts nothing outside restart.namespaces, no bare pod, takes no step of an extra, refuses", async (t) => {
+  test("refuses, and restarts neither bare pods nor workloads outside restart.namespaces", async (t) => {
     const api = installed();
     addDeployment(api, "other", "web");
     addHolder(api, "shop", "bare");
@@ -119,7 +119,7 @@ describe("leave", () => {
     assert.ok(api.objects.has(ours("services/switchback-nginx")), "who still holds it is still served");
   });
 
-  test("restarts the next one although one cannot be, and says why", async (t) => {
+  test("restarts the next workload if one cannot be restarted, and reports why", async (t) => {
     const api = installed();
     addDeployment(api, "shop", "paused", { paused: true });
     addDeployment(api, "shop", "web");
@@ -132,11 +132,11 @@ describe("leave", () => {
       "still held:",
       "  shop/Deployment/paused (paused-old): its rollouts are paused: resume it",
     ]);
-    // Only what was restarted is waited for.
+    // The uninstall waits only for the restarted workload.
     assert.deepEqual(time.waits, [2_000, 2_000]);
   });
 
-  test("with force goes on although pods hold addresses, and says so", async (t) => {
+  test("with force continues although pods hold addresses, and reports that", async (t) => {
     const api = installed();
     addHolder(api, "shop", "bare");
     const { done, said } = runUninstall(t, api, { force: true });
@@ -149,7 +149,7 @@ describe("leave", () => {
     ]);
   });
 
-  test("a pod with another's addresses is no reason to refuse", async (t) => {
+  test("does not refuse because of a pod with another's addresses", async (t) => {
     const api = installed();
     api.add("/api/v1/namespaces/other/pods", "plain", {
       metadata: { annotations: { "switchback.dev/owned": "192.0.2.1 x1 (0123456789ab)" } },
@@ -162,7 +162,7 @@ describe("leave", () => {
 });
 
 describe("the wait for old pods", () => {
-  test("ends with the time, says every 10 s whom it waits for, and refuses", async (t) => {
+  test("ends with the timeout, reports every 10 s what it waits for, and refuses", async (t) => {
     const api = installed();
     for (const name of ["api", "web"]) addDeployment(api, "shop", name);
     const { done, said, saidAt, time } = runUninstall(t, api, {
@@ -177,11 +177,11 @@ describe("the wait for old pods", () => {
       "  shop/Deployment/web (web-old): it was restarted, but its old pods are still there",
     ]);
     assert.deepEqual(saidAt, [0, 2, 2, 12, 22, 28, 28]);
-    // 13 looks of 2 s are the first that come to 25 s.
+    // After a wait for the webhook, the 13th wait of 2 s is the first one that exceeds the timeout of 25 s.
     assert.deepEqual(time.waits, Array(14).fill(2_000));
   });
 
-  test("is no longer than the time there is", async (t) => {
+  test("is not longer than the timeout", async (t) => {
     const api = installed();
     addDeployment(api, "shop", "web");
     const { done, time } = runUninstall(t, api, { timeoutMs: 500 });
@@ -189,7 +189,7 @@ describe("the wait for old pods", () => {
     assert.deepEqual(time.waits, [2_000, 500]);
   });
 
-  test("looks only into the namespaces that something was restarted in, each once a look", async (t) => {
+  test("reads only the namespaces of restarted workloads, each once per round", async (t) => {
     const api = installed("restart: { namespaces: [shop, blog] }");
     for (const name of ["api", "web"]) addDeployment(api, "shop", name);
     addDeployment(api, "blog", "cms");
@@ -207,7 +207,7 @@ describe("the wait for old pods", () => {
     assert.deepEqual(looks, [PODS, "/api/v1/namespaces/blog/pods", shop, shop, PODS]);
   });
 
-  test("a new holder that was not restarted is not waited for, but is found by the last look", async (t) => {
+  test("does not wait for a new holder that was not restarted, but the last read finds it", async (t) => {
     const api = installed();
     addDeployment(api, "shop", "web");
     const { done, time } = runUninstall(t, api, {
@@ -222,7 +222,7 @@ describe("the wait for old pods", () => {
   });
 });
 
-/** An extra that takes something out, and whose last step leaves `left` behind. */
+/** An extra with a step that takes something out, and a last step that returns `left`. */
 function lastStep(left?: { readonly who: string; readonly text: string }) {
   const steps: string[] = [];
   const part: UninstallPart = {
@@ -241,7 +241,7 @@ function lastStep(left?: { readonly who: string; readonly text: string }) {
 describe("the last step of an extra", () => {
   const LEFT = { who: "agents", text: "agents still have names" };
 
-  test("follows what all extras take out", async (t) => {
+  test("follows the other steps of all extras", async (t) => {
     const { part, steps } = lastStep();
     const { done, said } = runUninstall(t, installed(), {
       parts: [part, { takeOut: async () => void steps.push("another") }],
@@ -251,19 +251,19 @@ describe("the last step of an extra", () => {
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
 
-  test("that leaves something ends it", async (t) => {
+  test("stops the uninstall if it leaves something", async (t) => {
     const { done, said } = runUninstall(t, installed(), { parts: [lastStep(LEFT).part] });
     await assert.rejects(done, { code: "still-held", message: "agents still have names. Uninstall again" });
     assert.deepEqual(said, [WEBHOOK_GONE]);
   });
 
-  test("that leaves something is gone past with force, and that is said", async (t) => {
+  test("with force may leave something, which is reported", async (t) => {
     const { done, said } = runUninstall(t, installed(), { parts: [lastStep(LEFT).part], force: true });
     await done;
     assert.equal(said.at(-1), "agents hold addresses of Switchback; going on, as that was asked for");
   });
 
-  test("is not taken where a step before it fails", async (t) => {
+  test("is not taken if an earlier step fails", async (t) => {
     const { part, steps } = lastStep();
     const failing = { takeOut: async () => await Promise.reject(new Error("still there")) };
     await assert.rejects(runUninstall(t, installed(), { parts: [part, failing], force: true }).done, /still there/);
@@ -271,9 +271,9 @@ describe("the last step of an extra", () => {
   });
 });
 
-describe("what the API server refuses", () => {
+describe("refusals of the API server", () => {
   for (const status of [403, 409, 500]) {
-    test(`a ${status} on the webhook configuration ends it before anything is restarted`, async (t) => {
+    test(`a ${status} on the webhook configuration stops the uninstall before any restart`, async (t) => {
       const api = installed();
       addDeployment(api, "shop", "web");
       api.onCall = ({ path }) => (path === WEBHOOK_PATH ? refusal(status, "Refused") : undefined);
@@ -282,7 +282,7 @@ describe("what the API server refuses", () => {
       assert.deepEqual([said, time.waits, api.writes], [[], [], [`DELETE ${WEBHOOK_PATH}`]]);
     });
 
-    test(`a ${status} on the pods ends it: nobody is known to be free`, async (t) => {
+    test(`a ${status} on the pods stops the uninstall, because holders are unknown`, async (t) => {
       const api = installed();
       api.onCall = ({ path }) => (path === PODS ? refusal(status, "Refused") : undefined);
       const { done, said } = runUninstall(t, api, { force: true });
@@ -290,7 +290,7 @@ describe("what the API server refuses", () => {
       assert.deepEqual(said, [WEBHOOK_GONE]);
     });
 
-    test(`a ${status} on a restart is said, and the others are restarted`, async (t) => {
+    test(`a ${status} on a restart is reported, and the other workloads are restarted`, async (t) => {
       const api = installed();
       for (const name of ["api", "web"]) addDeployment(api, "shop", name);
       api.onCall = ({ method, path }) =>
@@ -302,7 +302,7 @@ describe("what the API server refuses", () => {
       assert.match(said.at(-1) ?? "", /^ {2}shop\/Deployment\/api \(api-old\): it could not be restarted: /);
     });
 
-    test(`a ${status} on the configuration ends it before the webhook configuration is deleted`, async (t) => {
+    test(`a ${status} on the configuration stops it before the webhook configuration is deleted`, async (t) => {
       const api = installed();
       api.onCall = ({ path }) => (path === ours(`configmaps/${CONFIG_NAME}`) ? refusal(status, "Refused") : undefined);
       await assert.rejects(runUninstall(t, api).done, { code: "kube-status", status });
@@ -310,7 +310,7 @@ describe("what the API server refuses", () => {
     });
   }
 
-  test("a namespace without Switchback is left as it is", async (t) => {
+  test("a namespace without Switchback is not changed", async (t) => {
     const api = installed();
     await assert.rejects(runUninstall(t, api, { namespace: "elsewhere" }).done, { code: "input-invalid" });
     assert.deepEqual(api.writes, []);
@@ -325,7 +325,7 @@ describe("check", () => {
     return { done: checkUninstall(options), said };
   }
 
-  test("says the plan, changes nothing, and fails while pods hold addresses, also with force", async () => {
+  test("prints the plan, changes nothing, and fails while pods hold addresses, even with force", async () => {
     const api = installed();
     addDeployment(api, "shop", "web");
     addHolder(api, "shop", "bare");
@@ -345,7 +345,7 @@ describe("check", () => {
     assert.deepEqual(api.writes, []);
   });
 
-  test("succeeds where no pod holds an address of ours", async () => {
+  test("succeeds if no pod holds an address of Switchback", async () => {
     const api = installed();
     api.add("/api/v1/namespaces/other/pods", "plain", {
       metadata: { annotations: { "switchback.dev/owned": "192.0.2.1 x1 (0123456789ab)" } },
@@ -357,7 +357,7 @@ describe("check", () => {
     assert.deepEqual(api.writes, []);
   });
 
-  test("an install without front Services has none to name", async () => {
+  test("names no address if the install has no front Services", async () => {
     const api = installed();
     api.objects.delete(ours("services/switchback-nginx"));
     const { done, said } = look(api);

@@ -14,33 +14,34 @@ import { restartHolder } from "./restart-holder.ts";
 
 export interface UninstallOptions {
   readonly client: KubeClient;
-  /** Where Switchback is installed. */
+  /** The namespace of Switchback. */
   readonly namespace: string;
-  /** Continue although pods hold Switchback's addresses. */
+  /** Whether to continue although pods hold Switchback's addresses. */
   readonly force: boolean;
-  /** How long restarted workloads may take, milliseconds. */
+  /** Timeout for the restarted workloads, in milliseconds. */
   readonly timeoutMs: number;
-  /** Milliseconds since 1970. */
+  /** Returns the current time, in milliseconds since 1970. */
   readonly now: () => number;
-  /** A line for a person. */
+  /** Prints a line for a person. */
   readonly say: (line: string) => void;
   /**
-   * How long API servers may go on calling a webhook whose configuration is gone, milliseconds; shorter only in tests.
+   * How long API servers may still call a webhook whose configuration is gone, in milliseconds; shorter only in
+   * tests.
    */
   readonly settleMs?: number;
-  /** Whether this process resolves names as the cluster's pods do; default: no. */
+  /** Whether this process resolves names as the cluster's pods do. Default: no. */
   readonly canAsk?: boolean;
   /** The steps of extras. */
   readonly parts?: readonly UninstallPart[];
 }
 
-/** A watch event takes far less; a pod that is created in between would be injected once more. */
+/** A watch event takes far less. A pod that is created in this time would be injected again. */
 const SETTLE_MS = 2_000;
 const POLL_MS = 2_000;
 const SAY_MS = 10_000;
 
 /**
- * Describes what `releasePods` would do, and changes nothing. Throws `still-held` while pods hold Switchback's
+ * Prints what `releasePods` would do, and changes nothing. Throws `still-held` while pods hold Switchback's
  * addresses.
  */
 export async function checkUninstall({ client, namespace, say, parts = [] }: UninstallOptions): Promise<void> {
@@ -56,10 +57,9 @@ export async function checkUninstall({ client, namespace, say, parts = [] }: Uni
 }
 
 /**
- * Frees the pods of a cluster from Switchback's addresses. The webhook configuration is deleted first, since
- * recreated pods would be injected again; then the permitted workloads are restarted. Proxy and front Services
- * serve until the last pod is gone. Throws `still-held` and lists the holders, unless no pod holds an address any
- * more or `force` is set.
+ * Frees the pods of a cluster from Switchback's addresses. First deletes the webhook configuration, because recreated
+ * pods would be injected again. Then restarts the permitted workloads. Proxy and front Services serve until the last
+ * pod is gone. If pods still hold an address, lists them and throws `still-held` unless `force` is set.
  */
 export async function releasePods(options: UninstallOptions): Promise<void> {
   const { client, namespace, force, say, parts = [] } = options;
@@ -94,7 +94,7 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   );
 }
 
-/** Returns who still holds addresses. Throws `still-held` if somebody does, unless `force` is set. */
+/** Takes the last steps of extras. Returns what still holds addresses. Without `force`, throws `still-held` instead. */
 async function takeLastSteps(install: Installation, options: TakeOutOptions, force: boolean): Promise<string[]> {
   const holding: string[] = [];
   for (const { run } of install.lastSteps) {
@@ -116,8 +116,8 @@ async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {
 }
 
 /**
- * Waits until the pods from before a restart are gone, or the time is over; the caller then lists the pods that are
- * left.
+ * Waits until the pods from before a restart are gone, or until the timeout. The caller then lists the remaining
+ * pods.
  */
 async function waitForOldPods(
   options: UninstallOptions,

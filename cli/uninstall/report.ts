@@ -5,10 +5,10 @@ import type { AddressHolder } from "./address-holders.ts";
 import type { Installation } from "./installation.ts";
 import type { UninstallPlan } from "./plan.ts";
 
-/** More pods of one workload are only counted. */
+/** Maximum number of pods to name per workload; the others are only counted. */
 const MAX_NAMES = 5;
 
-/** What an uninstall would do, in order. */
+/** Describes what an uninstall would do, in order. */
 export function describePlan(
   plan: UninstallPlan,
   { addresses, lastSteps }: Pick<Installation, "addresses" | "lastSteps">,
@@ -31,7 +31,7 @@ export function describePlan(
   ];
 }
 
-/** The workloads that still hold Switchback's addresses, and why. */
+/** Lists the workloads that still hold Switchback's addresses, and why. */
 export function refusal(held: readonly AddressHolder[], reasons: ReadonlyMap<string, Reason>): string[] {
   const why = (holder: AddressHolder) =>
     reasons.get(workloadKey(holder))?.text ?? "it was restarted, but its old pods are still there";
@@ -39,7 +39,7 @@ export function refusal(held: readonly AddressHolder[], reasons: ReadonlyMap<str
   return ["still held:", ...held.map((holder) => `  ${describe(holder)}: ${why(holder)}`)];
 }
 
-/** `3 pods hold addresses`. */
+/** Counts pods, such as `3 pods hold addresses`. */
 export function countPods(held: readonly AddressHolder[]): string {
   const pods = held.reduce((sum, holder) => sum + holder.pods.length, 0);
   return pods === 1 ? "1 pod holds addresses" : `${pods} pods hold addresses`;

@@ -27,7 +27,7 @@ function put(api: MemoryServer, kind: string, { spec = {}, ...more }: { spec?: o
 const aliases = (...ips: string[]) => ({ template: { spec: { hostAliases: ips.map((ip) => ({ ip })) } } });
 
 for (const kind of ["Deployment", "StatefulSet", "DaemonSet"]) {
-  test(`a ${kind} that is as it was read gets the time on its template, and nothing else`, async () => {
+  test(`a ${kind} that has not changed since it was read gets only the time on its template`, async () => {
     const api = withWorkload(kind, { paused: false, updateStrategy: { type: "RollingUpdate" } });
     assert.equal(await restartHolder(api.client, holder(kind), AT), undefined);
     const [patch, ...more] = api.callsOf("PATCH", pathOf(kind));
@@ -67,33 +67,33 @@ for (const [code, text, kind, spec, metadata = {}] of [
   ],
   ["being-deleted", "it is being deleted: wait until its pods are gone", "Deployment", {}, { deletionTimestamp: AT }],
 ] as const) {
-  test(`${code}: it is not restarted, and that is the reason`, async () => {
+  test(`${code}: it is not restarted for this reason`, async () => {
     const api = withWorkload(kind, spec, metadata);
     assert.deepEqual(await restartHolder(api.client, holder(kind), AT), { code, text });
     assert.deepEqual(api.writes, []);
   });
 }
 
-test("aliases of its own that are not ours do not keep it", async () => {
+test("other aliases in its own template do not prevent the restart", async () => {
   const api = withWorkload("Deployment", aliases("192.0.2.1"));
   assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
   assert.equal(api.writes.length, 1);
 });
 
-test("its template's address is no obstacle where its pods do not hold it", async () => {
+test("an address in its template does not prevent the restart if its pods do not hold it", async () => {
   const api = withWorkload("Deployment", aliases(FRONT_IP));
   assert.equal(await restartHolder(api.client, holder("Deployment", []), AT), undefined);
   assert.equal(api.writes.length, 1);
 });
 
-test("an object without a spec is restarted as well", async () => {
+test("an object without a spec is also restarted", async () => {
   const api = new MemoryServer();
   api.add("/apis/apps/v1/namespaces/shop/deployments", "web");
   assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
   assert.equal(api.writes.length, 1);
 });
 
-test("what is gone already, or goes while it is restarted, needs no restart", async () => {
+test("a workload that is gone, or is deleted during the restart, needs no restart", async () => {
   assert.equal(await restartHolder(new MemoryServer().client, holder("Deployment"), AT), undefined);
   const api = withWorkload("Deployment");
   api.onCall = ({ method }) => (method === "PATCH" ? refusal(404, "NotFound") : undefined);
@@ -102,7 +102,7 @@ test("what is gone already, or goes while it is restarted, needs no restart", as
 
 for (const status of [403, 409, 500]) {
   for (const method of ["GET", "PATCH"]) {
-    test(`a ${status} on its ${method} is the reason why it was not restarted`, async () => {
+    test(`if its ${method} gets a ${status}, that is the reason why it was not restarted`, async () => {
       const api = withWorkload("Deployment");
       api.onCall = (call) => (call.method === method ? refusal(status, "Refused") : undefined);
       const reason = await restartHolder(api.client, holder("Deployment"), AT);
@@ -113,13 +113,13 @@ for (const status of [403, 409, 500]) {
   }
 }
 
-/** After a conflict the workload is read again, ten times in all. */
+/** After a conflict, the workload is read again, with ten patches in all. */
 function patchesOf(method: string, status: number): number {
   if (method === "GET") return 0;
   return status === 409 ? 10 : 1;
 }
 
-test("after a conflict the version that is patched is the newest, and what it says by then counts", async () => {
+test("after a conflict, the newest version is read, checked and patched", async () => {
   const api = withWorkload("Deployment");
   let conflicts = 2;
   api.onCall = ({ method }) => {

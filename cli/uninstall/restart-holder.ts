@@ -8,7 +8,7 @@ import type { AddressHolder } from "./address-holders.ts";
 
 const FIELD_MANAGER = "switchback-uninstall";
 
-/** What a person can do about a workload that refuses restarts, by the refusal's code. */
+/** What a person can do about a workload that cannot be restarted, by the code of the refusal. */
 const ADVICE: Readonly<Record<string, string>> = {
   paused: "its rollouts are paused: resume it",
   "on-delete": "its update strategy is OnDelete: delete its pods",
@@ -17,8 +17,8 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Restarts a Deployment, StatefulSet or DaemonSet. `at` is the time in RFC 3339. Returns undefined once it is
- * restarted or gone, else why it could not be restarted, or why that would not help.
+ * Restarts a Deployment, StatefulSet or DaemonSet. `at` is the time in RFC 3339. Returns undefined if it is restarted
+ * or gone, else why it cannot be restarted, or why a restart would not help.
  */
 export async function restartHolder(
   client: KubeClient,
@@ -31,7 +31,7 @@ export async function restartHolder(
       { namespace, kind: kind as WorkloadKind, name },
       { stamp: () => at, fieldManager: FIELD_MANAGER, refuse: (_, raw) => inTemplate(raw, addresses) },
     );
-    // The pods of a workload that is gone are deleted with it.
+    // If a workload is gone, its pods are deleted with it.
     if (outcome.result === "restarted" || outcome.result === "gone") return undefined;
     if (outcome.result !== "refused") return failed(outcome.error);
     const { code, text } = outcome.reason;
