@@ -116,7 +116,7 @@ describe("doctor", () => {
     server.add("/api/v1/namespaces/shop/pods", "api", { status: { podIPs: [{ ip: "203.0.113.9" }] } });
     const ingressLog = await files.file("ingress.log", "203.0.113.9 - - GET / 200\n");
     const [need] = await findings({ ingressLog });
-    assert.match(need?.evidence ?? "", /callers from inside the cluster, by the log: shop\/Pod\/api \(1\)$/);
+    assert.match(need?.evidence ?? "", /callers in the cluster, from the log: shop\/Pod\/api \(1\)$/);
     await assert.rejects((await start({ ingressLog: `${ingressLog}.not` })).done, { code: "input-invalid" });
   });
 

@@ -69,8 +69,8 @@ export const synonyms = {
 
 const spread = optionalSetting(
   v.union([v.array(passedThrough), v.null()]),
-  "How the pods are spread. null: by node and zone, where possible. A constraint without a labelSelector gets the " +
-    "component's.",
+  "Topology spread constraints of the pods. null: spread by node and zone if possible. A constraint without a " +
+    "labelSelector gets the component's labelSelector.",
 );
 
 /** Settings of pods of Deployments, of which there may be several. */

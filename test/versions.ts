@@ -16,8 +16,8 @@ export interface Versions {
 export function chooseVersions({ kubernetes, helm }: Versions): string | undefined {
   const minors = [...Object.keys(KUBERNETES), usualMinor()].sort();
   if (kubernetes !== undefined && !minors.includes(kubernetes))
-    return `--kubernetes ${kubernetes}: there are ${minors.join(", ")}`;
-  if (helm !== undefined && helm !== "3" && helm !== "4") return `--helm ${helm}: there are 3 and 4`;
+    return `--kubernetes ${kubernetes}: unknown version; known: ${minors.join(", ")}`;
+  if (helm !== undefined && helm !== "3" && helm !== "4") return `--helm ${helm}: unknown version; known: 3, 4`;
   if (kubernetes === undefined && helm === undefined) return undefined;
   // The programs in this folder have other versions.
   delete process.env.KUBEBUILDER_ASSETS;

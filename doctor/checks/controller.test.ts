@@ -60,7 +60,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "warning source-problems | controller | 3 object(s) are refused in whole or in part: " +
         "annotations-contradict (2: Service edge/lb: v1 and v2); yaml-invalid (1: a.yaml: t) " +
-        "| docs/codes.md has what to do about each code",
+        "| see docs/codes.md for what to do about each code",
     ],
   ],
   [
@@ -118,7 +118,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     }),
     [
       "warning header-contradicted | controller | first | if the ingress controller expects what was seen, correct " +
-        "the annotation | else correct its setting, or make it trust the proxies (docs/trust/README.md)",
+        "the annotation | otherwise correct its setting, or make it trust the proxies (docs/trust/README.md)",
       "warning header-answers-differ | controller | second | if nobody has changed the ingress controller, make it " +
         "trust all proxies (docs/trust/README.md)",
     ],

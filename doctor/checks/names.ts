@@ -59,10 +59,10 @@ function checkNamesOf(loadBalancer: LoadBalancer, all: readonly ProbeLookup[]): 
   if (unreachable.length > 0 && loadBalancer.service.annotations[MAP_KEY] !== "always") {
     const { namespace, name } = loadBalancer.service;
     const evidence =
-      `not resolving to ${loadBalancer.addresses.join(", ")}, and pods get no answer where they lead: ` +
+      `not resolving to ${loadBalancer.addresses.join(", ")}, and pods get no answer at their addresses: ` +
       list(unreachable.map(shown));
     const cure =
-      "if that is your router, which does not forward to the load balancer what comes from inside, run " +
+      "if your router does not forward connections from inside to the load balancer, run " +
       `\`kubectl -n ${namespace} annotate service ${name} ${MAP_KEY}=always\``;
     findings.push(warning(subject, "name-unreachable", evidence, cure));
   }

@@ -62,7 +62,7 @@ function checkPending(pending: readonly LoadBalancer[]): Finding {
 }
 
 function checkCutOff(cutOff: readonly LoadBalancer[], facts: ClusterFacts): Finding {
-  const evidence = `pods get no answer at the address of ${list(cutOff)}, where the ingress controller itself answers`;
+  const evidence = `pods get no answer at the address of ${list(cutOff)}, although the ingress controller answers`;
   if (cutOff.every((loadBalancer) => isCovered(loadBalancer, facts))) {
     return ok(SUBJECT, "need-met", `${evidence}; opted-in pods use a target instead`);
   }
@@ -131,7 +131,7 @@ function describeCallers({ callers }: ClusterFacts): string {
     masqueraded > 0 ? `${masqueraded} refused calls from a node's address, which hides the pod's` : [],
     selfChecks > 0 ? `${selfChecks} self-checks of cert-manager` : [],
   ].flat();
-  return `; callers from inside the cluster, by the log: ${parts.length === 0 ? "none" : parts.join(", ")}`;
+  return `; callers in the cluster, from the log: ${parts.length === 0 ? "none" : parts.join(", ")}`;
 }
 
 /** Whether a working target covers the names of this load balancer. */

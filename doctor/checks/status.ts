@@ -56,7 +56,7 @@ export function checkStatus(status: StatusFacts): Finding[] {
   if (problems.length > 0) {
     const located = problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` }));
     const evidence = `${problems.length} object(s) are refused in whole or in part: ${countByCode(located)}`;
-    findings.push(warning(subject, "source-problems", evidence, "docs/codes.md has what to do about each code"));
+    findings.push(warning(subject, "source-problems", evidence, "see docs/codes.md for what to do about each code"));
   }
   findings.push(...checkWorkloads(running?.workloads ?? []));
   if (findings.length > 0) return findings;
@@ -68,8 +68,8 @@ export function checkStatus(status: StatusFacts): Finding[] {
 function curesOf(code: string): string[] {
   if (code === "header-contradicted") {
     return [
-      "if the ingress controller expects what was seen, correct the annotation",
-      "else correct its setting, or make it trust the proxies (docs/trust/README.md)",
+      "if the ingress controller should expect the detected header, correct the annotation",
+      "otherwise correct its setting, or make it trust the proxies (docs/trust/README.md)",
     ];
   }
   if (code === "header-answers-differ") {

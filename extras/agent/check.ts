@@ -62,7 +62,7 @@ function wantedRevision(install: Pick<ClusterFacts["install"], "map">, config: C
 
 function whyBehind({ nodeHosts, alive }: AgentInfo, wanted: string | undefined): string | undefined {
   if (!alive) return "its agent is silent";
-  if (nodeHosts === undefined) return "its agent reports nothing of it yet";
+  if (nodeHosts === undefined) return "its agent has not reported on the hosts file yet";
   if (nodeHosts.problem !== undefined) return `${nodeHosts.problem.code}: ${nodeHosts.problem.text}`;
   return wanted === undefined || nodeHosts.revision === wanted ? undefined : "it has the names of an earlier map";
 }
@@ -74,6 +74,7 @@ function behindFinding(behind: readonly string[]): Finding {
 }
 
 function takenFinding(taken: readonly string[]): Finding {
-  const evidence = `lines of somebody else have names in hosts files of nodes, and stay: ${taken.join(", ")}`;
-  return warning("nodes", "node-hosts-taken", evidence, "remove these lines from /etc/hosts of the nodes, or nothing");
+  const evidence = `hosts files of nodes already have somebody else's lines for these names, which stay: ${taken.join(", ")}`;
+  const cure = "remove these lines from /etc/hosts of the nodes, or leave them if they are intended";
+  return warning("nodes", "node-hosts-taken", evidence, cure);
 }

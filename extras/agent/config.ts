@@ -52,8 +52,8 @@ const nodeHostsSchema = strictObject({
   remove: setting(
     v.boolean(),
     false,
-    "With no `names`: mount the file nevertheless, so that agents of nodes that were away when the names were taken " +
-      "back remove them.",
+    "Mount the file even without `names`. Agents can then remove old names from nodes that were away when you " +
+      "removed the names from the configuration.",
   ),
   hostPath: setting(absolutePath, "/etc/hosts", "The file on the node, which the chart mounts."),
   path: setting(absolutePath, "/run/switchback-node/hosts", "Where the agent finds that file in its pod."),

@@ -28,7 +28,10 @@ interface ConfineOptions {
 export async function confine({ config, nodeHosts, env, log, command }: ConfineOptions): Promise<void> {
   const version = env[CONFINED];
   if (version !== undefined) {
-    log.info({ landlock: Number(version) }, "confined: hosts files can be changed, nothing made, removed or executed");
+    log.info(
+      { landlock: Number(version) },
+      "confined by Landlock: can change hosts files, cannot create, remove or execute files",
+    );
     return;
   }
   try {

@@ -52,7 +52,7 @@ function start(t: TestContext, options: { watch?: boolean; now?: () => number } 
 async function until(what: string, condition: () => boolean): Promise<void> {
   const deadline = performance.now() + 10_000;
   while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`in vain waited for ${what}`);
+    if (performance.now() > deadline) throw new Error(`timeout while waiting for ${what}`);
     await delay(5);
   }
 }

@@ -50,7 +50,7 @@ test("the uninstall has the only order that works: webhook, restarts, the wait f
     WEBHOOK_GONE,
     "shop/Deployment/api: restarted",
     "shop/Deployment/web: restarted",
-    "the agents take their names out of the hosts files of running pods",
+    "the agents remove their names from the hosts files of running pods",
     FREE,
   ]);
   assert.deepEqual(saidAt, [0, 2, 2, 6, 7]);
@@ -140,7 +140,7 @@ test("the plan names the agents' step", async () => {
   const options = { client: api.client, namespace: NAMESPACE, force: false, timeoutMs: 1, now: Date.now, say };
   await checkUninstall({ ...options, parts: [AGENT_UNINSTALL] });
   assert.deepEqual(said.slice(3, 5), [
-    "3. The agents, where there are any, take their names out of the hosts files of running pods.",
+    "3. The agents, if any, remove their names from the hosts files of running pods.",
     "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
   ]);
 });

@@ -7,7 +7,7 @@ export const AGENT_UNINSTALL: UninstallPart = {
   lastStep(sections) {
     const namespace = installedNamespace(sections);
     return {
-      plan: "The agents, where there are any, take their names out of the hosts files of running pods.",
+      plan: "The agents, if any, remove their names from the hosts files of running pods.",
       async run(options) {
         const leases = await stopAgents({ ...options, namespace });
         if (leases.length === 0) return undefined;

@@ -9,7 +9,7 @@ export function agentMetrics(
   const registry = new MetricsRegistry();
   const gauge: MetricsRegistry["gauge"] = (name, ...rest) => registry.gauge(`switchback_agent_${name}`, ...rest);
   gauge("pods", "Pods of the node that follow the map by their hosts file.", () => read().live);
-  gauge("in_step", "1 while every one of them has the newest map.", () => (read().applied === undefined ? 0 : 1));
+  gauge("in_step", "1 while each of these pods has the newest map.", () => (read().applied === undefined ? 0 : 1));
   registry.counterOf("switchback_agent_writes_total", "Hosts files written.", () => read().written);
   gauge("round_seconds", "From the arrival of the last map to the last file written.", () => read().roundMs / 1000);
   gauge("refused_pods", "Pods whose hosts file cannot be written, by reason code.", () =>
@@ -18,7 +18,7 @@ export function agentMetrics(
   gauge("node_hosts_names", "Names in the hosts file of the node.", () => read().nodeHosts?.names ?? 0);
   gauge(
     "node_hosts_taken",
-    "Names left out of it: a line of somebody else has them.",
+    "Names left out of the node's hosts file, because somebody else's line has them.",
     () => read().nodeHosts?.taken.length ?? 0,
   );
   gauge("node_hosts_problem", "1 while that file is not current, by reason code.", () =>

@@ -73,7 +73,7 @@ export function runNodeHosts(
       if (hosts?.isReplaced !== true) return undefined;
       // Wait until the kubelet's back-off has expired, unless the block must be removed.
       if (isWanted() && now() - started < RESTART_AFTER_MS) return undefined;
-      const text = "node-hosts-replaced: the node has another hosts file, which is seen after a restart";
+      const text = "node-hosts-replaced: the node's hosts file was replaced; a restart makes the agent see the new one";
       return { ok: false, text };
     },
     close: () => file?.close(),

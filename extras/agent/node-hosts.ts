@@ -32,7 +32,7 @@ const NO_ALIASES = liveAliases([]);
 
 const REPLACED: Reason = {
   code: "node-hosts-replaced",
-  text: "the node has another hosts file by now; the agent sees it once its container has been restarted",
+  text: "the node's hosts file was replaced; the agent sees the new one after a restart of its container",
 };
 
 /**

@@ -37,7 +37,7 @@ test("the DaemonSet is marked, and each agent that is done deletes its Lease", a
   });
   assert.deepEqual(await left, []);
   assert.deepEqual(time.waits, [1_000, 1_000]);
-  assert.deepEqual(said, ["the agents take their names out of the hosts files of running pods"]);
+  assert.deepEqual(said, ["the agents remove their names from the hosts files of running pods"]);
   assert.deepEqual(api.writes, [`PATCH ${AGENT_PATH}`]);
   const [patch] = api.callsOf("PATCH", AGENT_PATH);
   assert.deepEqual(patch?.body, { metadata: { annotations: { "switchback.dev/leaving": "true" } } });

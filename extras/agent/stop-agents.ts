@@ -32,7 +32,7 @@ export async function stopAgents({ client, namespace, timeoutMs, now, say }: Sto
   }
   const annotations = { [LEAVING_KEY]: "true" };
   await client.mergePatch(path, { metadata: { annotations } }, { fieldManager: "switchback-uninstall" });
-  say("the agents take their names out of the hosts files of running pods");
+  say("the agents remove their names from the hosts files of running pods");
   const deadline = now() + timeoutMs;
   for (;;) {
     const left = (await listAgentLeases(client, namespace)).map(({ name: lease }) => lease);

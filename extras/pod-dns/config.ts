@@ -35,7 +35,7 @@ const podDnsSchema = strictObject({
   upstream: setting(
     v.pipe(v.string(), v.regex(/^[A-Za-z0-9./:[\]-]+$/, "must be a path, or an address with or without a port")),
     "/etc/resolv.conf",
-    "Who answers everything else: a resolv.conf, or a server's address. By default the DNS of the cluster, as for " +
+    "Upstream for all other names: a resolv.conf, or a server's address. By default the DNS of the cluster, as for " +
       "any pod.",
   ),
   directory: setting(

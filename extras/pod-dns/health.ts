@@ -24,5 +24,5 @@ export function dnsReadiness({ written, leftOut, problem, waitsFor }: Readonly<D
   const suffix = reason === undefined ? "" : ` (${reason.code}: ${reason.text})`;
   const map = `[${written === undefined ? "-" : "+"}] map: ${what}${suffix}`;
   if (waitsFor === undefined) return { ok: written !== undefined, text: map };
-  return { ok: false, text: `${map}\n[-] rollout: ${waitsFor} comes first, and does not answer as this rollout yet` };
+  return { ok: false, text: `${map}\n[-] rollout: waiting until ${waitsFor} answers for this rollout` };
 }

@@ -90,7 +90,7 @@ export async function runDns(settings: PodDnsSettings, deps: DnsDeps): Promise<R
   const stopping = new AbortController();
   const turn = waitForTurn(settings, stopping.signal).then(() => {
     if (stopping.signal.aborted) return;
-    if (waitFor !== undefined) log.info({ service: waitFor, revision }, "rollout: the turn of this resolver");
+    if (waitFor !== undefined) log.info({ service: waitFor, revision }, "rollout: this resolver starts now");
     state.waitsFor = undefined;
   });
   const stopWriting = async (): Promise<void> => {

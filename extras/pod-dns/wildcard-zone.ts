@@ -93,7 +93,7 @@ function noRoom(apex: string): Reason {
 }
 
 function tooDeep(apex: string, above: string): Reason {
-  const text = `${show(`*.${apex}`)} lies so far below ${show(`*.${above}`)} that its addresses are answered`;
+  const text = `${show(`*.${apex}`)} is so far below ${show(`*.${above}`)} that names in it get the addresses of that one`;
   return { code: "dns-wildcard-deep", text };
 }
 

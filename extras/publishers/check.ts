@@ -77,7 +77,7 @@ function leftOver(name: string): Finding {
   return warning(
     `publisher ${name}`,
     "publisher-left",
-    "it is switched off, and what it has published was not taken out",
+    "it is disabled, but its published names were not removed",
     `helm upgrade with publishers.remove=[${name}]`,
     `switchback publish ${name} --remove: ${PAGE}`,
   );

@@ -77,7 +77,7 @@ export class CorednsPublisher implements Publisher {
   #zonesOf(object: ReadConfigMap, corefile: string): ServerZones | Reason {
     const owner = ownerOf(object);
     if (owner !== undefined) {
-      const text = `the ${this.place} is kept as it is by ${owner}, which would undo a change`;
+      const text = `the ${this.place} belongs to ${owner}, which would undo a change`;
       return { code: "publisher-corefile-owned", text };
     }
     const parsed = parseCorefile(corefile);

@@ -227,7 +227,7 @@ function noDefinition(): Reason {
 
 function problemOf(leftOut: number, foreign: number): Reason | undefined {
   if (foreign > 0) {
-    const text = `${foreign} names are left out: an object ${NAME_PREFIX}* of somebody else has the name of ours`;
+    const text = `${foreign} names are left out: somebody else's object has one of our names (${NAME_PREFIX}*)`;
     return { code: "external-dns-foreign", text };
   }
   if (leftOut === 0) return undefined;

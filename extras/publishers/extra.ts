@@ -12,9 +12,11 @@ export const publishers: Extra = {
   name: "publishers",
   addCommands({ addComponent, addConnection, serve, readConfig, context, agree }) {
     const command = addComponent("publish", "publish coredns --config switchback.yaml", "publish coredns --remove")
-      .description("run a publisher: gives the names to others than pods that opted in, such as the cluster's DNS")
+      .description(
+        "run a publisher, which gives the names to readers other than opted-in pods, such as the cluster's DNS",
+      )
       .addArgument(new Argument("<publisher>", "what it publishes to").choices(PUBLISHERS))
-      .option("--remove", "take out what the publisher has written, and exit; the options below go with it")
+      .option("--remove", "take out what the publisher has written, and exit; required for the options below")
       .option("--yes", "skip the confirmation prompt");
     addConnection(command).action(async (name, { remove, config, set, logFormat, ...flags }) => {
       const start = async () => await import("./start.ts");
@@ -24,7 +26,8 @@ export const publishers: Extra = {
       }
       // A running publisher gets the cluster from its environment, not from these options.
       const [other] = Object.keys(flags);
-      if (other !== undefined) throw new SwitchbackError("input-invalid", `${optionOf(other)} goes with --remove`);
+      if (other !== undefined)
+        throw new SwitchbackError("input-invalid", `${optionOf(other)} is only valid with --remove`);
       await serve("publisher", async () => (await start()).publisherStarter(name), { config, set, logFormat });
     });
   },

@@ -61,7 +61,7 @@ describe("publish --remove", () => {
   it("its options are refused without --remove, because they would not choose the publisher's cluster", async () => {
     for (const [flag, ...value] of [["--context", "x"], ["--yes"], ["--request-timeout", "5s"]]) {
       const { code, stderr } = await remove(new MemoryServer(), "coredns", flag ?? "", ...value);
-      assert.deepEqual([code, stderr], [2, `switchback: ${flag} goes with --remove\n`]);
+      assert.deepEqual([code, stderr], [2, `switchback: ${flag} is only valid with --remove\n`]);
     }
   });
 });

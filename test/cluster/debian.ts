@@ -24,7 +24,7 @@ export async function apt(args: readonly string[], folder = "/"): Promise<string
 
 /** Why Debian packages are not available here; undefined if they are. */
 export function whyNoDebian(): string | undefined {
-  return existsSync("/usr/bin/apt-get") ? undefined : "it comes from Debian's packages, and there is no apt here";
+  return existsSync("/usr/bin/apt-get") ? undefined : "it comes from Debian's packages, and apt is missing";
 }
 
 /**

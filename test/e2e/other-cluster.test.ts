@@ -80,6 +80,6 @@ for (const [what, args, message] of [
 test("the command refuses --all on a user's cluster, in one line", () => {
   const env = { ...process.env, E2E_KUBECONFIG: import.meta.filename, E2E_IMAGE: "switchback:1" };
   const { status, stderr } = spawnSync(process.execPath, [join(FOLDER, "run.ts"), "--all"], { encoding: "utf8", env });
-  assert.match(stderr, /^--all: takes this machine's own node[^\n]+\n$/);
+  assert.match(stderr, /^--all: runs only on this machine's own node[^\n]+\n$/);
   assert.equal(status, 1);
 });

@@ -63,7 +63,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
 export function missingFor(file: string, present: ReadonlySet<string>): string | undefined {
   const number = basename(file).slice(0, 2);
   const wanted = ANYWHERE[number];
-  if (wanted === undefined) return `takes ${OWN_NODE_ONLY[number] ?? "this machine's own node"}`;
+  if (wanted === undefined) return `needs ${OWN_NODE_ONLY[number] ?? "this machine's own node"}`;
   const missing = wanted.filter((one) => !present.has(one));
   return missing.length === 0 ? undefined : `the cluster has no ${missing.join(", no ")}`;
 }

@@ -89,12 +89,13 @@ async function main(args: string[], progress: Progress): Promise<number> {
   process.env.E2E_BREAK = broken;
   const files = endToEndFiles(filters);
   const usual = files.filter((file) => !LONG.test(file) && (STACK === "ipv4" || !IPV4_ONLY.test(file)));
-  if (all && (STACK !== "ipv4" || TWO_NODES)) throw new NotHere("--all: takes IPv4 alone, and one node");
-  if (!all && usual.length === 0) throw new NotHere(`${files.join(" ")}: only with --all, or with IPv4 alone`);
+  if (all && (STACK !== "ipv4" || TWO_NODES)) throw new NotHere("--all: works only with IPv4 and one node");
+  if (!all && usual.length === 0)
+    throw new NotHere(`${files.join(" ")}: not run; some files need --all, others need IPv4`);
   const { other } = clusterTarget();
   const ownOnly = all ? "--all" : kubernetes === undefined ? undefined : "--kubernetes";
   if (other !== undefined && ownOnly !== undefined) {
-    throw new NotHere(`${ownOnly}: takes this machine's own node, without E2E_KUBECONFIG`);
+    throw new NotHere(`${ownOnly}: runs only on this machine's own node; unset E2E_KUBECONFIG`);
   }
   if (other !== undefined) return await onOther(other, usual, progress);
   requireRoot();
@@ -239,7 +240,7 @@ async function onOther(cluster: Cluster, files: string[], progress: Progress): P
     const code = await runTests(run, progress);
     if (code !== 0) await keepLogs(cluster);
     const isIncomplete = process.env.CI === "true" && run.length < files.length;
-    if (isIncomplete) progress.say("CI=true: a file that does not run is a failed run");
+    if (isIncomplete) progress.say("CI=true: the run fails, because files did not run");
     return code !== 0 || isIncomplete ? 1 : 0;
   } finally {
     await leave(cluster);
@@ -279,7 +280,7 @@ async function runTests(files: string[], progress: Progress): Promise<number> {
     progress.say(`${file} (${n + 1} of ${files.length})`);
     const { failed, skipped } = await runFiles([file], { concurrency: 1, signal: stop.signal });
     const isIncomplete = skipped.length > 0 && process.env.CI === "true";
-    if (isIncomplete) progress.say(`CI=true: a skipped test is a failed run: ${skipped.join("; ")}`);
+    if (isIncomplete) progress.say(`CI=true: the run fails, because tests were skipped: ${skipped.join("; ")}`);
     if (failed.length === 0 && !isIncomplete && !stop.signal.aborted) continue;
     const left = files.slice(n + 1);
     for (const line of failed) progress.say(`failed: ${line}`);

@@ -185,7 +185,7 @@ export async function noConnections(api: FakeApi): Promise<void> {
 export async function until(condition: () => boolean, what: string, deadlineMs = 20_000): Promise<void> {
   const deadline = performance.now() + deadlineMs;
   while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`in vain waited for: ${what}`);
+    if (performance.now() > deadline) throw new Error(`timeout while waiting for: ${what}`);
     await delay(5);
   }
 }

@@ -104,7 +104,7 @@ async function turns(): Promise<void> {
 /** Lets the event loop turn until the condition holds. For results that arrive over the loopback. */
 export async function reached(what: string, condition: () => boolean): Promise<void> {
   for (let count = 0; !condition(); count += 1) {
-    if (count > MOST_TURNS) throw new Error(`in vain waited for ${what}`);
+    if (count > MOST_TURNS) throw new Error(`timeout while waiting for ${what}`);
     await turn();
   }
 }

@@ -51,7 +51,7 @@ async function bringUpToDate({ file, render }: Generator): Promise<void> {
   const [before, after] = await Promise.all([readFile(url, "utf8").catch(() => undefined), render()]);
   if (before === after) return;
   if (check) {
-    console.error(`${file} is not what it is made from any more: run \`npm run gen\` and commit it`);
+    console.error(`${file} is out of date: run \`npm run gen\` and commit it`);
     process.exitCode = 1;
     return;
   }

@@ -70,7 +70,7 @@ To upgrade, steps 1 and 2 of the new release's folder, then there:
 
     helm upgrade switchback ./${chart} --namespace switchback-system --reset-then-reuse-values
 
-To go back to the release before, whose image is still on the nodes:
+To roll back to the previous release, whose image is still on the nodes:
 
     helm rollback switchback --namespace switchback-system
 
@@ -78,8 +78,8 @@ To remove it, with another restart of those pods:
 
     helm uninstall switchback --namespace switchback-system
 
-## By a registry of your own
-In place of step 2, one of these, with the name of your registry:
+## Use your own registry
+Instead of step 2, run one of these commands with the name of your registry:
 
     skopeo copy --all oci-archive:${image} docker://registry.example.com/switchback:${version}
     mkdir image && tar -xf ${image} -C image && crane push image registry.example.com/switchback:${version}
@@ -87,7 +87,7 @@ In place of step 2, one of these, with the name of your registry:
 In step 3 add \`--set image.repository=registry.example.com/switchback\`.
 
 ## Without Helm
-\`kubectl apply --server-side -f install.yaml\` in place of step 3, or \`kubectl apply --server-side -k .\` where
+Instead of step 3, run \`kubectl apply --server-side -f install.yaml\`, or \`kubectl apply --server-side -k .\` if
 kustomization.yaml names your registry.
 `;
 }

@@ -65,8 +65,8 @@ export function readArguments(args: readonly string[], known: readonly ReleasePa
     );
   if (registry !== undefined && !securityContact?.trim())
     throw new ReleaseError(
-      "--security-contact is missing or empty: what goes to a registry names a mail address or a page where people " +
-        "report vulnerabilities",
+      "--security-contact is missing or empty: a published release needs a mail address or a page for reports of " +
+        "vulnerabilities",
     );
   const parts = only === undefined ? known : chosen(only, known);
   return {

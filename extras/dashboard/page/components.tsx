@@ -121,7 +121,7 @@ interface AgentBadgeProps {
 
 function AgentBadge({ silentMs, alive, isCurrent }: AgentBadgeProps) {
   if (!alive) return <Badge kind="bad">{`silent for ${count(Math.round(silentMs / 1_000))} s`}</Badge>;
-  return isCurrent ? <Badge kind="good">current</Badge> : <Badge kind="warn">behind, or by selections</Badge>;
+  return isCurrent ? <Badge kind="good">current</Badge> : <Badge kind="warn">behind, or uses selections</Badge>;
 }
 
 /** Shows a fact, or why it is not known. Never shows nothing. */
@@ -149,7 +149,7 @@ function Rotation({
   readonly state: MeasuredState;
   readonly advice: View["advice"];
 }) {
-  if (rotation === undefined) return <p class="none">Rotation: not known, as no leader says.</p>;
+  if (rotation === undefined) return <p class="none">Rotation: unknown, because no leader reports it.</p>;
   const meaning = Object.hasOwn(advice, rotation) ? advice[rotation]?.cause : undefined;
   return (
     <p>
@@ -169,7 +169,7 @@ function Certificates({
   readonly now: number;
 }) {
   const ends = Object.entries(certificates).sort(([, one], [, other]) => one - other);
-  if (ends.length === 0) return <p class="none">Not known: no replica says.</p>;
+  if (ends.length === 0) return <p class="none">Unknown: no replica reports certificates.</p>;
   const last = Math.max(...ends.map(([, end]) => end - now), 1);
   return (
     <ul class="ends">

@@ -211,7 +211,7 @@ describe("what the doctor found", () => {
     const [notice, ...more] = texts(view);
     assert.match(
       notice ?? "",
-      /^Nothing can be read from the cluster\. What is shown was read at .* Pods keep their names/,
+      /^Nothing can be read from the cluster\. The page shows the data of .* Pods keep their names/,
     );
     assert.deepEqual(more, []);
     // The Deployments that were read last still count.

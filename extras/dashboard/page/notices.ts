@@ -97,7 +97,7 @@ function ofComponents({ components, lastDeployments, examined }: View): Notice[]
   if (!haveComponent(deployments) && examined?.report.known) return [];
   const needed = checkComponents(deployments, (name) => name);
   const others = deployments.filter(({ name, desired }) => !isComponent(name) && desired > 0);
-  const findings = [...needed, ...others.map((one) => checkDeployment(one.name, one, "what it does stands still"))];
+  const findings = [...needed, ...others.map((one) => checkDeployment(one.name, one, "its work has stopped"))];
   return findings.filter(isBad).map(noticeOf);
 }
 
@@ -149,7 +149,7 @@ function ofUnknown({ components, measured, examined, trouble, at }: View): Notic
   const isAway = often.length > 0 && often.every((fact) => !fact.known && fact.reason.code === "not-read");
   if (trouble !== undefined && isAway) {
     // The head of the page shows the reason.
-    const since = at === undefined ? "" : ` What is shown was read at ${new Date(at).toLocaleTimeString()}.`;
+    const since = at === undefined ? "" : ` The page shows the data of ${new Date(at).toLocaleTimeString()}.`;
     return [later(`Nothing can be read from the cluster.${since} Pods keep their names, and running proxies relay.`)];
   }
   const facts = { ...components, metrics: measured, doctor: examined?.report };

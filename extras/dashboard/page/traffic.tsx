@@ -18,7 +18,7 @@ export function Traffic({ view: { traffic, measured } }: { readonly view: View }
       {traffic.length === 0 ? (
         <p class="none">
           {measured === undefined
-            ? "No component measures here, or not yet."
+            ? "No measurements yet, or no component provides any."
             : "The first rates come within some seconds."}
         </p>
       ) : (
@@ -30,10 +30,7 @@ export function Traffic({ view: { traffic, measured } }: { readonly view: View }
           <Plot title="Pods admitted" unit="/s" times={times} lines={lines.admitted} />
         </div>
       )}
-      <p class="faint">
-        Measured by the components since this command began to look, over all replicas that answer; each time is at most
-        the value.
-      </p>
+      <p class="faint">Measured since this command started, over all replicas that answer. Times are upper bounds.</p>
     </>
   );
 }

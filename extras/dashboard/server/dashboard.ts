@@ -52,7 +52,7 @@ export async function serveDashboard(flags: DashboardFlags, line: CommandLine): 
     const running = await startDashboard({ source, files, port });
     const stopped = untilInterrupted();
     stdout.line(running.address);
-    stderr.line("Whoever has this address sees what you may see. Ctrl-C ends it.");
+    stderr.line("Anyone with this address can see what you may see. Press Ctrl-C to stop.");
     const opened = flags.open && stdout.columns !== undefined ? await openInBrowser(running.address, env) : undefined;
     await stopped;
     await opened?.remove();

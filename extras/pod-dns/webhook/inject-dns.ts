@@ -60,7 +60,8 @@ export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason
   const check = CHECKS.find(({ applies }) => applies(pod));
   if (check !== undefined) return instead(check);
   const config = buildDnsConfig(setup, pod.namespace);
-  if (config === undefined) return instead({ code: "dns-no-search", text: "its namespace makes no search domain" });
+  if (config === undefined)
+    return instead({ code: "dns-no-search", text: "its namespace does not form a valid search domain" });
   const resolvers = describeResolvers(config.nameservers ?? []);
   return {
     userAliases: withoutManaged(pod.hostAliases, pod.annotations[OWNED_KEY]),

@@ -46,7 +46,7 @@ function rig() {
 }
 
 const NOT_YET = "dns-not-ready: the resolvers of pod DNS were not asked yet";
-const RECOVERING = "dns-not-ready: the resolvers of pod DNS answer again, but not for long";
+const RECOVERING = "dns-not-ready: the resolvers of pod DNS answer again, but not yet for long enough";
 
 test("the resolvers are used after their first answers", async () => {
   const { after } = rig();

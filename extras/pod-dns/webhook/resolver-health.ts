@@ -102,7 +102,7 @@ export class ResolverHealth {
 }
 
 const NOT_ASKED: Reason = notReady("the resolvers of pod DNS were not asked yet");
-const RECOVERING: Reason = notReady("the resolvers of pod DNS answer again, but not for long");
+const RECOVERING: Reason = notReady("the resolvers of pod DNS answer again, but not yet for long enough");
 
 function notReady(text: string): Reason {
   return { code: "dns-not-ready", text };

@@ -44,5 +44,5 @@ export async function installAddons(cluster: Cluster, progress: Progress): Promi
       .then(() => installPlain(cluster)),
   ]);
   await writeFile(DONE, JSON.stringify({ since: new Date().toISOString() }));
-  progress.say("the add-ons are there");
+  progress.say("the add-ons are installed");
 }

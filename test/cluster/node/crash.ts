@@ -28,5 +28,5 @@ export async function crashDuringUp(): Promise<void> {
   const [, signal] = await ended;
   if (signal !== "SIGKILL") throw new NotHere("`up` has ended before it could be killed half-way");
   if ((await members([])).length === 0)
-    throw new Error("an `up` that was killed has left no process: nothing was tried");
+    throw new Error("the killed `up` has left no process, so its removal was not tested");
 }

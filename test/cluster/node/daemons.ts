@@ -106,7 +106,7 @@ export async function until(
     }
     if (Date.now() > deadline) {
       const tails = await Promise.all(daemons.map(({ log }) => logTail(log)));
-      throw new Error([`${what}: not after ${seconds} s: ${missing}`, ...tails].join("\n"));
+      throw new Error([`timeout after ${seconds} s, waiting for: ${what}: ${missing}`, ...tails].join("\n"));
     }
     await delay(POLL_MS);
   }

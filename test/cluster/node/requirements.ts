@@ -73,10 +73,10 @@ export async function requirePrograms(progress: Progress, programs = PROGRAMS): 
     if (!(await found("apt-get"))) throw new NotHere(`missing: ${missing.join(", ")} (names of Debian packages)`);
     progress.say(`installing ${missing.join(" ")}`);
     await aptInstall(missing).catch((error: unknown) => {
-      throw new NotHere(`could not install what is missing, try: ${install} (${String(error)})`, { cause: error });
+      throw new NotHere(`could not install the missing packages; try: ${install} (${String(error)})`, { cause: error });
     });
     missing = await missingPackages(programs);
-    if (missing.length > 0) throw new NotHere(`still missing after it was installed: ${missing.join(", ")}`);
+    if (missing.length > 0) throw new NotHere(`still missing after the installation: ${missing.join(", ")}`);
   }
 }
 

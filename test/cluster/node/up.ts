@@ -98,9 +98,9 @@ export interface UpOptions {
 export async function up(progress: Progress, options: UpOptions = {}): Promise<void> {
   const { temporary = false, networkPolicies = false } = options;
   // Felix runs without IPv6 (calico.ts), so policies would not apply to pods' IPv6 traffic.
-  if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: takes a cluster with IPv4 alone");
+  if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: works only with IPv4");
   if (TWO_NODES && (networkPolicies || STACK !== "ipv4")) {
-    throw new NotHere("--nodes 2: takes a cluster with IPv4 alone, and without --network-policies");
+    throw new NotHere("--nodes 2: works only with IPv4, and without --network-policies");
   }
   await requireMachine(progress, networkPolicies);
   await binaries(networkPolicies ? [...NODE_BINARIES, ...CALICO_BINARIES] : NODE_BINARIES);
@@ -112,7 +112,7 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   await createDaemonGroup();
   await createNetwork();
   await writeConfiguration(networkPolicies);
-  progress.say("network and configuration are there; starting the control plane and containerd");
+  progress.say("network and configuration are ready; starting the control plane and containerd");
   const daemon = async (name: BinaryName, args: string[]): Promise<Daemon> =>
     startDaemon(name, await binary(name), args, { namespace: "node" });
   const etcd = await daemon("etcd", etcdArgs());

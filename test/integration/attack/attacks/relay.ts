@@ -45,7 +45,10 @@ export const RELAY_ATTACKS: readonly Attack[] = [
         },
       );
       await until("the places to be free again", async () => relayed.connections() === 0);
-      return { tried: "3,000 connections that say nothing", outcome: "1,000 stand, and another client is served" };
+      return {
+        tried: "3,000 connections that say nothing",
+        outcome: "1,000 connections stay open, and another client is served",
+      };
     },
   },
   {
