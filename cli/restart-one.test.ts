@@ -124,7 +124,7 @@ for (const [what, parts, isUnderWay] of [
 }
 
 for (const [what, parts, text] of [
-  ["paused", { spec: { paused: true } }, "spec.paused: its owner wants no rollout"],
+  ["paused", { spec: { paused: true } }, "spec.paused: its rollout is paused"],
   ["being deleted", { metadata: { deletionTimestamp: before(0) } }, "it is being deleted"],
   [
     "OnDelete",

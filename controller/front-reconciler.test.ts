@@ -161,7 +161,7 @@ test("the front of an unused discovered target is removed after a day", async (t
     told(rig).map(({ name }) => name),
     ["a"],
   );
-  assert.ok(rig.log.messages.includes("this target had no names for long and is removed"));
+  assert.ok(rig.log.messages.includes("removed a target that had no names for too long"));
   await passHours(t, 2);
   assert.deepEqual(written(rig), []);
 });

@@ -336,7 +336,7 @@ export class FrontReconciler implements TargetAddresses {
         if (this.#deps.config.discovery.enabled) await this.#services.remove(name, fence);
         this.#worked({ code: "front-not-written", target: name });
         this.#worked({ code: "front-not-deleted", target: name });
-        this.#deps.log.info({ target: name }, "this target had no names for long and is removed");
+        this.#deps.log.info({ target: name }, "removed a target that had no names for too long");
       } catch (error) {
         stuck.add(name);
         this.#failed({ code: "front-not-deleted", target: name }, error);

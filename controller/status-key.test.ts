@@ -52,7 +52,7 @@ test("no request gets the page before the Secret is read, or while the key canno
       };
     },
   });
-  await until(() => rig.log.messages.includes("status: no key could be made, will retry"), "the failure");
+  await until(() => rig.log.messages.includes("status: cannot create the key, will retry"), "the failure");
   for (const key of [undefined, "", "undefined"]) assert.deepEqual(await ask(rig, key), { status: 403, text: UNKNOWN });
   isForbidden = false;
   await known(rig);
@@ -93,7 +93,7 @@ test("if two replicas create a key, one succeeds and the other uses that key", a
   await known(rig);
   assert.equal((await ask(rig, GIVEN)).status, 200);
   assert.equal(writes(rig).length, 1);
-  assert.ok(!rig.log.messages.includes("status: no key could be made, will retry"));
+  assert.ok(!rig.log.messages.includes("status: cannot create the key, will retry"));
 });
 
 test("neither logs nor metrics contain the key, and metrics contain no claim", async (t) => {

@@ -53,7 +53,7 @@ export class StatusKey {
       reconcile: () => this.#reconcile(),
       retry: {
         backoff: createBackoff(FIRST_RETRY_MS, LAST_RETRY_MS, Math.random),
-        onError: (error) => deps.log.warn({ error: describeError(error) }, "status: no key could be made, will retry"),
+        onError: (error) => deps.log.warn({ error: describeError(error) }, "status: cannot create the key, will retry"),
       },
       pauseMs: () => GAP_MS,
     });
@@ -107,7 +107,7 @@ async function createKey({ client, namespace, log }: StatusKeyDeps, version = NO
   try {
     const path = corePath("secrets", namespace, STATUS_SECRET);
     await client.apply(path, secret, { fieldManager: FIELD_MANAGER, force: true });
-    log.info({ secret: STATUS_SECRET }, "status: a new key was made");
+    log.info({ secret: STATUS_SECRET }, "status: created a new key");
   } catch (error) {
     if (statusOf(error) !== 409) throw error;
   }

@@ -9,7 +9,7 @@ export interface Advice {
 
 const HOSTNAME = "it is no public hostname: correct it";
 const PROTECTED = "such a name is never mapped, and no setting allows it";
-const OF_CLUSTER = "ask whoever runs the cluster, if pods should get it";
+const OF_CLUSTER = "ask the cluster administrator if pods should get it";
 const GATEWAY_REFUSES = "its Gateway's controller does not accept it: the status of the object says why";
 const HARMLESS = {
   harmless: true,
@@ -64,8 +64,8 @@ const ADVICE: Readonly<Record<string, Advice>> = {
   "port-lost": {
     mapped: true,
     text:
-      "its ingress controller's Service has only one of the ports 80 and 443, and pods lose what answers on the " +
-      "other at the public address; tell whoever runs the cluster, if something answers there",
+      "its ingress controller's Service lacks port 80 or 443, so pods cannot use that port; if a server answers on " +
+      "it at the public address, tell the cluster administrator",
   },
   "ip-mode-proxy": HARMLESS,
   "ip-family-not-served": HARMLESS,

@@ -30,9 +30,9 @@ describe("an object whose names are not mapped", () => {
     await rig.pass(10);
     assert.deepEqual(notes(rig), [
       "shop/web: a.example.com, b.example.com are not mapped (no-target): no known ingress controller serves the " +
-        "class of the object; correct it, or ask whoever runs the cluster, if pods should get it",
-      "shop/web: denied.example.com is not mapped (domain-denied): its domain may not be mapped; ask whoever runs " +
-        "the cluster, if pods should get it",
+        "class of the object; correct it, or ask the cluster administrator if pods should get it",
+      "shop/web: denied.example.com is not mapped (domain-denied): its domain may not be mapped; ask the " +
+        "cluster administrator if pods should get it",
     ]);
     const [{ type, reason, regarding }] = rig.sent as [(typeof rig.sent)[0]];
     assert.deepEqual(
@@ -119,9 +119,8 @@ describe("an object whose names are not mapped", () => {
     rig.run();
     await rig.pass(20);
     assert.deepEqual(notes(rig), [
-      "shop/web: a.example.com is mapped (port-lost): its ingress controller's Service has only one of the ports 80 " +
-        "and 443, and pods lose what answers on the other at the public address; tell whoever runs the cluster, " +
-        "if something answers there",
+      "shop/web: a.example.com is mapped (port-lost): its ingress controller's Service lacks port 80 or 443, so " +
+        "pods cannot use that port; if a server answers on it at the public address, tell the cluster administrator",
     ]);
   });
 

@@ -30,8 +30,6 @@ const NO_ADDRESSES: readonly string[] = [];
 /** The state of one name: its claims, the accepted answer, and the decision on each claim. */
 export class NameRecord {
   asking = false;
-  /** Whether DNS has answered, even without evidence. */
-  answered = false;
   /** Whether the last answer had an IPv6 address that is not ours. */
   hasPublicIpv6 = false;
   /** The last addresses of the family that the target lacks, and when to ask for them again. */
@@ -91,7 +89,6 @@ export class NameRecord {
 
   /** Takes an answer. Returns whether a decision has changed or has just become settled. */
   learn(answers: readonly string[], now: number, decide: Decide): boolean {
-    this.answered = true;
     const decisions = this.#claims.map((claim) => decide(claim, answers));
     if (decisions.every((decision) => decision === "unknown")) return false;
     const key = keyOf(decisions);

@@ -117,8 +117,8 @@ function refusal(
   const refuses = known.length > 0 && known.every((answer) => answer === "refuses-header");
   if (!refuses || mapsAlways) return undefined;
   const text =
-    `its target ${name} takes no PROXY header from the proxies: either the PROXY protocol is off there, and pods ` +
-    "reach it without a mapping, or its list of trusted addresses lacks the proxies (docs/trust/README.md)";
+    `its target ${name} refuses a PROXY header from the proxies. If the PROXY protocol is off there, pods need no ` +
+    "mapping. Otherwise, add the proxies to its list of trusted addresses (docs/trust/README.md)";
   return { reason: { code: "header-not-expected", text }, pending: false };
 }
 
@@ -131,7 +131,7 @@ function headerUnknown({ name, upstreamIPs }: AskableTarget): HeaderReason {
     upstreamIPs === undefined
       ? "the `protocol` of its configured ports decides it"
       : "the Service's annotation switchback.dev/proxy-protocol decides it";
-  const unknown = `whether its target ${name} expects a PROXY header is not known`;
-  const text = `${unknown}: no proxy has had a clear answer yet; ${cure}`;
+  const unknown = `it is not known yet whether its target ${name} expects a PROXY header`;
+  const text = `${unknown}, because no proxy has received a clear answer; ${cure}`;
   return { reason: { code: "header-unknown", text }, pending: true };
 }

@@ -146,7 +146,7 @@ test("a workload is reported again after being in step, with another reason, or 
   ]);
   assert.deepEqual(states, [
     ["warn", "bare-pod", "1 of 1 pods do not have the current public names: a pod of its own"],
-    ["info", "in-step", "the workload is stuck no more"],
+    ["info", "in-step", "the workload is no longer stuck"],
   ]);
   reportOne(bare);
   assert.deepEqual(reasons(), ["BarePod"]);

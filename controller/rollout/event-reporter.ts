@@ -79,7 +79,7 @@ export class EventReporter {
     const before = this.#reported.get(key);
     this.#reported.set(key, code);
     if (before !== undefined && code === undefined) {
-      this.#deps.log.info({ workload: key, before, code: decision?.code }, "the workload is stuck no more");
+      this.#deps.log.info({ workload: key, before, code: decision?.code }, "the workload is no longer stuck");
     }
     if (decision === undefined || code === undefined) return;
     const note = `${stale} of ${pods} pods do not have the current public names: ${decision.text}`;

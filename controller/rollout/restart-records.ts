@@ -37,7 +37,7 @@ interface Entry {
 
 const FULL: Reason = {
   code: "restarts-unrecorded",
-  text: "no room for a record of its restarts: all that are recorded still count",
+  text: "no room for a record of its restarts, because all existing records are still needed",
 };
 
 /**

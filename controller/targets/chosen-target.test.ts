@@ -55,7 +55,7 @@ function byClass(targets: readonly object[], rules: readonly object[], more: obj
 test("no namespace may choose a target without a rule", () => {
   const resolve = byClass(EDGE_AND_VIP, []);
   const refused = 'target-not-allowed: the namespace shop may not choose the target "vip" by switchback.dev/target';
-  assert.equal(resolve(choice("vip")), `${refused}; it may choose none (policy.targets)`);
+  assert.equal(resolve(choice("vip")), `${refused}; it may choose no target (policy.targets)`);
   assert.match(resolve(choice("edge")), /^target-not-allowed:/, "also the one that it would have without the choice");
   assert.equal(resolve({ className: "edge", addresses: [], admitted: true }), "edge");
 });

@@ -60,7 +60,7 @@ function choicesOf(rules: ChoiceConfig["policy"]["targets"]): (namespace: string
  * exists.
  */
 function notAllowed({ target, namespace }: ChosenTarget, allowed: ReadonlySet<string>): Reason {
-  const accepted = allowed.size === 0 ? "it may choose none" : `accepted are ${list([...allowed])}`;
+  const accepted = allowed.size === 0 ? "it may choose no target" : `accepted are ${list([...allowed])}`;
   const text = `the namespace ${namespace} may not choose the target ${show(target)} by ${TARGET_KEY}; ${accepted}`;
   return { code: "target-not-allowed", text: `${text} (policy.targets)` };
 }

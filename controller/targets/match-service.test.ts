@@ -147,7 +147,7 @@ test("each reason why there is no Service, with its text", () => {
   const host = "its load balancer has the host name a.net, b.net, which is not short-circuited: pods reach it";
   assert.deepEqual(reason(hints("a.net", "b.net"), A), {
     code: "unknown-hostname",
-    text: "no Service has the host name a.net, b.net that its status has",
+    text: "no Service has the host name a.net, b.net of its status",
   });
   assert.deepEqual(reason(named("h"), service("h", [{ hostname: "a.net" }, { hostname: "b.net" }])), {
     code: "load-balancer-hostname",
@@ -160,12 +160,12 @@ test("each reason why there is no Service, with its text", () => {
   assert.deepEqual(reason(hints("198.51.100.1", "a.net", "198.51.100.2"), A), {
     code: "no-service",
     text:
-      "no Service has the address 198.51.100.1, 198.51.100.2 that its status has; " +
+      "no Service has the address 198.51.100.1, 198.51.100.2 of its status; " +
       "it may be a node's: see `switchback doctor`",
   });
   assert.deepEqual(reason(hints("203.0.113.2", "203.0.113.1"), B, A), {
     code: "several-services",
-    text: "203.0.113.2, 203.0.113.1 are those of several Services (edge/a, edge/b); configure the target by its class",
+    text: "several Services (edge/a, edge/b) have its addresses 203.0.113.2, 203.0.113.1; configure the target by its class",
   });
   assert.deepEqual(reason(hints("203.0.113.3"), service("p", [{ ip: "203.0.113.3", ipMode: "Proxy" }])), {
     code: "ip-mode-proxy",

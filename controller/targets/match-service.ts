@@ -51,7 +51,7 @@ export function matchService(hints: RoutingHints, table: AddressTable, precedenc
   // A later Service at another address of the object must not displace the Service that serves it.
   if (precedence.isIncumbent(first) || addresses.some(sharesAll)) return whetherShortCircuited(first, addresses);
   const several = `several Services (${listSome(candidates.map(keyOf).sort(), MAX_LISTED, String)})`;
-  const text = `${addresses.join(", ")} are those of ${several}; configure the target by its class`;
+  const text = `${several} have its addresses ${addresses.join(", ")}; configure the target by its class`;
   return { code: "several-services", text };
 }
 
@@ -103,9 +103,9 @@ function withoutService(addresses: readonly string[], areIps: boolean): Reason {
   const list = addresses.join(", ");
   if (addresses.length === 0) return { code: "no-address", text: "its status has no load balancer address yet" };
   if (areIps) {
-    return { code: "no-service", text: `no Service has the address ${list} that its status has; ${MAY_BE_A_NODE}` };
+    return { code: "no-service", text: `no Service has the address ${list} of its status; ${MAY_BE_A_NODE}` };
   }
-  return { code: "unknown-hostname", text: `no Service has the host name ${list} that its status has` };
+  return { code: "unknown-hostname", text: `no Service has the host name ${list} of its status` };
 }
 
 /** The list is limited, because a tenant can add many Services, and each one would change the text. */

@@ -67,7 +67,7 @@ for (const kind of ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"]) {
         await turn();
       }
       assert.deepEqual(asked, []);
-      const reason = { code: "owner-name-invalid", text: `no ${kind} can have the name of its owner` };
+      const reason = { code: "owner-name-invalid", text: `the name of its owner is not a valid name of a ${kind}` };
       const fields = { pod: "shop/pod-1", ...reason };
       assert.deepEqual(log.lines, [{ level: "warn", fields, message: "workload: not read" }]);
     }

@@ -219,12 +219,12 @@ test("an owner that is looked up between two calls of `tidy` is kept", async () 
 test("with many agents, an annotation is kept for longer, with a random fifth more or less", async () => {
   const set = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db" };
   for (const [random, keptMs] of [
-    [0, 432_000],
-    [0.5, 540_000],
-    [1, 648_000],
+    [0, 384_000],
+    [0.5, 480_000],
+    [1, 576_000],
   ] as const) {
     const { rig, owners } = start({ "statefulsets/db": {} }, random);
-    rig.spreadMs = 240_000;
+    rig.spreadMs = 180_000;
     owners.onChangeOf(podOf(set));
     await settle();
     rig.now = keptMs - 1;

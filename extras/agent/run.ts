@@ -54,10 +54,10 @@ const LEASES_PER_SECOND = 200;
  */
 const OWNERS_PER_SECOND = 20;
 /**
- * Maximum time that is added to the 5 minutes for which an annotation is kept. Before jitter, the sum is less than
- * the 10 minutes that a restart waits for an agent.
+ * Maximum time that is added to the 5 minutes for which an annotation is kept. With 20 % of jitter, the sum is less
+ * than the 10 minutes that a restart waits for an agent (`agentSilenceSeconds`).
  */
-const MAX_OWNERS_MS = 4 * 60_000;
+const MAX_OWNERS_MS = 3 * 60_000;
 
 /**
  * Runs the agent of one node. Throws `config-invalid` if no node is configured or the kubelet's directory does not

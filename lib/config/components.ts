@@ -51,8 +51,8 @@ export const proxySchema = strictObject({
   trafficDistribution: optionalSetting(
     v.picklist(["PreferSameNode", "PreferSameZone", "PreferClose"]),
     "`spec.trafficDistribution` of the front Services: `PreferSameNode` (Kubernetes 1.35, default from 1.34) sends a " +
-      "client to a proxy on its own node, `PreferSameZone` and `PreferClose` in its zone. Default: any proxy. What " +
-      "the API server does not know is replaced by `PreferClose`, else left out.",
+      "client to a proxy on its own node, `PreferSameZone` and `PreferClose` in its zone. Default: any proxy. If " +
+      "the API server does not know the value, `PreferClose` is used, or else the field is omitted.",
   ),
   address: setting(v.string(), "::", "Address that the relay's listeners bind."),
   healthPort: setting(bindPort, 8082, "Health and metrics."),
@@ -67,7 +67,7 @@ export const proxySchema = strictObject({
   halfClosedTimeoutSeconds: setting(
     seconds,
     60,
-    "The same once the upstream has closed its side, for clients that ignore it; 0: no such timeout.",
+    "A connection is closed after this long without traffic if the upstream has closed its side. 0: no timeout.",
   ),
   drainSeconds: setting(seconds, 30, "Time that connections have to finish after SIGTERM; then they are reset."),
   keepaliveSeconds: setting(

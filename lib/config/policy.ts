@@ -63,9 +63,9 @@ export const policySchema = strictObject({
   verifyDns: setting(
     v.picklist(["auto", "off", "warn", "enforce"]),
     "auto",
-    "What happens to a name that the cluster's DNS does not lead to its target's load balancer (there is no hairpin " +
-      "then): `auto` maps it to the Service that it leads to, or not at all if it leads elsewhere; `warn` reports it " +
-      "in status and metrics; `enforce` maps a name only once DNS leads it to its load balancer.",
+    "How to handle a name that the cluster's DNS does not resolve to its target's load balancer (it has no hairpin): " +
+      "`auto` maps it to the Service that DNS leads to, or does not map it if DNS leads elsewhere; `warn` reports " +
+      "it in status and metrics; `enforce` maps a name only after DNS resolves it to its load balancer.",
   ),
   dnsServers: setting(
     v.array(

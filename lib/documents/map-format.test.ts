@@ -120,8 +120,11 @@ test("property: parsing an index never throws, whatever its text", () => {
 test("each reason says what is wrong, and quotes at most 20 characters of another version", () => {
   const read = (text: string) => parseIndex(text);
   assert.match(JSON.stringify(read("{")), /"text":"index\.json is not JSON: Expected /);
-  assert.deepEqual(read('{"version":1}'), { code: "index-malformed", text: "index.json lacks revision or shards" });
-  assert.deepEqual(parseState('{"version":1}'), { code: "index-malformed", text: "state.json lacks targets" });
+  assert.deepEqual(read('{"version":1}'), {
+    code: "index-malformed",
+    text: "index.json has no valid revision or shards",
+  });
+  assert.deepEqual(parseState('{"version":1}'), { code: "index-malformed", text: "state.json has no valid targets" });
   assert.deepEqual(read("{}"), {
     code: "index-version",
     text: "index.json has version null; this release reads version 1",

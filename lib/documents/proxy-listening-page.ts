@@ -21,6 +21,6 @@ export function renderListening({ listening }: ListeningPage): Page {
 /** Reads the page of one proxy. Rejects like `askJson`, and if the list is missing. */
 export async function readListening(address: string, port: number): Promise<ListeningPage> {
   const page = (await askJson(address, port, LISTENING_PATH)) as Partial<ListeningPage> | null;
-  if (!Array.isArray(page?.listening)) throw new Error(`${LISTENING_PATH} answered without what it listens on`);
+  if (!Array.isArray(page?.listening)) throw new Error(`${LISTENING_PATH} answered without a list of targets`);
   return { listening: page.listening.filter((name) => typeof name === "string") };
 }

@@ -98,6 +98,6 @@ function read(text: string, log: Logger, last: PublishedTargets | undefined): Pu
     return undefined;
   }
   for (const { code, text: problem } of targets.refused ?? [])
-    log.error({ code }, `${problem}; the other targets stand`);
+    log.error({ code }, `${problem}; the other targets are used`);
   return targets;
 }

@@ -80,7 +80,7 @@ test("the texts name the covered suffix", () => {
   );
   assert.equal(
     text("**.compute.internal"),
-    '"*.compute.internal", at any depth, would answer whatever pods look up, ' +
+    '"*.compute.internal", at any depth, would answer every name that pods look up, ' +
       'by their search domain "eu-central-1.compute.internal"',
   );
 });

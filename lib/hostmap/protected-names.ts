@@ -147,7 +147,7 @@ export function protectNames(clusterDomain: string | undefined, searches: readon
 
 function takingSearch(shown: string, search: { readonly suffix: string } | undefined): Reason | undefined {
   if (search === undefined) return undefined;
-  const text = `${shown} would answer whatever pods look up, by their search domain ${show(search.suffix)}`;
+  const text = `${shown} would answer every name that pods look up, by their search domain ${show(search.suffix)}`;
   return { code: "search-domain", text };
 }
 

@@ -98,7 +98,7 @@ export class KubeconfigFile implements Pick<KubeConfig, Used> {
     if (user?.authProvider || cluster?.proxyUrl !== undefined)
       return (await this.#library()).applyToHTTPSOptions(options);
     if (cluster?.server.startsWith("http:") && !cluster.skipTLSVerify) {
-      throw new Error("the server has no TLS: this takes insecure-skip-tls-verify");
+      throw new Error("the server's address has no TLS; set insecure-skip-tls-verify to allow that");
     }
     const headers: Record<string, string> = {};
     options.headers = headers;

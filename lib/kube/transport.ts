@@ -125,7 +125,7 @@ function request(access: Access, agent: Agent, exchange: Exchange, userAgent: st
     // Without a listener, node:http closes the connection after 101 and reports neither a response nor an error.
     sent.on("upgrade", (_response, socket) => {
       socket.destroy();
-      reject(new Error("the server switched protocols (101), and was not asked to"));
+      reject(new Error("the server switched protocols (101) without a request to do so"));
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {
       const stale = sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");

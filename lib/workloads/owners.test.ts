@@ -144,7 +144,7 @@ test("an owner with an invalid name is reported as such, whatever its kind", () 
       kind,
       name: "a/b",
       key: `shop/${kind}/a/b`,
-      unrestartable: { code: "owner-name-invalid", text: `no ${kind} can have the name of its owner` },
+      unrestartable: { code: "owner-name-invalid", text: `the name of its owner is not a valid name of a ${kind}` },
     });
   }
   assert.equal(ownerOf(pod("apps/v1", "ControllerRevision", "a/b"), OF_WEB).unrestartable?.code, "unknown-owner");

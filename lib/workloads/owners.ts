@@ -117,7 +117,7 @@ function appsOwner(namespace: string, kind: string, name: string): Owner {
   const isKnown = isWorkloadKind(kind);
   if (!isKnown && kind !== REPLICA_SET) return unknownOwner(namespace, kind, name);
   if (!WORKLOAD_NAME.test(name)) {
-    const text = `no ${kind} can have the name of its owner`;
+    const text = `the name of its owner is not a valid name of a ${kind}`;
     return newOwner(namespace, kind, name, { code: "owner-name-invalid", text });
   }
   return isKnown ? newOwner(namespace, kind, name, undefined) : unknownOwner(namespace, kind, name);

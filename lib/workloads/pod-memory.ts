@@ -76,8 +76,8 @@ export class PodMemory {
     if (shedPods === 0) return undefined;
     const count = shedPods < MAX_COUNTED ? String(shedPods) : `more than ${shedPods}`;
     const text =
-      `${count} pods are not observed, as what is kept of pods may take ${this.#limit} bytes: a larger heap of the ` +
-      "controller raises that";
+      `${count} pods are not observed, because the memory limit for pods (${this.#limit} bytes) is reached: a larger ` +
+      "heap of the controller raises it";
     return { code: "pods-shed", text };
   }
 

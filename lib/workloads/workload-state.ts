@@ -71,7 +71,7 @@ export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadSta
 function refusalOf({ metadata, spec = {} }: RawWorkload): Reason | undefined {
   const { paused, updateStrategy = {} } = spec;
   if (metadata.deletionTimestamp !== undefined) return { code: "being-deleted", text: "it is being deleted" };
-  if (paused) return { code: "paused", text: "spec.paused: its owner wants no rollout" };
+  if (paused) return { code: "paused", text: "spec.paused: its rollout is paused" };
   if (updateStrategy.type === "OnDelete") {
     return {
       code: "on-delete",
@@ -79,7 +79,10 @@ function refusalOf({ metadata, spec = {} }: RawWorkload): Reason | undefined {
     };
   }
   if ((updateStrategy.rollingUpdate?.partition ?? 0) > 0) {
-    return { code: "partitioned", text: "its update strategy has a partition: a restart would reach a part of it" };
+    return {
+      code: "partitioned",
+      text: "its update strategy has a partition: a restart would reach only some of its pods",
+    };
   }
   return undefined;
 }

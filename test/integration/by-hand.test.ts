@@ -146,7 +146,7 @@ describe("switchback restart", () => {
     await system.kubectl("-n", NS, "create", "rolebinding", "owner", "--role", "restarter", "--user", "owner");
     const { code, stdout, stderr } = await restart(owner, NS);
     assert.equal(code, 1, "a workload is paused");
-    assert.equal(stderr, "Deployment by-hand/held was not restarted: spec.paused: its owner wants no rollout\n");
+    assert.equal(stderr, "Deployment by-hand/held was not restarted: spec.paused: its rollout is paused\n");
     assert.match(stdout, /^Deployment by-hand\/web is restarted$/m);
     await here.codeIs("web", "in-step");
     // The one change of `held` is its pause.
