@@ -28,15 +28,19 @@ export async function chooseEngine(
   if (engine === "portable") return makePortableEngine;
   try {
     const makeEngine = await linux(workers);
-    log.info({ engine: "linux" }, "the linux engine relays: its test here succeeded");
+    log.info({ engine: "linux" }, "linux engine selected: its self-test succeeded");
     return makeEngine;
   } catch (cause) {
     if (engine === "linux") {
-      throw new SwitchbackError("engine-unavailable", "the linux engine does not work here (proxy.engine)", { cause });
+      throw new SwitchbackError(
+        "engine-unavailable",
+        "the linux engine is not available on this machine (proxy.engine)",
+        { cause },
+      );
     }
     log.warn(
       { engine: "portable", err: describeError(cause) },
-      "the linux engine does not work here: the portable engine relays",
+      "linux engine not available: using the portable engine",
     );
     return makePortableEngine;
   }

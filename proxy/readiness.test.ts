@@ -43,7 +43,7 @@ const cases: [string, ReturnType<typeof relayReadiness>, boolean, string[]][] = 
     "with an upstream that fails",
     relayReadiness([BOUND], [FAILING], false),
     true,
-    [LISTENS, STARTED, GOING_ON, `${FAILS}, web.test: 192.0.2.7, kept though dns-timeout`],
+    [LISTENS, STARTED, GOING_ON, `${FAILS}, web.test: 192.0.2.7, kept despite dns-timeout`],
   ],
   [
     "with an upstream without addresses",

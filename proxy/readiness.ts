@@ -28,7 +28,7 @@ export function relayReadiness(
 
 function upstreamLine({ target, port, host, addresses, lookupFailure, phase, since }: UpstreamState): string {
   const why = phase.state === "failing" ? ` (${phase.cause}: ${phase.detail})` : "";
-  const stale = lookupFailure !== undefined && addresses.length > 0 ? `, kept though ${lookupFailure}` : "";
+  const stale = lookupFailure !== undefined && addresses.length > 0 ? `, kept despite ${lookupFailure}` : "";
   const where = addresses.length === 0 ? "no address" : `${addresses.join(" ")}${stale}`;
   return `upstream ${target}:${port}: ${phase.state}${why} since ${new Date(since).toISOString()}, ${host}: ${where}`;
 }

@@ -48,6 +48,6 @@ test("a series is over ten seconds after its last refusal, and counts all client
   assert.deepEqual(log.lines.at(-1), {
     level: "info",
     fields: { cause: "limit-total", refused: 7 },
-    message: "connections are no longer refused for this cause",
+    message: "refusals with this cause have ended",
   });
 });

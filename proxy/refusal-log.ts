@@ -41,7 +41,7 @@ export class RefusalLog {
         return;
       }
       const refused = this.#throttle.end(cause);
-      this.#log.info({ cause, refused }, "connections are no longer refused for this cause");
+      this.#log.info({ cause, refused }, "refusals with this cause have ended");
     });
   }
 }

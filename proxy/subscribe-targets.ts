@@ -44,7 +44,10 @@ export async function subscribeTargets(
   const hasAnswered = await Promise.race([firstAnswer.promise, timeout]);
   abortTimeout.abort();
   if (!hasAnswered)
-    log.warn({ code: "targets-late" }, "the API server did not return the targets in time: starting without them");
+    log.warn(
+      { code: "targets-late" },
+      "the API server did not return the targets in time: starting with the mounted copy, or without them",
+    );
   let first = latest ?? (hasAnswered ? undefined : readMounted());
   return {
     initial: first,

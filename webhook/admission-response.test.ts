@@ -38,7 +38,7 @@ function rig(maxNames = 500, decide?: typeof decideInjection) {
   ) => {
     const object = { metadata, spec: {} };
     const request = { uid: "u", kind: { group: "", kind: "Pod" }, operation: "CREATE", namespace, object };
-    return JSON.parse(answerReview(request, { optIn }, options)).response;
+    return JSON.parse(answerReview(request, { optIn }, options, performance.now())).response;
   };
   return { answer, log, recorded, state };
 }
@@ -95,7 +95,7 @@ test("a warning is logged once a minute for each namespace, and counted each tim
   const line = (namespace: string, heldBack: number) => ({ code: "no-map", namespace, warnings: ["no-map"], heldBack });
   assert.deepEqual(warned(), [line("shop", 0), line("other", 0)]);
   state.now = 60_000;
-  assert.deepEqual(answer().warnings, ["switchback: no map of hostnames is loaded yet, so this pod gets none"]);
+  assert.deepEqual(answer().warnings, ["switchback: no hostname map is loaded yet, so this pod gets no names"]);
   assert.deepEqual(warned(), [line("shop", 2)]);
   assert.equal(recorded.filter(([what]) => what === "warned").length, 5);
 });

@@ -36,14 +36,21 @@ export interface Path {
   readonly delivery?: string;
 }
 
-/** Answers a review, as JSON in ASCII. The answer allows the pod even if the decision fails. */
-export function answerReview(request: AdmissionRequest, path: Path, options: AnswerOptions): string {
-  const started = performance.now();
+/**
+ * Answers a review, as JSON in ASCII. The answer allows the pod even if the decision fails. `receivedAt` is the time
+ * of the review's last byte, by `performance.now()`.
+ */
+export function answerReview(
+  request: AdmissionRequest,
+  path: Path,
+  options: AnswerOptions,
+  receivedAt: number,
+): string {
   const { optIn } = path;
   const { decision, patch } = decide(request, path, options);
   const warnings = warningsOf(decision);
   const answer = encodeAnswer(request.uid, { patch, warnings: warnings.map(({ text }) => text) });
-  options.metrics.admitted(decision.code, optIn, (performance.now() - started) / 1000);
+  options.metrics.admitted(decision.code, optIn, (performance.now() - receivedAt) / 1000);
   if (warnings.length > 0) report(decision, warnings, request, options);
   options.log.debug({ code: decision.code, optIn, namespace: request.namespace }, "pod answered");
   return answer;

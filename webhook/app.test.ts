@@ -139,7 +139,7 @@ test("without a map the pod is allowed, with a warning", async () => {
   const { app, lines } = start({ map: () => undefined });
   const { body } = await request(app).post("/mutate/namespace").send(review()).expect(200);
   assert.equal(body.response.allowed, true);
-  assert.match(body.response.warnings[0], /no map/);
+  assert.match(body.response.warnings[0], /no hostname map/);
   assert.deepEqual(
     lines.filter(({ level }) => level === "warn").map(({ fields }) => fields),
     [{ code: "no-map", namespace: "shop", warnings: ["no-map"], heldBack: 0 }],
@@ -293,6 +293,19 @@ test("metrics count pods by code and opt-in, and refusals by status", async () =
   assert.match(text, /switchback_webhook_admissions_total\{code="not-opted-in",opt_in="pod"\} 1/);
   assert.match(text, /switchback_webhook_refused_total\{status="400"\} 1/);
   assert.match(text, /switchback_webhook_admission_duration_seconds_count 2/);
+});
+
+test("the duration of an admission starts at the last byte of its review, before the review is decoded", async (t) => {
+  const { app, metrics } = start();
+  let clockMs = 0;
+  t.mock.method(performance, "now", () => clockMs);
+  const { parse } = JSON;
+  t.mock.method(JSON, "parse", (text: string) => {
+    clockMs += 40;
+    return parse(text);
+  });
+  await request(app).post("/mutate/pod").send(review()).expect(200);
+  assert.match(await metrics.registry.metrics(), /switchback_webhook_admission_duration_seconds_sum 0\.04\n/);
 });
 
 test("the path states how the pods of a namespace get their names", async () => {

@@ -29,10 +29,10 @@ const UNREAD_BUDGET_BYTES = 8 * 1024 * 1024;
 /** Within this time, one line is logged for each namespace and reason. */
 const LOG_PERIOD_MS = 60_000;
 /**
- * Answers up to this size are not counted. At most 640 connections (MAX_CONNECTIONS in server.ts) hold one each, 10
- * MiB together.
+ * Answers up to this size are not counted. At most 640 connections (MAX_CONNECTIONS in server.ts) hold one each, which
+ * is less than the budget.
  */
-const SMALL_ANSWER_BYTES = 16 * 1024;
+const SMALL_ANSWER_BYTES = 12 * 1024;
 
 /**
  * A path states what opted the pod in. It may end with the value of the label `switchback.dev/via` of the pod's
@@ -61,7 +61,7 @@ export function createApp(appOptions: AppOptions): Express {
   for (const [path, about] of pathsOf(options.delivery?.deliveries ?? [])) {
     app.post(
       path,
-      answerWith((request) => answerReview(request, about, options), buffers, options),
+      answerWith((request, receivedAt) => answerReview(request, about, options, receivedAt), buffers, options),
     );
   }
   app.post(
@@ -74,17 +74,18 @@ export function createApp(appOptions: AppOptions): Express {
 }
 
 function answerWith(
-  answerTo: (request: AdmissionRequest) => string,
+  answerTo: (request: AdmissionRequest, receivedAt: number) => string,
   { read, unread }: Buffers,
   options: AnswerOptions,
 ): RequestHandler {
   const answer = (body: Buffer | Refusal, res: Response): void => {
+    const receivedAt = performance.now();
     const request = Buffer.isBuffer(body) ? decode(body) : body;
     if ("status" in request) {
       refuse(request, res, options);
       return;
     }
-    const text = answerTo(request);
+    const text = answerTo(request, receivedAt);
     if (text.length > SMALL_ANSWER_BYTES) chargeAnswer(unread, res, text.length);
     res.writeHead(200, { "content-type": "application/json", "content-length": text.length });
     // The answer is ASCII. Writing it as UTF-8 would scan every byte of the patch once more.

@@ -63,7 +63,7 @@ test("without a map, a pod that should be injected is not, and its user is warne
   assert.deepEqual(decideInjection(creation(), "namespace", undefined), {
     inject: false,
     code: "no-map",
-    text: "no map of hostnames is loaded yet, so this pod gets none",
+    text: "no hostname map is loaded yet, so this pod gets no names",
     warn: true,
   });
 });

@@ -82,7 +82,7 @@ const POD_CHECKS: ReadonlyArray<Check<{ readonly pod: AdmittedPod; readonly optI
 const NO_MAP = {
   inject: false,
   code: "no-map",
-  text: "no map of hostnames is loaded yet, so this pod gets none",
+  text: "no hostname map is loaded yet, so this pod gets no names",
   warn: true,
 } as const;
 

@@ -5,7 +5,7 @@ import type { OptIn } from "./injection-decision.ts";
 /** The webhook's metrics, in their own registry. */
 export interface WebhookMetrics {
   readonly registry: MetricsRegistry;
-  /** Records the answer about one pod; `seconds` is the time from the decoded review to the answer. */
+  /** Records the answer about one pod; `seconds` is the time from the review's last byte to the answer. */
   admitted(code: string, optIn: OptIn, seconds: number): void;
   /** Counts a pod that was admitted with a warning of this code. */
   warned(code: string): void;
@@ -25,8 +25,8 @@ export function createWebhookMetrics(): WebhookMetrics {
     "From the last byte of a review to its answer.",
     BUCKETS,
   );
-  const warnings = counter("warnings_total", "Warnings that pods were admitted with, by code.");
-  const refusals = counter("refused_total", "Requests that are no admission review, by HTTP status.");
+  const warnings = counter("warnings_total", "Warnings on admitted pods, by code.");
+  const refusals = counter("refused_total", "Refused requests that are not admission reviews, by HTTP status.");
   // Stored, because looking up a series by its labels takes longer than the decision about the pod.
   const counters = { namespace: new Map<string, Counter>(), pod: new Map<string, Counter>() };
   const counterOf = (code: string, optIn: OptIn): Counter => {
@@ -55,7 +55,7 @@ export function addStateGauges(registry: MetricsRegistry, state: Readonly<Webhoo
   );
   gauge(
     "certificate_expiry_timestamp_seconds",
-    "When the serving certificate expires; 0: there is none.",
+    "Expiry time of the serving certificate; 0 if no certificate is loaded.",
     () => (state.serving().notAfter ?? 0) / 1000,
   );
   gauge(

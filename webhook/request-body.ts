@@ -21,7 +21,7 @@ const CHUNK_BYTES = 256;
 const MEDIA_TYPE: Refusal = { status: 415, text: "the body must be application/json" };
 const ENCODED: Refusal = { status: 415, text: "the body must not be compressed" };
 const ABORTED: Refusal = { status: 400, text: "the body is incomplete" };
-const BUSY: Refusal = { status: 503, text: "too many bodies in flight, and this one took longest" };
+const BUSY: Refusal = { status: 503, text: "too many request bodies in progress, and this one is the oldest" };
 
 /**
  * Creates a reader of bodies of at most `maxBytes`. Unlike express.raw, it limits the total of the bodies in

@@ -143,7 +143,7 @@ export class HeaderAsker {
     // If the question has changed meanwhile, this answer does not count, and the new question gets its own round.
     if (this.#isAsked(port, question)) {
       if (port.conclude(round, clock.now())) {
-        log.info({ ...port.report(), seen: port.seen }, "a port answers a PROXY header in another way");
+        log.info({ ...port.report(), seen: port.seen }, "the port's answer to a PROXY header has changed");
       }
       if (port.isDoubted) this.#askSiblings(question, clock.now());
     }
@@ -188,7 +188,7 @@ export class HeaderAsker {
       const address = port.choose(await this.#addresses.of(port.question));
       return address === undefined ? undefined : await run(address);
     } catch (err) {
-      this.#deps.log.error({ err: describeError(err) }, "asking about the PROXY header failed");
+      this.#deps.log.error({ err: describeError(err) }, "PROXY header detection failed");
       return undefined;
     }
   }

@@ -100,7 +100,7 @@ function admission(): Surface {
     prepare: (input) => Buffer.from(JSON.stringify(input) ?? "null"),
     feed(body) {
       try {
-        answerReview(decodeReview(body as Buffer), { optIn: "namespace" }, options);
+        answerReview(decodeReview(body as Buffer), { optIn: "namespace" }, options, performance.now());
       } catch (error) {
         if (!hasCode(error, "input-invalid")) throw error;
       }
