@@ -38,7 +38,7 @@ export async function installCheck(flags: InstallCheckFlags, { env, stdout }: Cl
       const { done, why } = read(await dryRunPod(client, probeNamespace));
       if (done) return stdout.line(`the webhook answers: ${pod} was injected`);
       unknown = why === undefined ? 0 : unknown + 1;
-      if (unknown === UNKNOWN_TIMES) return stdout.line(`not checked: ${pod} tells nothing: ${why}`);
+      if (unknown === UNKNOWN_TIMES) return stdout.line(`not checked: the result of ${pod} is unknown: ${why}`);
       const said = why === undefined ? `${pod} was not injected yet` : `${pod} was rejected: ${why}`;
       if (said !== last) stdout.line(said);
       last = said;

@@ -49,7 +49,7 @@ describe("as in kubectl", () => {
       response.end(JSON.stringify({ kind: "Status", code: 403, reason: "Forbidden", message }));
     };
     const { stderr } = await run(forbidden, "status", "--as", "jane");
-    assert.match(stderr, /\nswitchback: --as takes the right to impersonate users: .*\n$/);
+    assert.match(stderr, /\nswitchback: --as needs permission to impersonate users: .*\n$/);
     assert.doesNotMatch(stderr, /rolebinding/);
   });
 

@@ -25,8 +25,8 @@ export function cureOfRefusal(error: unknown, { command, namespace }: Invocation
   if (status === 401) return "log in to the cluster again, or renew the token or certificate that the kubeconfig has";
   if (status !== 403) return undefined;
   if (/\bcannot impersonate\b/.test((error as Error).message))
-    return "--as takes the right to impersonate users: leave it out, or ask an admin for the right";
-  if (command === "uninstall") return "to uninstall takes the rights of a cluster admin, as to install";
+    return "--as needs permission to impersonate users: omit it, or ask an admin for the permission";
+  if (command === "uninstall") return "uninstalling needs the permissions of a cluster admin, like installing";
   if (command === "doctor" || command === "dump")
     return "the Roles switchback-doctor have these rights; docs/doctor.md says how to bind them";
   const role = ROLES[command];

@@ -187,7 +187,7 @@ function addChanges(root: Command, context: CliContext, setExitCode: (code: numb
       "add hostAliases to workloads in YAML or JSON files and print the result, for GitOps without the webhook",
     )
     .argument("[files...]", "files or directories with workloads; - for standard input", collect)
-    .option("-f, --filename <file...>", "the same, as for kubectl", collect)
+    .option("-f, --filename <file...>", "files or directories, as in kubectl", collect)
     .option("-R, --recursive", "read the folders of directories, too")
     .option("--hosts <file>", "read the names from a hosts file instead of the published map", notEmpty)
     .option("--template-path <kind=path...>", "inject another kind, such as Rollout.argoproj.io=spec.template", collect)

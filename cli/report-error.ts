@@ -49,7 +49,5 @@ export function usageError({ code, message }: CommanderError, command: string | 
  */
 function describe(error: unknown): string {
   const isForeseen = error instanceof SwitchbackError || !(error instanceof TypeError || error instanceof RangeError);
-  return isForeseen
-    ? describeError(error)
-    : `an answer that was not expected, or a fault of this program: ${describeError(error)}`;
+  return isForeseen ? describeError(error) : `unexpected answer, or a bug in this program: ${describeError(error)}`;
 }

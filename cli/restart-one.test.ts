@@ -83,7 +83,7 @@ for (const kind of ["StatefulSet", "DaemonSet"]) {
 
 test("a rollout that takes too long has failed, and the text says what is missing", async (t) => {
   const { done, time } = run(t, withWeb({ status: UNAVAILABLE }));
-  const text = "is restarted, and not rolled out: 0 of 1 available";
+  const text = "was restarted, but the rollout did not finish: 0 of 1 available";
   assert.deepEqual(await done, { came: "failed", text });
   // The last read is after the timeout.
   assert.deepEqual(time.waits, [500, 500, 500, 500, 500]);
@@ -146,7 +146,7 @@ for (const method of ["GET", "PATCH"]) {
       api.onCall = (call) => (call.method === method ? refusal(code, "Refused") : undefined);
       const { came, text } = await run(t, api).done;
       assert.equal(came, "against");
-      const right = "it takes the rights get and patch of Deployments in shop: ";
+      const right = "you need permission to get and patch Deployments in shop: ";
       const why = `${code === 403 ? right : ""}${method} ${WEB}: ${code} `;
       assert.ok(text.startsWith(`was not restarted: ${why}`), text);
       assert.equal(api.calls.filter((call) => call.method === "PATCH").length, patchesOf(method, code));

@@ -43,13 +43,14 @@ export async function restartOne(
       isUnderWay(workload, state, Date.now() - timeoutMs),
     );
     const failure = await rollOut(read, timeoutMs);
-    if (failure !== undefined) return { came: "failed", text: `is restarted, and not rolled out: ${failure}` };
+    if (failure !== undefined)
+      return { came: "failed", text: `was restarted, but the rollout did not finish: ${failure}` };
     return isNew
       ? { came: "restarted", text: "is restarted" }
       : { came: "already", text: "was being restarted already" };
   } catch (error) {
     if (!hasCode(error, "input-invalid") && !REFUSALS.includes(statusOf(error))) throw error;
-    const right = `it takes the rights get and patch of ${kind}s in ${workload.namespace}: `;
+    const right = `you need permission to get and patch ${kind}s in ${workload.namespace}: `;
     const why = `${statusOf(error) === 403 ? right : ""}${describeError(error)}`;
     return { came: "against", text: `was not restarted: ${why}` };
   }
@@ -84,6 +85,6 @@ async function rollOut(read: () => Promise<WorkloadState>, timeoutMs: number): P
   for (;;) {
     const { unsettled, failed } = await read();
     if (unsettled === undefined || failed || performance.now() > deadline) return unsettled;
-    await pause(POLL_MS, new AbortController().signal);
+    await pause(POLL_MS);
   }
 }

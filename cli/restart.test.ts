@@ -101,7 +101,7 @@ describe("restart", () => {
     const expected = [
       /^Deployment shop\/a was not restarted: spec\.paused/,
       /^Deployment shop\/b was not restarted: its update strategy is OnDelete/,
-      /^Deployment shop\/c was not restarted: it takes the rights get and patch of Deployments in shop: .*403/,
+      /^Deployment shop\/c was not restarted: you need permission to get and patch Deployments in shop: .*403/,
       /^Deployment shop\/gone was not restarted: .*404/,
     ];
     assert.equal(err.length, expected.length);
@@ -126,7 +126,7 @@ describe("restart", () => {
     const { exitCode, out, err } = await run("shop", 1);
     assert.deepEqual([exitCode, out, patches()], [1, ["Deployment shop/a is restarted"], [1, 1, 0, 0]]);
     assert.deepEqual(err, [
-      "Deployment shop/b is restarted, and not rolled out: 0 of 1 available",
+      "Deployment shop/b was restarted, but the rollout did not finish: 0 of 1 available",
       "stopping; not restarted: Deployment shop/c, Deployment shop/d",
     ]);
     // The first read after the time limit; reads are every 500 ms.
@@ -136,7 +136,7 @@ describe("restart", () => {
   it("after a failure, names the remaining workloads, if any", async (t) => {
     skipWaits(t);
     add("a", { unavailable: Number.POSITIVE_INFINITY });
-    const failed = "Deployment shop/a is restarted, and not rolled out: 0 of 1 available";
+    const failed = "Deployment shop/a was restarted, but the rollout did not finish: 0 of 1 available";
     assert.deepEqual(await run("shop", 1), { exitCode: 1, out: [], err: [failed] });
     add("b");
     const { err } = await run("shop", 1);

@@ -144,7 +144,7 @@ diagnosing https://api.example.com/
   restart: `Deployment shop/web: 1 of 2 pods stale
 Deployment shop/web was not restarted: spec.paused: its rollout is paused
 `,
-  uninstall: `Addresses that end with Switchback: 198.51.100.9 (switchback-nginx)
+  uninstall: `Addresses that the uninstall frees: 198.51.100.9 (switchback-nginx)
 1. The webhook configuration switchback-webhook is deleted: new pods are no
   longer injected.
 2. These are restarted:

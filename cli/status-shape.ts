@@ -48,6 +48,6 @@ export function statusFrom(document: unknown): FullStatus {
   throw new SwitchbackError(
     "data-corrupt",
     `the response is not the status of a Switchback controller (its field ${JSON.stringify(field)} is missing ` +
-      "or of another type); is that what the Service switchback-controller leads to?",
+      "or of another type); check which pods the Service switchback-controller selects",
   );
 }

@@ -47,7 +47,7 @@ describe("--check", () => {
     const shows = atTerminal(t, "y\n");
     const { done, written } = await run(t, server, { check: true, yes: true, force: true });
     await assert.rejects(done, { code: "still-held" });
-    assert.match(written.stdout, /^Addresses that end with Switchback: .*\n1\. The webhook configuration/);
+    assert.match(written.stdout, /^Addresses that the uninstall frees: .*\n1\. The webhook configuration/);
     assert.deepEqual([written.stderr, shows(QUESTION), server.writes], ["", false, []]);
   });
 
@@ -137,7 +137,7 @@ describe("uninstall", () => {
     t.mock.restoreAll();
     const forced = await run(t, server, { yes: true, force: true });
     await forced.done;
-    assert.match(forced.written.stdout, /going on, as that was asked for\n$/);
+    assert.match(forced.written.stdout, /continuing because of --force\n$/);
   });
 
   test("uses the given namespace", async (t) => {

@@ -76,7 +76,7 @@ for (const [text, expected] of [
       "that can be restarted is deployment, statefulset or daemonset)",
   ],
   ["shop/bare", "shop/bare is a Pod: delete its pods, or recreate it"],
-  ["shop/both", "shop/both is the name of 2 workloads: give shop/deployment/both or shop/daemonset/both"],
+  ["shop/both", "2 workloads have the name shop/both: use shop/deployment/both or shop/daemonset/both"],
 ] as const) {
   test(`${text} is refused, with what to do`, () => {
     assert.throws(() => select(text), { code: "input-invalid", message: expected });

@@ -71,7 +71,7 @@ export function selectWorkloads(
 function checkNamed(what: string, named: readonly WorkloadStatus[]): void {
   if (named.length > 1) {
     const whole = named.map((each) => `${each.namespace}/${each.kind.toLowerCase()}/${each.name}`).join(" or ");
-    throw new SwitchbackError("input-invalid", `${what} is the name of ${named.length} workloads: give ${whole}`);
+    throw new SwitchbackError("input-invalid", `${named.length} workloads have the name ${what}: use ${whole}`);
   }
   const [other] = named.filter((each) => !isWorkloadKind(each.kind));
   if (other !== undefined) {

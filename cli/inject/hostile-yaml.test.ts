@@ -10,7 +10,11 @@ const inject = (text: string) => injectManifest({ name: "f", text }, { choose, l
 
 describe("an unresolvable alias is refused with a reason:", () => {
   for (const [what, yaml, reason] of [
-    ["in the aliases", "kind: Pod\nspec: { hostAliases: &a [*a] }", /\*a refers to what it stands in/],
+    [
+      "in the aliases",
+      "kind: Pod\nspec: { hostAliases: &a [*a] }",
+      /\*a refers to a value that contains the alias itself/,
+    ],
     ["in one alias", "kind: Pod\nspec: { hostAliases: [&a { ip: 192.0.2.1, hostnames: *a }] }", /\*a refers/],
     ["in the annotations", "kind: Pod\nmetadata: { annotations: &a { b: *a } }\nspec: {}", /\*a refers/],
     ["in one annotation", "kind: Pod\nmetadata: { annotations: { b: &a [[*a]] } }\nspec: {}", /\*a refers/],

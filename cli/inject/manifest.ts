@@ -111,7 +111,7 @@ function aliasFault(document: Document): { text: string; offset: number } | unde
       const anchored = anchors.get(source);
       const isInside = path.includes(anchored as Document);
       if (anchored !== undefined && !isInside) return undefined;
-      const what = isInside ? "refers to what it stands in" : "has no anchor before it";
+      const what = isInside ? "refers to a value that contains the alias itself" : "has no anchor before it";
       fault = { text: `the alias *${source} ${what}`, offset: range?.[0] ?? 0 };
       return visit.BREAK;
     },

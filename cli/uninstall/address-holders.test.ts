@@ -197,7 +197,7 @@ test("a plan names each front and up to five pods of a workload", () => {
   const lines = describePlan(plan, { ...INSTALL, addresses }, "ours");
   assert.equal(
     lines[0],
-    `Addresses that end with Switchback: ${OURS} (switchback-nginx), 198.51.100.10 (switchback-traefik)`,
+    `Addresses that the uninstall frees: ${OURS} (switchback-nginx), 198.51.100.10 (switchback-traefik)`,
   );
   assert.equal(lines[3], "     shop/DaemonSet/log (a, b, c, d, e)");
   assert.equal(describePlan(plan, { ...INSTALL, addresses: new Map() }, "ours")[0]?.endsWith(": none"), true);
@@ -217,7 +217,7 @@ const EXAMPLE = found(
 
 test("restarts the permitted holders, and tells what to do about the others", () => {
   assert.deepEqual(describePlan(planUninstall(EXAMPLE, INSTALL), INSTALL, "ours"), [
-    `Addresses that end with Switchback: ${OURS} (switchback-nginx)`,
+    `Addresses that the uninstall frees: ${OURS} (switchback-nginx)`,
     "1. The webhook configuration switchback-webhook is deleted: new pods are no longer injected.",
     "2. These are restarted:",
     "     shop/Deployment/web (web-1)",

@@ -47,7 +47,7 @@ test("restarts what it may restart; a person has to recreate the others that hol
 
 test("the plan lists in order what is done, to which pods, and what is left", () => {
   assert.deepEqual(describePlan(planUninstall(ALL, INSTALLATION), INSTALLATION, "ours"), [
-    "Addresses that end with Switchback: 198.51.100.9 (switchback-a), 198.51.100.10 (switchback-b)",
+    "Addresses that the uninstall frees: 198.51.100.9 (switchback-a), 198.51.100.10 (switchback-b)",
     "1. The webhook configuration switchback-webhook is deleted: new pods are no longer injected.",
     "2. These are restarted:",
     "     shop/Deployment/n (a, b, c, d, e)",
@@ -66,7 +66,7 @@ test("the plan lists in order what is done, to which pods, and what is left", ()
   ]);
   const nothing = describePlan(planUninstall([], INSTALLATION), { ...INSTALLATION, addresses: new Map() }, "ours");
   assert.deepEqual(nothing.slice(0, 4), [
-    "Addresses that end with Switchback: none",
+    "Addresses that the uninstall frees: none",
     "1. The webhook configuration switchback-webhook is deleted: new pods are no longer injected.",
     "2. These are restarted: none",
     "3. Something goes.",

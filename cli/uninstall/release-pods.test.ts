@@ -145,7 +145,7 @@ describe("releasePods", () => {
       WEBHOOK_GONE,
       "still held:",
       "  shop/Pod/bare: nothing recreates it: delete it",
-      "1 pod holds addresses of Switchback; going on, as that was asked for",
+      "1 pod holds addresses of Switchback; continuing because of --force",
     ]);
   });
 
@@ -260,7 +260,7 @@ describe("the last step of an extra", () => {
   test("with force may leave something, which is reported", async (t) => {
     const { done, said } = runUninstall(t, installed(), { parts: [lastStep(LEFT).part], force: true });
     await done;
-    assert.equal(said.at(-1), "agents hold addresses of Switchback; going on, as that was asked for");
+    assert.equal(said.at(-1), "agents hold addresses of Switchback; continuing because of --force");
   });
 
   test("is not taken if an earlier step fails", async (t) => {
@@ -334,7 +334,7 @@ describe("check", () => {
       code: "still-held",
       message: "2 pods hold addresses of Switchback, and would connect to the next Service that gets one",
     });
-    assert.equal(said[0], `Addresses that end with Switchback: ${FRONT_IP} (switchback-nginx)`);
+    assert.equal(said[0], `Addresses that the uninstall frees: ${FRONT_IP} (switchback-nginx)`);
     assert.deepEqual(said.slice(2, 6), [
       "2. These are restarted:",
       "     shop/Deployment/web (web-old)",
@@ -362,6 +362,6 @@ describe("check", () => {
     api.objects.delete(ours("services/switchback-nginx"));
     const { done, said } = look(api);
     await done;
-    assert.equal(said[0], "Addresses that end with Switchback: none");
+    assert.equal(said[0], "Addresses that the uninstall frees: none");
   });
 });

@@ -90,7 +90,7 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   say(
     holders === ""
       ? "no pod holds an address of Switchback"
-      : `${holders} of Switchback; going on, as that was asked for`,
+      : `${holders} of Switchback; continuing because of --force`,
   );
 }
 

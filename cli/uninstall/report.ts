@@ -16,7 +16,7 @@ export function describePlan(
 ): string[] {
   const fronts = [...addresses].map(([address, service]) => `${address} (${service})`);
   return [
-    `Addresses that end with Switchback: ${fronts.join(", ") || "none"}`,
+    `Addresses that the uninstall frees: ${fronts.join(", ") || "none"}`,
     `1. The webhook configuration ${WEBHOOK_CONFIGURATION} is deleted: new pods are no longer injected.`,
     `2. These are restarted: ${plan.restart.length === 0 ? "none" : ""}`.trimEnd(),
     ...plan.restart.map((holder) => `     ${describe(holder)}`),

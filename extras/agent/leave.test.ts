@@ -91,7 +91,7 @@ describe("agents that do not leave", () => {
   test("are skipped with force, with a message", async (t) => {
     const { done, said } = run(t, withAgents("switchback-agent-a"), { timeoutMs: 1_000, force: true });
     await done;
-    assert.equal(said.at(-1), "agents hold addresses of Switchback; going on, as that was asked for");
+    assert.equal(said.at(-1), "agents hold addresses of Switchback; continuing because of --force");
   });
 
   test("are looked for in the configured namespace", async (t) => {

@@ -130,7 +130,7 @@ describe("switchback restart", () => {
   it("refuses each workload that the operator may not patch, and changes nothing", async () => {
     const { code, stderr } = await restart(await somebody("operator", "switchback-operator"), NS);
     assert.equal(code, 1);
-    const needs = "was not restarted: it takes the rights get and patch of Deployments in by-hand";
+    const needs = "was not restarted: you need permission to get and patch Deployments in by-hand";
     assert.match(stderr, new RegExp(`^Deployment by-hand/held ${needs}.*\nDeployment by-hand/web ${needs}.*\n$`));
     assert.match(
       stderr,
@@ -155,7 +155,7 @@ describe("switchback restart", () => {
     assert.deepEqual([again.code, again.stdout], [0, "nothing to do: all pods have the current names\n"]);
     const elsewhere = await restart(owner, OTHER);
     assert.equal(elsewhere.code, 1);
-    assert.match(elsewhere.stderr, /^Deployment not-theirs\/web was not restarted: it takes the rights/);
+    assert.match(elsewhere.stderr, /^Deployment not-theirs\/web was not restarted: you need permission/);
     assert.equal(await there.changes("web"), 0);
   });
 
