@@ -165,7 +165,9 @@ test("each reason why there is no Service, with its text", () => {
   });
   assert.deepEqual(reason(hints("203.0.113.2", "203.0.113.1"), B, A), {
     code: "several-services",
-    text: "several Services (edge/a, edge/b) have its addresses 203.0.113.2, 203.0.113.1; configure the target by its class",
+    text:
+      "several Services (edge/a, edge/b) have its addresses 203.0.113.2, 203.0.113.1; " +
+      "configure the target by its class",
   });
   assert.deepEqual(reason(hints("203.0.113.3"), service("p", [{ ip: "203.0.113.3", ipMode: "Proxy" }])), {
     code: "ip-mode-proxy",

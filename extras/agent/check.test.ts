@@ -58,16 +58,14 @@ const CASES: ReadonlyArray<readonly [string, Fact<readonly AgentInfo[]>, readonl
     ]),
     [
       "warning node-hosts-behind | 4 node(s) are behind: switchback-agent-p: write-failed: no space; " +
-        "switchback-agent-n: its agent has not reported on the hosts file yet; switchback-agent-o: it has the names of an earlier " +
-        "map; and 1 more",
+        "switchback-agent-n: its agent has not reported on the hosts file yet; " +
+        "switchback-agent-o: it has the names of an earlier map; and 1 more",
     ],
   ],
   [
     "names are taken, each listed once",
     known([agent({ ...GOOD, taken: ["b", "a"] }), agent({ ...GOOD, taken: ["a"] })]),
-    [
-      "warning node-hosts-taken | hosts files of nodes already have somebody else's lines for these names, which stay: a, b",
-    ],
+    ["warning node-hosts-taken | somebody else's lines in hosts files of nodes have these names, and stay: a, b"],
   ],
 ];
 for (const [what, agents, findings] of CASES) test(what, () => assert.deepEqual(run(agents), findings));

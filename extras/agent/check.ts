@@ -74,7 +74,7 @@ function behindFinding(behind: readonly string[]): Finding {
 }
 
 function takenFinding(taken: readonly string[]): Finding {
-  const evidence = `hosts files of nodes already have somebody else's lines for these names, which stay: ${taken.join(", ")}`;
+  const evidence = `somebody else's lines in hosts files of nodes have these names, and stay: ${taken.join(", ")}`;
   const cure = "remove these lines from /etc/hosts of the nodes, or leave them if they are intended";
   return warning("nodes", "node-hosts-taken", evidence, cure);
 }

@@ -37,7 +37,7 @@ test("each scrape returns the current gauges in the text format", () => {
     "# HELP switchback_agent_node_hosts_names Names in the hosts file of the node.",
     "# TYPE switchback_agent_node_hosts_names gauge",
     "switchback_agent_node_hosts_names 3",
-    "# HELP switchback_agent_node_hosts_taken Names left out of the node's hosts file, because somebody else's line has them.",
+    "# HELP switchback_agent_node_hosts_taken Names left out of that file, because somebody else's line has them.",
     "# TYPE switchback_agent_node_hosts_taken gauge",
     "switchback_agent_node_hosts_taken 1",
     "# HELP switchback_agent_node_hosts_problem 1 while that file is not current, by reason code.",

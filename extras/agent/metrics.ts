@@ -18,7 +18,7 @@ export function agentMetrics(
   gauge("node_hosts_names", "Names in the hosts file of the node.", () => read().nodeHosts?.names ?? 0);
   gauge(
     "node_hosts_taken",
-    "Names left out of the node's hosts file, because somebody else's line has them.",
+    "Names left out of that file, because somebody else's line has them.",
     () => read().nodeHosts?.taken.length ?? 0,
   );
   gauge("node_hosts_problem", "1 while that file is not current, by reason code.", () =>

@@ -125,7 +125,7 @@ test("a wildcard too far below another one is reported once and gets no records"
   assert.equal(read("wildcards.zone").match(/ IN A /g)?.length, 1);
   assert.match(
     JSON.stringify(warnings),
-    /^\[\{"code":"dns-wildcard-deep","text":"1 names are left out: \\"\*\.a\.a[^"]+\\" is so far below[^}]+\}\]$/,
+    /^\[\{"code":"dns-wildcard-deep","text":"1 names are left out: \\"\*\.a\.a[^"]+\\" is too far below[^}]+\}\]$/,
   );
 });
 

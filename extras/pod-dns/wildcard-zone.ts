@@ -93,7 +93,7 @@ function noRoom(apex: string): Reason {
 }
 
 function tooDeep(apex: string, above: string): Reason {
-  const text = `${show(`*.${apex}`)} is so far below ${show(`*.${above}`)} that names in it get the addresses of that one`;
+  const text = `${show(`*.${apex}`)} is too far below ${show(`*.${above}`)}, whose addresses its names get`;
   return { code: "dns-wildcard-deep", text };
 }
 

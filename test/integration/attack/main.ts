@@ -122,7 +122,7 @@ async function answerAtRandom(milliseconds: number): Promise<number> {
   const { requests, late, left } = await tryRandomAnswers(seed, () => performance.now() >= deadline);
   const found = [...late.slice(0, 5), ...(left > 0 ? [`${left} connections were not closed`] : [])];
   process.stdout.write(
-    `\n${requests} requests got random answers (seed ${seed}): ${late.length} ended more than 1 s after their deadline\n` +
+    `\n${requests} requests got random answers (seed ${seed}): ${late.length} ended over 1 s after their deadline\n` +
       found.map((line) => `  ${line}\n`).join(""),
   );
   return late.length + left;
