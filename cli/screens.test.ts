@@ -151,8 +151,7 @@ Deployment shop/web was not restarted: spec.paused: its rollout is paused
      shop/Deployment/web (web-old)
    These hold addresses of Switchback, and you have to recreate them:
      other/Pod/bare: nothing recreates it: delete it
-3. The agents, where there are any, take their names out of the hosts files of
-  running pods.
+3. The agents, if any, remove their names from the hosts files of running pods.
 4. Controller, webhook and proxy, the front Services, the map, the certificates
   and the Lease are deleted.
 Left: the namespace ours.

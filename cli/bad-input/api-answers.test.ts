@@ -80,7 +80,7 @@ walk("403 names the Role that is missing, and how to bind it:", [
             what: "403",
             args: [name, ...args],
             api: forbidden,
-            says: /rights of a cluster admin, as to install\n$/,
+            says: /permissions of a cluster admin, like installing\n$/,
             code: 1,
           },
         ]

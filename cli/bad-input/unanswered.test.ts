@@ -23,7 +23,11 @@ const stale = json({
 function uninstalling(...flags: string[]): Pick<BadInput, "args" | "api" | "stdout"> {
   const server = installed();
   addHolder(server, "shop", "bare");
-  return { args: ["uninstall", "-n", NAMESPACE, ...flags], api: server.respond, stdout: /^Addresses that end with/ };
+  return {
+    args: ["uninstall", "-n", NAMESPACE, ...flags],
+    api: server.respond,
+    stdout: /^Addresses that the uninstall frees/,
+  };
 }
 
 walk(

@@ -117,8 +117,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ],
     }),
     [
-      "warning header-contradicted | controller | first | if the ingress controller expects what was seen, correct " +
-        "the annotation | otherwise correct its setting, or make it trust the proxies (docs/trust/README.md)",
+      "warning header-contradicted | controller | first | if the ingress controller should expect the detected " +
+        "header, correct the annotation | otherwise correct its setting, or make it trust the proxies " +
+        "(docs/trust/README.md)",
       "warning header-answers-differ | controller | second | if nobody has changed the ingress controller, make it " +
         "trust all proxies (docs/trust/README.md)",
     ],

@@ -108,7 +108,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     found({ ...at(NAME, "192.0.2.99"), outcome: { kind: "timeout", detail: "no connection" } }),
     [
       "warning name-unreachable | names at Service ingress-nginx/ingress-nginx-controller | not resolving to " +
-        "192.0.2.80, and pods get no answer where they lead: shop.example.com (192.0.2.99) | " +
+        "192.0.2.80, and pods get no answer at their addresses: shop.example.com (192.0.2.99) | " +
         "if your router does not forward connections from inside to the load balancer, run " +
         "`kubectl -n ingress-nginx annotate service ingress-nginx-controller switchback.dev/map=always`",
     ],

@@ -154,7 +154,7 @@ function parse<T>(key: string, parts: string, text: string, read: (value: unknow
     const text = `${key} has version ${JSON.stringify(version).slice(0, 20)}; this release reads version ${VERSION}`;
     return { code: INDEX_VERSION, text };
   }
-  return read(value) ?? { code: "index-malformed", text: `${key} lacks ${parts}` };
+  return read(value) ?? { code: "index-malformed", text: `${key} has no valid ${parts}` };
 }
 
 /**

@@ -29,7 +29,7 @@ test("every file is listed as able or unable to run on a user's cluster", () => 
 test("a file that cannot run names what is missing, in one line", () => {
   const missing = FILES.map((file) => missingFor(file, new Set()));
   assert.ok(missing.filter((reason) => reason === undefined).length >= 6);
-  for (const reason of missing) assert.match(reason ?? "takes nothing", /^(takes |the cluster has no )[^\n]+$/);
+  for (const reason of missing) assert.match(reason ?? "needs nothing", /^(needs |the cluster has no )[^\n]+$/);
   assert.equal(missingFor("80-cert-mode.test.ts", new Set()), "the cluster has no cert-manager");
 });
 

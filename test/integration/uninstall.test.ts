@@ -121,7 +121,10 @@ describe("uninstall --check", () => {
   it("says what would happen, changes nothing, and fails because pods hold addresses", async () => {
     const { code, stdout, stderr } = await system.cli(["uninstall", "--check"]);
     assert.equal(code, 1);
-    assert.match(stdout, new RegExp(`end with Switchback: ${await frontAddress()} \\(switchback-ingress-nginx\\)`));
+    assert.match(
+      stdout,
+      new RegExp(`that the uninstall frees: ${await frontAddress()} \\(switchback-ingress-nginx\\)`),
+    );
     assert.match(stdout, /are restarted:\n {5}shop\/Deployment\/baked \(.*\)\n {5}shop\/Deployment\/web \(web-\S+\)\n/);
     assert.match(stdout, /other\/Pod\/bare: nothing recreates it: delete it/);
     assert.match(stderr, /^switchback: 3 pods hold addresses of Switchback/);
