@@ -163,6 +163,18 @@ test("a pod gets the names by the delivery that the install selects", () => {
   assert.deepEqual(decision.changes, [{ op: "add", path: "/spec/given", value: "all" }]);
 });
 
+test("the pod's own label selects the delivery before its namespace's, and that one before the install's", () => {
+  const codeOf = (pod: string | undefined, namespace: string | undefined, fallback: string) => {
+    const labels = pod === undefined ? {} : { "switchback.dev/via": pod };
+    const choice = { ...by(fallback, fakeDelivery()), namespace };
+    return decideInjection(creation({}, { labels }), "namespace", map, choice).code;
+  };
+  assert.equal(codeOf("dns", "hosts", "hosts"), "given");
+  assert.equal(codeOf("hosts", "dns", "dns"), "injected");
+  assert.equal(codeOf(undefined, "dns", "hosts"), "given");
+  assert.equal(codeOf(undefined, "hosts", "dns"), "injected");
+});
+
 test("a pod that changes from a delivery to hostAliases loses what the delivery gave it", () => {
   const decision = decideInjection(given, "namespace", map, by("hosts", fakeDelivery()));
   assert.ok(decision.inject);
