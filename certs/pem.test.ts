@@ -73,7 +73,7 @@ test("a certificate is signed by its own CA, not by another", () => {
   assert.deepEqual(signed, [true, false]);
 });
 
-test("a chain leads to its CA and to its own leaf, even with other certificates in it", () => {
+test("a client that trusts a chain's CA or its leaf accepts the chain, even with other certificates in it", () => {
   const [first, authority, foreign] = [leaf, ca, other].map(({ cert }) => one(cert));
   assert.ok(first && authority && foreign);
   assert.equal(chainsTo([first], authority), true);

@@ -47,7 +47,7 @@ export function watchServingCertificate(
   let problem: Reason | undefined;
   const report = (reason: Reason | undefined) => {
     if (reason !== undefined && reason.text !== problem?.text) {
-      log.warn({ ...reason, served: served?.id }, "serving certificate: the newest one has a problem");
+      log.warn({ ...reason, served: served?.id }, "serving certificate: missing or rejected");
     }
     problem = reason;
   };

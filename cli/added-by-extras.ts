@@ -43,7 +43,7 @@ export async function wildcardPodsOf(config: Config): Promise<string | undefined
   return pods;
 }
 
-/** Starts every other way than hostAliases by which pods can get the names. */
+/** Starts all ways other than hostAliases by which pods can get the names. */
 export async function startDeliveries(config: Config, log: Logger): Promise<readonly Delivery[]> {
   return await partsOf(({ startDelivery }) => startDelivery?.(config, log));
 }

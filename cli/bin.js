@@ -11,7 +11,7 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST) {
 }
 
 // A short command spends most of its time on stripping types and compiling. Node keeps the result in the user's own
-// cache directory. In a shared one, such as Node's default in the temporary directory, others could put code. This
-// file is JavaScript because it runs before the cache is enabled: Node's type stripper alone costs 40 ms.
+// cache directory. Other users could put code into a shared one, such as Node's default in the temporary directory.
+// This file is JavaScript because it runs before the cache is enabled: Node's type stripper alone costs 40 ms.
 nodeModule.enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", "code"));
 await import("./main.ts");

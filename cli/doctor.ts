@@ -35,7 +35,7 @@ interface DoctorFlags extends ConnectFlags {
 
 /**
  * Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if
- * anything is broken, or with `--strict` unknown.
+ * anything is broken or, with `--strict`, if anything is unknown.
  */
 export async function doctor(flags: DoctorFlags, context: CliContext): Promise<number> {
   const { env, stdout, stderr, progress } = context;

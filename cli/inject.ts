@@ -24,7 +24,7 @@ export interface InjectFlags extends ConnectFlags {
 
 /** Maximum number of warnings about parts of the hosts file that are left out. */
 const MAX_LEFT_OUT = 10;
-/** Maximum number of causes to print when nothing is injected. */
+/** Maximum number of causes to print when no output is written. */
 const MAX_CAUSES = 4;
 
 /**

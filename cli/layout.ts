@@ -1,6 +1,6 @@
 /** Width of a table if standard output is not a terminal. People paste such output into issues and mails. */
 export const DEFAULT_COLUMNS = 80;
-/** Minimum length of lines. A terminal that reports fewer columns breaks them itself. */
+/** Lines may always have this length. A terminal that reports fewer columns breaks them itself. */
 const MIN_COLUMNS = 40;
 const OMISSION = "...";
 

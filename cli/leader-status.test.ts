@@ -95,7 +95,7 @@ test("waits while the controller lists the pods, which it may start only on requ
   assert.deepEqual(time.waits, [250, 250]);
 });
 
-test("waits for pods at most half a minute or as long as requested, and not for other unknown states", async (t) => {
+test("waits for pods at most half a minute, or less if requested, and not for other unknown states", async (t) => {
   const forever = asked(t, observing("pods-not-listed"));
   assert.deepEqual(await leaderStatus(forever.server.client, "ours"), observing("pods-not-listed"));
   assert.equal(forever.time.waits.length, 120);

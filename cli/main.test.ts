@@ -76,7 +76,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
 ];
 
 describe("help", { concurrency: 4 }, () => {
-  it("lists every command except those that only pods run in its group, users' commands first", async () => {
+  it("lists every command in its group except hidden ones, users' commands first", async () => {
     const { code, stdout, stderr } = await switchback(["--help"]);
     assert.deepEqual([code, stderr], [0, ""]);
     assert.match(stdout, /^Usage: switchback \[options\] \[command\]\n\nMaps a cluster's own/);

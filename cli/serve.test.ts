@@ -110,7 +110,7 @@ describe("a component", () => {
   });
 
   for (const signal of SIGNALS) {
-    test(`stops on ${signal}, after it has finished`, async (t) => {
+    test(`stops on ${signal}, and has finished when serve returns`, async (t) => {
       const { lines, done, says } = start(t, "proxy", { config, set: [...LOCAL, "log.level=debug"] });
       await says(NOTHING);
       send(signal);

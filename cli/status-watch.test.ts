@@ -66,7 +66,7 @@ function nextCall(responder: Responder): Promise<void> {
 const away: Responder = (call) => void call.socket.destroy();
 const endpointsGone = refuse(503, "ServiceUnavailable");
 
-it("outlives an unreachable API server and a Service without endpoints, and reports each once", async () => {
+it("outlives an unreachable API server or missing endpoints, reports each once, and then prints again", async () => {
   answer = says("one");
   const { written, sees, interrupt } = await watching();
   await sees("stdout", /^map one, /m);

@@ -45,8 +45,8 @@ const ACCEPTED_KINDS = WORKLOAD_KINDS.map((kind) => kind.toLowerCase())
   .replace(/, (\w+)$/, " or $1");
 
 /**
- * The stale workloads that the argument selects. Throws `input-invalid` if it matches none, or several with the same
- * name, or a workload that cannot be restarted.
+ * The stale workloads that the argument selects. Throws `input-invalid` if it matches none, or if its name matches
+ * several workloads or one that cannot be restarted.
  */
 export function selectWorkloads(
   { namespace, kind, name }: WorkloadArgument,

@@ -42,7 +42,7 @@ interface Suspension {
   readonly goOn?: () => Promise<void>;
   /**
    * Whether the watches show the changes before the suspended request is sent (true) or after it (false). Each value
-   * is one try.
+   * is one try per point.
    */
   readonly watchesFirst?: readonly boolean[];
 }
@@ -189,7 +189,7 @@ test("restarts: a suspended leader writes no record and restarts nothing, wherev
 const TARGETS = `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-targets`;
 const front = (name: string) => `/api/v1/namespaces/${NAMESPACE}/services/switchback-${name}`;
 
-/** Each leader configures other ports for a target, and may configure other targets. */
+/** Each leader configures different ports for its targets, and may configure different targets. */
 function leadFronts(
   pass: (ms: number) => Promise<void>,
   names: Readonly<Record<"first" | "second", readonly string[]>>,

@@ -155,7 +155,7 @@ export class FrontReconciler implements TargetAddresses {
     this.#enqueue(0);
   }
 
-  /** Why a target has no address, or lacks a port. Undefined if it only has no address yet. */
+  /** Why a target has no address, or lacks a port. Undefined: there is no reason, or it only has no address yet. */
   reasonOf(target: string): Reason | undefined {
     return this.#refused.get(target);
   }

@@ -246,7 +246,7 @@ test("the first remembered addresses of a target stay until its front is observe
   assert.deepEqual(await ensure(), [{ ...FRONT.spec, clusterIP: "198.51.100.50", clusterIPs: ["198.51.100.50"] }]);
 });
 
-test("other errors are thrown at once, also a refused address that was not requested", async (t) => {
+test("errors other than a refused address are thrown at once, also a 422 if no address was requested", async (t) => {
   const { kube, services, ensure } = await followed(t);
   for (const status of [403, 422]) {
     kube.onWrite = ({ path }) => {

@@ -74,7 +74,7 @@ export class FrontServices {
   readonly #seen = new Map<string, Front>();
   /** By target: the last observed addresses, or those that an earlier leader published. */
   readonly #known = new Map<string, readonly string[]>();
-  /** The configured value, or the fallback if the API server refused that value. */
+  /** The configured value. If the API server refuses or drops it, the fallback; if it refuses that too, undefined. */
   #distribution: TrafficDistribution;
   #watcher: Informer<Front> | undefined;
 

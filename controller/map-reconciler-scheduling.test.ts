@@ -257,7 +257,7 @@ test("it never sleeps longer than an hour, because timers overflow", async (t) =
   assert.deepEqual(published(store), mapped(["a.example.com"]));
 });
 
-test("a publication that moves a target costs no bytes, and the next one costs what it writes", async (t) => {
+test("a publication that moves a target costs only its interval, and the next one what it writes", async (t) => {
   const pass = stopClock(t);
   const store = new TestStore();
   const { loop, source, addresses, publications, leadership } = loopRig(store, { pace: { bytesPerSecond: 1_000 } });

@@ -146,7 +146,7 @@ export class MapReconciler {
     this.enqueue();
   }
 
-  /** Evaluates claims again whose names are names of Services. */
+  /** Evaluates claims again whose names were, or might be, names of Services. */
   reevaluateServiceNames(): void {
     this.#deps.plan.reevaluateServiceNames();
     this.enqueue();

@@ -72,7 +72,7 @@ async function untilKnown({ map, source }: Replica, { withinMs, stuckMs }: Obser
   }
 }
 
-/** Applies the plan of everything that was read, and the targets that it uses. */
+/** Brings the plan up to date with everything that was read, and sets the targets that it uses. */
 function settle(plan: Replica["plan"], addresses: Replica["addresses"]): void {
   plan.takeChanges();
   addresses.use(plan.targets);

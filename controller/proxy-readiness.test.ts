@@ -136,7 +136,7 @@ test("a target that waits too long is reported once; a silent proxy is logged at
   assert.deepEqual([listening.has("a"), listening.has("b"), state.changes], [true, true, 2]);
 });
 
-test("each target waits from its first expectation, and no proxy is asked while no target waits", async (t) => {
+test("each target waits from when it was first expected, and no proxy is asked while no target waits", async (t) => {
   const { listening, bound, asked, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
   bound.set("10.0.0.1", []);
   listening.expect(["a"]);

@@ -37,7 +37,7 @@ interface ReplicaDeps {
   readonly nodes?: ReadonlySet<string> | undefined;
   /** Describes the pods that get every name below a wildcard. Default: no pod does. */
   readonly wildcardPods?: string | undefined;
-  /** Reports that an address is lost that pods hold. */
+  /** Reports the loss of an address that pods hold. */
   readonly onFrontLost: (code: string, note: string, service: string) => void;
   /** Reports what the map's reconciler does. */
   readonly reporters: Pick<ConstructorParameters<typeof MapReconciler>[0], "onPublished" | "onFailed" | "onHeld">;

@@ -294,7 +294,7 @@ test("with verifyDns `warn`, names are mapped before DNS answers; with `enforce`
   assert.equal(lines(enforced), "");
 });
 
-test("auto: a name is mapped unless DNS leads elsewhere, also without an answer of DNS", async (t) => {
+test("auto: a name is mapped unless DNS leads elsewhere, even if DNS does not know it", async (t) => {
   const records = new Map(Object.entries({ "cdn.example.com": "198.51.100.50", [NAME]: "192.0.2.80" }));
   const dns = await startDnsServer(ipv4Answers(records));
   t.after(() => dns.close());

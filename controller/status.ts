@@ -218,7 +218,7 @@ function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
   return [
     {
       code: IN_CLUSTER_NAME,
-      text: `${names.length} mapped names are now also names of Services here, and hide them: ${listed(names)}`,
+      text: `${names.length} mapped names hide Services of these names from opted-in pods: ${listed(names)}`,
     },
   ];
 }

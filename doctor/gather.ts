@@ -36,7 +36,7 @@ interface GatherOptions {
 /** Reads all facts except the probe's, with the caller's permissions. Throws if it cannot reach the API server. */
 export async function gather(options: GatherOptions): Promise<ClusterFacts> {
   const { client, namespace, probeNamespace, now, added = NOTHING_ADDED } = options;
-  // Every user may read this. Otherwise an unreachable API server would yield a dozen unknown facts.
+  // Every user may read this. Without this first read, an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
   const [services, ingresses, gateways, namespaces, providerIds, httpSolvers, install, admission] = await Promise.all([
     gatherServices(client),

@@ -31,7 +31,7 @@ interface TargetPort {
 }
 
 /**
- * All targets, sorted by name: the published ones, then others in the configuration, then others in the controller's
+ * All targets, sorted by name: the published ones, the others in the configuration, and the others in the controller's
  * status.
  */
 export function targetsOf({ install, services }: ClusterFacts): readonly Target[] {

@@ -5,8 +5,8 @@ import { type LoadBalancer, shortCircuited } from "./load-balancers.ts";
 import { ownCures, providerCures } from "./providers.ts";
 
 /**
- * The cures for pods that get no connection through a load balancer. Cures without Switchback come first: make the
- * ingress controller accept connections without a header, then use the provider's own setting. A mapping comes last.
+ * The cures for pods that do not get through a load balancer. Cures without Switchback come first: make the ingress
+ * controller accept connections without a header, or use the provider's own setting. A mapping comes last.
  */
 export function waysOut(loadBalancer: LoadBalancer, facts: ClusterFacts): string[] {
   const { service, software } = loadBalancer;

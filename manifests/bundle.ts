@@ -166,7 +166,10 @@ await import("./" + (${JSON.stringify(components)}.includes(name) ? name : "${CO
 `;
 }
 
-/** The media types that Express's libraries keep. They know 2,500, and the others would take a megabyte of memory. */
+/**
+ * The only media types that the bundle keeps of Express's libraries. The libraries know 2,500, and the others would
+ * take a megabyte of memory.
+ */
 const MEDIA_TYPES = ["application/json", "application/octet-stream", "text/html", "text/plain"];
 
 const fewMediaTypes: Plugin = {

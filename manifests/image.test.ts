@@ -59,7 +59,7 @@ test("the Dockerfile has the listed base image, working directory, user and entr
   assert.deepEqual(JSON.parse(runtime.at(-1)?.replace("ENTRYPOINT ", "") ?? ""), list.entrypoint);
 });
 
-test(".dockerignore includes only the listed files, and what is needed to compile them", () => {
+test(".dockerignore lets in only the listed files, and what is needed to compile them", () => {
   const expected = [
     "*",
     ...[...list.folders, ...list.files, "package-lock.json", ...list.buildFiles].map((name) => `!${name}`),

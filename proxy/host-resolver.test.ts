@@ -127,7 +127,7 @@ for (const [intervalMs, isGone] of [
     const { resolver, server, clock, log, changes } = setUp(["192.0.2.7"], "ingress.test", intervalMs);
     await resolver.firstLookup;
     server.answer = NXDOMAIN;
-    // The name is looked up again 1, 3, 7, 15, 31 and 63 seconds after the first lookup, and then at the interval.
+    // The name is looked up again 1, 3, 7, 15, 31 and 63 seconds after the first NXDOMAIN, and then at the interval.
     await clock.pass(intervalMs + 63_000 + intervalMs);
     assert.equal(server.asked, 9);
     assert.deepEqual([resolver.addresses, changes()], isGone ? [[], 2] : [["192.0.2.7"], 1]);

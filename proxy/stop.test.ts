@@ -139,7 +139,7 @@ test("an unbound listener is retried every five seconds until it is bound or the
   assert.equal(await triesWithin(REBIND_MS * 3), 0);
 });
 
-test("the proxy is ready, and lists a target, once the listeners are bound", async (t) => {
+test("the proxy is ready once all listeners are bound, and lists each target once its listeners are", async (t) => {
   const { engine, begin, tell } = rig(t);
   const proxy = await begin();
   const get = async (path: string) => await fetch(`http://127.0.0.1:${proxy.healthPort}${path}`);

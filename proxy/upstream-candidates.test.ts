@@ -18,7 +18,7 @@ test("addresses are tried round robin, and each list has all of them", () => {
   );
 });
 
-test("addresses of another family than the first address are tried last, as only the first one is asked", () => {
+test("the first address's family is tried before the other one, because only the first address is asked", () => {
   const order = new CandidateOrder();
   const all = ["192.0.2.1", "2001:db8::1", "192.0.2.2"];
   assert.deepEqual(order.next(all, 0), ["192.0.2.1", "192.0.2.2", "2001:db8::1"]);

@@ -74,9 +74,9 @@ export function queueHandshakes(server: Server, timeoutMs: number, { onHello, on
 }
 
 /**
- * Number of bytes that must have arrived before the handshake starts. Undefined if they are not a ClientHello in one
- * record, or are more than a record can hold. The ClientHello must be complete: otherwise a client could hold back
- * the rest of many, and make their handshakes due at once.
+ * Number of bytes that must have arrived before the handshake starts. Undefined if `received` is not a ClientHello in
+ * one record, or is longer than a record can be. The ClientHello must be complete: otherwise a client could send parts
+ * of many, and then make their handshakes due at once.
  */
 function helloBytes(received: Buffer): number | undefined {
   if (received.length > RECORD_HEAD + MAX_RECORD) return undefined;

@@ -42,7 +42,7 @@ test("a delivery may add a line, and never makes a webhook unready", () => {
   assert.deepEqual(webhookReadiness(state({ deliveries })), { ok: true, text });
 });
 
-test("the page of the loaded map has its revision, the maximum names of a pod, and its number of names", () => {
+test("the page of the loaded map has its revision, the limit of names per pod, and its number of names", () => {
   const page = (more: Partial<WebhookState>) => JSON.parse(renderLoadedPage(state(more)).body);
   assert.deepEqual(page({}), { revision: "r1", maxNames: 7, names: 2 });
   assert.deepEqual(page({ map: undefined }), { revision: null, maxNames: 0, names: 0 });

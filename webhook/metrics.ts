@@ -26,7 +26,7 @@ export function createWebhookMetrics(): WebhookMetrics {
     BUCKETS,
   );
   const warnings = counter("warnings_total", "Warnings on admitted pods, by code.");
-  const refusals = counter("refused_total", "Refused requests that are not admission reviews, by HTTP status.");
+  const refusals = counter("refused_total", "Refused requests, by HTTP status.");
   // Stored, because looking up a series by its labels takes longer than the decision about the pod.
   const counters = { namespace: new Map<string, Counter>(), pod: new Map<string, Counter>() };
   const counterOf = (code: string, optIn: OptIn): Counter => {

@@ -15,7 +15,7 @@ export type BodyReader = (request: IncomingMessage, done: (body: Buffer | Refusa
  * ordinary pods take 6 MB.
  */
 const MIN_BUDGET_BYTES = 8 * 1024 * 1024;
-/** What a chunk takes in addition to its bytes, because a client may send them one by one. */
+/** Memory of a chunk in addition to its bytes. It is counted, because a client may send them one by one. */
 const CHUNK_BYTES = 256;
 
 const MEDIA_TYPE: Refusal = { status: 415, text: "the body must be application/json" };

@@ -119,7 +119,7 @@ test("a problem with the newest map or certificate is reported, and the last goo
   assert.match(text, /map: revision r1, 1 names \(shard-missing: the shard x is not there\)/);
   assert.match(text, /certificate: expires .* \(secret-missing/);
   assert.match(patchOf((await admit(webhook.port)).patch), /a\.example\.com/);
-  assert.equal(lines.filter((line) => line === "map: new version rejected, the old one stays in use").length, 1);
+  assert.equal(lines.filter((line) => line === "map: the newest version is rejected").length, 1);
   offerMap(mapOf("r2", "b.example.com"));
   assert.doesNotMatch(await (await health("/readyz")).text(), /shard-missing/);
   assert.match(patchOf((await admit(webhook.port)).patch), /b\.example\.com/);

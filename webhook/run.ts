@@ -107,7 +107,7 @@ export async function runWebhook(
 function applyOffer(loaded: LoadedMap, offer: PublishedMap | Reason, maxNames: number, log: Logger): void {
   if (!isMap(offer)) {
     if (offer.text !== loaded.mapProblem?.text)
-      log.warn({ ...offer, revision: loaded.map?.revision }, "map: new version rejected, the old one stays in use");
+      log.warn({ ...offer, revision: loaded.map?.revision }, "map: the newest version is rejected");
     loaded.mapProblem = offer;
     return;
   }

@@ -2,7 +2,7 @@ import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 import { type Responder, refuse } from "#test/fakes/kube-api.ts";
 
 // Something else answers at the API server's address, or the API server refuses. Each command reports which request
-// failed and what to do.
+// failed, how it failed, and what to do.
 
 const COMMANDS = [
   ["status"],

@@ -107,7 +107,7 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
     try {
       return await Promise.race([promise, this.#silent]);
     } catch (cause) {
-      throw new Error(`timeout while waiting for "${message}"; it said ${JSON.stringify(this.#lines)}`, { cause });
+      throw new Error(`gave up waiting for "${message}"; it said ${JSON.stringify(this.#lines)}`, { cause });
     } finally {
       this.#waiting.delete(take);
     }

@@ -43,7 +43,7 @@ export async function startLivingPods(
 }
 
 async function live(pod: DemoPod, { webhook, front }: Pick<DemoSystem, "webhook" | "front">): Promise<WorkloadStatus> {
-  // A pod that the webhook refuses or does not answer has no names.
+  // A malformed pod of the directory has no names, like a pod for which the webhook gave no answer.
   const { hostAliases } = await admit(pod, webhook).catch(() => ({ hostAliases: [] }));
   const names = hostAliases.flatMap(({ ip, hostnames }) => hostnames.map((name) => ({ name, ip })));
   await Promise.all(names.map(({ name, ip }) => call(name, { address: ip, port: front.port })));

@@ -61,7 +61,7 @@ export function recordingClient(client: KubeClient, recording: Recording): KubeC
     }
   };
   const get = async <T>(path: string, query?: Query, { accept, ...options }: ReadOptions = {}): Promise<T> => {
-    // Reads whole objects instead of metadata: the items of a metadata list have no kind.
+    // Reads whole objects instead of metadata: a list of metadata does not state the kind of its objects.
     const whole = accept === undefined || accept === METADATA_LIST ? options : { ...options, accept };
     const answer = await during("GET", path, client.get<T & object>(path, query, whole));
     if (!("accept" in whole)) recording.record(path, answer);

@@ -79,8 +79,8 @@ function missing({ sources }: StatusDocument): Reason[] {
 }
 
 /**
- * In a cluster without an install, the dump has no front Service for a target. A running controller would create it.
- * So there is one warning, and the target's names are not refused.
+ * The dump may lack the front Service of a target, as in any cluster without an install. A running controller would
+ * create it. So there is one warning, and the target's names are not refused.
  */
 function withFronts(names: FullStatus["names"]): Pick<FullStatus, "warnings" | "names"> {
   const targets = new Set<string>();

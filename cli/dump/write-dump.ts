@@ -65,7 +65,7 @@ export async function recordCluster(
   };
 }
 
-/** The installed configuration or the default one, with all sources and presets enabled. */
+/** The installed configuration or the default one, with all presets and all sources in the cluster enabled. */
 function everySource({ install, namespace }: ClusterFacts): Config {
   const installed = install.config.known ? install.config.value : undefined;
   const config = installed ?? parseConfig({ namespace });

@@ -28,7 +28,7 @@ export interface TemplatePlace {
   readonly from: number;
 }
 
-/** The reason why the template cannot be changed, whatever aliases it has. */
+/** The reason why the template cannot be changed. Checks its structure, but does not read its aliases. */
 export function templateRefusal(place: TemplatePlace): Refusal | undefined {
   return sharedRefusal(place) ?? malformedRefusal(place);
 }

@@ -24,7 +24,7 @@ function withState(api: MemoryServer, ...targets: (readonly [name: string, ...cl
   return api;
 }
 
-test("addresses of an extra end with Switchback, like those of the front Services", async () => {
+test("the uninstall frees addresses of an extra, like those of the front Services", async () => {
   const part = {
     addresses: async (_client: unknown, namespace: string, sections: object) =>
       new Map([["192.0.2.53", [namespace, ...Object.keys(sections)].join(" ")]]),
@@ -88,7 +88,7 @@ describe("the configuration", () => {
   }
 });
 
-describe("the addresses that end with the install", () => {
+describe("the addresses that the uninstall frees", () => {
   test("are those of Services with a target's label, in either field for ClusterIPs", async () => {
     const api = installed();
     const labels = { "switchback.dev/target": "traefik" };

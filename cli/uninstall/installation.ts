@@ -21,7 +21,7 @@ import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holde
 
 /** What an uninstall needs to know about the installation. */
 export interface Installation {
-  /** ClusterIPs that end with Switchback, each with the name of its Service: a front, or a Service of an extra. */
+  /** ClusterIPs that the uninstall frees, each with the name of its Service: a front, or a Service of an extra. */
   readonly addresses: ReadonlyMap<string, string>;
   /** `restart.namespaces` and `optIn.namespaces` of the installed configuration. */
   readonly restartNamespaces: ReadonlySet<string>;

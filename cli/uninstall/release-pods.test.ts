@@ -98,7 +98,7 @@ describe("releasePods", () => {
     assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
   });
 
-  test("refuses, and restarts neither bare pods nor workloads outside restart.namespaces", async (t) => {
+  test("refuses for bare pods and outside restart.namespaces: no restart, and no step of an extra", async (t) => {
     const api = installed();
     addDeployment(api, "other", "web");
     addHolder(api, "shop", "bare");

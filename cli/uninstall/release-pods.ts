@@ -94,7 +94,7 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   );
 }
 
-/** Takes the last steps of extras. Returns what still holds addresses. Without `force`, throws `still-held` instead. */
+/** Takes the last steps of extras. Returns what still holds addresses; throws `still-held` for it without `force`. */
 async function takeLastSteps(install: Installation, options: TakeOutOptions, force: boolean): Promise<string[]> {
   const holding: string[] = [];
   for (const { run } of install.lastSteps) {

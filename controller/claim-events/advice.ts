@@ -9,7 +9,7 @@ export interface Advice {
 
 const HOSTNAME = "it is no public hostname: correct it";
 const PROTECTED = "such a name is never mapped, and no setting allows it";
-const OF_CLUSTER = "ask the cluster administrator if pods should get it";
+const OF_CLUSTER = "ask the cluster administrator for the mapping if pods need it";
 const GATEWAY_REFUSES = "its Gateway's controller does not accept it: the status of the object says why";
 const HARMLESS = {
   harmless: true,

@@ -18,7 +18,10 @@ export interface ObjectEventsDeps {
   readonly startTimer?: StartTimer;
 }
 
-/** A new leader reports objects that are younger than this. The Events of an earlier leader still exist. */
+/**
+ * A new leader reports objects and contradictions that are younger than this. That repeats nothing, because the
+ * Events of an earlier leader still exist.
+ */
 export const YOUNG_MS = 10 * 60_000;
 /** Delay before an object is read again after a failed read. */
 export const RETRY_MS = 30_000;

@@ -6,7 +6,7 @@ export interface AddressBook extends TargetLocations {
   readonly synced: boolean;
   /** The ClusterIPs that names of the map may resolve to. A publisher gives them to DNS. */
   ownAddresses(): ReadonlySet<string>;
-  /** Why the names of a target are not mapped to it; undefined: they are. */
+  /** Why the names of a target are not mapped to it; undefined: no answer about a header prevents it. */
   against(target: string): HeaderReason | undefined;
 }
 

@@ -22,8 +22,8 @@ const WAITING = {
 };
 
 /**
- * Applies `policy.verifyDns: auto` to a claim. Missing evidence unmaps no name. A name is not mapped only if DNS
- * leads to an address that belongs to no Service here.
+ * Applies `policy.verifyDns: auto` to a claim. Missing evidence unmaps no name. Only names that DNS leads
+ * to an address of no Service here are not mapped.
  */
 export function claimWithAuto({ claim, decision, state, always, book }: WitnessedClaim): Claim {
   if (state === "waiting") return { ...claim, target: WAITING, pending: claim.target };

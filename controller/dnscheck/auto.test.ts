@@ -164,7 +164,7 @@ test("a target without addresses is mapped at once, and not looked up", async (t
   assert.deepEqual(asked, []);
 });
 
-test("map: always on the Service overrides that a name is elsewhere, even afterwards", async (t) => {
+test("map: always on the Service overrides that a name is elsewhere, even if it is set later", async (t) => {
   const { records, pass, set, result, synced, addresses, verifier } = rig(t);
   synced();
   records.set(NAME, [CDN]);
@@ -238,7 +238,7 @@ test("a public IPv6 address of a name is detected; our own is not public", async
   addresses.own.push("fd00::9");
   records.set("six.example.com", [LB, "2001:db8::9"]).set("own.example.com", [LB, "fd00::9"]).set(NAME, [LB]);
   for (const name of ["six.example.com", "own.example.com", NAME]) set(name, "edge", name);
-  // The second look-up asks for it.
+  // Only the second look-up asks for IPv6 addresses.
   await pass(310_000);
   assert.deepEqual(
     ["six.example.com", "own.example.com", NAME].map((name) => verifier.hasPublicIpv6(name)),

@@ -33,7 +33,7 @@ const PER_TICK = 10;
 const MIN_TTL_MS = 60_000;
 const MAX_TTL_MS = 3_600_000;
 /**
- * A failed look-up is retried after this time, and so is an answer that would change a decision. After many
+ * A failed look-up is retried after this time. So is a look-up whose answer would change a decision. After many
  * consecutive failures, all look-ups pause for this time.
  */
 const RETRY_MS = 30_000;
@@ -185,7 +185,7 @@ export class DnsVerifier implements NameDecisions {
   #add(name: string, claims: readonly ExpectedClaim[]): void {
     const record = new NameRecord(this.#deps.mode === "auto" ? THREE_IN_A_MINUTE : EVERY_ANSWER);
     record.expect(claims, this.#deciderOf(name));
-    // Do not ask for it in the first look-up: a start has many look-ups, and a new name waits for its own.
+    // The first look-up skips the other family: a start has many look-ups, and a new name waits for its own.
     record.otherFamilyAt = this.#deps.now() + MIN_TTL_MS;
     this.#records.set(name, record);
     this.#schedule.add(name, 0);

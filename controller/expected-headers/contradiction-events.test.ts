@@ -109,7 +109,7 @@ describe("a contradiction", () => {
     assert.deepEqual(rig.sent, []);
   });
 
-  it("is retried if its Service cannot be read, and delays no other; it is dropped if that is gone", async () => {
+  it("is retried if its Service cannot be read, delays no other, and is dropped if the Service is gone", async () => {
     const rig = eventsRig();
     const { reporter } = rig.lead();
     rig.broken.add("edge/a");

@@ -106,7 +106,10 @@ function addressesOf({ clusterIPs, upstreamIPs, serviceIPs = [] }: AskableTarget
   return isDirect ? [...(upstreamIPs ?? serviceIPs)] : [];
 }
 
-/** If all known answers refuse a header, pods need no mapping: kube-proxy short-circuits them to the target. */
+/**
+ * Names need no mapping if every web port refuses a header, apart from unclear answers: pods that are short-circuited
+ * reach such a port as it is.
+ */
 function refusal(
   { name }: AskableTarget,
   web: readonly Port[],

@@ -68,7 +68,7 @@ export class HeaderDecisions implements TargetCatalog, TargetHeaders {
     return catalog.configured().find((target) => target.name === name) ?? catalog.found(name);
   }
 
-  /** Why the names of a target are not mapped to it; undefined: they are. */
+  /** Why the names of a target are not mapped to it; undefined: no answer about a header prevents it. */
   against(name: string): HeaderReason | undefined {
     const target = this.defined(name);
     return target && this.#decide(target).against;

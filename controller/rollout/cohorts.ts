@@ -33,7 +33,7 @@ interface Cohort extends CohortFacts {
   readonly signature: string;
   readonly members: Set<Member>;
   summary: GroupSummary;
-  /** The decision about all members; undefined: each member needs its own decision. */
+  /** Why no member is restarted. It holds for all members; undefined: each member needs its own decision. */
   decision: RolloutDecision | undefined;
   /** When a new map made the members stale. */
   staleSince: number;
@@ -186,7 +186,7 @@ export class Cohorts {
     this.#count(cohort, 1);
   }
 
-  /** Updates which members have updaters that are behind for too long. */
+  /** Finds the members whose updaters are behind for too long by now. */
   expire(): void {
     const now = this.#now();
     for (const cohort of this.#live) if (cohort.nextBehind <= now) this.#expire(cohort, now);

@@ -5,7 +5,7 @@ import type { PodFacts } from "#lib/workloads/pods.ts";
 /** Updates running pods without a restart, for pods in mode `live`. */
 export interface PodUpdater {
   /**
-   * Starts to observe it. Called at the first pod in mode `live`; the observation lasts until the leader's term ends.
+   * Starts to observe the updater. Called at the first pod in mode `live`; it lasts until the leader's term ends.
    */
   observe(deps: UpdaterDeps): ObservedUpdater;
 }
@@ -15,7 +15,7 @@ interface UpdaterDeps {
   readonly log: Logger;
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
-  /** Must be called when the state of a pod may have changed. */
+  /** The updater must call this when the state of a pod may have changed. */
   readonly onChange: () => void;
 }
 

@@ -96,7 +96,7 @@ const ASKED = ["askWebhooks"];
 const WRITTEN = ["writeHistory", KEY, [begun]];
 const PATCHED = ["patch", KEY, stamp(NOW)];
 
-test("a restart reads pods, asks webhooks, writes the record, patches and reports; then nothing follows", async () => {
+test("a restart reads pods, asks webhooks, writes the record, patches, reports; progress needs no call", async () => {
   const { client, run, codeOf } = rig();
   const step = await run();
   assert.equal(step?.decisions.get(KEY)?.code, "restarting");
@@ -184,7 +184,7 @@ test("there is no decision until everything is known, even after the webhooks we
   assert.deepEqual(client.taken(), [READ, ASKED]);
 });
 
-test("a term that ends before a run, during a read or during the write patches nothing", async () => {
+test("a term that ends before a run, during a read, a webhook request or the write patches nothing", async () => {
   for (const [at, calls] of [
     ["", []],
     ["diffHosts", [READ]],
@@ -228,7 +228,7 @@ test("a failed write ends the run before the patch", async () => {
   assert.deepEqual(client.taken(), [READ, ASKED]);
 });
 
-test("pods are read again if the names or the set of stale revisions changes, not their number", async () => {
+test("pods are read again if names or the set of stale revisions change, but not for another pod count", async () => {
   const { client, run } = rig({ dryRun: true });
   const stale = (...revisions: (string | undefined)[]) =>
     revisions.map((revision) => ({ revision, restartedAt: undefined }));

@@ -6,7 +6,7 @@ const KEY = "shop/Deployment/web";
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
-/** A world with one workload, whose names have just got a new one. */
+/** A world with one workload. A name has just been added for it. */
 function stale(key = KEY, temper: Temper = "good"): RunningWorld {
   const world = new RunningWorld();
   world.add(key, temper);
@@ -148,7 +148,7 @@ for (const jumpMs of [60 * MINUTE_MS, -60 * MINUTE_MS]) {
   });
 }
 
-test("if another webhook strips our annotations, one restart is followed by did-not-converge", async () => {
+test("if another webhook strips annotations, one restart ends as did-not-converge, also for later names", async () => {
   const world = stale(KEY, "stripped");
   await world.pass(10 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 1);
@@ -240,7 +240,7 @@ test("500 stale workloads are restarted one at a time, and each reports how many
   assert.ok(Math.min(...gaps) >= 2_000, "two were under way at once");
 });
 
-/** A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers. All of them have just got a new name. */
+/** A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers. A name was just added for all. */
 function queue(tempers: readonly Temper[], rules = RULES): RunningWorld {
   const world = new RunningWorld(rules);
   for (const [n, temper] of tempers.entries()) world.add(nth(n), temper);
@@ -261,7 +261,7 @@ test("three unsuccessful restarts in a row hold all restarts for an hour", async
   assert.equal(world.patches.length, 4);
 });
 
-test("three failed rollouts in a row hold all restarts for an hour; another failure extends the hold", async () => {
+test("three failed rollouts in a row hold all restarts for an hour; one more failure holds them again", async () => {
   const world = queue(Array<Temper>(20).fill("stuck"));
   await world.pass(31 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 3);

@@ -22,8 +22,8 @@ export type RestartEvent =
 /** The reconciler's access to the cluster. */
 export interface RolloutClient {
   /**
-   * Every workload that may have to be restarted, or was, when the promise resolves. If the object is the same as
-   * before, nothing has changed. Undefined: not everything is known yet.
+   * Every workload that may have to be restarted, or was restarted, in its state when the promise resolves. If the
+   * object is the same as before, nothing has changed. Undefined: not everything is known yet.
    */
   observe(): Promise<readonly ObservedWorkload[] | undefined> | readonly ObservedWorkload[] | undefined;
   historyOf(key: string): History | Reason;

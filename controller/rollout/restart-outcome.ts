@@ -11,10 +11,10 @@ export type RestartOutcome = "running" | "done" | "failed" | "reverted" | "void"
 /**
  * Infers the outcome of the last restart from the workload. So a new leader knows as much as the one that began it.
  *
- *   workload cannot be read       failed after `rolloutMs`, else running
+ *   state unknown or forbidden    failed after `rolloutMs`, else running
  *   absent, or another object     done
  *   template has a later stamp    done: somebody restarted it by hand
- *   template has its stamp        done once rolled out; failed if the deadline is exceeded; else running
+ *   template has its stamp        done once rolled out; failed after its deadline or `rolloutMs`; else running
  *   neither, and the spec has     reverted within `revertMs`, else done: an ordinary change
  *     changed twice
  *   neither, otherwise            void once the patch cannot arrive any more, else running

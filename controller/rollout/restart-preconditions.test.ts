@@ -34,7 +34,7 @@ const LIMITS: ReadonlyArray<readonly [string, number, (at: number) => Partial<Wo
 ];
 
 for (const [what, ms, more, code] of LIMITS) {
-  test(`the ${what} ends exactly at its end`, () => {
+  test(`the ${what} is over at its end, and not a millisecond before`, () => {
     assert.equal(codeOf(more(NOW - ms + 1)), code);
     assert.equal(codeOf(more(NOW - ms)), undefined);
   });
@@ -315,7 +315,7 @@ test("a workload is restarted again for the same names only if its pods had them
   assert.equal(codeOf({ history: [day(-3, "a", "b")] }), undefined);
 });
 
-test("old pods may terminate for a minute after a restart for these names; then it was unsuccessful", () => {
+test("after a restart for these names, old pods may terminate for a minute; then it counts as unsuccessful", () => {
   const at = (ms: number) => ({ history: [restart(NOW - ms, { to: "new" })] });
   assert.equal(codeOf(at(59_999)), "restarted");
   assert.equal(codeOf(at(60_000)), "already-restarted");

@@ -12,7 +12,7 @@ interface Case {
 
 type Check = (subject: Case) => RolloutDecision | undefined;
 
-/** The facts that decide whether a workload may ever be restarted. */
+/** The facts that decide whether a workload is to be restarted at all. */
 type EligibilityFacts = Pick<
   WorkloadFacts,
   "namespace" | "unrestartable" | "permitted" | "mode" | "updaters" | "staleSince"

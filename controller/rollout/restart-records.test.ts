@@ -228,7 +228,7 @@ test("a record that outgrows its ConfigMap moves; if a crash leaves two, the new
   assert.ok(bytesIn(kube).every((bytes) => bytes <= MAX_MAP_BYTES));
 });
 
-test("without room, the oldest records that limit nothing are removed; if all limit, none can be added", async () => {
+test("without room, the oldest records that limit nothing go; if all limit, new workloads get a reason", async () => {
   const kube = new MemoryKube();
   const old = NOW - 2 * DAY_MS;
   for (const name of RECORD_MAPS) fill(kube, name, name === RECORD_MAPS[3] ? old : NOW, "done");

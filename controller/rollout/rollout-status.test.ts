@@ -116,7 +116,7 @@ test("workloads are ordered by namespace, name and kind", () => {
   );
 });
 
-test("all waiting workloads wait for a restart, except those that an agent updates", () => {
+test("every waiting workload counts as waiting for a restart, except those that an agent updates", () => {
   const decisions = [
     { standing: "waiting", code: "live", workloads: 1 },
     { standing: "stuck", code: "agent-behind", workloads: 2 },

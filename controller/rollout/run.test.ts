@@ -68,7 +68,7 @@ test("the status reports what is still unknown, in this order: namespaces, pods,
   assert.equal(running.counts()?.pods, 0, "none is known now");
 });
 
-test("if no feature needs pods, no pod, namespace or workload is watched until the status is requested", async (t) => {
+test("pods, namespaces and workloads that nothing needs are watched only for 5 minutes after a request", async (t) => {
   const { api, start, pass, publish, deployment, pod } = runningRig(t, { namespaces: [] });
   publish("a.example.com");
   deployment();
@@ -159,7 +159,7 @@ test("with dryRun nothing is written, and the status says so", async (t) => {
   assert.deepEqual([status.dryRun, codes(status), patches(api)], [true, { web: "dry-run" }, []]);
 });
 
-test("a new pod is observed within a tenth of a second", async (t) => {
+test("a new pod is observed after a tenth of a second", async (t) => {
   const { start, pass, pod, deployment, publish } = runningRig(t);
   publish("a.example.com");
   deployment();

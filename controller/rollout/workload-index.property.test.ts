@@ -245,7 +245,7 @@ class Cluster {
     return decideRollout({ now: this.now, rules: RULES, workloads, webhooks: { ok: true, text: "" } });
   }
 
-  /** Workloads with a record that is unfinished, or with pods. */
+  /** Workloads with a record, if the restart is unfinished or the workload has pods. */
   *restarted(): Iterable<string> {
     for (const [key, [last]] of this.histories) if (last && (!last.outcome || this.index.has(key))) yield key;
   }

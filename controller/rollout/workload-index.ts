@@ -343,7 +343,7 @@ export class WorkloadIndex {
     return { signature, classes: () => [...counted.values()], nodes };
   }
 
-  /** Shortens an annotation of any length. */
+  /** Replaces a long annotation by its hash. */
   #shortened(text: string | undefined): string | undefined {
     if (text === undefined || text.length <= MAX_LITERAL) return text;
     let digest = this.#hashes.get(text);

@@ -66,7 +66,7 @@ test("a group is polled once for all followers, then at an interval from the sta
   assert.deepEqual(begun, [101, 101 + EVERY_MS]);
 });
 
-test("a failed poll is retried after 2 s or the shorter interval; its problem stays, without a result", async (t) => {
+test("a failed poll is retried after 2 s or a shorter interval; it leaves a problem, and no result", async (t) => {
   for (const [everyMs, retryMs] of [
     [EVERY_MS, 2_000],
     [1_000, 1_000],

@@ -17,7 +17,7 @@ interface InClusterNamesDeps {
   readonly mayListServices: boolean;
 }
 
-/** Code of the reason for a name that is also the name of a Service. */
+/** Code of the reason for a name that is, or would be, the name of a Service. */
 export const IN_CLUSTER_NAME = "in-cluster-name";
 /** Combines simultaneous changes, because each change evaluates all refused claims again. */
 const SETTLE_MS = 20;
@@ -59,7 +59,7 @@ export class InClusterNames {
     this.#namespaces = this.#watch("namespaces", onSynced);
   }
 
-  /** Why a name (in lower case) is a name of a Service of this cluster; undefined: it is not. */
+  /** Why a name (in lower case) is, or may be, a name of a Service of this cluster; undefined: it is not. */
   reasonOf(hostname: string): Reason | undefined {
     const service = serviceNameOf(hostname);
     if (service === undefined || !this.#namespaces?.objects().has(service.namespace)) return undefined;

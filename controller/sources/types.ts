@@ -23,8 +23,8 @@ export interface RoutingHints {
   /** The Service that serves the object, if the object is or names a Service. */
   readonly service?: { readonly namespace: string; readonly name: string };
   /**
-   * The labels of the pods that serve the object, if it names them. A Service that serves the object must select all
-   * of them.
+   * The labels of the pods that serve the object, if it names them. A Service that serves the object must have all of
+   * them in its own selector.
    */
   readonly selector?: Readonly<Record<string, string>>;
   /** The namespaces that get the object, if it limits them. A Service that serves the object must be in one of them. */

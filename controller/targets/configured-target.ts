@@ -11,8 +11,8 @@ export interface ConfiguredTarget extends TargetConfig {
 }
 
 /**
- * A configured target. The annotations of its Service apply to ports of protocol `auto`. Without `detect`, such ports
- * are v1.
+ * A configured target. With `detect`, the annotations of its Service apply to ports of protocol `auto`. Without it,
+ * such ports are v1.
  */
 export function configuredTarget(
   target: TargetConfig,

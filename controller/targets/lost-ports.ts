@@ -27,7 +27,7 @@ export function lostPorts(
 function hasPort(target: TargetConfig | FoundTarget, service: ServiceView | undefined, port: number): boolean {
   const has = (number: number) =>
     service === undefined || "code" in service.ports || portOf(service, number) !== undefined;
-  // Names map to the Service itself, or to addresses without further facts.
+  // Names map to the Service itself, or to configured addresses of which nothing else is known.
   if (!isRelayed(target) && !("upstreamIPs" in target)) return has(port);
   const relayed = target.ports.find((each) => each.port === port);
   return relayed !== undefined && has(("upstreamPort" in relayed ? relayed.upstreamPort : undefined) ?? port);

@@ -158,7 +158,7 @@ test("Linode: the setting of a port overrides the setting of all ports", () => {
   );
 });
 
-test("our annotation overrides every provider's, and must match exactly", () => {
+test("our annotation overrides every provider's, and its value must match exactly", () => {
   const hetzner = "load-balancer.hetzner.cloud/uses-proxyprotocol";
   const of = (annotations: Record<string, string>) => protocolOf(annotations, 443, FALLBACK);
   for (const own of ["v1", "v2", "none"])

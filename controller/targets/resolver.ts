@@ -80,7 +80,7 @@ export interface HeaderReason {
   readonly pending: boolean;
 }
 
-/** Decisions based on the ingress controllers' answers to PROXY headers. */
+/** Decisions based on the ingress controllers' answers when they were asked for a PROXY header. */
 export interface TargetHeaders {
   against(target: string): HeaderReason | undefined;
   /** Adds ports that an object uses. */

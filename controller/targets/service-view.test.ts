@@ -206,7 +206,7 @@ test("all fields of a target; its ClusterIPs are the addresses of names only if 
   assert.deepEqual("code" in target || target.clusterIPs, []);
 });
 
-test("a target name is prefixed with its namespace, truncated, and has only valid characters", () => {
+test("a target name begins with its namespace only once, is truncated, and has only valid characters", () => {
   assert.match(foundName("edge", "edge-lb"), /^edge-lb-[0-9a-f]{12}$/);
   assert.match(foundName("edge", "a.b"), /^edge-a-b-[0-9a-f]{12}$/);
   assert.match(foundName("n".repeat(40), "x"), /^n{39}-[0-9a-f]{12}$/);

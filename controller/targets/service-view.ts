@@ -120,8 +120,8 @@ function addressesOfService({ spec, status }: RawService): Pick<ServiceView, "ad
 
 /**
  * Projects a Service. `fallback` applies if no annotation sets the protocol, and `map` if none sets when to map. With
- * the fallback `auto`, ingress controllers are asked. A controller that accepts v1 only if it is configured to gets
- * v2.
+ * the fallback `auto`, ingress controllers are asked. If a controller accepts v1 only when it is configured to, its
+ * ports get v2 instead.
  */
 export function viewService(raw: RawService, fallback: Protocol | "auto", map: MapWhen = "auto"): ServiceView {
   const { metadata, spec } = raw;

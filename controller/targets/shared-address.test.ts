@@ -114,7 +114,7 @@ test("of two Services with the port, the current one stays; else one in use wins
   assert.equal(resolve(), nameOf(TRAEFIK));
 });
 
-test("after a restart, targets that had names are read first, so an older Service does not take them", async (t) => {
+test("after a restart, targets with names are read first, so an older Service does not take their names", async (t) => {
   const pass = stopTime(t);
   const api = new MemoryApi();
   api.set(BALANCERS, TRAEFIK_LB);

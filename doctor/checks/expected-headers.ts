@@ -135,7 +135,10 @@ function dependsOnAddress({ support, direct, directWithHeader }: PortResult): bo
   return support.kind === "refuses" && direct === false && directWithHeader;
 }
 
-/** Reports such a port. Proxies that are not in the list see it as a port with the PROXY protocol off. */
+/**
+ * Reports a port for which `dependsOnAddress` is true. To proxies that are not in the list, such a port looks as if the
+ * PROXY protocol were off.
+ */
 function checkByAddress({ subject, evidence, loadBalancer }: PortResult): Finding {
   const reason =
     "it demands a header from the addresses in its list, and refuses one from others: at its load balancer's address " +

@@ -109,7 +109,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "warning name-unreachable | names at Service ingress-nginx/ingress-nginx-controller | not resolving to " +
         "192.0.2.80, and pods get no answer at their addresses: shop.example.com (192.0.2.99) | " +
-        "if your router does not forward connections from inside to the load balancer, run " +
+        "if that address is your router's, and it does not forward connections from inside, run " +
         "`kubectl -n ingress-nginx annotate service ingress-nginx-controller switchback.dev/map=always`",
     ],
   ],

@@ -62,7 +62,7 @@ function checkNamesOf(loadBalancer: LoadBalancer, all: readonly ProbeLookup[]): 
       `not resolving to ${loadBalancer.addresses.join(", ")}, and pods get no answer at their addresses: ` +
       list(unreachable.map(shown));
     const cure =
-      "if your router does not forward connections from inside to the load balancer, run " +
+      "if that address is your router's, and it does not forward connections from inside, run " +
       `\`kubectl -n ${namespace} annotate service ${name} ${MAP_KEY}=always\``;
     findings.push(warning(subject, "name-unreachable", evidence, cure));
   }

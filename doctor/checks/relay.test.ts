@@ -23,24 +23,24 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "proxies' addresses, through the proxy: HTTP 404",
       "ok relay-answers | front Service switchback-system/switchback-ingress-nginx port 443 | from the " +
         "proxies' addresses, through the proxy: HTTP 404",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   ["Switchback is not installed", NOT_INSTALLED, []],
   [
     "no probe",
     { probe: undefined },
-    ["ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail"],
+    ["ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail"],
   ],
   [
     "a probe that failed",
     { probe: FORBIDDEN },
-    ["ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail"],
+    ["ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail"],
   ],
   [
     "a load balancer without a target",
     { ...asked({}), ...nginx({ namespace: "elsewhere" }) },
-    ["ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail"],
+    ["ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail"],
   ],
   [
     "a target whose upstream has another port",
@@ -48,7 +48,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "ok relay-answers | front Service switchback-system/switchback-ingress-nginx port 8000 | from the " +
         "proxies' addresses, through the proxy: HTTP 404",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -58,7 +58,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from " +
         "the proxies' addresses, through the proxy: ECONNREFUSED | check the front Service's pods, " +
         "ports and selector, and NetworkPolicies that select the proxy",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -68,7 +68,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from " +
         "the proxies' addresses, through the proxy: no connection | check the front Service's pods, " +
         "ports and selector, and NetworkPolicies that select the proxy",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -78,7 +78,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from " +
         "the proxies' addresses, through the proxy: EHOSTUNREACH | check the front Service's pods, " +
         "ports and selector, and NetworkPolicies that select the proxy",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -88,7 +88,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       "unknown relay-slow | front Service switchback-system/switchback-ingress-nginx port 80 | from the " +
         "proxies' addresses, through the proxy: no answer within 10 s | run again; " +
         "check the ingress controller's log",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -101,7 +101,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, " +
         "Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream " +
         "cannot be reached`) and of the ingress controller",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -114,7 +114,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, " +
         "Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream " +
         "cannot be reached`) and of the ingress controller",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -126,7 +126,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, " +
         "Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream " +
         "cannot be reached`) and of the ingress controller",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -141,7 +141,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, " +
         "Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream " +
         "cannot be reached`) and of the ingress controller",
-      "ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail",
+      "ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail",
     ],
   ],
   [
@@ -175,7 +175,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
   [
     "lines that only look like it",
     readyz(`x [i] upstream web:80: failing ${SINCE}`, "x [-] listener"),
-    ["ok proxy-serving | proxy | the proxy that answered is listening, and none of its dials fail"],
+    ["ok proxy-serving | proxy | the replica that answered is listening, and none of its dials fail"],
   ],
 ];
 

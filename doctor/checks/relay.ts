@@ -77,5 +77,5 @@ function checkReadyz({ install }: ClusterFacts): Finding[] {
   const findings = [...faults, ...dials];
   return findings.length > 0
     ? findings
-    : [ok("proxy", "proxy-serving", "the proxy that answered is listening, and none of its dials fail")];
+    : [ok("proxy", "proxy-serving", "the replica that answered is listening, and none of its dials fail")];
 }

@@ -15,13 +15,13 @@ export async function executePlan({ dials, names, own }: ProbePlan): Promise<Pro
 }
 
 /**
- * Tests whether pods get an answer at the addresses of a name if none is a load balancer's: a router may not forward
- * the replies.
+ * Tests whether pods get an answer at the addresses of a name if none is a load balancer's: some routers do not
+ * forward connections that come from inside.
  */
 async function tryElsewhere(lookup: ProbeLookup, own: ProbePlan["own"]): Promise<ProbeLookup> {
   const { name, addresses } = lookup;
   if (own === undefined || addresses.some((each) => own.includes(each))) return lookup;
-  // A pod may not have an address of each family.
+  // A pod may lack an address of one family.
   const tried = [4, 6].flatMap((family) => addresses.find((address) => isIP(address) === family) ?? []);
   const dials = tried.map((address) => outcomeOf({ address, port: 443, speaks: "tls", header: "none", name }));
   const outcomes = await Promise.all(dials);

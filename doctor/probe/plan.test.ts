@@ -29,7 +29,7 @@ const served = (hosts: readonly string[]): Partial<ClusterFacts> => {
   return { ingresses: known([{ ...route, addresses: [BALANCER_IP], hosts }]), ...install({ map: known(undefined) }) };
 };
 
-test("each port is dialled at the Service, at the load balancer and through the proxy", () => {
+test("each port is dialled with and without a header at Service and load balancer, and through the proxy", () => {
   const of = (servicePort: number, speaks: "http" | "tls", name: string) => {
     const dial = (via: string, address: string, header: string) => {
       return { service: SERVICE, servicePort, speaks, name, via, address, port: servicePort, header };

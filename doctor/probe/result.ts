@@ -29,8 +29,7 @@ export const planSchema = strictObject({
   /** Names to resolve in the cluster's DNS. */
   names: v.array(v.string()),
   /**
-   * Addresses of the cluster's load balancers. If a name resolves only to other addresses, the probe connects to
-   * them.
+   * Addresses of the cluster's load balancers. If a name resolves only to other addresses, the probe connects there.
    */
   own: v.optional(v.array(v.string())),
 });
@@ -48,7 +47,8 @@ export const resultSchema = strictObject({
       addresses: v.array(v.string()),
       failure: v.optional(v.string()),
       /**
-       * Outcome of a TLS handshake with the first address of each family; absent if an address is a load balancer's.
+       * Best outcome of a TLS handshake with the first address of each family; absent if an address is a load
+       * balancer's.
        */
       outcome: v.optional(outcomeSchema),
     }),

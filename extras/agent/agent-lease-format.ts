@@ -59,13 +59,13 @@ export interface AgentLease {
   /**
    * Revision of the published map that the agent has applied to every pod of its node that follows the map. Undefined
    * if there is none yet, or if the Lease has another format version. While a hosts file cannot be written, the
-   * revision does not change. If the Lease has `podRevisions`, a renewal writes a new revision: most changes of the
-   * map concern no pod of a node.
+   * revision does not change. If the Lease has `podRevisions`, a change of this revision alone is written only at the
+   * next renewal: most changes of the map concern no pod of a node.
    */
   readonly mapRevision: string | undefined;
   /**
-   * Pod revisions (`SelectedHosts.revision`) that every pod of the node with that selection has. Undefined if the
-   * agent does not know yet, if there are too many, or if the Lease has another format version.
+   * Pod revisions (`SelectedHosts.revision`) for which every pod of the node with that selection has its names.
+   * Undefined if the agent does not know yet, if there are too many, or if the Lease has another format version.
    */
   readonly podRevisions: readonly string[] | undefined;
   /** Report about the node's hosts file. Undefined if no names are chosen for nodes. */

@@ -56,8 +56,8 @@ interface RawDaemonSet extends ApiObject {
 /** Reads per second of all agents together. */
 const READS_PER_SECOND = 50;
 /**
- * Shortest and longest time between two reads, in milliseconds. An uninstall is detected this late. Its hook waits
- * for four minutes.
+ * Shortest time (with few agents) and longest time between two reads, in milliseconds. An uninstall is detected this
+ * late. Its hook waits for four minutes.
  */
 const MIN_INTERVAL_MS = 10_000;
 const MAX_INTERVAL_MS = 100_000;

@@ -14,7 +14,7 @@ interface HostsFileLimits {
 /** Room for what others add: all hostAliases of the pod's user, and lines of its containers. */
 const FOREIGN: HostsFileLimits = { bytes: 128 * 1024, lines: 4_096 };
 /**
- * Room for each name, of up to 253 bytes, with a line for each: at two addresses, in the pod's spec and in the block.
+ * Room for a name of 253 bytes in four lines: it may have two addresses, and occur in the pod's spec and in the block.
  */
 const PER_NAME: HostsFileLimits = { bytes: 1024, lines: 4 };
 

@@ -73,7 +73,7 @@ interface Tracked {
   appliedTo: NodePod | undefined;
   stamp: string | undefined;
   problem: Reason | undefined;
-  /** Whether the file is known to have no block of ours. At first it is not: an earlier agent may have left one. */
+  /** Whether the file is known to have no block of ours. False at first: an earlier agent may have left one. */
   clean: boolean;
   /** CPU time of the pod's last update, in milliseconds. */
   costMs: number;

@@ -93,7 +93,7 @@ export class AgentLeaseWriter {
     });
   }
 
-  /** Sets the content of the Lease. Writes it soon if its prompt part has changed, else at the next renewal. */
+  /** Sets the content of the Lease. Writes it soon if its `promptPart` has changed, else at the next renewal. */
   report({ applied, podRevisions, problems, nodeHosts }: AgentReport): void {
     const revision = applied ?? this.#wanted[REVISION_KEY];
     const list = podRevisions === undefined ? this.#wanted[POD_REVISIONS_KEY] : renderPodRevisions(podRevisions);

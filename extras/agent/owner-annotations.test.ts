@@ -119,7 +119,7 @@ test("owners that no pod has any more are forgotten", async () => {
   assert.equal(rig.asked.length, 2);
 });
 
-test("an owner that cannot be read is retried after fifteen seconds, with a log line for each failure", async () => {
+test("an owner that cannot be read is retried after fifteen seconds, not before, with a log line each", async () => {
   const { rig, owners, log } = start({});
   rig.now = 1_000;
   rig.status = 500;

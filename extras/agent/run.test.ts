@@ -180,7 +180,7 @@ test("ready when pods, namespaces and a map are known; the text names what is wr
   assert.deepEqual(log.lines.at(-1), {
     level: "warn",
     fields: { code: "index-missing", text: "no index" },
-    message: "map: new version rejected, the old one stays in use",
+    message: "map: the newest version is rejected",
   });
   map("r1", "a.example.com");
   await pass(500);

@@ -192,7 +192,7 @@ function createMap({ maps, log }: AgentDeps, { follower, nodeHosts }: MapUsers, 
     },
     onProblem(problem) {
       onOffer();
-      log.warn({ ...problem }, "map: new version rejected, the old one stays in use");
+      log.warn({ ...problem }, "map: the newest version is rejected");
     },
     now: steadyNow,
   });

@@ -15,8 +15,8 @@ const LOST = "look-ups of pods with pod DNS depend on the other resolver alone";
 export const POD_DNS_CHECK: AddedCheck = { prepare: async () => checkResolvers };
 
 /**
- * Checks whether the resolvers of pod DNS exist and are ready, and whether pods have their addresses. Finds nothing
- * if pod DNS is not enabled and no pod uses it.
+ * Checks whether the resolvers of pod DNS exist and are ready, and whether the addresses that pods have are theirs.
+ * Finds nothing if pod DNS is not enabled and no pod uses it.
  */
 export function checkResolvers(facts: ClusterFacts): Finding[] {
   const { install, pods, services, namespace } = facts;

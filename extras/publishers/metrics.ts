@@ -39,7 +39,7 @@ export function createPublisherMetrics(
   });
   registry.gauge(
     "switchback_publisher_stopped",
-    "1 if the publisher has stopped, until it is disabled and enabled again.",
+    "1 if the publisher has stopped writing, until it is disabled and enabled again.",
     () => [[{ publisher }, facts().state.stopped ?? 0]],
   );
   registry.gauge("switchback_publisher_map_hash", "Hash of the revision of the map that is published.", () => {

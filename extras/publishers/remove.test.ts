@@ -71,7 +71,7 @@ function rig(answers: string[][]) {
   };
 }
 
-test("marks first, then takes out, and goes on until three successive rounds have no answer of ours", async () => {
+test("marks first, then takes out, and goes on until three successive rounds get only other answers", async () => {
   const { run, done, stored } = rig([["r1"], ["r1", NOT_OURS], [NOT_OURS], [NO_ANSWER], [NOT_OURS]]);
   await run();
   assert.deepEqual(done.slice(0, 2), ["mark", "remove"]);

@@ -67,7 +67,7 @@ export const proxySchema = strictObject({
   halfClosedTimeoutSeconds: setting(
     seconds,
     60,
-    "A connection is closed after this long without traffic if the upstream has closed its side. 0: no timeout.",
+    "Idle timeout after the upstream has closed its side, for clients that ignore that; 0: idleTimeoutSeconds.",
   ),
   drainSeconds: setting(seconds, 30, "Time that connections have to finish after SIGTERM; then they are reset."),
   keepaliveSeconds: setting(

@@ -63,7 +63,7 @@ export const policySchema = strictObject({
   verifyDns: setting(
     v.picklist(["auto", "off", "warn", "enforce"]),
     "auto",
-    "How to handle a name that the cluster's DNS does not resolve to its target's load balancer (it has no hairpin): " +
+    "How to handle a name that the cluster's DNS does not resolve to its target's load balancer (so no hairpin): " +
       "`auto` maps it to the Service that DNS leads to, or does not map it if DNS leads elsewhere; `warn` reports " +
       "it in status and metrics; `enforce` maps a name only after DNS resolves it to its load balancer.",
   ),

@@ -10,8 +10,8 @@ export const portSchema = strictObject({
   protocol: setting(
     v.picklist(["auto", "v1", "v2", "none"]),
     "auto",
-    "PROXY protocol version that the upstream expects. `auto`: with `discovery.detect`, a proxy asks the " +
-      "upstream, and its names wait for the answer; without it, v1.",
+    "PROXY protocol version that the upstream expects. `auto`: with `discovery.detect`, what the upstream answers " +
+      "when a proxy asks it, and the target's names wait for that; without it, v1.",
   ),
   listenPort: optionalSetting(
     port,

@@ -113,7 +113,7 @@ const portOf = (targets: readonly TargetConfig[], remembered?: ReadonlyMap<strin
     ({ target: of, port, listenPort }) => `${portKey(of, port)} ${listenPort}`,
   );
 
-test("a remembered port stays, unless the config gives it to another port; given ports come first", () => {
+test("a remembered port stays, even out of range, unless the config gives it away; given ports come first", () => {
   const targets = [target("a", [{ port: 80 }, { port: 443, listenPort: 9_000 }]), target("b", [{ port: 80 }])];
   const derived = portOf([target("b", [{ port: 80 }])])[0];
   assert.deepEqual(

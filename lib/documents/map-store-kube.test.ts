@@ -127,7 +127,7 @@ test("without a term nothing is written", async () => {
   assert.deepEqual(kube.writes, []);
 });
 
-test("a write carries the last version that was read or written; another version refuses it", async (t) => {
+test("a write carries the version last read or written, and is refused if the object has another", async (t) => {
   const { kube, store } = await rig(t);
   await store.writeShard(SHARD, "one");
   await store.writeShard(SHARD, "two");
@@ -147,7 +147,7 @@ test("a write carries the last version that was read or written; another version
   assert.equal(kube.field<{ hosts: string }>(PATH, "data").hosts, "three");
 });
 
-test("a shard of somebody else is not overwritten, and a missing one is not created again", async (t) => {
+test("a shard that another created meanwhile is not overwritten, a deleted one not created again", async (t) => {
   const { kube, store } = await rig(t);
   kube.onWrite = () => {
     kube.onWrite = () => {};

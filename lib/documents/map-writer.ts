@@ -78,9 +78,9 @@ export class MapWriter {
   }
 
   /**
-   * Begins a term. Nothing else may be written in the term before. Gives the index and the state new versions, and
-   * removes the shards that the index does not name. So the API server refuses a former leader's write that is still
-   * in flight. Throws `data-corrupt` for a map of an unknown version, and leaves it unchanged.
+   * Begins a term. Call it before anything else is written in this term. Gives the index and the state new versions,
+   * and removes the shards that the index does not name. So the API server refuses a former leader's write that is
+   * still in flight. Throws `data-corrupt` for a map of an unknown version, and leaves it unchanged.
    */
   async begin(signal: AbortSignal): Promise<void> {
     for (const part of [this.#index(), this.#state()]) {

@@ -78,7 +78,7 @@ function partOf(
 }
 
 /**
- * Combines parts to a map. Each name is in exactly one part, because the writer spreads the names over the shards.
+ * Combines parts into a map. Each name is in exactly one part, because the writer spreads the names over the shards.
  * The sorted list of all names is created on first use.
  */
 export function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): PublishedMap {

@@ -6,7 +6,7 @@ import { attempt } from "#lib/errors/validation.ts";
 // A publisher's report about itself: what it has published, since when, and why not more. There is one ConfigMap per
 // publisher in Switchback's namespace. The publisher writes it. `status`, `doctor` and `uninstall` read it.
 
-/** Raised when a reader of the earlier format would fail. */
+/** Raised when a reader of the earlier format would fail or misread the document. */
 const FORMAT = 1;
 
 /** Label of the ConfigMaps. Its value is the publisher's name. */

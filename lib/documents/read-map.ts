@@ -32,7 +32,7 @@ export async function readSnapshot(
   return { index: builder.index, map: builder.build(), state };
 }
 
-/** Returns a builder with all these ConfigMaps, as a reader has it that follows the map. */
+/** Returns a builder that holds all these ConfigMaps, like that of a reader that follows the map. */
 export function builderOf(objects: readonly MapConfigMap[]): SnapshotBuilder {
   const builder = new SnapshotBuilder();
   for (const object of objects) builder.put(object.metadata.name, textOf(object));

@@ -135,8 +135,9 @@ export class Shards {
   }
 
   /**
-   * Removes the longest lines of a full shard, the latest ones first, and reports them. A quota limits the number of
-   * a tenant's names. So a tenant needs long names to fill a shard, and loses these before others lose theirs.
+   * Removes the longest lines of a full shard, of equally long ones the latest first, and reports them. A quota limits
+   * the number of a tenant's names. So a tenant needs long names to fill a shard, and loses these before others lose
+   * theirs.
    */
   #evict(shard: Shard): void {
     if (shard.bytes <= MAX_SHARD_BYTES) return;

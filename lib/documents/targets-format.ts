@@ -9,8 +9,8 @@ import { addresses, describeFlaw, isTime, parseDocument, port, targetName, upstr
 import { TARGETS_KEY } from "./targets-name.ts";
 
 /**
- * Raised when a reader of the earlier format would fail. A proxy keeps its last good targets when it reads another
- * version. A field that readers may ignore does not need a new version.
+ * Raised when a reader of the earlier format would fail or misread the document. A proxy keeps its last good targets
+ * when it reads another version. A field that readers may ignore does not need a new version.
  */
 const VERSION = 1;
 /** Much more than is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */

@@ -56,7 +56,7 @@ const LIMITS: ReadonlyArray<readonly [what: string, good: string, bad: string, s
   ["a time", document({}, OTHER), document({}, { ...OTHER, unusedSince: "yesterday" }), /unusedSince:/],
 ];
 for (const [what, good, bad, said] of LIMITS) {
-  test(`${what} is accepted, but not more`, () => {
+  test(`${what}: the last good document is accepted, and the first bad one is not`, () => {
     assert.ok(!("code" in parseTargets(good)));
     const parsed = parseTargets(bad);
     assert.match("code" in parsed ? parsed.text : "", said);

@@ -3,7 +3,7 @@ import { listSome } from "./printable.ts";
 /** A list of known words up to this length is shown completely. */
 const SHORT_LIST = 6;
 const NEAREST = 3;
-/** Only this many characters of a longer word are compared: the time grows with the product of both lengths. */
+/** Only this many first characters of a word are compared: the time grows with the product of both lengths. */
 const MAX_WORD = 64;
 
 /**
@@ -21,8 +21,7 @@ export function nearest(word: string, known: readonly string[], where: string): 
 }
 
 /**
- * The number of letters to add, remove or change (Levenshtein), ignoring case. It is 0 if one word contains the
- * other.
+ * The number of letters to add, remove or change (Levenshtein), ignoring case. It is 0 if `other` contains `word`.
  */
 function distance(word: string, other: string): number {
   const [from, to] = [word.toLowerCase(), other.toLowerCase()];

@@ -89,7 +89,7 @@ test("the example of a target is one of its names: the same one while it exists,
   assert.deepEqual([...plan.targets], []);
 });
 
-test("the oldest object wins a name; the loser's reason names the winner, and the loser takes over later", () => {
+test("the oldest object wins a name; the loser's reason names it, and the loser takes over when it is gone", () => {
   const plan = planOf(
     ["b/new", [claimOf("a.example.com", "b/new", { target: "two", created: NEW })]],
     ["a/old", [claimOf("A.example.com", "a/old", { target: "one", created: OLD })]],

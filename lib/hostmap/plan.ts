@@ -65,7 +65,7 @@ export class Plan {
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
   #touched = new Set<string>();
-  /** The winners of names that several objects claim. Without this map, each claim would search for the winner. */
+  /** The winners of names that several objects claim. A search for a winner takes time for each claim of the name. */
   readonly #contested = new Map<string, IndexedClaim>();
 
   constructor(
@@ -151,7 +151,7 @@ export class Plan {
     return changes;
   }
 
-  /** Returns the objects whose decisions may have changed since the last call: they were set, or a name changed. */
+  /** Returns the objects whose decisions may have changed since the last call: they or one of their names changed. */
   takeTouched(): ReadonlySet<string> {
     const touched = this.#touched;
     this.#touched = new Set();
@@ -297,7 +297,7 @@ export class Plan {
     }
   }
 
-  /** Returns when a name of this namespace was published. A name that another namespace has now is not published. */
+  /** When a name of this namespace was published. A name that another namespace has now counts as unpublished. */
   #orderIn(namespace: string, name: string): number {
     const holder = this.#planned.get(name)?.from.namespace ?? namespace;
     return (holder === namespace ? this.#orderOf(name) : undefined) ?? UNPUBLISHED;

@@ -10,7 +10,7 @@ interface ByteHolder {
 export interface ByteBudget {
   /** Adds bytes to a holder. Above the limit, the oldest holders are evicted, which may include this one. */
   charge(holder: ByteHolder, bytes: number): void;
-  /** Returns all bytes of a holder. Does nothing if it has none. */
+  /** Gives back all bytes of a holder. Does nothing if it has none. */
   release(holder: ByteHolder): void;
 }
 

@@ -71,7 +71,7 @@ test("a source loses its own connections before others lose theirs", async (t) =
   assert.equal(await early.ask(), "HTTP/1.1 200 OK");
 });
 
-test("of many answered connections, the one with the oldest request is closed for a new one", async (t) => {
+test("of many answered connections, the one whose last request is the oldest is closed for a new one", async (t) => {
   const open = await start(t);
   const answered = await several(MAX, open);
   for (const client of answered) assert.equal(await client.ask(), "HTTP/1.1 200 OK");

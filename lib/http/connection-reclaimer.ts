@@ -10,8 +10,8 @@ const STAGES = ["accepted", "begun", "secured", "answered"] as const;
 type Stage = (typeof STAGES)[number] | "waiting";
 
 /**
- * Maximum of waiting connections. Each takes a socket and its ClientHello (1 to 2 KB, at most 16 KB). In TLS it takes
- * 53 KB.
+ * Maximum number of waiting connections. Each takes a socket and its ClientHello (1 to 2 KB, at most 16 KB). In TLS
+ * it takes 53 KB.
  */
 const MAX_WAITING = 1_024;
 

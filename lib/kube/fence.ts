@@ -129,7 +129,7 @@ export class Fence {
       return { answer, versions };
     });
     this.#hold(object, ...versions);
-    // An earlier term that began before the creation has seen no object to touch. So this term confirms the Lease again
+    // A later term that began before the creation has seen no object to touch. So this term confirms the Lease again
     // before it relies on the object.
     if (versions[0].resourceVersion === NO_VERSION) this.#forget(object);
     return answer;

@@ -110,7 +110,7 @@ describe("a list", () => {
     );
   });
 
-  it("that is too long as a whole is read in current pages, the first with an eighth of the objects", async () => {
+  it("that is too long as a whole is read in current pages, the first with an eighth of the usual limit", async () => {
     const asked: Asked[] = [];
     const items = range(110).map((index) => sized(`pod-${index}`, 40_000));
     api = await fakeApi(pages(items, asked));

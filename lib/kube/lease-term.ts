@@ -65,7 +65,7 @@ export interface ElectionContext {
 export interface Term {
   /** The Lease as this process last wrote it, or as it read the Lease after another process took it. */
   lease: Lease;
-  /** The local time at which the last successful renewal was sent. */
+  /** When the last successful renewal was sent, by the local monotonic clock. */
   renewedAt: number;
   /** The reason why it ended. */
   ended: Reason | undefined;
@@ -147,7 +147,7 @@ function isSameTerm(one: Lease, other: Lease): boolean {
   );
 }
 
-/** Renews the Lease once. A failure does not end the term. Only the deadline does. */
+/** Renews the Lease once. A failure does not end the term. If failures continue, the deadline ends it. */
 async function renew(
   context: ElectionContext,
   term: Term,
@@ -163,7 +163,7 @@ async function renew(
       const next = await store.swap(term.lease, spec, limits);
       if (next) {
         term.lease = next;
-        // A response after the deadline does not continue the term.
+        // A response after the deadline does not restore the term.
         if (now() < term.renewedAt + context.deadlineMs) term.renewedAt = sentAt;
         return;
       }

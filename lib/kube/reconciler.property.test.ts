@@ -131,7 +131,7 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
 }
 
-test("property: runs begin when requested and allowed, one at a time; stop and idle wait, stop ends all", async () => {
+test("property: runs begin when due and allowed, one at a time; idle and stop wait, stop ends timers", async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ steps, ...rules }) => {
       const { fake, pass, pending, wanted, begun, faults, reconciler, end } = rig(rules);

@@ -29,7 +29,7 @@ export interface StoredCluster {
   readonly answers: ReadonlyMap<string, StoredAnswer>;
 }
 
-/** Groups that every API server has. Discovery does not serve another group whose definition has no object. */
+/** Groups that every API server has. Their lists may be empty. In another group, a list without objects is a 404. */
 const BUILT_IN: ReadonlySet<string> = new Set([
   "apps",
   "batch",

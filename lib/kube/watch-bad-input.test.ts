@@ -94,7 +94,7 @@ for (const jump of [HOUR, -HOUR]) {
     const { pass, calls, seen, state } = await followed(t);
     const [wall, steady] = [Date.now, performance.now.bind(performance)];
     t.mock.method(Date, "now", () => wall() + jump);
-    // The stopped clock subtracts one from the other.
+    // Stopped, the steady clock is derived from `Date.now`, so take the jump out again.
     t.mock.method(performance, "now", () => steady() - jump);
     await pass(10_000);
     assert.deepEqual([calls.lists, calls.watches, seen.logs], [0, 0, []], "nothing is listed, opened or logged for it");

@@ -143,7 +143,7 @@ describe("an expired version (410) causes a new list", () => {
     assert.equal(seen.watcher.state.errors, 0);
   });
 
-  it("repeatedly causes a backoff", async () => {
+  it("causes a backoff if it repeats", async () => {
     const { watcher } = await start(collection(firstList, watch([failure(410, "Expired")], end)), {
       timings: { backoffMs: 50, backoffCapMs: 400 },
     });

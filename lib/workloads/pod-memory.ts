@@ -76,8 +76,8 @@ export class PodMemory {
     if (shedPods === 0) return undefined;
     const count = shedPods < MAX_COUNTED ? String(shedPods) : `more than ${shedPods}`;
     const text =
-      `${count} pods are not observed, because the memory limit for pods (${this.#limit} bytes) is reached: a larger ` +
-      "heap of the controller raises it";
+      `${count} pods are not observed, because facts about pods may take only ${this.#limit} bytes: a larger heap ` +
+      "of the controller raises that";
     return { code: "pods-shed", text };
   }
 

@@ -28,7 +28,7 @@ const PATH = "/.well-known/switchback-asks-for-proxy-protocol";
  * `answerMs` together. Never throws: a failure is an outcome. The answer of a round that `signal` ended is `unknown`.
  *
  * HTTP: `HEAD` with a Host that nobody serves (`.invalid`, RFC 6761, 6.4). An ingress controller or its default
- * backend answers it. Only an object without a host matches every name and forwards the request to its backend;
+ * backend answers it. Only an object without a host, which matches every name, sends the request to its own backend;
  * `HEAD` is safe there (RFC 9110, 9.2.1). TLS: a handshake, and no data after it.
  */
 export async function askRound(question: Question, limits: Partial<DialLimits> = {}): Promise<Round> {

@@ -21,7 +21,8 @@ const CHANGE_MS = 20_000;
 const MIXED_MS = 300_000;
 const MIXED_ROUNDS = 5;
 /**
- * Interval between two of these rounds. If answers keep differing for CONTRADICTIONS rounds, it is CONTRADICTED_MS.
+ * Interval between two rounds while a new answer waits for confirmation. If answers keep differing for CONTRADICTIONS
+ * rounds, it is CONTRADICTED_MS.
  */
 const CONFIRM_MS = 10_000;
 const CONTRADICTIONS = 6;

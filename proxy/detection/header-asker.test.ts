@@ -118,7 +118,7 @@ describe("an answer from before a restart", () => {
     assert.equal(rig.rounds.length, 1);
   });
 
-  it("that is older counts until the port is asked again", async () => {
+  it("that is older still counts when the port is asked again, which happens at once", async () => {
     const rig = askerRig();
     rig.mode = "refuses";
     rig.asker.setQuestions([question({ known: { answer: "optional", at: rig.isoAt(-40 * MINUTE), by: "10.0.0.7" } })]);

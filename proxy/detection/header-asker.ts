@@ -143,7 +143,7 @@ export class HeaderAsker {
     // If the question has changed meanwhile, this answer does not count, and the new question gets its own round.
     if (this.#isAsked(port, question)) {
       if (port.conclude(round, clock.now())) {
-        log.info({ ...port.report(), seen: port.seen }, "the port's answer to a PROXY header has changed");
+        log.info({ ...port.report(), seen: port.seen }, "new answer of a port to a PROXY header");
       }
       if (port.isDoubted) this.#askSiblings(question, clock.now());
     }

@@ -70,7 +70,7 @@ describe("a rollout of four backends over two minutes", () => {
 
   for (const [from, to, last] of [
     ["demands", "refuses", ["refuses-header"]],
-    // Rechecks send a header in both cases. Only the next round, after half an hour, tells the answers apart.
+    // With either answer, rechecks send a header. Only the next round, after half an hour, tells the two apart.
     ["refuses", "demands", ["demands-either", "optional"]],
   ] as const) {
     it(`from one that ${from} to one that ${to} a header: no answer returns, and the last one is right`, async () => {

@@ -336,7 +336,7 @@ test("a half-closed connection ends after its own timeout", () => {
   assert.equal(loop.openConnections, 1);
 });
 
-test("no sweep runs while there are no connections", () => {
+test("sweeps stop while there are no connections, and start again with the next one", () => {
   const { command, connect, pass, taken } = start();
   command(listen(1, specOf()));
   connect();

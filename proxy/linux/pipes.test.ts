@@ -59,7 +59,7 @@ for (const [largest, asked, next] of [
   [128, [1024, 512, 256, 128], [128]],
   [64, [1024, 512, 256, 128], []],
 ] as const) {
-  test(`if the kernel allows at most ${largest} KiB, later pipes request no more`, () => {
+  test(`if the kernel allows at most ${largest} KiB, later pipes do not request a larger size`, () => {
     const { pool, taken } = start(upTo(largest));
     pool.acquire();
     assert.deepEqual(

@@ -186,7 +186,7 @@ test("the second write to a sink sets its TCP_NODELAY, the first and the third d
   assert.deepEqual([sink.hasNoDelay, sink.hasBeenWritten], [true, true]);
 });
 
-test("after a read that filled the buffer the next bytes are spliced, until a splice moves few", () => {
+test("after a read that filled the buffer the next bytes are spliced, until a splice moves less than that", () => {
   const { run, calls, source, events } = start({
     reads: [16 * KIB, "tail"],
     spliced: [300_000, 16 * KIB, 16 * KIB - 1],

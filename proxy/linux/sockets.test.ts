@@ -99,7 +99,7 @@ test("pendingError returns the pending error of a socket, or the errno of a fail
   assert.equal(taken()[0], `getsockopt 7 1 4 @${WORDS_OFFSET} ${LENGTH}`);
 });
 
-test("localName returns a socket's address and port, or undefined if they cannot be read", () => {
+test("localName returns a socket's address and port; undefined if it has none, or they cannot be read", () => {
   const lengths: unknown[] = [];
   const { libc, taken } = recordingLibc((_, [fd], { bytes, words }) => {
     lengths.push(words[LENGTH_OFFSET >> 2]);

@@ -17,7 +17,7 @@ function start(t: TestContext, { timeoutMs = 3_000, keepaliveMs = 15_000 } = {})
   return { pass, ...(socket ?? assert.fail()) };
 }
 
-test("the socket allows half-open connections, has no delay and, by default, has keepalive", (t) => {
+test("the socket allows half-open connections, has no delay and has keepalive", (t) => {
   const shared = { host: "10.0.0.1", port: 443, allowHalfOpen: true, noDelay: true };
   assert.deepEqual(start(t).socket.options, { ...shared, keepAlive: true, keepAliveInitialDelay: 15_000 });
 });

@@ -54,7 +54,7 @@ export interface BuiltImage {
 /** The parts of the Dockerfile's base image that the build needs: Node, npm and a shell. */
 async function baseImage(name: string): Promise<ImageSpec> {
   const npm = dirname(dirname(await realpath((await run("which", "npm")).trim())));
-  // npm's registry of this machine. npm in the image would not know the machine's certificate authorities.
+  // npm in the image gets this machine's registry. It would not know the machine's certificate authorities either.
   const registry = (await run("npm", "config", "get", "registry")).trim();
   const authorities = "/etc/ssl/certs/ca-certificates.crt";
   const shell = await withLibraries({ from: await realpath("/bin/sh"), at: "/bin/sh" }, { from: "/usr/bin/env" });

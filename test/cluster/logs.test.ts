@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { Cluster } from "./cluster.ts";
 import { collectLogs } from "./logs.ts";
 
-/** Two pods in different namespaces: one has restarted, one has an init container. */
+/** Pods in different namespaces: one has restarted, one has an init container, and one has not started. */
 const PODS = {
   items: [
     {

@@ -2,7 +2,7 @@ const INTERVAL_MS = 10_000;
 
 /** Reports the progress of long work. */
 export interface Progress {
-  /** The current activity. It is shown after the next interval, unless another activity has replaced it by then. */
+  /** The current activity. It is shown only if nothing was shown for an interval, so callers repeat it. */
   status(text: string): void;
   /** A text that is shown at once. */
   say(text: string): void;

@@ -81,7 +81,7 @@ test("every folder with production code is in a table, and every folder in the t
   assert.deepEqual([...new Set(FILES.map((file) => roomOf(file)))].sort(), [...FLOORS.keys()].sort());
 });
 
-test("every import goes to a lower floor", () => {
+test("every import between rooms goes to a lower floor", () => {
   assert.ok(IMPORTS.length > 1000, `${IMPORTS.length} imports`);
   assert.deepEqual(faultsOf(IMPORTS), []);
 });

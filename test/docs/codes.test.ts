@@ -6,7 +6,10 @@ import { test } from "node:test";
 import { codeParts } from "#tools/gen/codes-page.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
-/** Files of tests, measurements and release tools. They print no codes for users of Switchback. */
+/**
+ * Files of tests, measurements and release tools, and the parser of PROXY headers, which only they use. They print no
+ * codes for users of Switchback.
+ */
 const NOT_RUN =
   /^(?:test|bench|release|demo)\/|\.test\.ts$|\/(?:conformance|fakes|integration|e2e)\/|^proxy\/proxy-header-parse\.ts$/;
 const SOURCES = new Map(

@@ -41,7 +41,8 @@ test("the public name works from outside", async () => {
   assert.match(answer.body ?? "", /^the shop /);
 });
 
-// In cert-manager from 1.21 (its PR 8858). If cert-manager is the only caller of public names, nobody needs Switchback.
+// cert-manager has this setting from 1.21 (its PR 8858). If cert-manager is the only caller of public names, nobody
+// needs Switchback.
 test("with waitInsteadOfSelfCheck a Certificate is issued too, and the doctor says that nobody needs us", async (t) => {
   const [since, ordered] = [new Date(), performance.now()];
   // After this delay, cert-manager asks the ACME server to validate, even if the solver is not ready yet. A failed

@@ -89,9 +89,10 @@ async function main(args: string[], progress: Progress): Promise<number> {
   process.env.E2E_BREAK = broken;
   const files = endToEndFiles(filters);
   const usual = files.filter((file) => !LONG.test(file) && (STACK === "ipv4" || !IPV4_ONLY.test(file)));
-  if (all && (STACK !== "ipv4" || TWO_NODES)) throw new NotHere("--all: works only with IPv4 and one node");
+  if (all && (STACK !== "ipv4" || TWO_NODES))
+    throw new NotHere("--all: works only on an IPv4-only cluster with one node");
   if (!all && usual.length === 0)
-    throw new NotHere(`${files.join(" ")}: not run; some files need --all, others need IPv4`);
+    throw new NotHere(`${files.join(" ")}: not run; some files need --all, others an IPv4-only cluster`);
   const { other } = clusterTarget();
   const ownOnly = all ? "--all" : kubernetes === undefined ? undefined : "--kubernetes";
   if (other !== undefined && ownOnly !== undefined) {

@@ -16,7 +16,7 @@ import { MemoryServer } from "./memory-server.ts";
 
 const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 const LOSE_WORKER = new URL("./lose-worker.ts", import.meta.url).href;
-/** Upper limit of each wait and of the process's lifetime, drains included. */
+/** Maximum lifetime of the process, drains included. */
 const LONGEST_MS = 120_000;
 const ADDRESS = "127.0.0.1";
 

@@ -84,7 +84,7 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   for (const each of found) catalog.others.set(each.name, discovered(each));
   const log = new LineLog();
   const notes: (readonly [code: string, note: string, service: string])[] = [];
-  /** The targets that each proxy reports to listen for, by the proxy's address. */
+  /** The targets for which each proxy says that it listens, by the proxy's address. */
   const bound = new Map<string, readonly string[]>();
   /** `jumpedMs`: how far the wall clock has jumped forward. */
   const state = { changes: 0, jumpedMs: 0 };

@@ -59,7 +59,7 @@ export async function headerRig(t: TestContext, setting: Parameters<typeof contr
         ports.map(({ port, protocol }) => `${port} ${protocol}`).join(", ");
       return Object.fromEntries(published.map(({ name, ports }) => [name, text(ports)]));
     },
-    /** Waits until the name is not mapped for this reason; undefined: until it is mapped. */
+    /** Waits until this is the reason why the name is not mapped; undefined: until it is mapped. */
     async untilReason(expected: string | undefined): Promise<void> {
       for (let tries = 0; (await reason()) !== expected; tries += 1) {
         assert.ok(tries < 500, `${await reason()} instead of ${expected}`);

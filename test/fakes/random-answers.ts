@@ -66,8 +66,8 @@ export async function tryRandomAnswers(seed: number, isOver: (requests: number) 
 }
 
 /**
- * Counts turns of the event loop instead of time. If the machine stands still, that delays the request and this count
- * alike.
+ * Counts pauses of TURN_MS instead of the time that passes. If the machine stands still, that delays the request and
+ * this count alike.
  */
 async function isInTime(ended: AbortSignal): Promise<boolean> {
   for (let turns = (TIMEOUT_MS + LATE_MS) / TURN_MS; turns > 0 && !ended.aborted; turns -= 1) {

@@ -26,7 +26,8 @@ export function turns(count: number): Promise<void> {
 
 /**
  * Stops timers, `Date` and `performance.now`. Returns a function that lets time pass in steps of `stepMs`, and lets
- * everything settle after each step. If a timer's work sets another timer, that timer starts at the end of the step.
+ * everything settle after each step. The work that a timer starts may run only at the end of the step. A timer that
+ * this work sets then starts there.
  */
 export function stopTime(t: Pick<TestContext, "mock">, usualMs = 10): (ms: number, stepMs?: number) => Promise<void> {
   t.mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"], now: 1_700_000_000_000 });

@@ -72,7 +72,7 @@ describe("the PrometheusRule", () => {
     assert.equal(rendered({}).spec.groups[0].rules[0].annotations.runbook_url, undefined);
   });
 
-  it("leaves out the alerts that the values name, adds their labels, and refuses the name of an unknown alert", () => {
+  it("leaves out alerts that the values name, sets the values' labels, and refuses names of unknown alerts", () => {
     const { rules } = rendered({ disabled: [names[0]], ruleLabels: { team: "edge", severity: "page" } }).spec.groups[0];
     assert.deepEqual(
       rules.map(({ alert }: Rendered) => alert),

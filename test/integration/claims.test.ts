@@ -78,7 +78,7 @@ async function claim(name: string, host: string, parts: IngressParts = {}): Prom
 const unclaim = (name: string) => system.kubectl("-n", "single", "delete", "ingress", name);
 
 describe("several targets", () => {
-  it("map names to one address per class; without PROXY protocol it is the ingress controller's", async () => {
+  it("map names by class to their own addresses; without PROXY protocol to the ingress controller's own", async () => {
     await system.apply(`${ingress("one", ["one.example.com"], { className: "one" })}
 ${ingress("two", ["two.example.com"], { className: "two", tlsHosts: ["tls.example.com", "two.example.com"] })}
 ${ingress("direct", ["direct.example.com"], { className: "direct" })}`);

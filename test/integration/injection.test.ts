@@ -77,7 +77,7 @@ describe("a pod, created on a real API server", () => {
   ] as const) {
     it(`in the namespace ${space} with the label ${label} causes ${count} calls`, async () => {
       const before = await calls();
-      // A dry run leaves no pod in our own namespace.
+      // Our own namespace enforces the restricted level. This pod does not meet it, so it is only a dry run there.
       const pod = await create(
         space,
         `label-${label}`,

@@ -226,7 +226,7 @@ describe("rights", () => {
     ]);
   });
 
-  it("let the controller create only the named objects by server-side apply, and nothing by POST", async () => {
+  it("let the controller create exactly the named objects by server-side apply, and nothing by POST", async () => {
     const head = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { namespace: NAMESPACE, name } });
     const object = (resource: string, name: string) => {
       if (resource === "services") return frontService(name);

@@ -161,7 +161,7 @@ describe("a namespace's annotation", () => {
 });
 
 describe("the cluster's DNS", () => {
-  it("flags names that it resolves to elsewhere; with warn they are still mapped", async () => {
+  it("flags names that it resolves to other addresses; with warn they are still mapped", async () => {
     records.set("here.example.com", LB);
     records.set("elsewhere.example.com", "198.51.100.1");
     await claim("dns", "platform", ["here.example.com", "elsewhere.example.com"]);
@@ -181,7 +181,7 @@ describe("the cluster's DNS", () => {
     assert.ok(warnings.some(({ code }) => code === "dns-not-here"));
   });
 
-  it("with enforce holds names back until it resolves them to here, and lets no stray Ingress take one", async () => {
+  it("with enforce holds names back until it leads them to their target; no stray Ingress takes one", async () => {
     const policy = { verifyDns: "enforce", dnsServers: [dns.address] };
     await system.install({
       config: {

@@ -31,7 +31,7 @@ test("the class is the first non-empty text that any path selects, in the order 
   assert.equal(classOf({ second: "" }), "fallback");
 });
 
-test("at most 16 classes and addresses are read, and duplicate addresses are removed", () => {
+test("at most 16 addresses are read, and duplicates are removed", () => {
   const texts = (count: number) => Array.from({ length: count }, (_, index) => `n${index}`);
   const addressesOf = (list: readonly unknown[]) => {
     const hints = hintsOf({ addresses: list });

@@ -10,7 +10,7 @@ import { clusterTarget } from "#test/e2e/cluster-target.ts";
 import { certificateIsReady, ingress, orderCertificate } from "#test/e2e/shop.ts";
 import { AGENTS, frontAddress, installSwitchback, SYSTEM, withAgent } from "#test/e2e/switchback.ts";
 
-// With `live`, the agent of the node keeps running pods current, and cert-manager is never restarted.
+// With `live`, the agent of the node keeps running pods current, and nobody has to restart cert-manager.
 
 const NAME = "live.example.com";
 /** The node's hosts file. An editor left no newline at its end. */

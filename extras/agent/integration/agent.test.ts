@@ -249,7 +249,7 @@ describe("an API server that is away", () => {
 });
 
 describe("the end of Switchback", () => {
-  it("a DaemonSet that is told to leave removes every block and its Lease, until that is withdrawn", async () => {
+  it("when the DaemonSet is told to leave, every block and the Lease go; both return if withdrawn", async () => {
     const uid = await runPod("shop", "leaving");
     await system.apply(ingress("last", ["last.example.com"], { namespace: "other" }));
     await until_(uid, "last.example.com");

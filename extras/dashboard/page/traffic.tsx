@@ -30,7 +30,9 @@ export function Traffic({ view: { traffic, measured } }: { readonly view: View }
           <Plot title="Pods admitted" unit="/s" times={times} lines={lines.admitted} />
         </div>
       )}
-      <p class="faint">Measured since this command started, over all replicas that answer. Times are upper bounds.</p>
+      <p class="faint">
+        Measured since the page was first opened, over all replicas that answer. Times are upper bounds.
+      </p>
     </>
   );
 }

@@ -16,7 +16,7 @@ const FILTERS = [
   ["waiting", "waiting for a restart or an agent"],
 ] as const;
 
-/** All workloads with opted-in pods, whether their pods are current, and which one is being restarted. */
+/** All workloads with opted-in pods, whether their pods are current, and which workload is being restarted. */
 export function Workloads({ view }: { readonly view: View }) {
   const { query } = useRoute();
   const typed = query.get("q") ?? "";

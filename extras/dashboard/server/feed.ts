@@ -16,8 +16,8 @@ interface FeedOptions {
 const EVERY_MS = 2_000;
 const TRAFFIC_MS = 5_000;
 /**
- * The pause after a read is this many times as long as the read, up to `MAX_MS`. A read of 50,000 names takes the
- * controller and the API server a second.
+ * The pause after a read is this many times as long as the read, up to `MAX_MS`, so that reads take only a small share
+ * of the time. A read of 50,000 names takes the controller and the API server a second.
  */
 const SHARE = 20;
 const MAX_MS = 60_000;

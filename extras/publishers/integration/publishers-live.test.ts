@@ -180,7 +180,7 @@ describe("coredns", () => {
     assert.equal(await corefile(), original);
   });
 
-  it("writes again what somebody takes back; the second time it stops, and says who did it", async () => {
+  it("writes again what somebody takes back; the second time it stops, says who, and leaves CoreDNS", async () => {
     await publisher.stop();
     publisher = await start();
     for (let times = 1; times <= 2; times += 1) {

@@ -123,7 +123,7 @@ function kubeletConfiguration({ families: [family] }: ClusterNode): object {
     evictionHard: { "nodefs.available": "1%", "imagefs.available": "1%", "memory.available": "50Mi" },
     imageGCHighThresholdPercent: 100,
     syncFrequency: "10s",
-    // Pulling one image at a time would take seconds if many pods start.
+    // With serial pulls, pods start one at a time. That takes seconds if many start.
     serializeImagePulls: false,
     registerWithTaints: [],
   };

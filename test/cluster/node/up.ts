@@ -98,9 +98,9 @@ export interface UpOptions {
 export async function up(progress: Progress, options: UpOptions = {}): Promise<void> {
   const { temporary = false, networkPolicies = false } = options;
   // Felix runs without IPv6 (calico.ts), so policies would not apply to pods' IPv6 traffic.
-  if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: works only with IPv4");
+  if (networkPolicies && STACK !== "ipv4") throw new NotHere("--network-policies: works only on an IPv4-only cluster");
   if (TWO_NODES && (networkPolicies || STACK !== "ipv4")) {
-    throw new NotHere("--nodes 2: works only with IPv4, and without --network-policies");
+    throw new NotHere("--nodes 2: works only on an IPv4-only cluster, and without --network-policies");
   }
   await requireMachine(progress, networkPolicies);
   await binaries(networkPolicies ? [...NODE_BINARIES, ...CALICO_BINARIES] : NODE_BINARIES);

@@ -50,7 +50,7 @@ export class MapFollower {
   #bytes = 0;
   #close: () => void = () => {};
   #failed: (error: Error) => void = () => {};
-  /** Rejects when the watch ends, because the measurement then fails. */
+  /** Rejects when the watch ends, because there is nothing to measure then. */
   readonly broken: Promise<never>;
 
   constructor(cluster: ControlPlane, namespace: string) {

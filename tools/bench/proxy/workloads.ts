@@ -15,7 +15,7 @@ const IDLE_WARM_UP = 3_000;
 const STALLED_SHARE = 0.01;
 /** Assumed rate before a rate is known. */
 const USUAL_RATE = 8_000;
-/** Time for the proxy's wait for first bytes after the header, and other work after the accept. */
+/** Time in which the proxy waits for first bytes to send with the header, and does other work after the accept. */
 const SETTLE_MS = 1_000;
 
 interface Measured {

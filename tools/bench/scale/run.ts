@@ -223,7 +223,7 @@ async function pages({ cluster }: Bed, { healthPort }: ServedProcess, report: Re
   }
 }
 
-/** Number of pods that the controller leaves out for lack of memory. */
+/** Number of pods that the controller leaves out for lack of memory. It counts up to 10,000. */
 async function podsShed({ healthPort }: ServedProcess): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text();
   return Number(/^switchback_controller_pods_shed (\d+)$/m.exec(text)?.[1] ?? 0);

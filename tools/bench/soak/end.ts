@@ -89,8 +89,8 @@ export class End {
   }
 
   /**
-   * Resets the connection. While a FIN is not yet sent, libuv refuses the reset (uv_tcp_close_reset: EINVAL) and
-   * leaves the socket open. So this waits for the FIN first.
+   * Resets the connection. While a FIN waits to be sent, libuv refuses the reset (uv_tcp_close_reset: EINVAL) and
+   * leaves the socket open. So this waits until the FIN is sent.
    */
   reset(): void {
     if (this.wasReset || this.isClosed) return;

@@ -10,7 +10,7 @@ export interface Checkpoint {
   readonly rss: number;
   readonly files: OpenFiles;
   readonly threads: number;
-  /** Number of open connections that the proxy reports; undefined if it reports none. */
+  /** Number of open connections that the proxy reports; undefined if it does not report a number. */
   readonly active: number | undefined;
 }
 

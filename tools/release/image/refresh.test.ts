@@ -69,7 +69,7 @@ function pinned(archive: Listing["archive"], name: string, version: string): Deb
 const debian = (...packages: DebianPackage[]) => ({ release: "trixie", number: 13, snapshot: "then", packages });
 const NOW = new Date("2026-11-24T05:06:07.089Z");
 
-test("an updated package gets a new version, path and hashes, others stay; the snapshot is the present", async () => {
+test("an updated package gets a new version, path and hashes, others stay; the snapshot is now", async () => {
   const listed = [...both("debian", "one", "1.9-1"), ...both("debian", "one", "1.10-1"), ...both("debian", "two", "2")];
   const before = debian(pinned("debian", "one", "1.9-1"), pinned("debian", "two", "2"));
   assert.deepEqual(await newestPackages(before, server("update", listed), NOW), {

@@ -63,7 +63,7 @@ describe("the npm package", () => {
     assert.equal(about.dependencies ?? about.private ?? about.scripts, undefined);
   });
 
-  it("runs from another user's folder and through a link, as npm installs it", async () => {
+  it("runs from a folder outside of the checkout and through a link, as npm installs it", async () => {
     const link = join(folder, "switchback");
     symlinkSync(bin, link);
     await tryCommand([process.execPath, link], version);
