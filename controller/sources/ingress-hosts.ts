@@ -3,7 +3,7 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 import { type Informer, watchObjects } from "#lib/kube/watch.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
-import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx.ts";
+import { isIngressNginx, type NginxNames, nginxClaims, nginxNames } from "./ingress-nginx-names.ts";
 import { chosenBy, ignoredBy, type ObjectOrigin, withChoice } from "./raw-object.ts";
 import type {
   ApiResource,

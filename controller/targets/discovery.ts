@@ -9,7 +9,6 @@ import { informerState } from "../sources/ingress-hosts.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
 import { AddressTable, allAddressesOf, canonicalAddress, keyOf } from "./address-table.ts";
 import { BorrowedPorts } from "./borrowed-ports.ts";
-import { serviceOfController } from "./by-controller.ts";
 import { type ConfiguredTarget, ConfiguredTargets } from "./configured-target.ts";
 import { resolveDefault, targetMissing } from "./default-target.ts";
 import { targetOfClass } from "./ingress-class.ts";
@@ -23,6 +22,7 @@ import { assumedProtocol } from "./proxy-protocol-annotations.ts";
 import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetLocations, TargetResolver } from "./resolver.ts";
 import { isExportedTo, type Labels, noneSelects, notExported, selects, severalSelect } from "./selectors.ts";
+import { serviceOfController } from "./service-of-controller.ts";
 import {
   type FoundTarget,
   foundName,
@@ -56,7 +56,7 @@ const NONE: ReadonlySet<string> = new Set();
  *   1. a configured target that lists the class
  *   2. the Service that has an address of the object's status: the configured target whose upstream it is, else a
  *      discovered target
- *   3. the only Service of the controller that the object names (`by-controller.ts`)
+ *   3. the only Service of the controller that the object names (`service-of-controller.ts`)
  *   4. the configured target without classes, unless there is evidence of another controller (`default-target.ts`)
  *
  * An object may name the pods that serve it. Then it gets the configured target whose Service selects these pods

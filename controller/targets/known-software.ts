@@ -1,4 +1,4 @@
-import { INGRESS_NGINX_CLASS, INGRESS_NGINX_CONTROLLER } from "../sources/ingress-nginx.ts";
+import { INGRESS_NGINX_CLASS, INGRESS_NGINX_CONTROLLER } from "../sources/ingress-nginx-names.ts";
 
 /** An ingress controller that the labels of its Service identify, and its settings for PROXY headers. */
 export interface IngressSoftware {

@@ -1,9 +1,9 @@
 import type { CutCause } from "../close-causes.ts";
 import { SignatureMatcher } from "../signature-matcher.ts";
 import { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, ERRNO, SHUT_WR } from "./abi.ts";
+import { type OpenedConnection, Opening } from "./connection-opening.ts";
 import { PHASE, type Phase } from "./connection-phase.ts";
 import type { ListenerState } from "./listener-state.ts";
-import { type OpenedConnection, Opening } from "./opening.ts";
 import { PUMP } from "./pump.ts";
 import type { RelayContext } from "./relay-context.ts";
 import { SocketState } from "./socket-state.ts";

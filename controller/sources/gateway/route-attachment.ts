@@ -5,7 +5,7 @@ import { listSome } from "#lib/errors/printable.ts";
 import { ClaimList } from "../claim-list.ts";
 import { withChoice } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
-import { narrowerOf } from "./hostnames.ts";
+import { narrowerOf } from "./hostname-intersection.ts";
 import { type Labels, matchesSelector } from "./selector.ts";
 import {
   type GatewayView,

@@ -4,7 +4,7 @@ import { createClaimPolicy } from "#hostmap/claim-policy.ts";
 import { Plan } from "#hostmap/plan.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import { anyText, fc } from "#test/property.ts";
-import { isIngressNginx, nginxClaims, nginxNames } from "./ingress-nginx.ts";
+import { isIngressNginx, nginxClaims, nginxNames } from "./ingress-nginx-names.ts";
 
 const ALIAS = "nginx.ingress.kubernetes.io/server-alias";
 const WWW = "nginx.ingress.kubernetes.io/from-to-www-redirect";

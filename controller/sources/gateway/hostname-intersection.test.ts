@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "#test/property.ts";
-import { narrowerOf } from "./hostnames.ts";
+import { narrowerOf } from "./hostname-intersection.ts";
 
 /** The name that both serve. Route attachment takes it from the narrower side. */
 function intersect(listener: string | undefined, route: string | undefined): string | undefined {
