@@ -1,12 +1,12 @@
-# The image of all components: `switchback controller`, `webhook`, `proxy`. What goes in is listed in manifests/image-files.json;
-# a test holds the COPY lines against it, and .dockerignore keeps everything else out of the build context.
-# A release names the base by digest: --build-arg BASE=node:26-slim@sha256:...
+# The image of all components: `switchback controller`, `webhook`, `proxy`. manifests/image-files.json lists its files.
+# A test compares the COPY lines with that list. .dockerignore keeps all other files out of the build context.
+# A release pins the base image by digest: --build-arg BASE=node:26-slim@sha256:...
 ARG BASE=node:26-slim
 
 FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-# No package has an install script that is needed here.
+# The image needs no install script of any package.
 RUN npm ci --ignore-scripts --no-audit --no-fund && npm cache clean --force
 COPY LICENSE ./
 COPY tsconfig.json ./
@@ -19,13 +19,13 @@ COPY extras ./extras
 COPY lib ./lib
 COPY proxy ./proxy
 COPY webhook ./webhook
-# One bundle with its chunks: of memory, a third less than the files it is made of. Types are checked before, with all files at hand.
+# A bundle with its chunks needs a third less memory than its source files. CI has already checked the types.
 RUN node manifests/bundle.ts --outDir out
 
 FROM ${BASE}
 WORKDIR /app
 ENV NODE_ENV=production
 COPY --from=build /app/out ./
-# A number, so that `runAsNonRoot` can be checked without a look into the image's /etc/passwd.
+# With a numeric user, the kubelet can check `runAsNonRoot` without the image's /etc/passwd.
 USER 65532:65532
 ENTRYPOINT ["node", "cli/main.js"]

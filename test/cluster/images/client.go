@@ -1,9 +1,9 @@
-// client sleep: waits for its end, so that `kubectl exec` has a pod to run in.
-// client serve ADDRESS TEXT: answers each request with TEXT, the host asked for and who asked, as a proxy in front tells it; /slow after 3 s, /stream in pieces for 20 s.
-// client get URL [ADDRESS]: one GET on a connection of its own, certificates unchecked, to ADDRESS where given, or over tcp4 or tcp6; the answer as JSON.
-// client resolve NAME...: the first IPv4 address of each name, one line a name.
-// client resolve-all NAME...: all addresses of each name, IPv4 first.
-// client repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed, and the slowest one in ms.
+// client sleep: waits for a signal to end, so that `kubectl exec` has a pod to run in.
+// client serve ADDRESS TEXT: answers each request with TEXT, its Host header and its X-Forwarded-For header. /slow answers after 3 s, /stream in pieces for 20 s.
+// client get URL [ADDRESS]: sends one GET on a new connection, without checking certificates, and prints the answer as JSON. ADDRESS replaces the URL's address; tcp4 or tcp6 selects the family.
+// client resolve NAME...: prints the first IPv4 address of each name, one line per name.
+// client resolve-all NAME...: prints all addresses of each name, IPv4 first.
+// client repeat SECONDS MS NAME...: looks up the names in turn, at most one per MS milliseconds. Prints the number of lookups, the number of failures, and the slowest lookup in ms.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Pause holds a pod's namespaces: it waits until it is told to end.
+// Pause holds a pod's namespaces. It waits for a signal to end.
 package main
 
 import (

@@ -1,9 +1,9 @@
 /*
- * NAME...: the first IPv4 address that the C library makes of each name, one line a name.
- * all NAME...: all addresses of each name, IPv4 first.
- * sleep: waits for its end.
- * get NAME: one GET of / at port 80 of what the name resolves to; what is received.
- * repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed, and the slowest one in ms.
+ * NAME...: prints the first IPv4 address of each name, as the C library resolves it, one line per name.
+ * all NAME...: prints all addresses of each name, IPv4 first.
+ * sleep: waits for a signal to end.
+ * get NAME: sends one GET of / to port 80 of the name's first address, and prints the answer.
+ * repeat SECONDS MS NAME...: looks up the names in turn, at most one per MS milliseconds. Prints the number of lookups, the number of failures, and the slowest lookup in ms.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -62,7 +62,7 @@ static int repeat(int seconds, int period_ms, char **names, int count) {
   return 0;
 }
 
-/* Those of one family, or the first one. */
+/* Prints the addresses of one family, or only the first of them. */
 static void print(const struct addrinfo *found, int of, int first) {
   char text[INET6_ADDRSTRLEN];
   for (; found != NULL; found = found->ai_next) {

@@ -1,7 +1,7 @@
 /*
- * relay PORT UPSTREAM_PORT: 127.0.0.1 to 127.0.0.1 with a PROXY v1 header, one thread. The least that a relay can do: no limits, no timeouts,
- * no counters, no log. What `npm run bench -- proxy` holds the engines against; for nothing else.
- * A client that sends nothing gets no header sent for it.
+ * relay PORT UPSTREAM_PORT: relays from 127.0.0.1 to 127.0.0.1 with a PROXY v1 header, in one thread.
+ * It does the minimum: no limits, no timeouts, no counters, no log. Only `npm run bench -- proxy` uses it, as the
+ * baseline for the engines. It sends no header for a client that sends nothing.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -20,12 +20,12 @@
 #define PIPE 1048576
 #define POOL 16
 #define EVENTS 256
-/* So many full reads in a row make a transfer large: it is spliced from then on. */
+/* After this many full reads in a row, a transfer is large: the relay splices it from then on. */
 #define LARGE 2
 
 struct connection;
 
-/* One socket, and what was read from it and is not yet at the other. */
+/* One socket, and the data that was read from it and not yet sent to the other socket. */
 struct side {
   struct connection *connection;
   struct side *other;
@@ -70,7 +70,7 @@ static int take_pipe(struct side *side) {
   return 1;
 }
 
-/* Its memory goes after the batch of events, which may hold more of it. */
+/* Closes the connection. Its memory is freed after the batch of events, because later events may refer to it. */
 static void finish(struct connection *connection) {
   if (connection->is_dead) return;
   connection->is_dead = 1;
@@ -84,7 +84,7 @@ static void finish(struct connection *connection) {
   }
 }
 
-/* The other socket is full: its next EPOLLOUT goes on. */
+/* The socket is full: its next EPOLLOUT continues the transfer. */
 static int wait_for(struct side *side) {
   if (errno != EAGAIN) return -1;
   if (!side->has_out) watch(EPOLL_CTL_MOD, side, EPOLLIN | EPOLLOUT);
@@ -117,7 +117,7 @@ static int greet(struct side *client, char **data, size_t size) {
   return length + size;
 }
 
-/* Moves what there is from a socket to the other one. -1: the connection is broken; 0: until the next event; 1: go on. */
+/* Moves data from one socket to the other. -1: the connection is broken; 0: wait for the next event; 1: call again. */
 static int move(struct side *from) {
   struct side *to = from->other;
   if (from->rest != NULL) {
@@ -155,7 +155,7 @@ static int move(struct side *from) {
   if (!from->is_greeted) size = greet(from, &data, size);
   if (size == 0) return 1;
   int result = send_all(from, data, size);
-  /* A short read has emptied the socket; what comes later is another event. */
+  /* A short read has emptied the socket. Later data causes another event. */
   return result == 1 && got > 0 && got < BUFFER ? 0 : result;
 }
 
@@ -212,7 +212,7 @@ int main(int count, char **arguments) {
   upstream.sin_port = htons(atoi(arguments[2]));
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-  /* Inherited by what is accepted. */
+  /* Accepted sockets inherit this option. */
   setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
   check(bind(listener, (struct sockaddr *)&local, sizeof local), "bind");
   check(listen(listener, 4096), "listen");

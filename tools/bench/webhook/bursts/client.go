@@ -1,4 +1,4 @@
-// The load of `npm run bench -- webhook --bursts PODS`: admissions by Go's HTTP client, as the API server sends them.
+// The load for `npm run bench -- webhook --bursts PODS`. Go's HTTP client sends admissions, as in the API server.
 //
 // It prints how many pods got all names, how many did not and why, and how many connections it opened.
 package main
@@ -33,7 +33,7 @@ var (
 	atOnce = flag.Int("at-once", 100, "concurrent admissions")
 )
 
-// As client-go's transport/cache.go makes it for webhooks, and 90 s as in its SetTransportDefaults.
+// transport has the settings of client-go's transport/cache.go for webhooks, and the 90 s of its SetTransportDefaults.
 func transport(pool *x509.CertPool, opened *atomic.Int64) *http.Transport {
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -57,7 +57,7 @@ func main() {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
 	var opened, named atomic.Int64
-	// 10 s: the chart's timeout of the webhook is shorter, and a failure is not a matter of time here.
+	// 10 s is longer than the webhook's timeout in the chart, so that slow answers do not count as failures.
 	client := &http.Client{Transport: transport(pool, &opened), Timeout: 10 * time.Second}
 	var lock sync.Mutex
 	failures := map[string]int{}
@@ -94,7 +94,7 @@ func main() {
 	}))
 }
 
-// admit sends one pod; the error says why it did not get all names.
+// admit sends one pod. The error says why the pod did not get all names.
 func admit(client *http.Client, body []byte) error {
 	answer, err := client.Post(*url, "application/json", bytes.NewReader(body))
 	if err != nil {
