@@ -173,7 +173,7 @@ describe("the hook before anything is deleted", () => {
     await applyAll(pod("other", "late", [{ ip: await frontAddress(), hostnames: ["c.example.com"] }]));
     const forced = await runHook("switchback-uninstall", "--force");
     assert.equal(forced.code, 0, forced.stderr);
-    assert.match(forced.stdout, /other\/Pod\/late.*\n1 pod holds addresses of Switchback; going on/s);
+    assert.match(forced.stdout, /other\/Pod\/late.*\n1 pod holds addresses of Switchback; continuing/s);
   });
 
   it("asks the agents to leave, and waits until each has done so", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { NameStatus } from "#controller/status.ts";
 import { ingress } from "../../objects.ts";
 import { until } from "../../system.ts";
 import type { Attack } from "../attack.ts";
@@ -74,8 +75,13 @@ export const TARGET_ATTACKS: readonly Attack[] = [
       await giveAddress(stage, `${services(NEIGHBOUR)}/${KEPT.service}`, { ip: own });
       await stage.system.apply(ingress(KEPT.ingress, [KEPT.name], { namespace: NEIGHBOUR, className: "elsewhere" }));
       await giveAddress(stage, `${ingresses(NEIGHBOUR)}/${KEPT.ingress}`, { ip: own }, { ip: other });
-      await until("the neighbour's name", async () => (await stage.system.publishedNames()).has(KEPT.name));
-      const before = (await stage.system.published()).get(KEPT.name);
+      // Until the controller has read the Ingress status, the name has the default target.
+      let before: readonly string[] | undefined;
+      await until("the neighbour's own target in the map", async () => {
+        const { target, addresses } = await nameOf(stage, KEPT.name);
+        before = (await stage.system.published()).get(KEPT.name);
+        return /^neighbour-two-/.test(target ?? "") && before?.join() === addresses?.join();
+      });
       await stage.system.aged(NEIGHBOUR, `service/${KEPT.service}`);
       await stage.system.aged(NEIGHBOUR, `ingress/${KEPT.ingress}`);
       await createTarget(stage, { ip: other }, [EVIL.name, KEPT.name]);
@@ -97,11 +103,16 @@ export const TARGET_ATTACKS: readonly Attack[] = [
 
 const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`;
 
-/** The target of a name, or the reason code if it has no target. */
-async function targetOf({ system }: Stage, name: string): Promise<string> {
+/** The status of a claimed name. Empty if no object claims the name. */
+async function nameOf({ system }: Stage, name: string): Promise<Partial<NameStatus>> {
   const { names } = await (await system.leader()).status();
-  const found = names.find((each) => each.name === name);
-  return found?.reason?.code ?? found?.target ?? "";
+  return names.find((each) => each.name === name) ?? {};
+}
+
+/** The target of a name, or the reason code if it has no target. */
+async function targetOf(stage: Stage, name: string): Promise<string> {
+  const { target, reason } = await nameOf(stage, name);
+  return reason?.code ?? target ?? "";
 }
 
 async function createService(stage: Stage, namespace: string, name: string, annotations = {}): Promise<void> {
