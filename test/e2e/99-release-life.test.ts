@@ -157,7 +157,7 @@ function live(flag: string): void {
 
   test("the upgrade is rolled back to it", async (t) => {
     await unnoticed(cluster, t, async () => {
-      await following.follow("go back");
+      await following.follow("roll back");
       await runs(release.image);
     });
   });

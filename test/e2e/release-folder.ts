@@ -11,10 +11,10 @@ import { usableBase } from "../cluster/release-base.ts";
 const PARTS = ["image", "chart", "manifests", "air-gap"];
 
 /** A section of INSTALL.md: the number of a step, or a heading. */
-type Section = number | "upgrade" | "go back" | "remove";
+type Section = number | "upgrade" | "roll back" | "remove";
 const SECTIONS: Readonly<Record<Exclude<Section, number>, RegExp>> = {
   upgrade: /^To upgrade/m,
-  "go back": /^To go back/m,
+  "roll back": /^To roll back/m,
   remove: /^To remove it/m,
 };
 
