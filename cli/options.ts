@@ -28,7 +28,7 @@ export function namespaceName(value: string): string {
 /** The namespace that Switchback is installed in by default. */
 export const DEFAULT_NAMESPACE = "switchback-system";
 
-/** Refuses an empty value, as from `--kubeconfig "$UNSET"` in a script. It must not stand for the default. */
+/** Refuses an empty value, as from `--kubeconfig "$UNSET"` in a script. It must not select the default. */
 export function notEmpty(value: string): string {
   if (value.trim() !== "") return value;
   throw new InvalidArgumentError("It is empty: leave it out for the default.");

@@ -8,7 +8,7 @@ import { printableLines } from "#lib/errors/printable.ts";
 export function yamlText(document: Document): string {
   const text = document.toString({ lineWidth: 0 });
   if (printableLines(text) === text) return text;
-  // An escape stands for its character only in double quotes; elsewhere it would change the value.
+  // YAML decodes an escape only in double quotes. Elsewhere, an escape would change the value.
   visit(document, {
     Scalar(_key, node) {
       if (typeof node.value === "string" && printableLines(node.value) !== node.value) node.type = Scalar.QUOTE_DOUBLE;

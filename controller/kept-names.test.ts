@@ -24,7 +24,7 @@ function put(kube: MemoryKube, key: string, { host = NAME, className = "nginx", 
   });
 }
 
-/** A class that no controller serves, and no status: no evidence tells which controller serves the object. */
+/** Without a known class and a status, the object has no evidence of its controller. */
 const NOTHING = { className: "nobody", status: {} };
 
 const nameOf = async (rig: ControllerRig, key = "shop/web") =>

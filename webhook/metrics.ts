@@ -9,7 +9,7 @@ export interface WebhookMetrics {
   admitted(code: string, optIn: OptIn, seconds: number): void;
   /** Counts a pod that was admitted with a warning of this code. */
   warned(code: string): void;
-  /** Counts a refused request that is not an admission review. */
+  /** Counts a refused request. */
   refused(status: number): void;
 }
 

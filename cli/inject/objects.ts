@@ -43,7 +43,7 @@ export function titleOf(document: Document, { at, kind }: ManifestObject): strin
 }
 
 /**
- * Resolves the template path of an object. `[*]` stands for every item of a list. A path without `[*]` yields one
+ * Resolves the template path of an object. `[*]` selects every item of a list. A path without `[*]` yields one
  * result, even if it does not exist.
  */
 export function expandPath(document: Document, at: Path, { path }: TemplatePath): Path[] {

@@ -18,8 +18,8 @@ export interface AddressHolder extends WorkloadName {
 
 /**
  * The holder that a pod belongs to, or undefined. `ours` are the addresses of Switchback's Services. Aliases and
- * nameservers count, whoever wrote them: a template may have them from `switchback inject`, or copied from a pod.
- * Nameservers from pod DNS count even if their Services are gone.
+ * nameservers count even if the webhook did not write them: a template may have them from `switchback inject`, or
+ * copied from a pod. Nameservers from pod DNS count even if their Services are gone.
  */
 export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): AddressHolder | undefined {
   if (hasEnded(pod)) return undefined;

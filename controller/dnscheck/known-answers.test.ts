@@ -18,7 +18,7 @@ const ANSWERS = new Map([
 ]);
 const BOOK = fakeAddressBook({ targets: { edge: ["203.0.113.7"], inner: ["10.0.0.9"] }, own: ["198.51.100.9"] });
 
-/** Decides on the claims of one object for all names. `isSynced` tells whether the address book is synced. */
+/** Decides on the claims of one object for all names. `isSynced`: whether the address book is synced. */
 async function decided(mode: VerifyMode, isSynced = () => true) {
   const claims = NAMES.map((hostname) => claimOf(hostname, "shop/web", { target: "edge" }));
   const reports: (readonly Claim[])[] = [];

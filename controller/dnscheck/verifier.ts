@@ -47,7 +47,7 @@ const WELL_WITH_AUTO: readonly string[] = ["dns-absent", "dns-other-target"];
 
 /** What DNS says about names, for the status. */
 export interface NameDecisions {
-  /** The accepted DNS answer: all addresses of the name; undefined if there is none yet. */
+  /** The accepted DNS answer: all addresses of the name. Undefined before the first accepted answer. */
   answersOf(name: string): readonly string[] | undefined;
   /** The DNS evidence against the mapping of a name. */
   warningOf(name: string): Reason | undefined;
@@ -354,7 +354,7 @@ export function countDecisions(decisions: Iterable<DnsDecision>): Record<string,
   return counts;
 }
 
-/** The name to look up. For a wildcard, it is a name below it that most likely has no record of its own. */
+/** The name to look up. For a wildcard, a name below it that probably has no separate record. */
 export function askedFor(name: string): string {
   return isWildcard(name) ? name.replace("*", "switchback-dns-check") : name;
 }
