@@ -2,7 +2,7 @@ import { observe } from "#controller/observe.ts";
 import type { FullStatus, StatusDocument } from "#controller/status.ts";
 import { gatherConfig } from "#doctor/gather-install.ts";
 import { gatherNodeAddresses } from "#doctor/gather-nodes.ts";
-import { KEPT } from "#hostmap/kept-names.ts";
+import { KEPT } from "#hostmap/plan.ts";
 import type { Reason } from "#hostmap/types.ts";
 import { parseConfig } from "#lib/config/parse.ts";
 import type { Config } from "#lib/config/schema.ts";
