@@ -270,7 +270,7 @@ test("a tenant squats names of others with `ignore`: it takes no name that is pu
   }
 });
 
-test("ingress-nginx empties a status as it ends, and nobody has the default target: the name stays mapped", async (t) => {
+test("ingress-nginx empties a status as it ends, and no default target exists: the name stays mapped", async (t) => {
   const rig = await started(t, new MemoryKube(), (kube) => {
     putService(kube, "edge/lb", { ingress: [{ ip: EDGE }] });
     putIngress(kube, "shop/web", { ip: EDGE });

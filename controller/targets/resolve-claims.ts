@@ -33,8 +33,8 @@ interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
 /**
  * Combines several sources into one, and resolves each claim to its target. Objects of a namespace share few distinct
  * hints (a class, an address). So after a change each distinct hint of a namespace is resolved once, and only objects
- * with a new answer are reported again. The result is synced when all sources and the resolver are. Object keys include the source's index,
- * so that two kinds never share a key.
+ * with a new answer are reported again. The result is synced when all sources and the resolver are. Object keys include
+ * the source's index, so that two kinds never share a key.
  */
 export function resolveSources(
   sources: readonly UnresolvedSource[],
