@@ -36,6 +36,11 @@ export function partOf({ claim, refused, wildcard }: EvaluatedClaim): Part {
   return DOES_WITHOUT.has(refused.code) && !wildcard ? "blocks" : "mentions";
 }
 
+/** Whether a claim keeps later claims of other namespaces away from its name, if nobody has it. */
+export function keepsAway({ part }: IndexedClaim): boolean {
+  return part === "blocks" || part === "undecided";
+}
+
 /**
  * Returns the claim that gets a name. The oldest object whose target DNS leads to wins, then the oldest one of the
  * namespace that has the name, then the oldest one. An object with evidence wins over one that keeps the name without
@@ -66,7 +71,7 @@ export function winnerOf(
  * mapping, or is not decided yet, unless DNS leads to its target.
  */
 function mayTake(claims: readonly IndexedClaim[]): (claim: IndexedClaim) => boolean {
-  const blocking = claims.filter(({ part }) => part === "blocks" || part === "undecided");
+  const blocking = claims.filter(keepsAway);
   const first = oldest(blocking);
   const ofAnother = oldest(blocking.filter(({ claim }) => claim.from.namespace !== first?.claim.from.namespace));
   return (indexed) => {
@@ -110,13 +115,11 @@ export function conflictOf(
     return conflict(`${show(winner)} ${why} and maps the name to the target ${String(winner.claim.target)}`);
   }
   const blocking = oldest(
-    claims.filter(
-      ({ part, claim: { from } }) =>
-        (part === "blocks" || part === "undecided") && from.namespace !== claim.from.namespace,
-    ),
+    claims.filter((other) => keepsAway(other) && other.claim.from.namespace !== claim.from.namespace),
   );
-  const who = blocking === undefined ? "another object" : `${show(blocking)}`;
-  return conflict(`${who} is older, and claims the name without a mapping (${blocking?.refused?.code}); ${BY_POLICY}`);
+  if (blocking === undefined) return conflict(`an older object claims the name; ${BY_POLICY}`);
+  const what = `${blocking.name} without a mapping (${blocking.refused?.code})`;
+  return conflict(`${show(blocking)} is older, and claims ${what}; ${BY_POLICY}`);
 }
 
 const BY_POLICY = "policy.claims decides which namespaces may claim it";

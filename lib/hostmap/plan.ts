@@ -1,7 +1,8 @@
 import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
-import { compareClaims, conflictOf, type IndexedClaim, oldest, partOf, winnerOf } from "./conflict.ts";
-import { compareNames } from "./hostnames.ts";
+import { conflictOf, type IndexedClaim, keepsAway, partOf, winnerOf } from "./conflict.ts";
+import { parentsOf } from "./hostnames.ts";
 import { addTo, getOrAdd, removeFrom } from "./multi-map.ts";
+import { NamespaceQuotas, UNPUBLISHED } from "./namespace-quotas.ts";
 import type { PublishedLine } from "./published-names.ts";
 import { SteadyTargets } from "./steady-targets.ts";
 import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
@@ -31,8 +32,6 @@ export interface ReportedClaim {
   readonly warning?: Reason | undefined;
 }
 
-/** Higher than every order. It is finite, because the difference of two infinities is not a number. */
-const UNPUBLISHED = Number.MAX_SAFE_INTEGER;
 /** Code of the warning about a name that stays mapped although its object has no evidence of the target any more. */
 export const KEPT = "kept";
 /**
@@ -43,17 +42,15 @@ export const KEPT = "kept";
  */
 export class Plan {
   readonly #policy: ClaimPolicy;
-  readonly #quota: number;
   /** Returns the reason why a name is that of a Service in the cluster. Undefined if it is not. */
   readonly #inCluster: (name: string) => Reason | undefined;
   /** Objects with names that were refused for that reason. */
   readonly #withServiceNames = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
-  /** Namespace -> name -> claims of that namespace; only claims that the policy allows. */
-  readonly #byNamespace = new Map<string, Map<string, IndexedClaim[]>>();
-  /** Namespaces over their quota, with the names that are within the quota. */
-  readonly #withinQuota = new Map<string, ReadonlySet<string>>();
+  readonly #quotas: NamespaceQuotas;
+  /** Exact names with claims that keep others away, each with the number of these claims. */
+  readonly #guarded = new Map<string, number>();
   readonly #planned = new Map<string, PlannedName>();
   /** By target: the planned names and the names that may get the target, each with the number of its uses. */
   readonly #uses = new Map<string, Map<string, number>>();
@@ -61,7 +58,6 @@ export class Plan {
   #published: (name: string) => PublishedLine | undefined = () => undefined;
   readonly #steady = new SteadyTargets();
   #dirtyNames = new Set<string>();
-  #dirtyNamespaces = new Set<string>();
   #touched = new Set<string>();
   /**
    * The winners of names that several objects claim; null: nobody. A search for a winner takes time for each claim of
@@ -75,7 +71,7 @@ export class Plan {
     inCluster: (name: string) => Reason | undefined = () => undefined,
   ) {
     this.#policy = policy;
-    this.#quota = maxNamesPerNamespace;
+    this.#quotas = new NamespaceQuotas(maxNamesPerNamespace, (namespace, name) => this.#orderIn(namespace, name));
     this.#inCluster = inCluster;
   }
 
@@ -116,7 +112,7 @@ export class Plan {
   setPublished(lineOf: (name: string) => PublishedLine | undefined, names: Iterable<string> = []): void {
     this.#published = lineOf;
     for (const name of names) if (this.#byName.has(name)) this.#dirtyNames.add(name);
-    for (const [namespace, { size }] of this.#byNamespace) if (size > this.#quota) this.#dirtyNamespaces.add(namespace);
+    this.#quotas.orderAgain();
     this.reevaluateServiceNames();
   }
 
@@ -125,7 +121,7 @@ export class Plan {
    * wanted. `now` is in milliseconds, by any monotonic clock.
    */
   takeChanges(now = 0): ReadonlyMap<string, PlannedName | undefined> {
-    for (const namespace of this.#dirtyNamespaces) this.#applyQuota(namespace);
+    for (const name of this.#quotas.apply()) this.#dirtyNames.add(name);
     for (const name of this.#steady.takeDue(now)) this.#dirtyNames.add(name);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
@@ -138,7 +134,6 @@ export class Plan {
       this.#setPlan(name, next);
       changes.set(name, next);
     }
-    this.#dirtyNamespaces = new Set();
     this.#dirtyNames = new Set();
     return changes;
   }
@@ -267,54 +262,28 @@ export class Plan {
     if (indexed.part === undefined) return;
     addTo(this.#byName, indexed.name, indexed);
     this.#dirtyNames.add(indexed.name);
-    if (indexed.part === "mentions") return;
-    const { namespace } = indexed.claim.from;
-    const names = getOrAdd(this.#byNamespace, namespace, () => new Map<string, IndexedClaim[]>());
-    addTo(names, indexed.name, indexed);
-    this.#markOverQuota(namespace);
+    this.#countGuards(indexed, 1);
+    if (indexed.part !== "mentions") this.#quotas.add(indexed);
   }
 
   #unindex(indexed: IndexedClaim): void {
     if (indexed.part === undefined) return;
     removeFrom(this.#byName, indexed.name, indexed);
     this.#dirtyNames.add(indexed.name);
-    if (indexed.part === "mentions") return;
-    const { namespace } = indexed.claim.from;
-    const names = this.#byNamespace.get(namespace);
-    if (names !== undefined) {
-      removeFrom(names, indexed.name, indexed);
-      if (names.size === 0) this.#byNamespace.delete(namespace);
-    }
-    this.#markOverQuota(namespace);
+    this.#countGuards(indexed, -1);
+    if (indexed.part !== "mentions") this.#quotas.remove(indexed);
   }
 
-  #markOverQuota(namespace: string): void {
-    const size = this.#byNamespace.get(namespace)?.size ?? 0;
-    if (size > this.#quota || this.#withinQuota.has(namespace)) this.#dirtyNamespaces.add(namespace);
-  }
-
-  /** Over quota, published names stay, in the order of their publication. Names of the oldest objects get the rest. */
-  #applyQuota(namespace: string): void {
-    const names = this.#byNamespace.get(namespace);
-    const before = this.#withinQuota.get(namespace);
-    let after: ReadonlySet<string> | undefined;
-    if (names !== undefined && names.size > this.#quota) {
-      const ranked = [...names.values()]
-        .map(oldest)
-        .filter((indexed) => indexed !== undefined)
-        .map((indexed) => ({ indexed, order: this.#orderIn(namespace, indexed.name) }))
-        .sort(
-          (a, b) =>
-            a.order - b.order || compareClaims(a.indexed, b.indexed) || compareNames(a.indexed.name, b.indexed.name),
-        );
-      const published = ranked.filter(({ order }) => order < UNPUBLISHED).length;
-      const kept = ranked.slice(0, Math.max(this.#quota, published));
-      after = new Set(kept.map(({ indexed }) => indexed.name));
-    }
-    if (after === undefined) this.#withinQuota.delete(namespace);
-    else this.#withinQuota.set(namespace, after);
-    for (const name of names?.keys() ?? []) {
-      if ((before?.has(name) ?? true) !== (after?.has(name) ?? true)) this.#dirtyNames.add(name);
+  /** Counts a claim that keeps others away from its name, and plans the wildcards above it again. */
+  #countGuards(indexed: IndexedClaim, by: 1 | -1): void {
+    const { name, wildcard } = indexed;
+    if (wildcard || !keepsAway(indexed)) return;
+    const count = (this.#guarded.get(name) ?? 0) + by;
+    if (count > 0) this.#guarded.set(name, count);
+    else this.#guarded.delete(name);
+    for (const parent of parentsOf(name)) {
+      const above = `*.${parent}`;
+      if (this.#byName.has(above)) this.#dirtyNames.add(above);
     }
   }
 
@@ -361,8 +330,19 @@ export class Plan {
     return { ...next, target: this.#steady.targetOf(next.name, before.target, next.target, now) };
   }
 
+  /**
+   * The claims in the decision on a name. A wildcard that nobody has also meets the claims that keep others away from
+   * names below it: a resolver cannot leave one name out of a wildcard (RFC 4592, 2.2.1).
+   */
+  #rivalsFor(name: string): readonly IndexedClaim[] {
+    const claims = this.#byName.get(name) ?? [];
+    if (!isWildcard(name) || this.#published(name) !== undefined) return claims;
+    const below = this.#guarded.keys().filter((guarded) => guarded.endsWith(name.slice(1)));
+    return [...claims, ...below.flatMap((guarded) => (this.#byName.get(guarded) ?? []).filter(keepsAway))];
+  }
+
   #winner(name: string): IndexedClaim | undefined {
-    const claims = (this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed));
+    const claims = this.#rivalsFor(name).filter((indexed) => this.#quotas.isWithin(indexed));
     return winnerOf(claims, this.#published(name), (indexed) => this.#counts(indexed));
   }
 
@@ -373,12 +353,8 @@ export class Plan {
   #isAnyDepth(name: string, target: string): boolean {
     const claims = isWildcard(name) ? (this.#byName.get(name) ?? []) : [];
     return claims.some(
-      (indexed) => indexed.claim.anyDepth && indexed.claim.target === target && this.#isWithinQuota(indexed),
+      (indexed) => indexed.claim.anyDepth && indexed.claim.target === target && this.#quotas.isWithin(indexed),
     );
-  }
-
-  #isWithinQuota(indexed: IndexedClaim): boolean {
-    return this.#withinQuota.get(indexed.claim.from.namespace)?.has(indexed.name) ?? true;
   }
 
   #decisionOn(indexed: IndexedClaim): ClaimDecision {
@@ -392,16 +368,11 @@ export class Plan {
 
   #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {
     const { name, claim } = indexed;
-    if (!this.#isWithinQuota(indexed)) {
-      const text =
-        `the namespace ${claim.from.namespace} claims more than ${this.#quota} names; those that were mapped first, ` +
-        "then those of its oldest objects, are mapped";
-      return { code: "namespace-quota", text };
-    }
+    if (!this.#quotas.isWithin(indexed)) return this.#quotas.reasonFor(claim.from.namespace);
     const known = this.#dirtyNames.has(name) ? undefined : this.#contested.get(name);
     const winner = known === undefined ? this.#winner(name) : (known ?? undefined);
     if (winner?.claim.target === claim.target) return undefined;
-    return conflictOf(indexed, winner, { claims: this.#byName.get(name) ?? [], line: this.#published(name) });
+    return conflictOf(indexed, winner, { claims: this.#rivalsFor(name), line: this.#published(name) });
   }
 }
 
