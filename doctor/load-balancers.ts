@@ -1,7 +1,9 @@
+import { isIP } from "node:net";
 import { canonicalAddress } from "#controller/targets/address-table.ts";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
 import { canonicalIp, hasFamilyOf, literalsOf } from "#controller/targets/service-view.ts";
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
+import { answered, dialOf, proxyProtocolSupportOf } from "./probe/proxy-protocol-support.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
 /** A Service that public names resolve to: of type LoadBalancer, with `externalIPs`, or one that a target uses. */
@@ -35,6 +37,8 @@ function loadBalancerOf(
   target: Target | undefined,
   facts: ClusterFacts,
 ): LoadBalancer | undefined {
+  // The relay and PROXY headers are for TCP alone.
+  if (service.ports.length === 0 && target === undefined) return undefined;
   // DNS answers with normalized addresses.
   const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat()).map(canonicalIp);
   const own = new Set(addresses.map(canonicalAddress));
@@ -76,6 +80,52 @@ export function shortCircuited({ service }: LoadBalancer): string[] {
 export function isProxied({ service }: LoadBalancer): boolean {
   const withIp = service.entries.filter(({ ip }) => ip !== undefined);
   return withIp.length > 0 && withIp.every(({ ipMode }) => ipMode === "Proxy");
+}
+
+/**
+ * Its `loadBalancerSourceRanges`, as far as they may leave pods out of an address that kube-proxy short-circuits.
+ * kube-proxy checks a pod's address before it short-circuits, and drops what is in no range (kubernetes,
+ * pkg/proxy/iptables/proxier.go, `usesFWChain`, and issue 109575). It keeps the families apart
+ * (pkg/proxy/serviceport.go, `newBaseServiceInfo`), and does not check `externalIPs`. Cilium's replacement checks no
+ * pods.
+ */
+export function filteredBy({ service }: LoadBalancer): readonly string[] {
+  const families = service.entries.flatMap(({ ip = "", ipMode, external }) =>
+    ipMode === "Proxy" || external ? [] : isIP(ip),
+  );
+  const ranges = service.sourceRanges.map((range) => range.trim());
+  const byFamily = Map.groupBy(ranges, (range) => (range.includes(":") ? 6 : 4));
+  return [...byFamily].flatMap(([family, own]) =>
+    families.includes(family) && !own.some((range) => range.endsWith("/0")) ? own : [],
+  );
+}
+
+/** Whether the probe pod got no connection in time on any port of the load balancer, as if something drops packets. */
+export function isDropped({ service }: LoadBalancer, { probe }: ClusterFacts): boolean {
+  if (!probe?.known) return false;
+  const dials = service.ports.flatMap(
+    ({ port }) => dialOf(probe.value, { service: objectKey(service), servicePort: port }, "balancer") ?? [],
+  );
+  return dials.length > 0 && dials.every(({ outcome }) => outcome.kind === "timeout");
+}
+
+/** With these kinds, the backend works. If pods get no answer, the route to it is broken. */
+const WORKING: readonly string[] = ["accepts", "demands", "refuses"];
+
+/**
+ * Whether pods get an answer at the load balancer's own address; undefined if not tested. False if a port with a
+ * working backend does not answer there.
+ */
+export function reachedByPods({ service }: LoadBalancer, { probe }: ClusterFacts): boolean | undefined {
+  if (!probe?.known) return undefined;
+  const answers = service.ports.flatMap(({ port }) => {
+    const portRef = { service: objectKey(service), servicePort: port };
+    const direct = dialOf(probe.value, portRef, "balancer");
+    const support = proxyProtocolSupportOf(probe.value, portRef);
+    if (direct === undefined || support === undefined) return [];
+    return answered(direct) || (WORKING.includes(support.kind) ? false : []);
+  });
+  return answers.includes(false) ? false : answers[0];
 }
 
 interface Matches {

@@ -143,9 +143,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ),
     },
     [
-      "ok name-at-another-service | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS leads " +
-        "a.example.com to Service edge/other, b.example.com to Service switchback-system/switchback-ingress-nginx, " +
-        "c.example.com to Service edge/nlb",
+      "ok name-at-another-service | names at Service ingress-nginx/ingress-nginx-controller | the cluster's " +
+        "DNS leads a.example.com to Service edge/other, " +
+        "b.example.com to Service switchback-system/switchback-ingress-nginx, c.example.com to Service edge/nlb",
     ],
   ],
   [
