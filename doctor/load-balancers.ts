@@ -3,7 +3,8 @@ import { canonicalAddress } from "#controller/targets/address-table.ts";
 import { type IngressSoftware, softwareOf } from "#controller/targets/known-software.ts";
 import { canonicalIp, hasFamilyOf, literalsOf } from "#controller/targets/service-view.ts";
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
-import { answered, dialOf, proxyProtocolSupportOf } from "./probe/proxy-protocol-support.ts";
+import { answered, dialOf, type ProxyProtocolSupport, proxyProtocolSupportOf } from "./probe/proxy-protocol-support.ts";
+import type { DialResult } from "./probe/result.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
 /** A Service that public names resolve to: of type LoadBalancer, with `externalIPs`, or one that a target uses. */
@@ -37,8 +38,10 @@ function loadBalancerOf(
   target: Target | undefined,
   facts: ClusterFacts,
 ): LoadBalancer | undefined {
-  // The relay and PROXY headers are for TCP alone.
-  if (service.ports.length === 0 && target === undefined) return undefined;
+  // The relay and PROXY headers are for TCP alone. A Service with this label belongs to another service proxy:
+  // kube-proxy does not list it (kubernetes, cmd/kube-proxy/app/server.go, `noProxyName`).
+  const isOurs = service.ports.length > 0 && !("service.kubernetes.io/service-proxy-name" in service.labels);
+  if (target === undefined && !isOurs) return undefined;
   // DNS answers with normalized addresses.
   const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat()).map(canonicalIp);
   const own = new Set(addresses.map(canonicalAddress));
@@ -100,13 +103,34 @@ export function filteredBy({ service }: LoadBalancer): readonly string[] {
   );
 }
 
+/** What the probe saw of a port. Undefined: it did not try that. */
+interface ProbedPort {
+  /** The dial without a header to the load balancer's own address. */
+  readonly direct: DialResult | undefined;
+  /** From the dials to the ClusterIP. */
+  readonly support: ProxyProtocolSupport | undefined;
+}
+
+function probedPorts({ service }: LoadBalancer, { probe }: ClusterFacts): ProbedPort[] {
+  if (!probe?.known) return [];
+  return service.ports.map(({ port }) => {
+    const portRef = { service: objectKey(service), servicePort: port };
+    return {
+      direct: dialOf(probe.value, portRef, "balancer"),
+      support: proxyProtocolSupportOf(probe.value, portRef),
+    };
+  });
+}
+
 /** Whether the probe pod got no connection in time on any port of the load balancer, as if something drops packets. */
-export function isDropped({ service }: LoadBalancer, { probe }: ClusterFacts): boolean {
-  if (!probe?.known) return false;
-  const dials = service.ports.flatMap(
-    ({ port }) => dialOf(probe.value, { service: objectKey(service), servicePort: port }, "balancer") ?? [],
-  );
+export function isDropped(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean {
+  const dials = probedPorts(loadBalancer, facts).flatMap(({ direct }) => direct ?? []);
   return dials.length > 0 && dials.every(({ outcome }) => outcome.kind === "timeout");
+}
+
+/** Whether the probe saw a port that refuses headers. Discovery maps such a load balancer only on request. */
+export function refusesHeaders(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean {
+  return probedPorts(loadBalancer, facts).some(({ support }) => support?.kind === "refuses");
 }
 
 /** With these kinds, the backend works. If pods get no answer, the route to it is broken. */
@@ -116,12 +140,8 @@ const WORKING: readonly string[] = ["accepts", "demands", "refuses"];
  * Whether pods get an answer at the load balancer's own address; undefined if not tested. False if a port with a
  * working backend does not answer there.
  */
-export function reachedByPods({ service }: LoadBalancer, { probe }: ClusterFacts): boolean | undefined {
-  if (!probe?.known) return undefined;
-  const answers = service.ports.flatMap(({ port }) => {
-    const portRef = { service: objectKey(service), servicePort: port };
-    const direct = dialOf(probe.value, portRef, "balancer");
-    const support = proxyProtocolSupportOf(probe.value, portRef);
+export function reachedByPods(loadBalancer: LoadBalancer, facts: ClusterFacts): boolean | undefined {
+  const answers = probedPorts(loadBalancer, facts).flatMap(({ direct, support }) => {
     if (direct === undefined || support === undefined) return [];
     return answered(direct) || (WORKING.includes(support.kind) ? false : []);
   });

@@ -2,7 +2,7 @@ import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { ClusterFacts, ServiceFacts } from "./facts.ts";
 import { optionalCures } from "./header-cures.ts";
 import { isInstalled } from "./is-installed.ts";
-import { filteredBy, isDropped, type LoadBalancer, shortCircuited } from "./load-balancers.ts";
+import { filteredBy, isDropped, type LoadBalancer, refusesHeaders, shortCircuited } from "./load-balancers.ts";
 import { providerCures } from "./providers.ts";
 
 /**
@@ -13,8 +13,9 @@ export function waysOut(loadBalancer: LoadBalancer, facts: ClusterFacts): string
   const { service, software } = loadBalancer;
   const ranges = filteredBy(loadBalancer);
   const admit = `add the pods' addresses to \`loadBalancerSourceRanges\` of the Service (${ranges.join(", ")})`;
-  // Discovery maps short-circuited names if the ingress controller expects a header. Others it maps only on request.
-  const mapping = mappingCure(service, facts, shortCircuited(loadBalancer).length === 0 || ranges.length > 0);
+  // Discovery maps short-circuited names if the ingress controller takes a header. Others it maps only on request.
+  const takesHeader = shortCircuited(loadBalancer).length > 0 && !refusesHeaders(loadBalancer, facts);
+  const mapping = mappingCure(service, facts, !takesHeader || ranges.length > 0);
   if (ranges.length > 0 && isDropped(loadBalancer, facts)) return [admit, mapping];
   return [...(ranges.length > 0 ? [admit] : []), ...optionalCures(software), ...providerCures(service), mapping];
 }

@@ -28,7 +28,9 @@ export function checkNeed(facts: ClusterFacts): Finding[] {
     if (unread?.known === false) return [unknown(SUBJECT, unread.reason.code, unread.reason.text)];
     const pending = found.filter(({ service }) => service.type === "LoadBalancer");
     if (pending.length > 0) return [checkPending(pending)];
-    return [ok(SUBJECT, "need-none", "no ingress controller has a load balancer with an address: nothing to map")];
+    return [
+      ok(SUBJECT, "need-none", "no ingress controller has a load balancer with an address that kube-proxy handles"),
+    ];
   }
   const seen = all.map((loadBalancer) => ({ loadBalancer, reached: reachedByPods(loadBalancer, facts) }));
   const cutOff = seen.flatMap(({ loadBalancer, reached }) => (reached === false ? loadBalancer : []));

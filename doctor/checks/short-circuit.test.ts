@@ -1,10 +1,24 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { ANSWERED, deployments, direct, install, nginx, probe, rowsOf, services } from "#test/fakes/doctor-changes.ts";
+import {
+  ANSWERED,
+  deployments,
+  direct,
+  install,
+  MISREAD,
+  nginx,
+  probe,
+  rowsOf,
+  services,
+  TIMEOUT,
+} from "#test/fakes/doctor-changes.ts";
 import { CONFIG, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import { known } from "../fact.ts";
 import type { ClusterFacts } from "../facts.ts";
 
+const ON_REQUEST =
+  "install Switchback, and annotate the Service with `switchback.dev/map: always`, " +
+  "and with `switchback.dev/proxy-protocol: none` if it expects no header";
 const ELSEWHERE = { ...NGINX, namespace: "elsewhere" };
 const BYPASSED =
   "192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer " +
@@ -86,6 +100,11 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ],
   ],
   [
+    "they bypass it, and it refuses headers: Switchback maps its names only if the Service asks for it",
+    { ...NOT_INSTALLED, ...probe({ none: ANSWERED, v1: MISREAD, v2: MISREAD, balancer: TIMEOUT }) },
+    [`warning short-circuited | Service ingress-nginx/ingress-nginx-controller | ${BYPASSED} | ${ON_REQUEST}`],
+  ],
+  [
     "they bypass its external IPs, which have no ipMode",
     { ...NOT_INSTALLED, ...services({ ...NGINX, type: "ClusterIP", entries: [{ ip: "192.0.2.80", external: true }] }) },
     [
@@ -102,8 +121,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
         "its loadBalancerSourceRanges admit 203.0.113.0/24: " +
         "kube-proxy drops connections from other addresses, with or without a header | " +
         "add the pods' addresses to `loadBalancerSourceRanges` of the Service (203.0.113.0/24) | " +
-        "install Switchback, and annotate the Service with `switchback.dev/map: always`, " +
-        "and with `switchback.dev/proxy-protocol: none` if it expects no header",
+        ON_REQUEST,
     ],
   ],
   [
@@ -157,8 +175,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "there is none",
     { ...NOT_INSTALLED, services: known([]) },
     [
-      "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, " +
-        "a Gateway or a target, or serves port 80 or 443",
+      "ok no-load-balancer | load balancers | no Service of type LoadBalancer that kube-proxy handles belongs to " +
+        "an Ingress, a Gateway or a target, or serves port 80 or 443",
     ],
   ],
   [
@@ -210,8 +228,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     { ...NOT_INSTALLED, services: known([]), gateways: FORBIDDEN },
     [
       "unknown right-missing | load balancers | missing permission: get that: some load balancers may be missed",
-      "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, " +
-        "a Gateway or a target, or serves port 80 or 443",
+      "ok no-load-balancer | load balancers | no Service of type LoadBalancer that kube-proxy handles belongs to " +
+        "an Ingress, a Gateway or a target, or serves port 80 or 443",
     ],
   ],
 ];

@@ -31,7 +31,8 @@ export function checkShortCircuit(facts: ClusterFacts): Finding[] {
   if (loadBalancers.length > 0)
     return [...unread, ...loadBalancers.map((loadBalancer) => checkLoadBalancer(loadBalancer, facts))];
   const evidence =
-    "no Service of type LoadBalancer belongs to an Ingress, a Gateway or a target, or serves port 80 or 443";
+    "no Service of type LoadBalancer that kube-proxy handles belongs to an Ingress, a Gateway or a target, " +
+    "or serves port 80 or 443";
   return [...unread, ok("load balancers", "no-load-balancer", evidence)];
 }
 
