@@ -252,7 +252,7 @@ function addStatus(
     .option("--name <pattern>", "only hostnames that match, such as '*.example.com'", notEmpty)
     .option("--refused", "only names that no pod gets")
     .option("--stuck", "only workloads that stay stale until somebody acts")
-    .option("--all", "print every row; else each table ends after 100")
+    .option("--all", "print every row; else each table ends after 100 on a terminal")
     .option("-w, --watch", "print the status again whenever it changes, until Ctrl-C")
     .addOption(fromDump().conflicts([...OF_CLUSTERS, "watch"]))
     .action(async (flags) => {

@@ -7,7 +7,6 @@ import type { CliContext } from "#lib/process/context.ts";
 import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import { isStuck } from "#lib/workloads/workload-words.ts";
 import { type Format, type Report, render, type Screen } from "./formats.ts";
-import { DEFAULT_COLUMNS } from "./layout.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
 import { statusText } from "./status-text.ts";
@@ -23,7 +22,7 @@ interface StatusFlags extends StatusFilter, ConnectFlags {
 }
 
 const WATCH_MS = 2_000;
-/** Rows to print per table by default: more than a screen, but not too many to read. */
+/** Rows to print per table on a terminal: more than a screen, but not too many to read. */
 const MAX_ROWS = 100;
 
 /**
@@ -34,8 +33,9 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
   const { env, stdout, stderr, progress } = context;
   if (flags.from !== undefined) return await statusFrom(flags.from, flags, context, extras);
   const client = await connect(connectOptionsFrom(env, flags));
-  // Programs need the whole document or list.
-  const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
+  const columns = stdout.columns;
+  // Programs need the whole document or list, and a pipe the whole table.
+  const all = flags.all || columns === undefined || (flags.output !== "text" && flags.output !== "wide");
   const wanted = { in: flags.in, stuck: flags.stuck, all };
   const withExtras = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
     const parts = extras.flatMap(
@@ -46,7 +46,6 @@ export async function status(flags: StatusFlags, context: CliContext, extras: re
   };
   const read = (signal: AbortSignal) =>
     withExtras(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
-  const columns = stdout.columns ?? DEFAULT_COLUMNS;
   const show = async (full: WholeStatus): Promise<Shown> => {
     // No ages with --watch: they would change the text, and so print the status again, all the time.
     const report = statusReport(full, flags, columns, flags.watch ? undefined : Date.now());
@@ -90,7 +89,7 @@ async function statusFrom(
     ({ readStatus }) => readStatus?.(dump.client, dump.head.namespace, { now: dump.time }) ?? [],
   );
   const full = { ...(await statusOfDump(dump)), extras: await Promise.all(parts) };
-  const report = statusReport(full, flags, stdout.columns ?? DEFAULT_COLUMNS, dump.time);
+  const report = statusReport(full, flags, stdout.columns, dump.time);
   const { text, notes = [] } = await render(flags.output, report);
   stdout.write(text);
   for (const note of notes) stderr.line(note);
@@ -98,14 +97,15 @@ async function statusFrom(
 }
 
 /**
- * The status in all formats. Ages are relative to `now`, milliseconds since 1970; without `now`, times are shown
- * instead. Throws `kube-unreachable` if only stuck workloads are requested while the workloads are unknown: for a
- * script, an empty answer would mean that all is well.
+ * The status in all formats. `columns` is the width of the terminal; without it nothing is left out, shortened or
+ * wrapped. Ages are relative to `now`, milliseconds since 1970; without `now`, times are shown instead. Throws
+ * `kube-unreachable` if only stuck workloads are requested while the workloads are unknown: for a script, an empty
+ * answer would mean that all is well.
  */
 export function statusReport(
   { extras = [], ...full }: WholeStatus,
   flags: StatusFilter & { readonly all?: boolean },
-  columns: number,
+  columns: number | undefined,
   now?: number,
 ): Report & { readonly isStuck: boolean } {
   const unknown = full.running === undefined ? "no controller is the leader at the moment" : full.running.unknown;
@@ -113,7 +113,7 @@ export function statusReport(
     throw new SwitchbackError("kube-unreachable", `the state of workloads is unknown: ${unknown}`);
   }
   const selected = selectStatus(full, flags);
-  const maxRows = flags.all ? Number.POSITIVE_INFINITY : MAX_ROWS;
+  const maxRows = flags.all || columns === undefined ? Number.POSITIVE_INFINITY : MAX_ROWS;
   return {
     document: Object.assign({ ...selectedDocument(full, selected) }, ...extras.map((part) => part.document)),
     names: [...(selected.names ?? []).map(({ name }) => name), ...(selected.workloads ?? []).map(workloadKey)],
