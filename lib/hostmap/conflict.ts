@@ -108,7 +108,8 @@ export function conflictOf(
 ): Reason {
   const isVerified = winner?.claim.verified === true && !claim.verified;
   if (!isVerified && line?.holder !== undefined && line.holder !== claim.from.namespace) {
-    return conflict(`the namespace ${line.holder} has the name; ${BY_POLICY}`);
+    const target = line.target === undefined ? "" : `, with the target ${line.target}`;
+    return conflict(`the namespace ${line.holder} has the name${target}; ${BY_POLICY}`);
   }
   if (winner !== undefined) {
     const why = isVerified ? "has the target that DNS leads to" : "is older";
