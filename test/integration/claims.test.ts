@@ -238,7 +238,7 @@ describe("names that are refused", () => {
 });
 
 describe("one name, claimed for two targets", () => {
-  it("stays with the namespace that has it; the other gets a reason, and takes over without a gap when that one goes", async () => {
+  it("stays with its namespace; another one gets a reason, and takes over without a gap", async () => {
     await claim("first", "contested.example.com", { namespace: "old", className: "one" });
     await leadsTo("contested.example.com", await front("one"));
     await system.aged("old", "ingress/first");
