@@ -206,6 +206,9 @@ describe("status", () => {
     const stuck = fullStatus({}, { workloads: [WORKLOAD] });
     assert.deepEqual(await run("text", stuck), { code: 1, stdout: textOf(stuck), stderr: "" });
     assert.deepEqual(api.calls.map(({ path }) => path).sort(), [
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns",
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns-import",
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-external-dns",
       "/api/v1/namespaces/ours/secrets/switchback-status",
       "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status",
     ]);

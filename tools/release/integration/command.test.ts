@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { parse } from "yaml";
-import { EXTRAS } from "#cli/extras.ts";
 import { runTool } from "#test/cluster/tools.ts";
 import { fakeApi, json } from "#test/fakes/kube-api.ts";
 import { unpublished } from "#test/fakes/release.ts";
@@ -31,12 +30,8 @@ const release = (name: string, more: Partial<Release> = {}): Release => {
   return unpublished({ out, version, ...more });
 };
 
-/** The files that the extras' commands read. */
-async function filesOfExtras(): Promise<string[]> {
-  const parts = EXTRAS.flatMap(({ commandFiles }) => commandFiles ?? []);
-  const built = await Promise.all(parts.map(async ({ build }) => Object.keys((await build()).files)));
-  return [...parts.flatMap(({ copied }) => copied), ...built.flat()];
-}
+/** The files that the dashboard reads. */
+const PAGE = ["app.css", "app.js", "index.html"].map((name) => `extras/dashboard/page/${name}`);
 
 describe("the npm package", () => {
   const unpacked = join(folder, "npm", "package");
@@ -51,7 +46,7 @@ describe("the npm package", () => {
     const files = globSync("**/*.*", { cwd: unpacked }).sort();
     assert.deepEqual(
       files.filter((path) => !path.startsWith("examples/demo/")),
-      ["README.md", "SECURITY.md", "cli/bin.js", "cli/main.js", "package.json", ...(await filesOfExtras())].sort(),
+      ["README.md", "SECURITY.md", "cli/bin.js", "cli/main.js", "package.json", "docs/codes.md", ...PAGE].sort(),
     );
     assert.deepEqual(globSync("*LICENSE*", { cwd: unpacked }).sort(), ["LICENSE", "THIRD-PARTY-LICENSES"]);
     assert.ok(readFileSync(join(unpacked, "cli", "main.js")).length < 5_000_000);
