@@ -55,6 +55,8 @@ describe("a Service counts as a load balancer, for the first of these reasons:",
     assert.deepEqual(foundBy({}, { gateways: known([{ ...route, addresses: ["192.0.2.8"] }]) }), []);
     assert.deepEqual(foundBy({ type: "ClusterIP", entries: [], labels, ports: [port(80)] }, { gateways }), []);
     assert.deepEqual(foundBy({ ports: [port(81), port(442)] }), []);
+    const foreign = { "service.kubernetes.io/service-proxy-name": "other", ...labels };
+    assert.deepEqual(foundBy({ entries: [], labels: foreign, ports: [port(80)] }), []);
     assert.deepEqual(findLoadBalancers({ ...NOT_INSTALLED, services: FORBIDDEN }), []);
   });
 });

@@ -192,7 +192,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       log,
     });
 
-    /** Reports Ingresses again after a change of a class. `moved` is a class whose controller or release has changed. */
+    /** Reports Ingresses again after a change of a class. `moved` is a class with another controller or release. */
     function redecide(moved: string | undefined): void {
       const changed = new Set<string | undefined>(moved === undefined ? [] : [moved]);
       const next = defaultAmong(classes.objects());

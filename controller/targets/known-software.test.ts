@@ -33,7 +33,7 @@ test("a controller is identified by its exact name; HAProxy's projects append a 
   }
 });
 
-test("ingress-nginx has names of its own for several installations, and reads its annotations under all of them", () => {
+test("ingress-nginx has names of its own for several installations, and its annotations count under all", () => {
   for (const [controller, isOwn] of [
     ["k8s.io/ingress-nginx-internal", true],
     ["k8s.io/internal-ingress-nginx", true],

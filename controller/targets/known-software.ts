@@ -21,7 +21,7 @@ export interface IngressSoftware {
 }
 
 interface KnownSoftware extends IngressSoftware {
-  /** The controllers of its IngressClasses and GatewayClasses, from its own manifests, in the form of `isController`. */
+  /** The controllers of its classes, from its own manifests, in the form of `isController`. */
   readonly controllers?: readonly string[];
   /**
    * Controllers that distinguish one of several installations. The labels of a Service do not say which installation

@@ -358,6 +358,18 @@ describe("changes", () => {
     assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["x.com: no-matching-hostname", "set.com"]);
   });
 
+  it("of an XListenerSet without a number add no port: its implementation chooses one", () => {
+    const { registry, gateway, claims } = world();
+    const raw = listenerSetObject("set", "gw", [
+      { hostname: "a.com", port: 0 },
+      { hostname: "b.com", port: 443 },
+    ]);
+    gateway("gw", ALL, []);
+    registry.setListenerSet(`${INFRA}/set`, viewListenerSet(raw, undefined, "XListenerSet"), "XListenerSet");
+    const ports = claims(`XListenerSet ${INFRA}/set`).map(({ hints }) => "ports" in hints && hints.ports);
+    assert.deepEqual(ports, [[443], [443]]);
+  });
+
   it("of a namespace's labels affect its sets and their routes; while labels are unknown, claims stay", () => {
     const { registry, gateway, set, route, reported, outcome } = world();
     assert.equal(registry.selects, false);
